@@ -1,0 +1,1 @@
+"""The machine: cores over Unicorn, the coherent bus, caches, devices and the scheduler."""

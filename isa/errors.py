@@ -1,0 +1,68 @@
+"""The one exception tree. The command line catches `CorebraidError` and nothing else."""
+
+from __future__ import annotations
+
+
+class CorebraidError(Exception):
+    """A failure that a user can act on.
+
+    what: one clause naming what is wrong. expected / found: the two sides of a comparison, when there
+    is one. where: file, offset, core, instruction count, ... . remedy: what to do next.
+    `exit_code` is what the command line exits with (2: wrong use or unreadable input).
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: object = None,
+        found: object = None,
+        where: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.what, self.expected, self.found = what, expected, found
+        self.where, self.remedy = where, remedy
+        super().__init__(self.line())
+
+    def line(self) -> str:
+        """The whole message as one line."""
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        if self.expected is not None or self.found is not None:
+            sides = [f"expected {self.expected}"] if self.expected is not None else []
+            sides += [f"found {self.found}"] if self.found is not None else []
+            text += ": " + ", ".join(sides)
+        if self.remedy:
+            text += f"; {self.remedy}"
+        return " ".join(text.split())
+
+
+class UsageError(CorebraidError):
+    """Wrong use: an option or argument that makes no sense."""
+
+
+class ImageError(CorebraidError):
+    """A guest program that cannot be loaded."""
+
+
+class FormatError(CorebraidError):
+    """A file of a recording that cannot be read: missing, damaged, truncated, of another version."""
+
+
+class GuestFault(CorebraidError):
+    """The guest failed: a fault, an unsupported instruction, a non-zero exit."""
+
+    exit_code = 3
+
+
+class Divergence(CorebraidError):
+    """A replay that did not repeat what was recorded."""
+
+    exit_code = 1
+
+
+class OrderError(CorebraidError):
+    """An order or certificate that is not legal for the traces."""
+
+    exit_code = 1

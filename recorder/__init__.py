@@ -1,0 +1,1 @@
+"""Log format, writer and reader; capture; isolated replay; trace extraction; divergence report."""
