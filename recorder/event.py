@@ -1,40 +1,5 @@
-"""The event: one memory access in a replayed trace (DESIGN, section 1).
+"""The event row, re-exported from where traced replay writes it natively (`emu/event.py`)."""
 
-A trace is a sequence of `EVENT` rows in program order. One row covers at most 8 bytes; an access of more
-bytes is several rows of the same instruction count. Rows that belong to one indivisible access
-(`cmpxchg16b`) carry `GLUED` on every row but the last.
-"""
+from emu.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
 
-from __future__ import annotations
-
-import numpy as np
-
-#: Kinds of an event.
-READ, WRITE, RMW = 1, 2, 3
-
-#: Flags of an event.
-#: UNCACHED: a device register; never ordered (MICRO section 4.3 leaves uncacheable accesses out).
-#: GLUED: indivisible together with the next row of the same stream.
-#: FETCH: the bytes of an instruction block that this core fetched on an instruction-fetch miss.
-UNCACHED, GLUED, FETCH = 1, 2, 4
-
-#: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired
-#: before the one that made the access). `old` and `new` are the bytes before and after, little-endian,
-#: in the low `size` bytes (size 1 to 8); a read has old == new. `core` is the stream: cores first, then
-#: agents. `stratum` is the region: how many strata precede the event.
-EVENT = np.dtype(
-    [
-        ("seq", "<u8"),
-        ("count", "<u8"),
-        ("pc", "<u8"),
-        ("addr", "<u8"),
-        ("old", "<u8"),
-        ("new", "<u8"),
-        ("stratum", "<u4"),
-        ("core", "u1"),
-        ("size", "u1"),
-        ("kind", "u1"),
-        ("flags", "u1"),
-    ]
-)
-assert EVENT.itemsize == 56
+__all__ = ["EVENT", "FETCH", "GLUED", "READ", "RMW", "UNCACHED", "WRITE"]

@@ -1,0 +1,45 @@
+"""Rows of a core's log, in memory (the bytes on disk are `recorder/codec.py`, `docs/format.md`);
+the bus writes them natively, so they are defined here.
+
+A core's log is a sequence of `RECORD` rows in the order of their instruction counts, with a blob that
+holds the bytes of the rows that carry some.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Kinds of a record, and what `addr`, `value`, `flags` and the blob hold.
+#: MISS: addr = line address; flags = MISS_* bits; blob = the line as received, before any write.
+#: INPUT: flags = one of INPUT_*; value = what the core was given; addr = the register's address (MMIO)
+#:        or the auxiliary value (RDTSCP's ecx, RDRAND's carry flag); size = bytes of the read.
+#: STRATUM: value = the stratum's number, from 0.
+#: DIGEST: blob = a digest (recorder/digest.py), taken at exactly this instruction count.
+#: CONTEXT: a context header; addr = what runs from here (process identifier), value = the core's cycle
+#:          count, flags = one of CONTEXT_*; blob = registers as the ISA table lays them out.
+#: END: value = one of END_*; the core's log ends at exactly this instruction count.
+MISS, INPUT, STRATUM, DIGEST, CONTEXT, END = 1, 2, 3, 4, 5, 6
+
+#: MISS_WRITE: the miss was a write's. MISS_FETCH: an instruction fetch's.
+#: MISS_LATE: this core lost the line in the middle of the straight run of instructions that missed on it
+#: again; replay must apply the record at exactly its count, not at the start of the block.
+MISS_WRITE, MISS_FETCH, MISS_LATE = 1, 2, 4
+
+INPUT_RDTSC, INPUT_RDTSCP, INPUT_RDRAND, INPUT_MMIO = 1, 2, 3, 4
+
+CONTEXT_START, CONTEXT_INTERRUPT = 1, 2
+
+END_POWER_OFF, END_FAULT, END_HALTED, END_LIMIT, END_STOPPED = 1, 2, 3, 4, 5
+
+RECORD = np.dtype(
+    [
+        ("count", "<u8"),
+        ("addr", "<u8"),
+        ("value", "<u8"),
+        ("offset", "<u4"),
+        ("size", "<u2"),
+        ("kind", "u1"),
+        ("flags", "u1"),
+    ]
+)
+assert RECORD.itemsize == 32

@@ -1,0 +1,112 @@
+"""Decoding and disassembly by Capstone; nothing else in the project touches Capstone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import capstone
+from capstone import x86_const as x86
+
+from isa.errors import GuestFault
+
+
+
+@dataclass(frozen=True)
+class Block:
+    """A translated block, decoded.
+
+    offsets: byte offset of every instruction. ends_run: the last one transfers control, so that what
+    follows it is another run of instructions. plain_single: the block is one instruction that does not
+    transfer control. unsupported: offset of the first instruction that the emulator would compute
+    wrongly, or -1, and its text.
+    """
+
+    offsets: tuple[int, ...]
+    ends_run: bool
+    plain_single: bool
+    unsupported: int
+    unsupported_text: str
+
+
+@lru_cache(maxsize=1)
+def _engine() -> capstone.Cs:
+    engine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    engine.detail = True
+    return engine
+
+
+@lru_cache(maxsize=1)
+def _printer() -> capstone.Cs:
+    return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+
+
+def _is_vex(code: bytes) -> bool:
+    """VEX, EVEX or XOP encoding (SDM volume 2, 2.3 and 2.7): 64-bit code has no LDS/LES/BOUND."""
+    position = 0
+    while position < len(code) - 1 and code[position] in (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x67):
+        position += 1
+    return code[position] in (0xC4, 0xC5, 0x62) or (code[position] == 0x8F and code[position + 1] & 0x1F > 7)
+
+
+@lru_cache(maxsize=65536)
+def decode_block(code: bytes, address: int) -> Block:
+    """Decode the bytes of one translated block.
+
+    Bytes that Capstone cannot decode (an illegal instruction ends a block) count as one instruction.
+    """
+    offsets: list[int] = []
+    ends_run, unsupported, text, position = False, -1, "", 0
+    while position < len(code):
+        instruction = next(_engine().disasm(code[position:], address + position, 1), None)
+        offsets.append(position)
+        if instruction is None:
+            ends_run = True
+            break
+        raw = bytes(instruction.bytes)
+        if unsupported < 0 and _is_vex(raw):
+            unsupported, text = position, f"{instruction.mnemonic} {instruction.op_str}".strip()
+        groups = instruction.groups
+        ends_run = any(
+            group in groups
+            for group in (x86.X86_GRP_JUMP, x86.X86_GRP_CALL, x86.X86_GRP_RET, x86.X86_GRP_IRET)
+        )
+        position += instruction.size
+    single = len(offsets) == 1 and not ends_run
+    return Block(tuple(offsets), ends_run, single, unsupported, text)
+
+
+@lru_cache(maxsize=65536)
+def disassemble(code: bytes, address: int) -> str:
+    """Text of the instruction that starts `code`, or '(bad)'."""
+    for _, _, mnemonic, operands in _printer().disasm_lite(code, address, 1):
+        return f"{mnemonic} {operands}".strip()
+    return "(bad)"
+
+
+@dataclass(frozen=True)
+class RandomRead:
+    """An RDRAND or RDSEED: destination register's name, operand size and length, in bytes."""
+
+    register: str
+    size: int
+    length: int
+
+
+_FULL = {
+    "ax": "rax", "bx": "rbx", "cx": "rcx", "dx": "rdx", "si": "rsi", "di": "rdi", "bp": "rbp", "sp": "rsp"
+}  # fmt: skip
+
+
+def decode_random_read(code: bytes, address: int) -> RandomRead | None:
+    """RDRAND/RDSEED at the start of `code` (SDM volume 2, RDRAND), else None."""
+    instruction = next(_engine().disasm(code, address, 1), None)
+    if instruction is None or instruction.id not in (x86.X86_INS_RDRAND, x86.X86_INS_RDSEED):
+        return None
+    operand = instruction.operands[0]
+    name = instruction.reg_name(operand.reg).lower()
+    stem = name.lstrip("re") if name[-1] in "xipbs" and name.lstrip("re") in _FULL else name
+    full = _FULL.get(stem) or "r" + "".join(c for c in name if c.isdigit())
+    if full == "r":
+        raise GuestFault("random-number instruction with an unknown register", found=name)
+    return RandomRead(full, operand.size, instruction.size)

@@ -1,0 +1,64 @@
+"""The shape of an instruction-set table. An ISA is data: a frozen `Isa`, not a subclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Register:
+    """One register of a context header: its name and its size in bytes there."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Isa:
+    """What the machine, the recorder and the exporters need to know of an instruction set.
+
+    registers: the context header's layout, in the order in which they are stored and restored.
+    arguments: registers that hold (core id, core count) when a firmware core starts.
+    reset: (register, value) pairs that differ from zero when a core starts.
+    red_zone: bytes below the stack pointer that an interrupt must not touch.
+    interrupt_enable: the mask of the interrupt-enable bit in `flags_register`.
+    entry_fetch: a one-byte instruction that ends a block; fills code lines not yet received.
+    """
+
+    name: str
+    elf_machine: str
+    registers: tuple[Register, ...]
+    program_counter: str
+    stack_pointer: str
+    flags_register: str
+    interrupt_enable: int
+    red_zone: int
+    arguments: tuple[str, str]
+    reset: tuple[tuple[str, int], ...]
+    entry_fetch: int
+
+    @property
+    def context_bytes(self) -> int:
+        """Size of a context header's register block, bytes."""
+        return sum(register.size for register in self.registers)
+
+    def offset(self, name: str) -> int:
+        """Byte offset of register `name` in the context header. Raises KeyError."""
+        position = 0
+        for register in self.registers:
+            if register.name == name:
+                return position
+            position += register.size
+        raise KeyError(name)
+
+    def read(self, context: bytes, name: str) -> int:
+        """The value of register `name` in the context header `context`."""
+        start = self.offset(name)
+        size = next(register.size for register in self.registers if register.name == name)
+        return int.from_bytes(context[start : start + size], "little")
+
+    def with_register(self, context: bytes, name: str, value: int) -> bytes:
+        """A copy of `context` in which register `name` holds `value`."""
+        start = self.offset(name)
+        size = next(register.size for register in self.registers if register.name == name)
+        return context[:start] + value.to_bytes(size, "little") + context[start + size :]
