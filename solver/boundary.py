@@ -1,0 +1,260 @@
+"""Region-initial and region-final values without solving (DESIGN 6.4; the proof in MICRO 2009, 4.2).
+
+In a legal order the old and new values at a granule form a chain, so the multiset {initial + new} equals
+{old + final}. The difference {old} - {new} alone is therefore either one initial value and one final one,
+or nothing, and then both ends hold the same value. Local granules need no multiset: their one stream's
+program order is the chain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from isa.errors import OrderError
+from recorder.event import UNCACHED
+from solver.granules import Granules, find_slot
+from solver.image import FlatMemory, ensure, load_word
+from solver.problem import Problem
+from solver.regions import Region
+
+_DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
+
+
+@dataclass(frozen=True)
+class Net:
+    """What the events of a region say about its two ends, per unfiltered granule.
+
+    changes: bool (n_granules,), whether the ends differ; initial, final: uint64 (n_granules,), their
+    values where they do.
+    """
+
+    changes: NDArray[np.bool_]
+    initial: NDArray[np.uint64]
+    final: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The words that a region's events wrote, before and after it.
+
+    word: uint64 (n,), address / 8. mask: uint8 (n,), bit b set if byte b was written. before, after:
+    uint64 (n,), the words' values.
+    """
+
+    word: NDArray[np.uint64]
+    mask: NDArray[np.uint8]
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+
+
+def net_values(problem: Problem) -> Net:
+    """Solve {old} - {new} per granule. Raises OrderError where it does not leave one value a side."""
+    n = len(problem.address)
+    granule = np.concatenate([problem.granule, problem.granule])
+    value = np.concatenate([problem.old, problem.new])
+    sign = np.ones(len(value), np.int64)
+    sign[len(problem.old) :] = -1
+    by = np.lexsort((value, granule))
+    granule, value = granule[by], value[by]
+    fresh = np.ones(len(value), bool)
+    fresh[1:] = (granule[1:] != granule[:-1]) | (value[1:] != value[:-1])
+    starts = np.flatnonzero(fresh)
+    total = np.add.reduceat(sign[by], starts) if len(starts) else np.empty(0, np.int64)
+    granule, value = granule[starts], value[starts]
+    surplus = np.bincount(granule, np.maximum(total, 0), n)
+    if (surplus > 1).any():
+        _not_one_value(problem, int(np.flatnonzero(surplus > 1)[0]), granule, value, total)
+    initial, final = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+    initial[granule[total > 0]] = value[total > 0]
+    final[granule[total < 0]] = value[total < 0]
+    return Net(surplus == 1, initial, final)
+
+
+def _not_one_value(
+    problem: Problem,
+    bad: int,
+    granule: NDArray[np.int32],
+    value: NDArray[np.uint64],
+    total: NDArray[np.int64],
+) -> None:
+    here = (granule == bad) & (total != 0)
+    left = [
+        f"{'old' if t > 0 else 'new'} {int(v):#x} x{abs(int(t))}"
+        for v, t in zip(value[here], total[here], strict=True)
+    ]
+    raise OrderError(
+        "old and new values do not chain up",
+        expected="one unmatched value at each end",
+        found=", ".join(left[:8]),
+        where=_where(problem.region, int(problem.address[bad]), int(problem.size[bad])),
+        remedy=_DAMAGED,
+    )
+
+
+def _where(region: int, address: int, size: int) -> str:
+    return f"region {region}, address {address:#x}, {size} bytes"
+
+
+@njit(cache=True)
+def apply_filtered(rows, keys, hot_bytes, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Run one stream's filtered accesses over memory, byte by byte. Returns (row, byte) of the first whose
+    old value is not memory's, or (-1, -1)."""
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED:
+            continue
+        for k in range(np.int64(row.size)):
+            address = row.addr + np.uint64(k)
+            slot = find_slot(address >> np.uint64(3), keys)
+            if hot_bytes[slot] & (1 << np.int64(address & np.uint64(7))):
+                continue
+            a = np.int64(address)
+            ensure(a >> 12, state, loaded, image)
+            if state[a] != (row.old >> np.uint64(8 * k)) & np.uint64(0xFF):
+                return i, k
+            state[a] = np.uint8((row.new >> np.uint64(8 * k)) & np.uint64(0xFF))
+    return -1, -1
+
+
+@njit(cache=True)
+def written_words(keys, written, word, mask):  # type: ignore[no-untyped-def]
+    """List the table's written words into `word` and `mask`. Returns how many."""
+    n = 0
+    for slot in range(keys.size):
+        if written[slot]:
+            word[n] = keys[slot] - np.uint64(1)
+            mask[n] = written[slot]
+            n += 1
+    return n
+
+
+@njit(cache=True)
+def load_words(word, state, loaded, image):  # type: ignore[no-untyped-def]
+    """The 8-byte words (uint64) with the given numbers."""
+    out = np.zeros(word.size, np.uint64)
+    for i in range(word.size):
+        out[i] = load_word(word[i], state, loaded, image)
+    return out
+
+
+@njit(cache=True)
+def unwind(word, mask, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Take memory back over a region. Returns (index, byte) of the first byte that is not what the region
+    left there, or (-1, -1)."""
+    for i in range(word.size):
+        first = np.int64(word[i]) << 3
+        ensure(first >> 12, state, loaded, image)
+        for b in range(8):
+            if mask[i] & (1 << b):
+                left = np.uint8((after[i] >> np.uint64(8 * b)) & np.uint64(0xFF))
+                found = np.uint8((before[i] >> np.uint64(8 * b)) & np.uint64(0xFF))
+                if state[first + b] != left:
+                    return i, b
+                state[first + b] = found
+    return -1, -1
+
+
+class Forward:
+    """Memory at every stratum, from the initial image forwards. Call `advance` once a region, in order."""
+
+    def __init__(self, initial: NDArray[np.uint8]) -> None:
+        self.memory = FlatMemory(initial)
+
+    def _image(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+        return self.memory.state, self.memory.loaded, self.memory.image
+
+    def advance(self, region: Region, g: Granules, problem: Problem) -> tuple[Problem, Delta]:
+        """Take memory over a region. Returns the problem with its values at both ends, and what changed.
+
+        Raises OrderError if the region's events do not lead from memory as it stands to any state.
+        """
+        word, mask = np.zeros(len(g.keys) // 2 + 1, np.uint64), np.zeros(len(g.keys) // 2 + 1, np.uint8)
+        n = written_words(g.keys, g.written, word, mask)
+        word, mask = word[:n].copy(), mask[:n].copy()
+        before = load_words(word, *self._image())
+        for stream, rows in enumerate(region.rows):
+            bad, byte = apply_filtered(rows, g.keys, g.hot_bytes, *self._image())
+            if bad >= 0:
+                self._broken_chain(region, stream, bad, byte)
+        bounded = self._ends(problem)
+        self.memory.store(g.address, g.size, bounded.final)
+        return bounded, Delta(word, mask, before, load_words(word, *self._image()))
+
+    def _broken_chain(self, region: Region, stream: int, bad: int, byte: int) -> None:
+        row = region.rows[stream][bad]
+        address = int(row["addr"]) + byte
+        raise OrderError(
+            "an event does not follow from memory",
+            expected=f"{(int(row['old']) >> (8 * byte)) & 0xFF:#04x}",
+            found=f"{int(self.memory.state[address]):#04x}",
+            where=f"{_where(region.index, address, 1)}, stream {stream}, event {row['seq']}, "
+            f"instruction count {row['count']}, pc {int(row['pc']):#x}",
+            remedy=_DAMAGED,
+        )
+
+    def _ends(self, problem: Problem) -> Problem:
+        net = net_values(problem)
+        held = self.memory.load(problem.address, problem.size)
+        wrong = np.flatnonzero(net.changes & (net.initial != held))
+        if len(wrong):
+            g = int(wrong[0])
+            raise OrderError(
+                "the region's events do not start from what memory holds",
+                expected=f"{int(net.initial[g]):#x}",
+                found=f"{int(held[g]):#x}",
+                where=_where(problem.region, int(problem.address[g]), int(problem.size[g])),
+                remedy=_DAMAGED,
+            )
+        return problem.bounded(held, np.where(net.changes, net.final, held))
+
+
+class Backward:
+    """Memory at every stratum, from the final image backwards: the paper's own direction.
+
+    Call `retreat` once a region, from the last to the first.
+    """
+
+    def __init__(self, final: NDArray[np.uint8]) -> None:
+        self.memory = FlatMemory(final)
+
+    def retreat(self, problem: Problem, delta: Delta) -> None:
+        """Take memory back over a region: {old + final} - {new} for its unfiltered granules, first old
+        values for the local ones. Raises OrderError where that disagrees with the forward direction."""
+        held = self.memory.load(problem.address, problem.size)
+        net = net_values(problem)
+        final = np.where(net.changes, net.final, held)
+        initial = np.where(net.changes, net.initial, held)
+        self._compare(problem, "final", final, held)
+        self._compare(problem, "final", problem.final, held)
+        self._compare(problem, "initial", problem.initial, initial)
+        memory = self.memory
+        i, b = unwind(
+            delta.word, delta.mask, delta.before, delta.after, memory.state, memory.loaded, memory.image
+        )
+        if i >= 0:
+            address = int(delta.word[i]) * 8 + b
+            raise OrderError(
+                "what the region's events leave is not what memory held after them",
+                expected=f"{(int(delta.after[i]) >> (8 * b)) & 0xFF:#04x}",
+                found=f"{int(memory.state[address]):#04x}",
+                where=_where(problem.region, address, 1),
+                remedy=_DAMAGED,
+            )
+
+    def _compare(
+        self, problem: Problem, end: str, forward: NDArray[np.uint64], backward: NDArray[np.uint64]
+    ) -> None:
+        wrong = np.flatnonzero(forward != backward)
+        if len(wrong):
+            g = int(wrong[0])
+            raise OrderError(
+                f"the region's {end} value differs forwards and backwards",
+                expected=f"{int(forward[g]):#x}",
+                found=f"{int(backward[g]):#x}",
+                where=_where(problem.region, int(problem.address[g]), int(problem.size[g])),
+                remedy=_DAMAGED,
+            )

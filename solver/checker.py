@@ -1,0 +1,336 @@
+"""The independent checker: is an order legal? Linear in the number of events, byte by byte.
+
+It walks all rows of all streams in the given order over the initial image: every row's old bytes must be
+what memory holds, its new bytes are stored, and at the end memory must be the final image. It shares no
+code with granules, filters or engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from isa.errors import FormatError, OrderError
+from recorder.event import EVENT, GLUED, UNCACHED
+from solver.certificate import ORDERED, REASONS, Certificate
+from solver.image import FlatMemory, ensure, zeros
+from solver.traces import Events, Traces
+
+_BUFFER_ROWS = 1 << 13
+_OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE = 0, 1, 2, 3, 4, 5, 6
+#: Bits of `marks`, one byte of marks per byte of memory: a row touched it; its value is not known.
+_TOUCHED, _UNKNOWN = 1, 2
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What was checked. events: rows walked in order. unchecked: (region, reason) of every region that
+    the certificate gives no order for; its `unchecked_events` rows were passed over."""
+
+    events: int
+    unchecked_events: int
+    unchecked: list[tuple[int, str]]
+
+
+#: Values of memory after a region that has no order: address (uint64) and value (uint8) of the bytes.
+Rebase = Mapping[int, tuple[NDArray[np.uint64], NDArray[np.uint8]]]
+
+
+@njit(cache=True)
+def check_row(row, state, loaded, image, marks):  # type: ignore[no-untyped-def]
+    """Compare a row's old bytes with memory and store its new ones. Returns the number of the first byte
+    that differs, or -1."""
+    for k in range(np.int64(row.size)):
+        a = np.int64(row.addr) + k
+        ensure(a >> 12, state, loaded, image)
+        old = np.uint8((row.old >> np.uint64(8 * k)) & np.uint64(0xFF))
+        if (marks[a] & _UNKNOWN) == 0 and state[a] != old:
+            return k
+    for k in range(np.int64(row.size)):
+        a = np.int64(row.addr) + k
+        state[a] = np.uint8((row.new >> np.uint64(8 * k)) & np.uint64(0xFF))
+        marks[a] = _TOUCHED
+    return -1
+
+
+@njit(cache=True)
+def placed_rightly(row, strata, stream, stratum):  # type: ignore[no-untyped-def]
+    """_OK, or what is wrong with where a row stands: strata run forwards (_STRATUM), and its stratum is
+    the one its instruction count says (_CUT)."""
+    number = np.int64(row.stratum)
+    if number < stratum or number > strata.shape[0]:
+        return _STRATUM
+    if number < strata.shape[0] and row.count >= strata[number, stream]:
+        return _CUT
+    if number > 0 and row.count < strata[number - 1, stream]:
+        return _CUT
+    return _OK
+
+
+@njit(cache=True)
+def walk(stream, left, until, exact, run, buffer, at, fill, ended, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]  # noqa: E501
+    """Walk runs from `run` on: of each, the next left[run] rows of stream[run], or, unless `exact`, as many
+    as have an instruction count below until[run]. now = [stratum, stream of an unfinished indivisible access or -1, rows
+    walked]. Returns (run, status, stream, byte): _REFILL asks for rows of that stream; the violations name
+    the row at that stream's position."""
+    while run < stream.size:
+        s = stream[run]
+        while left[run] > 0:
+            if at[s] == fill[s]:
+                if ended[s]:
+                    break
+                return run, _REFILL, s, 0
+            row = buffer[s, at[s]]
+            if not exact and row.count >= until[run]:
+                break
+            if now[1] >= 0 and now[1] != s:
+                return run, _SPLIT, s, 0
+            wrong = placed_rightly(row, strata, s, now[0])
+            if wrong != _OK:
+                return run, wrong, s, 0
+            now[0] = row.stratum
+            if (row.flags & UNCACHED) == 0:
+                size = np.int64(row.size)
+                outside = row.addr > np.uint64(image.size) or row.addr + np.uint64(size) > np.uint64(
+                    image.size
+                )
+                if size < 1 or size > 8 or outside:
+                    return run, _RANGE, s, 0
+                byte = check_row(row, state, loaded, image, marks)
+                if byte >= 0:
+                    return run, _OLD, s, byte
+            now[1] = s if row.flags & GLUED else -1
+            at[s] += 1
+            now[2] += 1
+            left[run] -= 1
+        if exact and left[run] > 0:
+            return run, _REFILL, s, 0
+        run += 1
+    return run, _OK, 0, 0
+
+
+@njit(cache=True)
+def forget(rows, n, state, loaded, image, marks):  # type: ignore[no-untyped-def]
+    """Mark the bytes of rows that were passed over as unknown."""
+    for i in range(n):
+        row = rows[i]
+        if row.flags & UNCACHED or row.addr + np.uint64(row.size) > np.uint64(image.size):
+            continue
+        for k in range(np.int64(row.size)):
+            a = np.int64(row.addr) + k
+            ensure(a >> 12, state, loaded, image)
+            marks[a] = _TOUCHED | _UNKNOWN
+
+
+@njit(cache=True)
+def first_difference(state, loaded, marks, final):  # type: ignore[no-untyped-def]
+    """Address of the first touched byte that is not the final image's, or -1."""
+    for page in range(loaded.size):
+        if loaded[page] == 0:
+            continue
+        for a in range(page << 12, min((page + 1) << 12, final.size)):
+            if marks[a] == _TOUCHED and state[a] != final[a]:
+                return a
+    return -1
+
+
+@dataclass
+class _Streams:
+    """A window on every stream."""
+
+    traces: Traces
+    buffer: Events = field(init=False)
+    at: NDArray[np.int64] = field(init=False)
+    fill: NDArray[np.int64] = field(init=False)
+    ended: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = self.traces.n_streams
+        self.buffer = np.zeros((n, _BUFFER_ROWS), EVENT)
+        self.at, self.fill = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.ended = np.zeros(n, bool)
+        self._pieces = [self._cut(stream) for stream in range(n)]
+
+    def _cut(self, stream: int) -> Iterator[Events]:
+        for chunk in self.traces.chunks(stream):
+            for start in range(0, len(chunk), _BUFFER_ROWS):
+                yield chunk[start : start + _BUFFER_ROWS]
+
+    def refill(self, stream: int) -> bool:
+        """More rows of a stream whose window is used up; False at its end."""
+        piece = next(self._pieces[stream], None)
+        if piece is None:
+            self.ended[stream] = True
+            return False
+        self.buffer[stream, : len(piece)] = piece
+        self.at[stream], self.fill[stream] = 0, len(piece)
+        return True
+
+
+class _Walk:
+    """A walk in progress."""
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+        self.streams = _Streams(traces)
+        self.memory = FlatMemory(traces.initial())
+        self.marks = zeros(len(self.memory.state))
+        self.now = np.array([0, -1, 0], np.int64)
+        self._strata = np.ascontiguousarray(traces.strata, np.uint64).reshape(-1, traces.n_streams)
+
+    def runs(self, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Walk runs of so many rows. Raises OrderError at the first violation."""
+        self._walk(stream, rows.copy(), np.empty(0, np.uint64), True)
+
+    def slices(self, stream: NDArray[np.int64], end: NDArray[np.uint64]) -> None:
+        """Walk rows up to instruction counts. Raises OrderError at the first violation."""
+        self._walk(stream, np.full(len(stream), np.iinfo(np.int64).max), end, False)
+
+    def _walk(
+        self, stream: NDArray[np.int64], left: NDArray[np.int64], until: NDArray[np.uint64], exact: bool
+    ) -> None:
+        windows, memory = self.streams, self.memory
+        run = 0
+        while run < len(stream):
+            run, status, s, byte = walk(
+                stream, left, until, exact, run, windows.buffer, windows.at, windows.fill, windows.ended,
+                self._strata, self.now, memory.state, memory.loaded, memory.image, self.marks,
+            )  # fmt: skip
+            if status == _REFILL:
+                if windows.ended[s]:
+                    raise self._too_short(s)
+                windows.refill(s)
+            elif status != _OK:
+                raise self._violation(status, s, byte)
+
+    def pass_over(self, region: int, rows: NDArray[np.int64]) -> None:
+        """Skip rows[s] rows of every stream s, all of `region`; what they touch becomes unknown."""
+        windows, memory = self.streams, self.memory
+        for s, count in enumerate(rows.tolist()):
+            while count:
+                if windows.at[s] == windows.fill[s] and not windows.refill(s):
+                    raise self._too_short(s)
+                first = int(windows.at[s])
+                n = min(count, int(windows.fill[s]) - first)
+                other = np.flatnonzero(windows.buffer["stratum"][s, first : first + n] != region)
+                if len(other):
+                    windows.at[s] += other[0]
+                    raise self._violation(_CUT, s, 0)
+                forget(windows.buffer[s, first:], n, memory.state, memory.loaded, memory.image, self.marks)
+                windows.at[s] += n
+                count -= n
+
+    def rebase(self, address: NDArray[np.uint64], value: NDArray[np.uint8]) -> None:
+        """Give bytes their values after a region that was passed over."""
+        self.memory.store(address, np.ones(len(address), np.uint8), value.astype(np.uint64))
+        self.marks[address.astype(np.int64)] = _TOUCHED
+
+    def finish(self) -> None:
+        """Check that every row was walked and memory is the final image."""
+        windows = self.streams
+        for s in range(self._traces.n_streams):
+            if windows.at[s] < windows.fill[s] or windows.refill(s):
+                row = windows.buffer[s, windows.at[s]]
+                raise OrderError("an event that the order leaves out", where=_where(s, row))
+        final = np.asarray(self._traces.final())
+        a = first_difference(self.memory.state, self.memory.loaded, self.marks, final)
+        if a >= 0:
+            raise OrderError(
+                "memory after the last event is not the final image",
+                expected=f"{int(final[a]):#04x}",
+                found=f"{int(self.memory.state[a]):#04x}",
+                where=f"address {a:#x}",
+            )
+
+    def _too_short(self, s: int) -> OrderError:
+        return OrderError("the order has more events of a stream than its trace", where=f"stream {s}")
+
+    def _violation(self, status: int, s: int, byte: int) -> OrderError:
+        row = self.streams.buffer[s, self.streams.at[s]]
+        where = _where(s, row)
+        if status == _STRATUM:
+            return OrderError(
+                "an event stands after one of a later region",
+                expected=f"stratum {int(self.now[0])} or later",
+                found=f"stratum {row['stratum']}",
+                where=where,
+            )
+        if status == _CUT:
+            return OrderError("an event's stratum is not what its instruction count says", where=where)
+        if status == _SPLIT:
+            return OrderError(
+                "an event stands inside an indivisible access",
+                found=f"one of stream {int(self.now[1])} is unfinished",
+                where=where,
+            )
+        if status == _RANGE:
+            return OrderError("an event outside memory", where=where)
+        address = int(row["addr"]) + byte
+        return OrderError(
+            f"an event does not read what memory holds at {address:#x}",
+            expected=f"{int(self.memory.state[address]):#04x}",
+            found=f"{(int(row['old']) >> (8 * byte)) & 0xFF:#04x}",
+            where=where,
+        )
+
+
+def _where(stream: int, row: np.void) -> str:
+    return (
+        f"stream {stream}, event {row['seq']}, instruction count {row['count']}, pc {int(row['pc']):#x}, "
+        f"address {int(row['addr']):#x}, region {row['stratum']}"
+    )
+
+
+def check_certificate(traces: Traces, certificate: Certificate, rebase: Rebase | None = None) -> CheckReport:
+    """Walk the traces in the certificate's order. Raises OrderError at the first violation, FormatError
+    for a certificate that cannot be read or is of another number of streams or regions.
+
+    A region without an order is passed over and reported as unchecked; what its events touched is unknown
+    afterwards, and the next event there is believed, unless `rebase` gives the bytes' values after it.
+    """
+    head = certificate.head
+    for name, expected, found in (
+        ("streams", traces.n_streams, head.n_streams),
+        ("regions", len(traces.strata) + 1, head.n_regions),
+    ):
+        if expected != found:
+            raise FormatError(
+                f"a certificate for another number of {name}",
+                expected=expected,
+                found=found,
+                remedy="order the recording again",
+            )
+    state = _Walk(traces)
+    unchecked: list[tuple[int, str]] = []
+    passed = 0
+    for block in certificate.blocks():
+        if block.status == ORDERED:
+            state.runs(block.stream, block.rows)
+            continue
+        state.pass_over(block.region, block.rows)
+        passed += int(block.rows.sum())
+        unchecked.append((block.region, REASONS[block.status]))
+        if rebase is not None and block.region in rebase:
+            state.rebase(*rebase[block.region])
+    state.finish()
+    return CheckReport(int(state.now[2]), passed, unchecked)
+
+
+def check_slices(
+    traces: Traces, slices: Iterable[tuple[NDArray[np.int64], NDArray[np.uint64]]]
+) -> CheckReport:
+    """Check an order given as slices: of each, all rows of a stream with an instruction count below an end
+    come next. slices: batches of (stream int64 (n,), end uint64 (n,)). Raises OrderError."""
+    state = _Walk(traces)
+    for stream, end in slices:
+        if len(stream) and not 0 <= int(stream.min()) <= int(stream.max()) < traces.n_streams:
+            raise OrderError(
+                "a slice of no stream", expected=f"0 to {traces.n_streams - 1}", found=stream.tolist()[:8]
+            )
+        state.slices(stream.astype(np.int64), end.astype(np.uint64))
+    state.finish()
+    return CheckReport(int(state.now[2]), 0, [])

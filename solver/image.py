@@ -1,0 +1,84 @@
+"""A flat memory that starts as an image and is changed page by page, without copying the image."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+PAGE_SHIFT = 12
+_PAGE = 1 << PAGE_SHIFT
+#: Python 3.11 does not name it; a flat memory of many GiB must not be counted against the machine's.
+_MAP_NORESERVE = 0x4000
+
+
+@njit(cache=True)
+def ensure(page, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Copy a page from the image on its first use."""
+    if loaded[page] == 0:
+        loaded[page] = 1
+        first = page << PAGE_SHIFT
+        for a in range(first, min(first + _PAGE, image.size)):
+            state[a] = image[a]
+
+
+@njit(cache=True)
+def load_word(word, state, loaded, image):  # type: ignore[no-untyped-def]
+    """The 8 bytes at word * 8, little-endian, as uint64."""
+    first = np.int64(word) << 3
+    ensure(first >> PAGE_SHIFT, state, loaded, image)
+    value = np.uint64(0)
+    for b in range(8):
+        value |= np.uint64(state[first + b]) << np.uint64(8 * b)
+    return value
+
+
+@njit(cache=True)
+def load_values(address, size, state, loaded, image):  # type: ignore[no-untyped-def]
+    """The little-endian values (uint64) of `size` bytes (1 to 8) at each address."""
+    out = np.zeros(address.size, np.uint64)
+    for i in range(address.size):
+        for b in range(size[i]):
+            a = np.int64(address[i]) + b
+            ensure(a >> PAGE_SHIFT, state, loaded, image)
+            out[i] |= np.uint64(state[a]) << np.uint64(8 * b)
+    return out
+
+
+@njit(cache=True)
+def store_values(address, size, value, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Store the low `size` bytes of each value at its address."""
+    for i in range(address.size):
+        for b in range(size[i]):
+            a = np.int64(address[i]) + b
+            ensure(a >> PAGE_SHIFT, state, loaded, image)
+            state[a] = np.uint8((value[i] >> np.uint64(8 * b)) & np.uint64(0xFF))
+
+
+def zeros(size: int) -> NDArray[np.uint8]:
+    """`size` zero bytes whose pages cost nothing until they are written."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    return np.frombuffer(mmap.mmap(-1, max(size, 1), flags=flags), np.uint8, count=size)
+
+
+class FlatMemory:
+    """A changing copy of a memory image. Only pages in use are copied.
+
+    state: uint8, the bytes; meaningful where `loaded` (uint8, one a page) says so. image: uint8 (n,).
+    """
+
+    def __init__(self, image: NDArray[np.uint8]) -> None:
+        self.image = np.asarray(image)
+        pages = (len(image) + _PAGE - 1) >> PAGE_SHIFT
+        self.state = zeros(pages << PAGE_SHIFT)
+        self.loaded = zeros(pages)
+
+    def load(self, address: NDArray[np.uint64], size: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        """Values at the addresses (uint64), each of `size` bytes (1 to 8)."""
+        return load_values(address, size, self.state, self.loaded, self.image)  # type: ignore[no-any-return]
+
+    def store(self, address: NDArray[np.uint64], size: NDArray[np.uint8], value: NDArray[np.uint64]) -> None:
+        """Store the low `size` bytes of each value at its address."""
+        store_values(address, size, value, self.state, self.loaded, self.image)

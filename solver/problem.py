@@ -1,0 +1,99 @@
+"""What an engine is given, a region's unfiltered events, and what it answers."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Verdict(enum.Enum):
+    """An engine's answer for one region."""
+
+    LEGAL = "legal"
+    ILLEGAL = "illegal"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The unfiltered events of one region as indivisible operations on granules.
+
+    An operation is one event row, or several that are GLUED. Operations are numbered stream by stream in
+    program order: those of stream s are stream_ptr[s] to stream_ptr[s + 1]. Operation o touches the parts
+    part_ptr[o] to part_ptr[o + 1]; a part is an access to one granule, with its value before and after.
+
+    region: its number. rows: int64 (n_streams,), event rows of each stream in the region, filtered ones
+    included. end_row: int64 (n_ops,), how many rows of its stream have been placed once the operation is.
+    granule: int32 (n_parts,). old, new: uint64 (n_parts,). address: uint64 (n_granules,). size: uint8
+    (n_granules,), bytes. initial, final: uint64 (n_granules,), values at the region's two ends.
+    """
+
+    region: int
+    rows: NDArray[np.int64]
+    stream_ptr: NDArray[np.int64]
+    end_row: NDArray[np.int64]
+    part_ptr: NDArray[np.int64]
+    granule: NDArray[np.int32]
+    old: NDArray[np.uint64]
+    new: NDArray[np.uint64]
+    address: NDArray[np.uint64]
+    size: NDArray[np.uint8]
+    initial: NDArray[np.uint64]
+    final: NDArray[np.uint64]
+
+    @property
+    def n_streams(self) -> int:
+        """Number of streams."""
+        return len(self.rows)
+
+    @property
+    def n_ops(self) -> int:
+        """Number of operations: the paper's |E|."""
+        return len(self.end_row)
+
+    @property
+    def op_stream(self) -> NDArray[np.int64]:
+        """int64 (n_ops,): the stream of each operation."""
+        return np.repeat(np.arange(self.n_streams), np.diff(self.stream_ptr))
+
+    @property
+    def part_op(self) -> NDArray[np.int64]:
+        """int64 (n_parts,): the operation of each part."""
+        return np.repeat(np.arange(self.n_ops), np.diff(self.part_ptr))
+
+    def bounded(self, initial: NDArray[np.uint64], final: NDArray[np.uint64]) -> Problem:
+        """The same with the values at the region's two ends filled in."""
+        return replace(self, initial=initial, final=final)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An engine's answer. order: int64 (n_ops,), the operations in a legal order, if LEGAL.
+
+    reason: why it is undecided, in a word: "timeout", "budget" or "gave up"; empty otherwise.
+    """
+
+    verdict: Verdict
+    engine: str
+    seconds: float
+    order: NDArray[np.int64]
+    reason: str = ""
+
+
+def no_order() -> NDArray[np.int64]:
+    """The order of an answer that has none."""
+    return np.empty(0, np.int64)
+
+
+def implied_initial(problem: Problem, order: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Initial value of each granule (uint64) as a solved order implies it: the old value of the first
+    operation on it (MICRO 2009, section 4.2)."""
+    rank = np.empty(problem.n_ops, np.int64)
+    rank[order] = np.arange(problem.n_ops)
+    latest_first = np.argsort(-rank[problem.part_op], kind="stable")
+    initial = problem.initial.copy()
+    initial[problem.granule[latest_first]] = problem.old[latest_first]
+    return initial

@@ -1,0 +1,73 @@
+"""What the solver reads: every stream's events, the strata, and the memory at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Rows of `recorder.event.EVENT`; numpy cannot name a structured type more closely.
+Events = NDArray[Any]
+
+
+class Traces(Protocol):
+    """The traces of one recording. Streams are the cores from 0, then the agents (DESIGN, section 3).
+
+    n_streams: 1 to 254. memory_bytes: every event that is not UNCACHED lies in [0, memory_bytes).
+    strata: uint64 (n_strata, n_streams), each stream's instruction count at the cut; an event whose count
+    is below it lies before the cut.
+    """
+
+    @property
+    def n_streams(self) -> int:
+        """Number of streams."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the memory images, in bytes."""
+
+    @property
+    def strata(self) -> NDArray[np.uint64]:
+        """(n_strata, n_streams) instruction counts."""
+
+    def initial(self) -> NDArray[np.uint8]:
+        """Memory before the first event, flat, (memory_bytes,). May be mapped and sparse: touch little."""
+
+    def final(self) -> NDArray[np.uint8]:
+        """Memory after the last event, flat, (memory_bytes,)."""
+
+    def chunks(self, stream: int) -> Iterator[Events]:
+        """All rows of a stream in program order, in chunks of bounded length, `stratum` filled in."""
+
+
+@dataclass
+class MemoryTraces:
+    """`Traces` held in memory. rows: one EVENT array a stream; chunk_rows: how `chunks` cuts them."""
+
+    rows: list[Events]
+    strata: NDArray[np.uint64]
+    before: NDArray[np.uint8]
+    after: NDArray[np.uint8]
+    chunk_rows: int = 1 << 16
+    n_streams: int = field(init=False)
+    memory_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_streams, self.memory_bytes = len(self.rows), len(self.before)
+
+    def initial(self) -> NDArray[np.uint8]:
+        """Memory before the first event."""
+        return self.before
+
+    def final(self) -> NDArray[np.uint8]:
+        """Memory after the last event."""
+        return self.after
+
+    def chunks(self, stream: int) -> Iterator[Events]:
+        """All rows of a stream, in chunks."""
+        rows = self.rows[stream]
+        for start in range(0, len(rows), self.chunk_rows):
+            yield rows[start : start + self.chunk_rows]
