@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Build every firmware image with gcc: firmware/src/<name>.c -> firmware/x86_64/<name>.elf.
 
-    python firmware/build.py [--out DIR] [NAME ...]
+    python firmware/build.py                      replaces the committed images and digests.json
+    python firmware/build.py --out DIR [NAME ...] builds into DIR, leaves the committed images alone
 
-Without --out the committed images are replaced and firmware/digests.json (SHA-256 of each) is written.
-With --out only DIR is written, which leaves the committed images as they are. The build is
-deterministic for one version of gcc and binutils; another version may lay out other bytes.
+The build is deterministic for one version of gcc and binutils; another version may lay out other bytes.
+digests.json holds the SHA-256 of each image, and one of all sources, by which a test notices images that
+are older than their sources.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,11 +27,12 @@ DIGESTS = HERE / "digests.json"
 COMPILE = (
     "-std=gnu11 -O2 -Wall -Wextra -Werror -ffreestanding -fno-builtin -fno-stack-protector -mno-red-zone "
     "-fno-pic -mno-avx -fcf-protection=none -fno-asynchronous-unwind-tables -fno-ident "
-    "-ffunction-sections -fdata-sections"
+    "-ffunction-sections -fdata-sections -fno-ipa-cp -fno-ipa-sra -fno-partial-inlining "
+    "-Iinclude -Ilib"
 ).split()
 LINK = (
     "-no-pie -static -nostdlib -Wl,--build-id=none -Wl,--gc-sections -Wl,-z,noexecstack "
-    "-Wl,-z,separate-code -Wl,-z,max-page-size=4096 -Wl,--no-warn-rwx-segments"
+    "-Wl,-z,separate-code -Wl,-z,max-page-size=4096 -Wl,--no-warn-rwx-segments -Wl,-T,lib/image.ld"
 ).split()
 
 
@@ -48,7 +51,7 @@ def build_library(folder: Path) -> list[str]:
     objects = []
     for source in sorted((HERE / "lib").glob("*.[cS]")):
         target = folder / f"lib_{source.stem}.o"
-        gcc(*COMPILE, "-Iinclude", "-Ilib", "-c", f"lib/{source.name}", "-o", str(target))
+        gcc(*COMPILE, "-c", f"lib/{source.name}", "-o", str(target))
         objects.append(str(target))
     return objects
 
@@ -56,30 +59,55 @@ def build_library(folder: Path) -> list[str]:
 def build_program(name: str, library: list[str], folder: Path, out: Path) -> None:
     """Compile src/<name>.c and link it to out/<name>.elf."""
     target = folder / f"{name}.o"
-    gcc(*COMPILE, "-Iinclude", "-Ilib", "-c", f"src/{name}.c", "-o", str(target))
-    gcc(*LINK, "-Wl,-T,lib/image.ld", str(target), *library, "-o", str(out / f"{name}.elf"))
+    gcc(*COMPILE, "-c", f"src/{name}.c", "-o", str(target))
+    gcc(*LINK, str(target), *library, "-o", str(out / f"{name}.elf"))
+
+
+def sources_digest() -> str:
+    """SHA-256 over the name and content of everything that an image is made of."""
+    digest = hashlib.sha256()
+    inputs = [path for folder in ("include", "lib", "src") for path in (HERE / folder).iterdir()]
+    for path in sorted([*inputs, Path(__file__).resolve()]):
+        digest.update(f"{path.relative_to(HERE).as_posix()}\n{path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def write_digests() -> None:
-    """Record the SHA-256 of every committed image."""
-    digests = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in IMAGES.glob("*.elf")}
-    DIGESTS.write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
+    """Record the SHA-256 of every committed image and of the sources."""
+    images = {name: hashlib.sha256((IMAGES / f"{name}.elf").read_bytes()).hexdigest() for name in programs()}
+    DIGESTS.write_text(json.dumps({"images": images, "sources": sources_digest()}, indent=2) + "\n")
 
 
-def main() -> int:
+def parse_options() -> argparse.Namespace:
+    """The command line; ends the program with status 2 when it makes no sense."""
     parser = argparse.ArgumentParser(description="Build the firmware images with gcc.")
-    parser.add_argument("--out", type=Path, help="write the images here and leave the committed ones alone")
-    parser.add_argument("names", nargs="*", help="programs to build (default: all)")
+    parser.add_argument("--out", type=Path, help="build into this folder, leave the committed images alone")
+    parser.add_argument("names", nargs="*", help="programs to build, with --out (default: all)")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(programs()))
     if unknown:
         parser.error(f"no such program: {', '.join(unknown)}; there are {', '.join(programs())}")
+    if options.names and options.out is None:
+        parser.error("the committed images are built all at once; give --out to build some of them")
+    if shutil.which("gcc") is None:
+        parser.error("gcc is not installed; the committed images in firmware/x86_64 need no build")
+    return options
+
+
+def main() -> int:
+    """Build what the command line asks for; returns the exit status."""
+    options = parse_options()
     out = (options.out or IMAGES).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        library = build_library(Path(scratch))
-        for name in options.names or programs():
-            build_program(name, library, Path(scratch), out)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            library = build_library(Path(scratch))
+            for name in options.names or programs():
+                build_program(name, library, Path(scratch), out)
+    except subprocess.CalledProcessError as failure:
+        print(f"build.py: gcc failed with status {failure.returncode}; see above", file=sys.stderr)
+        return 1
     if options.out is None:
         write_digests()
     return 0

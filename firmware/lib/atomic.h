@@ -6,7 +6,8 @@
 
 #define LINE_ALIGNED __attribute__((aligned(MACHINE_LINE_BYTES)))
 #define PAGE_ALIGNED __attribute__((aligned(MACHINE_PAGE_BYTES)))
-#define NOINLINE __attribute__((noinline))
+/* A function of its own in the symbol table, and a basic block boundary where it is called. */
+#define NOINLINE __attribute__((noinline, noclone))
 
 /* lock xadd: adds, returns what was there before. */
 static inline long fetch_add(volatile long *where, long amount) {

@@ -1,8 +1,24 @@
-/* Two queueing spin locks: ticket, and MCS (Mellor-Crummey and Scott 1991). */
+/* A test-and-set spin lock, and two that queue: ticket, and MCS (Mellor-Crummey and Scott 1991). Queues
+ * cost a hand-over to a waiting core at each release, test-and-set does not. */
 #ifndef LOCKS_H
 #define LOCKS_H
 
 #include "atomic.h"
+
+struct spin_lock {
+    volatile long taken LINE_ALIGNED;
+};
+
+static inline void spin_acquire(struct spin_lock *lock) {
+    while (exchange(&lock->taken, 1))
+        while (lock->taken)
+            cpu_pause();
+}
+
+static inline void spin_release(struct spin_lock *lock) {
+    compiler_fence();
+    lock->taken = 0;
+}
 
 struct ticket_lock {
     volatile long next_ticket LINE_ALIGNED;

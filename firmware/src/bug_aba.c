@@ -10,10 +10,10 @@
 #include "machine.h"
 
 #define NODES_PER_CORE 2
-#define ROUNDS 16
+#define ROUNDS 50
 #define ATTEMPTS 200
-#define WINDOW 20
-#define HOLD 40
+#define WINDOW 40
+#define HOLD 90
 
 struct node {
     struct node *volatile next LINE_ALIGNED;

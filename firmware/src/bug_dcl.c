@@ -7,7 +7,7 @@
 #include "locks.h"
 #include "machine.h"
 
-#define OBJECTS 24
+#define OBJECTS 36
 #define FIELDS 4
 #define FIELD_WORK 20
 #define USE_WORK 60
@@ -18,7 +18,7 @@ struct object {
 } LINE_ALIGNED;
 
 static struct barrier all_cores;
-static struct ticket_lock init_lock;
+static struct spin_lock init_lock;
 static struct object objects[OBJECTS];
 static struct object *volatile published[OBJECTS] LINE_ALIGNED;
 static volatile long uses LINE_ALIGNED;
@@ -33,12 +33,12 @@ static NOINLINE void fill_object(struct object *object, long index) {
 
 static NOINLINE struct object *get_object(long index) {
     if (!published[index]) {
-        ticket_acquire(&init_lock);
+        spin_acquire(&init_lock);
         if (!published[index]) {
             published[index] = &objects[index]; /* the bug: this line belongs below the next */
             fill_object(&objects[index], index);
         }
-        ticket_release(&init_lock);
+        spin_release(&init_lock);
     }
     return published[index];
 }

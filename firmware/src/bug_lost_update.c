@@ -5,7 +5,7 @@
 #include "console.h"
 #include "machine.h"
 
-#define ROUNDS 120
+#define ROUNDS 200
 #define WINDOW 20
 
 static struct barrier all_cores;

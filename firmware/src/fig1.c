@@ -26,11 +26,11 @@ static volatile long hand_off LINE_ALIGNED;
 static volatile long read_by_p1[2] LINE_ALIGNED;
 static volatile long read_by_p2 LINE_ALIGNED;
 
-/* Each event is one instruction with a label, kept apart from what comes before and after it. */
-#define READ_X(label, into) \
-    __asm__ volatile(".globl " label "\n" label ":\n\tmovq x, %0" : "=r"(into) : : "memory")
-#define WRITE_X(label, value) \
-    __asm__ volatile(".globl " label "\n" label ":\n\tmovq $" #value ", x" : : : "memory")
+/* Each event is one instruction with a symbol of its own. */
+#define EVENT(label, instruction) \
+    ".globl " label "\n.type " label ", @function\n" label ":\n\t" instruction "\n.size " label ", . - " label "\n"
+#define READ_X(label, into) __asm__ volatile(EVENT(label, "movq x, %0") : "=r"(into) : : "memory")
+#define WRITE_X(label, value) __asm__ volatile(EVENT(label, "movq $" #value ", x") : : : "memory")
 
 static NOINLINE void wait_for(long step) {
     while (hand_off != step)

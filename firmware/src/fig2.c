@@ -24,7 +24,10 @@ static struct barrier all_cores;
 volatile long x LINE_ALIGNED = 2;
 volatile long y LINE_ALIGNED = 0;
 
-#define EVENT(label, instruction) __asm__ volatile(label ":\n\t" instruction : : : "memory", "cc")
+/* Each event, and each wait, is a piece of code with a symbol of its own. */
+#define EVENT(label, instruction) \
+    __asm__ volatile(".globl " label "\n.type " label ", @function\n" label ":\n\t" instruction \
+                     "\n.size " label ", . - " label "\n" : : : "memory", "cc")
 
 static NOINLINE void fig2_p1(void) {
     EVENT("fig2_x1", "movq $1, x");
