@@ -1,9 +1,10 @@
 """The certificate: an order on disk, as runs of (stream, number of event rows) over all rows.
 
 The file is frames (docs/format.md): the first says what it is, the others hold LEB128 integers. Per
-region, first to last: its number and a status. Status 0, ordered: the number of runs, then stream and rows of each run.
-Any other status says why the region has no order, and is followed by every stream's number of rows in it.
-At the end: the number of regions, then every stream's number of rows in the whole recording.
+region, first to last: its number and a status. Status 0, ordered: the number of runs, then stream and
+rows of each run. Any other status says why the region has no order, and is followed by every stream's
+number of rows in it. At the end: the number of regions, then every stream's number of rows in the whole
+recording.
 """
 
 from __future__ import annotations

@@ -72,11 +72,11 @@ def placed_rightly(row, strata, stream, stratum):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def walk(stream, left, until, exact, run, buffer, at, fill, ended, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]  # noqa: E501
+def walk(stream, left, until, exact, run, buffer, at, fill, ended, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run], or, unless `exact`, as many
-    as have an instruction count below until[run]. now = [stratum, stream of an unfinished indivisible access or -1, rows
-    walked]. Returns (run, status, stream, byte): _REFILL asks for rows of that stream; the violations name
-    the row at that stream's position."""
+    as have an instruction count below until[run]. now = [stratum, stream of an unfinished indivisible
+    access or -1, rows walked]. Returns (run, status, stream, byte): _REFILL asks for rows of that stream;
+    the violations name the row at that stream's position."""
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
@@ -236,6 +236,8 @@ class _Walk:
             if windows.at[s] < windows.fill[s] or windows.refill(s):
                 row = windows.buffer[s, windows.at[s]]
                 raise OrderError("an event that the order leaves out", where=_where(s, row))
+        if self.now[1] >= 0:
+            raise OrderError("the order ends inside an indivisible access", where=f"stream {self.now[1]}")
         final = np.asarray(self._traces.final())
         a = first_difference(self.memory.state, self.memory.loaded, self.marks, final)
         if a >= 0:

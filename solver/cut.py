@@ -94,7 +94,7 @@ def undo(to, length, op_stream, part_ptr, granule, old, position, held, path):  
 
 
 @njit(cache=True)
-def search(
+def search(  # type: ignore[no-untyped-def]
     stream_ptr,
     op_stream,
     part_ptr,
@@ -111,7 +111,7 @@ def search(
     filled,
     at,
     nodes,
-):  # type: ignore[no-untyped-def]  # noqa: E501
+):
     """Go on with the walk for at most `nodes` cuts. at = [path length, frames, dead cuts, entering,
     cuts explored]. Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET or _GROW (table too full)."""
     n_streams, n_ops = position.size, op_stream.size

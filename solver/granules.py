@@ -48,7 +48,7 @@ def mark_rows(rows, start, stream, keys, begin, written, owner, used):  # type: 
         while left > 0:
             word = first >> np.uint64(3)
             low = np.int64(first & np.uint64(7))
-            high = min(low + left, 8)
+            high = low + left if low + left < 8 else 8
             slot = find_slot(word, keys)
             if keys[slot] == np.uint64(0):
                 keys[slot] = word + _ONE

@@ -77,7 +77,7 @@ class FlatMemory:
 
     def load(self, address: NDArray[np.uint64], size: NDArray[np.uint8]) -> NDArray[np.uint64]:
         """Values at the addresses (uint64), each of `size` bytes (1 to 8)."""
-        return load_values(address, size, self.state, self.loaded, self.image)  # type: ignore[no-any-return]
+        return load_values(address, size, self.state, self.loaded, self.image)
 
     def store(self, address: NDArray[np.uint64], size: NDArray[np.uint8], value: NDArray[np.uint64]) -> None:
         """Store the low `size` bytes of each value at its address."""

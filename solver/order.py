@@ -131,7 +131,8 @@ def solve(problem: Problem, options: Options) -> Solution:
 
 
 _PROBLEM_FIELDS = (
-    "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size", "initial", "final",
+    "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
+    "initial", "final",
 )  # fmt: skip
 
 

@@ -11,18 +11,20 @@ import numpy as np
 from numba import njit
 
 from isa.errors import FormatError
-from recorder.event import EVENT, UNCACHED
+from recorder.event import EVENT, GLUED, UNCACHED
 from solver.traces import Events, Traces
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
 #: strata does not need memory for all its events.
 SPILL_ROWS = 1 << 20
 
-_BAD_SIZE, _BAD_ADDRESS, _BAD_STRATUM = 1, 2, 3
+_BAD_SIZE, _BAD_ADDRESS, _BAD_STRATUM, _CUT_OFF = 1, 2, 3, 4
+_REMEDY = "extract the trace again; if it persists the recording is damaged"
 _BAD = {
     _BAD_SIZE: "an event of no possible size",
     _BAD_ADDRESS: "an event outside memory",
     _BAD_STRATUM: "strata numbers that run backwards or past the last stratum",
+    _CUT_OFF: "an event where the rest of an indivisible access should be",
 }
 
 
@@ -40,10 +42,12 @@ class Region:
 
 
 @njit(cache=True)
-def first_bad_row(rows, stratum, n_strata, memory_bytes):  # type: ignore[no-untyped-def]
-    """(index, reason) of the first row that no trace may hold, or (-1, 0)."""
+def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untyped-def]
+    """(index, reason) of the first row that no trace may hold, or (-1, 0). last (uint64): stratum,
+    instruction count and GLUED flag of the row before; updated."""
     for i in range(rows.size):
         row = rows[i]
+        stratum = np.int64(last[0])
         size = np.int64(row.size)
         if size < 1 or size > 8:
             return i, _BAD_SIZE
@@ -52,7 +56,9 @@ def first_bad_row(rows, stratum, n_strata, memory_bytes):  # type: ignore[no-unt
             return i, _BAD_ADDRESS
         if np.int64(row.stratum) < stratum or np.int64(row.stratum) > n_strata:
             return i, _BAD_STRATUM
-        stratum = np.int64(row.stratum)
+        if last[2] and (row.count != last[1] or np.int64(row.stratum) != stratum):
+            return i, _CUT_OFF
+        last[0], last[1], last[2] = row.stratum, row.count, row.flags & GLUED
     return -1, 0
 
 
@@ -63,7 +69,7 @@ class _Cursor:
         self._traces, self._stream = traces, stream
         self._chunks = iter(traces.chunks(stream))
         self._rest: Events = np.empty(0, EVENT)
-        self._stratum = 0
+        self._last = np.zeros(3, np.uint64)
 
     def _refill(self) -> bool:
         for chunk in self._chunks:
@@ -71,20 +77,25 @@ class _Cursor:
                 self._rest = np.array(chunk, EVENT)
                 self._validate(self._rest)
                 return True
+        if self._last[2]:
+            raise FormatError(
+                "the trace ends inside an indivisible access",
+                where=f"stream {self._stream}, instruction count {int(self._last[1])}",
+                remedy=_REMEDY,
+            )
         return False
 
     def _validate(self, rows: Events) -> None:
         n_strata = len(self._traces.strata)
-        bad, why = first_bad_row(rows, self._stratum, n_strata, self._traces.memory_bytes)
+        bad, why = first_bad_row(rows, self._last, n_strata, self._traces.memory_bytes)
         if bad >= 0:
             row = rows[bad]
             raise FormatError(
                 _BAD[why],
                 found=f"address {int(row['addr']):#x}, size {row['size']}, stratum {row['stratum']}",
                 where=f"stream {self._stream}, event {row['seq']}, instruction count {row['count']}",
-                remedy="extract the trace again; if it persists the recording is damaged",
+                remedy=_REMEDY,
             )
-        self._stratum = int(rows["stratum"][-1])
 
     def take(self, region: int) -> Events:
         """The stream's rows of a region."""
@@ -114,7 +125,7 @@ class _Rows:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="corebraid-region-")
+            self._file = tempfile.TemporaryFile(prefix="corebraid-region-")  # noqa: SIM115
         for part in self._parts:
             self._file.write(np.ascontiguousarray(part).view(np.uint8).data)
         self._parts, self._held = [], 0

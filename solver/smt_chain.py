@@ -78,7 +78,8 @@ def _candidates(
         g.after[w] = {
             f for f in takers[left] if _may_follow(w, f, stream, previous, following, ends, len(writes))
         }
-    g.before = {op: set() for op, _old, _new in writes} | {_END: set()}
+    g.before = {op: set() for op, _old, _new in writes}
+    g.before[_END] = set()
     for w, fs in g.after.items():
         for f in fs:
             g.before[f].add(w)

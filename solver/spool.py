@@ -14,7 +14,7 @@ class Spool:
     """Numbered groups of one-dimensional arrays in an unnamed temporary file."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="corebraid-spool-")
+        self._file = tempfile.TemporaryFile(prefix="corebraid-spool-")  # noqa: SIM115
         self._groups: dict[int, list[tuple[int, np.dtype[Any], int]]] = {}
 
     def put(self, number: int, arrays: list[NDArray[Any]]) -> None:

@@ -141,7 +141,9 @@ def make(seed: int, shape: Shape, chunk_rows: int = 7) -> Made:
     return Made(traces, (np.array(streams, np.int64), np.array(ends, np.uint64)), memories, machine.order)
 
 
-def by_hand(cores: list[list[tuple[int, int, int]]], initial: dict[int, int], final: dict[int, int]) -> MemoryTraces:
+def by_hand(
+    cores: list[list[tuple[int, int, int]]], initial: dict[int, int], final: dict[int, int]
+) -> MemoryTraces:
     """Traces from (address, old, new) triples of 8-byte accesses, one list a core, one region."""
     rows = []
     for s, events in enumerate(cores):
@@ -166,7 +168,9 @@ def by_hand(cores: list[list[tuple[int, int, int]]], initial: dict[int, int], fi
 def copy(traces: MemoryTraces) -> MemoryTraces:
     """An independent copy, to be damaged."""
     rows = [r.copy() for r in traces.rows]
-    return MemoryTraces(rows, traces.strata.copy(), traces.before.copy(), traces.after.copy(), traces.chunk_rows)
+    return MemoryTraces(
+        rows, traces.strata.copy(), traces.before.copy(), traces.after.copy(), traces.chunk_rows
+    )
 
 
 def damage(traces: MemoryTraces, rng: random.Random) -> tuple[MemoryTraces, str]:
@@ -217,7 +221,7 @@ def oracle(traces: MemoryTraces) -> bool:
         for s in range(len(end)):
             moved = _run(streams[s], position[s], stratum, memory)
             if moved is not None:
-                state = (position[:s] + (moved[0],) + position[s + 1 :], moved[1])
+                state = ((*position[:s], moved[0], *position[s + 1 :]), moved[1])
                 if state not in seen:
                     seen.add(state)
                     stack.append(state)
@@ -230,14 +234,16 @@ def _bytes_of(row: tuple[int, ...]) -> range:
 
 def _run(rows: list[Any], at: int, stratum: int, memory: bytes) -> tuple[int, bytes] | None:
     """One indivisible access of a stream, if it can run now."""
+    count = None
     while True:
-        if at == len(rows) or rows[at][6] != stratum:
+        if at == len(rows) or rows[at][6] != stratum or count not in (None, rows[at][1]):
             return None
+        count = rows[at][1]
         _seq, _count, _pc, a, old, new, _stratum, _core, size, _kind, flags = rows[at]
         at += 1
         if not flags & UNCACHED:
             if memory[a : a + size] != old.to_bytes(8, "little")[:size]:
                 return None
             memory = memory[:a] + new.to_bytes(8, "little")[:size] + memory[a + size :]
-        if not flags & GLUED or at == len(rows) or rows[at][6] != stratum:
+        if not flags & GLUED:
             return at, memory
