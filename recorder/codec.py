@@ -80,7 +80,7 @@ _INPUT_MOST = np.uint64(INPUT_BYTES)
 
 
 @numba.njit(cache=True)
-def _row_error(row, blob_bytes, line, before):  # type: ignore[no-untyped-def]
+def _row_error(row, blob_bytes, line, lines, before):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not."""
     kind, size = row.kind, np.uint64(row.size)
     if kind < MISS or kind > END or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
@@ -88,7 +88,7 @@ def _row_error(row, blob_bytes, line, before):  # type: ignore[no-untyped-def]
     if row.count < before:
         return _COUNT_BACK
     if kind == MISS:
-        if row.addr % line != _U0 or row.addr >= np.uint64(ADDRESS_LIMIT):
+        if row.addr % line != _U0 or row.addr // line >= lines:
             return _BAD_LINE
         if size != line:
             return _BAD_SIZE
@@ -107,11 +107,11 @@ def _row_error(row, blob_bytes, line, before):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def encode_records(rows, start, blob, line, out):  # type: ignore[no-untyped-def]
+def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-untyped-def]
     """Encode rows[start:] into `out` until they end or the next one might not fit.
 
-    rows: RECORD[n]; blob, out: uint8[]; line: bytes (uint64). Returns (first row not encoded, bytes
-    written, 0 or why that row cannot be encoded).
+    rows: RECORD[n]; blob, out: uint8[]; line: bytes (uint64); lines: line numbers lie below this (uint64).
+    Returns (first row not encoded, bytes written, 0 or why that row cannot be encoded).
     """
     pos = 0
     before, last_line, next_stratum = _U0, _U0, _U0
@@ -120,7 +120,7 @@ def encode_records(rows, start, blob, line, out):  # type: ignore[no-untyped-def
     for i in range(start, rows.shape[0]):
         row = rows[i]
         kind, size = row.kind, np.int64(row.size)
-        error = _row_error(row, blob_bytes, line, before)
+        error = _row_error(row, blob_bytes, line, lines, before)
         if error != 0 or pos + RECORD_OVERHEAD + size > out.shape[0]:
             return i, pos, error
         tag_at = pos
@@ -259,11 +259,13 @@ def _read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 class Encoder:
     """Encodes rows into payloads of at most `capacity` bytes, with one buffer for all of them.
 
-    line: bytes in a line. capacity: at least 64 KiB + RECORD_OVERHEAD, so that any record fits.
+    line: bytes in a line. capacity: at least 64 KiB + RECORD_OVERHEAD, so that any record fits. memory:
+    bytes of guest memory, inside which lines must lie.
     """
 
-    def __init__(self, line: int, capacity: int) -> None:
+    def __init__(self, line: int, capacity: int, memory: int = ADDRESS_LIMIT) -> None:
         self._line = np.uint64(line)
+        self._lines = np.uint64(min(memory, ADDRESS_LIMIT) // line)
         self._out = np.empty(max(capacity, 0xFFFF + RECORD_OVERHEAD), dtype=np.uint8)
 
     def encode_some(self, rows: Rows, blob: Bytes, start: int) -> tuple[int, memoryview]:
@@ -273,7 +275,7 @@ class Encoder:
         the format cannot hold a row.
         """
         fixed, data = _read_only(rows), _read_only(blob)
-        end, used, error = encode_records(fixed, start, data, self._line, self._out)
+        end, used, error = encode_records(fixed, start, data, self._line, self._lines, self._out)
         if error:
             raise FormatError(f"the log cannot hold a record: {_REASONS[error]}", where=f"record {end}")
         return int(end), self._out.data[:used]

@@ -1,0 +1,84 @@
+"""Checking every byte of a recording, for `corebraid verify` and `corebraid info`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from isa.errors import FormatError
+from recorder.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
+from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, TRUTH_LOG
+from recorder.reader import (
+    Recording,
+    iter_agent_rows,
+    iter_core_records,
+    iter_image,
+    iter_sealed_truth,
+)
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong with a recording: in which file, from which byte on, and what."""
+
+    file: str
+    offset: int
+    what: str
+
+
+def integrity(recording: Recording) -> list[Finding]:
+    """Everything wrong with the files of `recording`, at most one finding a file; empty: nothing.
+
+    Reads every frame of every file, and compares every file with the manifest. An image that the recorder
+    did not come to write before it was killed is no damage.
+    """
+    return [finding for name in _expected(recording) if (finding := _check(recording, name))]
+
+
+def _expected(recording: Recording) -> list[str]:
+    manifest = recording.manifest
+    images = (INITIAL_IMG, FINAL_IMG)
+    return [name for name in manifest.file_names() if name in manifest.files or name not in images]
+
+
+def _check(recording: Recording, name: str) -> Finding | None:
+    try:
+        frames = records = 0
+        path = recording.checked(recording.path / name)
+        for frame, _ in iter_frames(path, recording.header_of(name), partial_tail=recording.killed):
+            frames, records = frames + 1, records + frame.records
+        for _ in _contents(recording, name):
+            pass
+        facts = recording.manifest.files.get(name)
+        if facts is None:
+            return None
+        found = FileFacts(facts.bytes, frames, records, _digest(recording, name))
+        if found != facts:
+            return Finding(name, 0, f"not the bytes that were written: expected {facts}, found {found}")
+    except DamageError as error:
+        return Finding(name, error.offset, error.line())
+    except FormatError as error:
+        return Finding(name, 0, error.line())
+    return None
+
+
+def _contents(recording: Recording, name: str) -> Iterable[object]:
+    if name == AGENT_LOG:
+        return iter_agent_rows(recording)
+    if name == TRUTH_LOG:
+        return iter_sealed_truth(recording)
+    if name in (INITIAL_IMG, FINAL_IMG):
+        return iter_image(recording, "initial" if name == INITIAL_IMG else "final")
+    return iter_core_records(recording, recording.header_of(name).stream)
+
+
+def _digest(recording: Recording, name: str) -> str:
+    path = recording.path / name
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while data := read_bytes(file, _CHUNK, path):
+            digest.update(data)
+    return digest.hexdigest()

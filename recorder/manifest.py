@@ -1,0 +1,255 @@
+"""The manifest: what a recording is, and which bytes it must have (docs/format.md, section 7).
+
+`manifest.json` is written in one canonical form and carries its own digest, so that any changed byte is
+found. It holds no time, host name or path: the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from isa.errors import FormatError
+from recorder.frame import FileFacts, open_regular, read_bytes
+from recorder.json_fields import Fields, Scalar, parse_object, wrong
+
+FORMAT = "corebraid recording"
+VERSION = 1
+MANIFEST, AGENT_LOG, TRUTH_LOG = "manifest.json", "agent.log", "truth.log"
+INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
+MAX_CORES = 64
+#: Guest memory is the addresses from 0 up to this many bytes at most (1 TiB).
+MAX_MEMORY = 1 << 40
+#: Guest memory is whole pages of this many bytes.
+PAGE = 4096
+_MAX_BYTES = 1 << 20
+_HEX_256 = "[0-9a-f]{64}"
+
+
+def core_log(core: int) -> str:
+    """The file name of a core's log."""
+    return f"core-{core}.log"
+
+
+@dataclass(frozen=True)
+class Program:
+    """The guest program: file name (no directory) and SHA-256 of the file, in hexadecimal."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class End:
+    """Why the recording ended.
+
+    reason: a word ("power-off", "fault", ...). exit_code: the guest's own, if it gave one. core: who ended
+    it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...).
+    """
+
+    reason: str
+    exit_code: int | None = None
+    core: int | None = None
+    count: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a recording is; `MAX_*` and `_parse` give the range of each field.
+
+    memory: bytes of guest memory, at addresses from 0. line: bytes in a line. cache: "unbounded" or
+    SIZE:WAYS:LINE. strata: the policy, as on the command line. agents: names of the agents that are not
+    cores. options: whatever else decides the run. complete: the recorder was not killed. totals: counts
+    over the whole run. instructions: instructions retired by each core. files: facts of finished files.
+    """
+
+    isa: str
+    program: Program
+    n_cores: int
+    memory: int
+    line: int = 64
+    cache: str = "unbounded"
+    seed: int = 0
+    schedule: str = "random"
+    model: str = "sc"
+    strata: str = "none"
+    agents: tuple[str, ...] = ()
+    options: dict[str, Scalar] = field(default_factory=dict)
+    complete: bool = False
+    end: End | None = None
+    instructions: tuple[int, ...] = ()
+    totals: dict[str, Scalar] = field(default_factory=dict)
+    files: dict[str, FileFacts] = field(default_factory=dict)
+
+    @property
+    def id(self) -> bytes:
+        """The 16-byte recording id: a digest of everything that decides the run, and of nothing else."""
+        return hashlib.blake2b(_canonical(self._configuration())).digest()[:16]
+
+    def file_names(self) -> tuple[str, ...]:
+        """The files of a complete recording besides the manifest, in a fixed order."""
+        logs = tuple(core_log(core) for core in range(self.n_cores))
+        return (INITIAL_IMG, *logs, AGENT_LOG, TRUTH_LOG, FINAL_IMG)
+
+    def render(self) -> bytes:
+        """The bytes of `manifest.json`."""
+        fields: dict[str, object] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "id": self.id.hex(),
+            **self._configuration(),
+            "complete": self.complete,
+            "end": asdict(self.end) if self.end else None,
+            "instructions": list(self.instructions),
+            "totals": self.totals,
+            "files": {name: asdict(facts) for name, facts in self.files.items()},
+        }
+        return _seal(fields)
+
+    def _configuration(self) -> dict[str, object]:
+        return {
+            "isa": self.isa,
+            "program": asdict(self.program),
+            "cores": self.n_cores,
+            "memory": self.memory,
+            "line": self.line,
+            "cache": self.cache,
+            "seed": self.seed,
+            "schedule": self.schedule,
+            "model": self.model,
+            "strata": self.strata,
+            "agents": list(self.agents),
+            "options": self.options,
+        }
+
+
+def _canonical(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def _seal(fields: Mapping[str, object]) -> bytes:
+    """The one way to write `fields`, with a digest of them added."""
+    digest = hashlib.sha256(_canonical(fields)).hexdigest()
+    return json.dumps({**fields, "digest": digest}, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def load(directory: Path) -> Manifest:
+    """Read and check `manifest.json` of the recording `directory`.
+
+    Raises FormatError: no such directory, not a recording, not JSON, another version, damaged, a field
+    that is missing, of a wrong type or out of range.
+    """
+    path = directory / MANIFEST
+    remedy = "give the directory that `corebraid record -o` wrote"
+    try:
+        if not directory.exists():
+            raise FormatError("there is no such recording", where=str(directory), remedy=remedy)
+        if not directory.is_dir():
+            raise FormatError("a recording is a directory", where=str(directory), remedy=remedy)
+        if not path.exists():
+            raise FormatError(f"not a recording: it has no {MANIFEST}", where=str(directory), remedy=remedy)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read ({error})", where=str(directory), remedy=remedy) from None
+    with open_regular(path) as file:
+        data = read_bytes(file, _MAX_BYTES + 1, path)
+    if len(data) > _MAX_BYTES:
+        raise wrong(path, "too long", f"at most {_MAX_BYTES} bytes", "more")
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> Manifest:
+    """The manifest in `data`, the bytes of the file `path`. Raises FormatError, see `load`."""
+    values = parse_object(data, path)
+    fields = Fields(values, path)
+    if (kind := fields.text("format")) != FORMAT:
+        raise wrong(path, "not a corebraid recording: format", FORMAT, kind)
+    if (version := fields.integer("version")) != VERSION:
+        remedy = "another corebraid wrote it: read it with that one, or record again"
+        raise FormatError("format version", expected=VERSION, found=version, where=str(path), remedy=remedy)
+    fields.text("digest", _HEX_256)
+    try:
+        sealed = _seal({key: value for key, value in values.items() if key != "digest"})
+    except RecursionError:
+        raise wrong(path, "not JSON of a manifest (it is nested too deeply)") from None
+    if sealed != data:
+        raise wrong(path, "damaged: its bytes do not match its digest")
+    return _parse(fields, path)
+
+
+def check(manifest: Manifest) -> None:
+    """Raise FormatError if a field of `manifest` is out of range (what is written must be readable)."""
+    if parse(manifest.render(), Path(MANIFEST)) != manifest:
+        raise FormatError("the manifest does not survive being written and read", where=MANIFEST)
+
+
+def _parse(fields: Fields, path: Path) -> Manifest:
+    program = Fields(fields.take("program"), path, "program")
+    n_cores = fields.integer("cores", 1, MAX_CORES)
+    line = fields.integer("line", 16, 256)
+    if line & (line - 1):
+        raise fields.error("line", "a power of two", line)
+    recording = fields.text("id", "[0-9a-f]{32}")
+    complete = fields.truth("complete")
+    manifest = Manifest(
+        isa=fields.text("isa", "[a-z0-9_-]+"),
+        program=Program(program.text("name", "[^/]+"), program.text("sha256", _HEX_256)),
+        n_cores=n_cores,
+        memory=fields.integer("memory", PAGE, MAX_MEMORY),
+        line=line,
+        cache=fields.text("cache", "unbounded|[0-9]+[kKmM]?:[0-9]+:[0-9]+"),
+        seed=fields.integer("seed"),
+        schedule=fields.text("schedule", ".+"),
+        model=fields.text("model", "sc|tso"),
+        strata=fields.text("strata", "none|(cycles|downgrades):[0-9]+"),
+        agents=fields.texts("agents", MAX_CORES),
+        options=fields.scalars("options"),
+        complete=complete,
+        end=_parse_end(fields.take("end"), path, n_cores),
+        instructions=fields.integers("instructions", n_cores if complete else 0),
+        totals=fields.scalars("totals"),
+    )
+    program.done()
+    names = manifest.file_names()
+    files = Fields(fields.take("files"), path, "files")
+    wanted = names if complete else [name for name in names if files.has(name)]
+    facts = {name: _parse_facts(files.take(name), path, name) for name in wanted}
+    files.done()
+    fields.done()
+    if complete and manifest.end is None:
+        raise fields.error("end", "an object", None)
+    if manifest.memory % PAGE:
+        raise fields.error("memory", f"a multiple of {PAGE}", manifest.memory)
+    if manifest.id.hex() != recording:
+        raise fields.error("id", manifest.id.hex(), recording)
+    return replace(manifest, files=facts)
+
+
+def _parse_end(value: object, path: Path, n_cores: int) -> End | None:
+    if value is None:
+        return None
+    fields = Fields(value, path, "end")
+    end = End(
+        reason=fields.text("reason", "[a-z][a-z-]*"),
+        exit_code=fields.optional_integer("exit_code"),
+        core=fields.optional_integer("core", n_cores - 1),
+        count=fields.optional_integer("count"),
+        text=fields.text("text"),
+    )
+    fields.done()
+    return end
+
+
+def _parse_facts(value: object, path: Path, name: str) -> FileFacts:
+    fields = Fields(value, path, f"files.{name}")
+    facts = FileFacts(
+        bytes=fields.integer("bytes"),
+        frames=fields.integer("frames"),
+        records=fields.integer("records"),
+        sha256=fields.text("sha256", _HEX_256),
+    )
+    fields.done()
+    return facts
