@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import z3
 
 from solver.problem import Problem
@@ -35,37 +34,29 @@ def encode_paper(problem: Problem, solver: z3.Solver, on_time: Callable[[], None
         solver.add(*[total[p] >= 1 for p in parts], *[total[p] <= len(parts) for p in parts])
         if len(parts) > 1:
             solver.add(z3.Distinct([total[p] for p in parts]))
-    for g, parts in members.items():  # lines 9 to 17: load-store semantics
-        _load_store(problem, solver, int(problem.final[g]), parts, stream, order, total, on_time)
+    part_op = problem.part_op.tolist()
+    for p, (fsml, may_be_last) in enumerate(followers(problem)):  # lines 9 to 17: load-store semantics
+        on_time()
+        i = part_op[p]
+        ways = [z3.And(total[p] == total[f] - 1, order[i] < order[part_op[f]]) for f in fsml]
+        if may_be_last:
+            ways.append(total[p] == len(members[int(problem.granule[p])]))
+        solver.add(z3.Or(*ways) if ways else z3.BoolVal(False, context))
     return order
 
 
-def _load_store(
-    problem: Problem,
-    solver: z3.Solver,
-    final: int,
-    parts: list[int],
-    stream: list[int],
-    order: list[Any],
-    total: list[Any],
-    on_time: Callable[[], None],
-) -> None:
-    part_op = np.searchsorted(problem.part_ptr, np.array(parts), side="right") - 1
-    op = dict(zip(parts, part_op.tolist(), strict=True))
-    with_old: dict[int, list[int]] = defaultdict(list)
-    last = {}
-    for p in parts:
-        with_old[int(problem.old[p])].append(p)
-        last[stream[op[p]]] = p
-    for p in parts:
-        on_time()
-        i = op[p]
-        ways = []
-        for f in with_old[int(problem.new[p])]:
-            j = op[f]
-            if stream[j] == stream[i] and j <= i:
-                continue
-            ways.append(z3.And(total[p] == total[f] - 1, order[i] < order[j]))
-        if int(problem.new[p]) == final and last[stream[i]] == p:
-            ways.append(total[p] == len(parts))
-        solver.add(z3.Or(*ways) if ways else z3.BoolVal(False, solver.ctx))
+def followers(problem: Problem) -> Iterator[tuple[list[int], bool]]:
+    """Per part, its FSML set (parts that may directly follow it at its granule: their old value is its new
+    one, and they are not earlier in its own core), and whether it may be the last access (lines 9 to 14).
+    """
+    op, stream = problem.part_op.tolist(), problem.op_stream.tolist()
+    granule, old, new = problem.granule.tolist(), problem.old.tolist(), problem.new.tolist()
+    with_old: dict[tuple[int, int], list[int]] = defaultdict(list)
+    last: dict[tuple[int, int], int] = {}
+    for p in range(len(granule)):
+        with_old[granule[p], old[p]].append(p)
+        last[granule[p], stream[op[p]]] = p
+    for p in range(len(granule)):
+        s, i = stream[op[p]], op[p]
+        fsml = [f for f in with_old[granule[p], new[p]] if stream[op[f]] != s or op[f] > i]
+        yield fsml, new[p] == problem.final[granule[p]] and last[granule[p], s] == p

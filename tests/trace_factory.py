@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from recorder.event import EVENT, GLUED, READ, RMW, UNCACHED, WRITE
+from solver.boundary import Forward
+from solver.filters import Counts, unfiltered
+from solver.granules import find_granules
+from solver.problem import Problem
+from solver.regions import iter_regions
 from solver.traces import MemoryTraces
 
 MEMORY_BYTES = 3 * 4096
@@ -163,6 +169,16 @@ def by_hand(
             image[a : a + 8] = np.frombuffer(v.to_bytes(8, "little"), np.uint8)
         images.append(image)
     return MemoryTraces(rows, np.empty((0, len(cores)), np.uint64), *images)
+
+
+def problems(traces: MemoryTraces) -> Iterator[tuple[Problem, Counts]]:
+    """The regions as engines get them."""
+    forward = Forward(traces.initial())
+    for region in iter_regions(traces):
+        granules = find_granules(region)
+        problem, counts = unfiltered(region, granules)
+        problem, _delta = forward.advance(region, granules, problem)
+        yield problem, counts
 
 
 def copy(traces: MemoryTraces) -> MemoryTraces:
