@@ -35,7 +35,7 @@ def integrity(recording: Recording) -> list[Finding]:
     Reads every frame of every file, and compares every file with the manifest. An image that the recorder
     did not come to write before it was killed is no damage.
     """
-    return [finding for name in _expected(recording) if (finding := _check(recording, name))]
+    return [finding for name in _expected(recording) if (finding := check_file(recording, name))]
 
 
 def _expected(recording: Recording) -> list[str]:
@@ -44,7 +44,8 @@ def _expected(recording: Recording) -> list[str]:
     return [name for name in manifest.file_names() if name in manifest.files or name not in images]
 
 
-def _check(recording: Recording, name: str) -> Finding | None:
+def check_file(recording: Recording, name: str) -> Finding | None:
+    """What is wrong with one file of `recording` (one of `Manifest.file_names`), if anything."""
     try:
         frames = records = 0
         path = recording.checked(recording.path / name)

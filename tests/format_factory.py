@@ -1,0 +1,119 @@
+"""Small recordings with every kind of record, and ways to break them, for the tests of the format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from recorder.agent_codec import AGENT_OP, DMA, INTERRUPT, MARK
+from recorder.event import GLUED, READ, WRITE
+from recorder.manifest import End, Manifest, Program
+from recorder.reader import (
+    Recording,
+    iter_agent_rows,
+    iter_core_records,
+    iter_image,
+    iter_sealed_truth,
+)
+from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECORD, STRATUM
+from recorder.truth import TRUTH
+from recorder.writer import RecordingWriter
+
+Rows = npt.NDArray[np.void]
+Bytes = npt.NDArray[np.uint8]
+LINE, MEMORY = 16, 1 << 16
+BLOB = np.arange(7, 207, dtype=np.uint8)
+
+
+def manifest(seed: int = 1, n_cores: int = 2) -> Manifest:
+    """A manifest for small recordings; the seed alone tells two recordings apart."""
+    program = Program("demo.elf", "ab" * 32)
+    return Manifest(
+        "x86_64", program, n_cores, MEMORY, line=LINE, seed=seed, strata="cycles:100", agents=("dma",)
+    )
+
+
+def records(*rows: tuple[int, int, int, int, int, int, int]) -> Rows:
+    """RECORD rows from (count, kind, flags, addr, value, offset, size)."""
+    names = ("count", "kind", "flags", "addr", "value", "offset", "size")
+    table = np.zeros(len(rows), dtype=RECORD)
+    for index, row in enumerate(rows):
+        for name, value in zip(names, row, strict=True):
+            table[index][name] = value
+    return table
+
+
+def core_batches(core: int) -> list[Rows]:
+    """Three batches, hence three frames, of a core's log: every kind of record once or more."""
+    base = core * 1000
+    return [
+        records(
+            (0, CONTEXT, 1, 0, 0, 0, 24),
+            (base + 3, MISS, 1, 0x1230, 0, 24, LINE),
+            (base + 3, MISS, 4, 0x1240, 0, 40, LINE),
+            (base + 90, STRATUM, 0, 0, 0, 0, 0),
+        ),
+        records(
+            (base + 91, INPUT, 4, 0xFEE0_0000, 0xDEAD_BEEF_0123_4567, 0, 8),
+            (base + 92, INPUT, 1, 0, 5, 0, 8),
+            (base + 190, STRATUM, 0, 0, 1, 0, 0),
+            (base + 190, DIGEST, 0, 0, 0, 60, 8),
+        ),
+        records((base + 200, MISS, 0, 0, 0, 70, LINE), (base + 300, END, 0, 0, 1, 0, 0)),
+    ]
+
+
+def agent_batches() -> list[Rows]:
+    """Two batches of the agent log with two strata in all."""
+    table = np.zeros(5, dtype=AGENT_OP)
+    table[0] = (0, 0x2000, 5, 5, 0, 8, READ, DMA, 0)
+    table[1] = (1, 0x3000, 0, 5, 0, 8, WRITE, DMA, GLUED)
+    table[2] = (2, 0, 0, 0, 0, 0, MARK, 0, 0)
+    table[3] = (2, 0x3008, 1, 2, 1, 4, WRITE, INTERRUPT, 0)
+    table[4] = (3, 0, 0, 0, 1, 0, MARK, 0, 0)
+    return [table[:3], table[3:]]
+
+
+def truth_rows() -> Rows:
+    """The interleaving of a small recording."""
+    return np.array([(0, 50), (1, 700), (2, 2), (0, 120), (1, 1300), (2, 3), (0, 300)], dtype=TRUTH)
+
+
+def page(seed: int) -> Bytes:
+    """A page that compresses well."""
+    return np.full(4096, seed, dtype=np.uint8)
+
+
+def write(path: Path, *, seed: int = 1, finish: bool = True) -> Recording:
+    """Write a small recording of two cores; without `finish`, as a killed recorder leaves it."""
+    with RecordingWriter.create(path, manifest(seed)) as writer:
+        writer.write_image("initial", [(0x1000, page(0)), (0x2000, page(3)), (0xF000, page(4))])
+        for core in range(2):
+            for batch in core_batches(core):
+                writer.append_core(core, batch, BLOB)
+        for rows in agent_batches():
+            writer.append_agent(rows)
+        writer.append_truth(truth_rows()[:4])
+        writer.append_truth(truth_rows()[4:])
+        if finish:
+            writer.write_image("final", [(0x2000, page(5))])
+            writer.finish(End("power-off", 0, 0, 300), (300, 1300), {"misses": 6})
+    return Recording.open(path)
+
+
+def contents(recording: Recording, name: str) -> list[object]:
+    """Everything that the reader gives of one file."""
+    readers: dict[str, Callable[[], list[object]]] = {
+        "agent.log": lambda: [rows.tolist() for rows in iter_agent_rows(recording)],
+        "truth.log": lambda: [rows.tolist() for rows in iter_sealed_truth(recording)],
+        "initial.img": lambda: list(iter_image(recording, "initial")),
+        "final.img": lambda: list(iter_image(recording, "final")),
+    }
+    for core in range(recording.manifest.n_cores):
+        readers[f"core-{core}.log"] = lambda core=core: [  # type: ignore[misc]
+            (rows.tolist(), blob.tobytes()) for rows, blob in iter_core_records(recording, core)
+        ]
+    return readers[name]()

@@ -1,0 +1,152 @@
+"""Naive twins of the codecs, written from docs/format.md in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECORD, STRATUM
+
+
+class Refused(Exception):
+    """The twin does not accept the bytes."""
+
+
+def varint(value: int) -> bytes:
+    """LEB128."""
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def zigzag(value: int) -> int:
+    """Sign in bit 0."""
+    return value * 2 if value >= 0 else -value * 2 - 1
+
+
+def encode_records(rows: Iterable[Any], blob: bytes, line: int) -> bytes:
+    """Records of a core's log (section 4)."""
+    out, count, number, stratum = bytearray(), 0, 0, None
+    for row in rows:
+        kind, flags, at, size = int(row["kind"]), int(row["flags"]), int(row["offset"]), int(row["size"])
+        addr, value = int(row["addr"]), int(row["value"])
+        body = b""
+        if kind == MISS:
+            body = varint(zigzag(addr // line - number)) + blob[at : at + size]
+            number = addr // line
+        elif kind == STRATUM:
+            flags = int(value != stratum)
+            body = varint(value) if flags else b""
+            stratum = (value + 1) % 2**64
+        elif kind == END:
+            body = varint(value)
+        else:
+            body = varint(addr) + varint(value) + varint(size)
+            body += blob[at : at + size] if kind != INPUT else b""
+        out += bytes([kind | flags << 3]) + varint(int(row["count"]) - count) + body
+        count = int(row["count"])
+    return bytes(out)
+
+
+class _Bytes:
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.pos = raw, 0
+
+    def take(self, count: int) -> bytes:
+        if self.pos + count > len(self.raw):
+            raise Refused("cut short")
+        self.pos += count
+        return self.raw[self.pos - count : self.pos]
+
+    def varint(self) -> int:
+        value = 0
+        for k in range(10):
+            byte = self.take(1)[0]
+            value |= (byte & 127) << (7 * k)
+            if byte < 128:
+                if (k and byte == 0) or value >= 2**64:
+                    raise Refused("not the shortest form")
+                return value
+        raise Refused("too long")
+
+
+_FLAGS = {
+    MISS: range(8),
+    INPUT: range(1, 5),
+    STRATUM: range(2),
+    DIGEST: range(1),
+    CONTEXT: range(1, 3),
+    END: range(1),
+}
+
+
+def decode_records(raw: bytes, line: int, memory: int) -> tuple[Any, bytes]:
+    """Records of a core's log (section 4): (RECORD[n], blob). Raises Refused."""
+    data, rows, blob = _Bytes(raw), [], bytearray()
+    count, number, stratum = 0, 0, None
+    while data.pos < len(raw):
+        tag = data.take(1)[0]
+        kind, flags = tag & 7, tag >> 3
+        if flags not in _FLAGS.get(kind, ()):
+            raise Refused("tag")
+        count += data.varint()
+        addr = value = size = offset = 0
+        if kind == MISS:
+            folded = data.varint()
+            number += folded // 2 if folded % 2 == 0 else -(folded + 1) // 2
+            number %= 2**64
+            addr, size = number * line, line
+        elif kind == STRATUM:
+            if flags:
+                value = data.varint()
+            if (not flags and stratum is None) or (flags and value == stratum):
+                raise Refused("stratum")
+            value = value if flags else stratum
+            stratum, flags = (value + 1) % 2**64, 0
+        elif kind == END:
+            value = data.varint()
+        else:
+            addr, value, size = data.varint(), data.varint(), data.varint()
+        if count >= 2**64 or size > (8 if kind == INPUT else 65535):
+            raise Refused("range")
+        if (kind == MISS and addr + line > memory) or (kind == END and not 1 <= value <= 5):
+            raise Refused("range")
+        if kind in (MISS, DIGEST, CONTEXT):
+            offset = len(blob)
+            blob += data.take(size)
+        rows.append((count, addr, value, offset, size, kind, flags))
+    return np.array(rows, dtype=RECORD), bytes(blob)
+
+
+def encode_ops(rows: Iterable[Any]) -> bytes:
+    """Rows of the agent log (section 5)."""
+    out, nxt, same = bytearray(), 0, (0, 0)
+    for index, row in enumerate(rows):
+        number, addr, old, new, stratum, size, kind, cause, flags = (int(item) for item in row.tolist())
+        if index == 0:
+            out += varint(number) + varint(stratum)
+        if kind == 0:
+            out.append(0)
+            continue
+        tag = kind | size - 1 << 2 | (32 if addr == nxt else 0) | (64 if (cause, flags) == same else 0)
+        out.append(tag)
+        if addr != nxt:
+            out += varint(zigzag((addr - nxt + 2**63) % 2**64 - 2**63))
+        if (cause, flags) != same:
+            out += bytes([cause, flags])
+        out += old.to_bytes(size, "little") + (new.to_bytes(size, "little") if kind != 1 else b"")
+        nxt, same = addr + size, (cause, flags)
+    return bytes(out)
+
+
+def encode_slices(rows: Iterable[Any]) -> bytes:
+    """Slices of the sealed truth (section 8)."""
+    out, ends = bytearray(), {}
+    for stream, end in (row.tolist() for row in rows):
+        out += varint(stream) + varint(end - ends.get(stream, 0))
+        ends[stream] = end
+    return bytes(out)
