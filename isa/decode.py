@@ -16,15 +16,17 @@ from isa.errors import GuestFault
 class Block:
     """A translated block, decoded.
 
-    offsets: byte offset of every instruction. ends_run: the last one transfers control, so that what
-    follows it is another run of instructions. plain_single: the block is one instruction that does not
-    transfer control. unsupported: offset of the first instruction that the emulator would compute
+    offsets: byte offset of every instruction. atomic: positions of those that are one indivisible access
+    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). ends_run: the last one transfers control, so that what
+    follows it is another run of instructions. repeats: the last one is a repeated string instruction,
+    which the emulator runs as a block of its own from its second iteration on. unsupported: offset of the first instruction that the emulator would compute
     wrongly, or -1, and its text.
     """
 
     offsets: tuple[int, ...]
+    atomic: tuple[int, ...]
     ends_run: bool
-    plain_single: bool
+    repeats: bool
     unsupported: int
     unsupported_text: str
 
@@ -49,6 +51,14 @@ def _is_vex(code: bytes) -> bool:
     return code[position] in (0xC4, 0xC5, 0x62) or (code[position] == 0x8F and code[position + 1] & 0x1F > 7)
 
 
+def _is_atomic(instruction: capstone.CsInsn) -> bool:
+    if instruction.prefix[0] == x86.X86_PREFIX_LOCK:
+        return True
+    return instruction.id == x86.X86_INS_XCHG and any(
+        operand.type == x86.X86_OP_MEM for operand in instruction.operands
+    )
+
+
 @lru_cache(maxsize=65536)
 def decode_block(code: bytes, address: int) -> Block:
     """Decode the bytes of one translated block.
@@ -56,7 +66,8 @@ def decode_block(code: bytes, address: int) -> Block:
     Bytes that Capstone cannot decode (an illegal instruction ends a block) count as one instruction.
     """
     offsets: list[int] = []
-    ends_run, unsupported, text, position = False, -1, "", 0
+    atomic: list[int] = []
+    ends_run, repeats, unsupported, text, position = False, False, -1, "", 0
     while position < len(code):
         instruction = next(_engine().disasm(code[position:], address + position, 1), None)
         offsets.append(position)
@@ -66,14 +77,16 @@ def decode_block(code: bytes, address: int) -> Block:
         raw = bytes(instruction.bytes)
         if unsupported < 0 and _is_vex(raw):
             unsupported, text = position, f"{instruction.mnemonic} {instruction.op_str}".strip()
+        if _is_atomic(instruction):
+            atomic.append(len(offsets) - 1)
         groups = instruction.groups
         ends_run = any(
             group in groups
             for group in (x86.X86_GRP_JUMP, x86.X86_GRP_CALL, x86.X86_GRP_RET, x86.X86_GRP_IRET)
         )
+        repeats = instruction.prefix[0] in (0xF2, 0xF3) and instruction.mnemonic.startswith("rep")
         position += instruction.size
-    single = len(offsets) == 1 and not ends_run
-    return Block(tuple(offsets), ends_run, single, unsupported, text)
+    return Block(tuple(offsets), tuple(atomic), ends_run, repeats, unsupported, text)
 
 
 @lru_cache(maxsize=65536)

@@ -20,6 +20,8 @@ FORMAT = "corebraid recording"
 VERSION = 1
 MANIFEST, AGENT_LOG, TRUTH_LOG = "manifest.json", "agent.log", "truth.log"
 INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
+#: A copy of the program, for its symbols; its SHA-256 is in the manifest.
+PROGRAM_ELF = "program.elf"
 MAX_CORES = 64
 #: Guest memory is the addresses from 0 up to this many bytes at most (1 TiB).
 MAX_MEMORY = 1 << 40

@@ -1,0 +1,274 @@
+"""The coherent bus: MESI per line and core, over private memories. Source: DESIGN, section 3.
+
+Every fetch on a read or write miss is logged with the line as received, before any write (MICRO, 3.1).
+An upgrade (SHARED to MODIFIED) invalidates the other copies and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+
+from emu.cache import insert_line, remove_line, touch_line
+from emu.native import pointer
+from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECORD
+from emu.state import (
+    CODE,
+    DIRTY,
+    EXCLUSIVE,
+    INVALID,
+    LOST,
+    MESI,
+    MODIFIED,
+    PADDED,
+    PAGE_SHIFT,
+    SEEN,
+    SHARED,
+    UNSTABLE,
+)
+
+#: Lines a core can lose in the middle of one run before the run counts as having lost all of them.
+LOST_LIMIT = 4096
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_NO_OWNER = np.uint8(0)
+
+
+@njit(cache=True)
+def line_states(core, machine):
+    """The core's line bytes, uint8[n_lines]."""
+    return carray(pointer(core.line_state), np.int64(machine.n_lines), np.uint8)
+
+
+@njit(cache=True)
+def mark_dirty(core, page):
+    """List a page as changed since the last digest."""
+    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+    if (flags[page] & np.uint8(DIRTY)) == np.uint8(0):
+        flags[page] |= np.uint8(DIRTY)
+        carray(pointer(core.dirty_pages), np.int64(core.dirty_n) + 1, np.uint64)[core.dirty_n] = page
+        core.dirty_n += _ONE
+
+
+@njit(cache=True)
+def note_lost(core, line):
+    """Remember a line that the core lost in the middle of a run of instructions (`MISS_LATE`)."""
+    if core.lost_n < np.uint64(LOST_LIMIT):
+        carray(pointer(core.lost), LOST_LIMIT, np.uint64)[core.lost_n] = line
+    core.lost_n += _ONE
+
+
+@njit(cache=True)
+def end_run(core, machine):
+    """A new run of instructions begins: what was lost in the last one matters no longer."""
+    core.mid_run = _ZERO
+    if core.lost_n != _ZERO:
+        states = line_states(core, machine)
+        lost = carray(pointer(core.lost), LOST_LIMIT, np.uint64)
+        for k in range(min(np.int64(core.lost_n), LOST_LIMIT)):
+            states[lost[k]] &= ~LOST
+        core.lost_n = _ZERO
+
+
+@njit(cache=True)
+def drop_line(core, machine, line):
+    """The core no longer holds the line. Its directory bit goes; its bytes stay, stale."""
+    states = line_states(core, machine)
+    states[line] = (states[line] & ~MESI) | np.uint8(INVALID)
+    sharers = carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
+    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    sharers[line] &= ~(_ONE << core.core_id)
+    if owner[line] == np.uint8(core.core_id + _ONE):
+        owner[line] = _NO_OWNER
+    if core.sets != _ZERO:
+        remove_line(core, line)
+    if core.mid_run != _ZERO:
+        states[line] |= LOST
+        note_lost(core, line)
+
+
+@njit(cache=True)
+def write_back(core, machine, line):
+    """Copy the core's line to home memory."""
+    base = line << core.line_shift
+    n = np.int64(machine.line_bytes)
+    home = carray(pointer(machine.home + base), n, np.uint8)
+    mine = carray(pointer(core.memory + base), n, np.uint8)
+    home[:] = mine
+
+
+@njit(cache=True)
+def count_downgrade(core, machine):
+    """A lost permission counts towards a stratum (MICRO, 5.2)."""
+    core.downgrades += _ONE
+    if machine.downgrade_bound != _ZERO and core.downgrades % machine.downgrade_bound == _ZERO:
+        machine.want_stratum = _ONE
+
+
+@njit(cache=True)
+def claim_from_others(core_id, cores, machine, line, for_write):
+    """Take the line from every other core: home memory becomes current.
+
+    Reading leaves the others SHARED, writing leaves them INVALID. Returns True when another core held it.
+    `core_id` may be past the last core: an agent.
+    """
+    sharers = carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
+    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    held = False
+    if owner[line] != _NO_OWNER and np.uint64(owner[line]) != core_id + _ONE:
+        other = cores[np.int64(owner[line]) - 1]
+        states = line_states(other, machine)
+        if (states[line] & MESI) == np.uint8(MODIFIED):
+            write_back(other, machine, line)
+        held = True
+        if not for_write:
+            states[line] = (states[line] & ~MESI) | np.uint8(SHARED)
+            count_downgrade(other, machine)
+            owner[line] = _NO_OWNER
+    others = sharers[line]
+    if core_id < np.uint64(64):
+        others &= ~(_ONE << core_id)
+    if others != _ZERO and for_write:
+        held = True
+        for k in range(len(cores)):
+            if (others >> np.uint64(k)) & _ONE:
+                drop_line(cores[k], machine, line)
+                count_downgrade(cores[k], machine)
+    return held or others != _ZERO
+
+
+@njit(cache=True)
+def receive_line(core, machine, line):
+    """Copy the line from home into the core's memory. Returns True when its bytes were others before."""
+    base = line << core.line_shift
+    n = np.int64(machine.line_bytes)
+    home = carray(pointer(machine.home + base), n, np.uint8)
+    mine = carray(pointer(core.memory + base), n, np.uint8)
+    changed = False
+    for k in range(n):
+        if home[k] != mine[k]:
+            changed = True
+            mine[k] = home[k]
+    page = base >> PAGE_SHIFT
+    mark_dirty(core, page)
+    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+    if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
+        flags[page] |= np.uint8(UNSTABLE)
+        core.stale_low = min(core.stale_low, base)
+        core.stale_high = max(core.stale_high, base + np.uint64(n))
+    return changed
+
+
+@njit(cache=True)
+def log_miss(core, machine, line, count, flags):
+    """Append a miss record with the line as it stands in the core's memory."""
+    base = line << core.line_shift
+    n = np.int64(machine.line_bytes)
+    rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
+    row = rows[np.int64(core.rows_n)]
+    row.count = count
+    row.addr = base
+    row.value = _ZERO
+    row.offset = np.uint32(core.blob_n)
+    row.size = np.uint16(n)
+    row.kind = np.uint8(MISS)
+    row.flags = np.uint8(flags)
+    core.rows_n += _ONE
+    source = carray(pointer(core.memory + base), n, np.uint8)
+    blob = carray(pointer(core.blob + core.blob_n), n, np.uint8)
+    blob[:] = source
+    core.blob_n += np.uint64(n)
+
+
+@njit(cache=True)
+def fetch_line(core, cores, machine, line, count, for_write, for_code):
+    """Serve a miss: get the line, log it, set its state. Returns True when the core's bytes changed."""
+    states = line_states(core, machine)
+    sharers = carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
+    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    was_owned = owner[line] != _NO_OWNER
+    held = claim_from_others(core.core_id, cores, machine, line, for_write)
+    changed = receive_line(core, machine, line)
+    flags = np.int64(0)
+    if for_write:
+        flags |= MISS_WRITE
+    if for_code:
+        flags |= MISS_FETCH
+    if (states[line] & LOST) != np.uint8(0) or core.lost_n > np.uint64(LOST_LIMIT):
+        flags |= MISS_LATE
+    log_miss(core, machine, line, count, flags)
+    core.misses += _ONE
+    if was_owned:
+        core.latency += machine.latency_core
+    elif held or (states[line] & SEEN) != np.uint8(0):
+        core.latency += machine.latency_shared
+    else:
+        core.latency += machine.latency_memory
+    state = MODIFIED if for_write else (SHARED if held else EXCLUSIVE)
+    states[line] = (states[line] & ~(MESI | LOST)) | np.uint8(state) | SEEN
+    sharers[line] |= _ONE << core.core_id
+    if state != SHARED:
+        owner[line] = np.uint8(core.core_id + _ONE)
+    if core.sets != _ZERO:
+        victim = insert_line(core, line)
+        if victim != _ZERO:
+            evict_line(core, machine, victim - _ONE)
+    return changed
+
+
+@njit(cache=True)
+def evict_line(core, machine, line):
+    """Capacity: give the line back. The run that evicts it may miss on it again (`MISS_LATE`)."""
+    states = line_states(core, machine)
+    if (states[line] & MESI) == np.uint8(MODIFIED):
+        write_back(core, machine, line)
+    drop_line(core, machine, line)
+    core.evictions += _ONE
+
+
+@njit(cache=True)
+def obtain(core, cores, machine, line, count, for_write):
+    """Make the line readable, or writable, by the core. The slow side of every data access."""
+    states = line_states(core, machine)
+    state = states[line] & MESI
+    if state == np.uint8(INVALID):
+        fetch_line(core, cores, machine, line, count, for_write, False)
+    elif for_write and state != np.uint8(MODIFIED):
+        owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+        if state == np.uint8(SHARED):
+            claim_from_others(core.core_id, cores, machine, line, True)
+            core.upgrades += _ONE
+            core.latency += machine.latency_shared
+        states[line] = (states[line] & ~MESI) | np.uint8(MODIFIED)
+        owner[line] = np.uint8(core.core_id + _ONE)
+    if core.sets != _ZERO and state != np.uint8(INVALID):
+        touch_line(core, line)
+
+
+@njit(cache=True)
+def coherent_image(machines, cores, image):
+    """Memory as the bus would give it now: home, with every MODIFIED line of a core laid over it.
+
+    machines: MACHINE[1]. cores: CORE[n]. image: uint8[memory], holding home memory, changed in place.
+    """
+    machine = machines[0]
+    n = np.int64(machine.line_bytes)
+    for k in range(len(cores)):
+        core = cores[k]
+        states = line_states(core, machine)
+        for page in range(np.int64(core.memory_bytes >> PAGE_SHIFT)):
+            _overlay_page(core, states, image, page, n)
+
+
+@njit(cache=True)
+def _overlay_page(core, states, image, page, n):
+    rights = carray(pointer(core.page_rights), page + 1, np.uint8)
+    if rights[page] == np.uint8(0):
+        return
+    lines = np.int64(4096) // n
+    for line in range(page * lines, (page + 1) * lines):
+        if (states[line] & MESI) == np.uint8(MODIFIED):
+            mine = carray(pointer(core.memory + np.uint64(line * n)), n, np.uint8)
+            image[line * n : (line + 1) * n] = mine
+

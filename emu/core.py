@@ -1,0 +1,193 @@
+"""One core over Unicorn: its engine, private memory, registers, and what happens around a run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import unicorn
+from numba import njit
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from emu.blocks import BlockTable, position_of
+from emu.native import FLUSH_TLB, REMOVE_CACHE, add_hook, check, library, uc_ctl_plain, uc_ctl_range, uc_emu_start
+from emu.pages import host_memory, on_fill
+from emu.record_hooks import read_pc, store_bytes
+from emu.state import PAGE_BYTES, address_of
+from isa.decode import Block, decode_block
+from isa.table import Isa
+
+_TCG_BUFFER_BYTES = 64 << 20
+_LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ZERO = np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def run_core(core, pc, until):
+    """Run from `pc` until a hook stops the core (or `until`, unless 0). Returns (status, pc).
+
+    Afterwards `count` is exact for the returned pc and no block is under way.
+    """
+    core.stop_reason = _ZERO
+    core.stop_pc = _ZERO
+    core.exception = _ZERO
+    status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
+    now = read_pc(core)
+    if core.entered != _ZERO:
+        if core.stop_pc != _ZERO and now == core.stop_pc and core.undo_size != _ZERO:
+            store_bytes(core, core.undo_address, np.int64(core.undo_size), core.undo_old)
+        core.count += position_of(core, now)
+        core.entered = _ZERO
+    return status, now
+
+
+@njit(cache=True)
+def forget_code(core, low, high):
+    """Throw away the translations of [low, high)."""
+    uc_ctl_range(core.handle, REMOVE_CACHE, low, high)
+
+
+@njit(cache=True)
+def forget_stale(core):
+    """Throw away the translations of code bytes that changed under them."""
+    if core.stale_high != _ZERO:
+        forget_code(core, core.stale_low, core.stale_high)
+    core.stale_low = _LATEST
+    core.stale_high = _ZERO
+
+
+@njit(cache=True)
+def flush_tlb(core):
+    """Forget all filled pages, so that the next write to each is asked for again."""
+    uc_ctl_plain(core.handle, FLUSH_TLB)
+
+
+class Core:
+    """One emulated processor.
+
+    row: this core's `CORE` row (a view; hooks see the same bytes). memory, line_state, page_flags,
+    page_rights: uint8 arrays over bytes, lines and pages of its private memory.
+    """
+
+    def __init__(self, row: np.ndarray, isa: Isa, memory_bytes: int, line_bytes: int) -> None:
+        self.rows = row
+        self.row = row[0]
+        self.isa = isa
+        self.pc = 0
+        self.memory = host_memory(memory_bytes)
+        self.line_state = host_memory(memory_bytes // line_bytes)
+        self.page_flags = np.zeros(memory_bytes // PAGE_BYTES, np.uint8)
+        self.page_rights = np.zeros(memory_bytes // PAGE_BYTES, np.uint8)
+        self._dirty_pages = np.zeros(memory_bytes // PAGE_BYTES + 1, np.uint64)
+        self._lost = np.zeros(4096, np.uint64)
+        self._engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
+        # A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
+        self._engine.ctl_set_cpu_model(x86.UC_CPU_X86_SANDYBRIDGE)
+        self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
+        self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
+        self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
+        handle = self._engine._uch
+        self.handle = int(handle.value if hasattr(handle, "value") else handle)
+        self._registers = [
+            (getattr(x86, f"UC_X86_REG_{register.name.upper()}"), register.size)
+            for register in isa.registers
+        ]
+        for name, value in (
+            ("handle", self.handle),
+            ("memory", address_of(self.memory)),
+            ("memory_bytes", memory_bytes),
+            ("line_state", address_of(self.line_state)),
+            ("line_shift", line_bytes.bit_length() - 1),
+            ("page_flags", address_of(self.page_flags)),
+            ("page_rights", address_of(self.page_rights)),
+            ("dirty_pages", address_of(self._dirty_pages)),
+            ("lost", address_of(self._lost)),
+            ("entry_fetch", isa.entry_fetch),
+            ("stale_low", int(_LATEST)),
+        ):
+            self.row[name] = value
+        self.blocks = BlockTable(self.row)
+        self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
+
+    def add_hook(self, kind: int, callback: object, *extra: int) -> None:
+        """Install a native hook whose user pointer is this core's row."""
+        add_hook(self.handle, kind, callback, address_of(self.rows), *extra)
+
+    def map_plain_page(self, address: int, page: NDArray[np.uint8]) -> None:
+        """Map a host page as it is (device registers while recording)."""
+        self._engine.mem_map_ptr(address, len(page), uc.UC_PROT_READ | uc.UC_PROT_WRITE, address_of(page))
+
+    @property
+    def count(self) -> int:
+        """The core's instruction count."""
+        return int(self.row["count"])
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles: one for each instruction, plus latencies and waiting."""
+        return int(self.row["count"]) + int(self.row["latency"])
+
+    def run(self, until: int = 0) -> int:
+        """Run from the current pc until a hook stops it. Returns libunicorn's status."""
+        status, pc = run_core(self.row, np.uint64(self.pc), np.uint64(until))
+        self.pc = int(pc)
+        return int(status)
+
+    def learn_block(self) -> Block:
+        """Decode the block at which the core stopped, and make it known."""
+        address, size = int(self.row["block_address"]), int(self.row["block_size"])
+        code = self.memory[address : address + size].tobytes()
+        block = decode_block(code, address)
+        self.blocks.insert(address, code, block, self.page_flags)
+        return block
+
+    def forget_stale(self) -> None:
+        """Throw away translations whose code bytes have changed."""
+        forget_stale(self.row)
+
+    def forget_code(self, low: int, high: int) -> None:
+        """Throw away the translations of [low, high)."""
+        forget_code(self.row, np.uint64(low), np.uint64(high))
+
+    def protect_again(self) -> None:
+        """Start a new interval of dirty-page tracking."""
+        flush_tlb(self.row)
+
+    def context(self) -> bytes:
+        """The registers, as `Isa.registers` lays them out."""
+        buffer = ctypes.create_string_buffer(16)
+        parts = []
+        for register, size in self._registers:
+            check(
+                library.uc_reg_read(ctypes.c_void_p(self.handle), ctypes.c_int(register), buffer),
+                "read a register",
+            )
+            parts.append(buffer.raw[:size])
+        raw = b"".join(parts)
+        return self.isa.with_register(raw, self.isa.program_counter, self.pc)
+
+    def restore(self, context: bytes) -> None:
+        """Set every register from a context header's block."""
+        position = 0
+        for register, size in self._registers:
+            buffer = ctypes.create_string_buffer(context[position : position + size], 16)
+            check(
+                library.uc_reg_write(ctypes.c_void_p(self.handle), ctypes.c_int(register), buffer),
+                "write a register",
+            )
+            position += size
+        self.pc = self.isa.read(context, self.isa.program_counter)
+
+    def read_register(self, name: str) -> int:
+        """One 64-bit register."""
+        return int(self._engine.reg_read(getattr(x86, f"UC_X86_REG_{name.upper()}")))
+
+    def write_register(self, name: str, value: int) -> None:
+        """Set one 64-bit register."""
+        self._engine.reg_write(getattr(x86, f"UC_X86_REG_{name.upper()}"), value)
+
+
+Drain = Callable[[int], None]

@@ -1,0 +1,227 @@
+"""A core that replays its own log alone: registers from context headers, memory from miss records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from emu.core import Core
+from emu.device_kernels import DEVICE_BASE
+from emu.event import EVENT
+from emu.native import map_device_page
+from emu.rdrand import finish_random_read
+from emu.record import INPUT, INPUT_RDRAND, RECORD
+from emu.replay_hooks import (
+    apply_due,
+    on_replayed_block,
+    on_replayed_device_read,
+    on_replayed_device_write,
+    on_replayed_exception,
+    on_replayed_rdtsc,
+    on_replayed_rdtscp,
+)
+from emu.state import (
+    CORE,
+    PAGE_BYTES,
+    RIGHT_EXECUTE,
+    RIGHT_READ,
+    RIGHT_WRITE,
+    STOP_BARRIER,
+    STOP_DECODE,
+    STOP_DIVERGED,
+    STOP_FRAME,
+    STOP_STALE,
+    STOP_TRACE,
+    address_of,
+)
+from emu.trace_hooks import on_traced_access
+from isa.table import Isa
+
+#: Rows of the trace buffer, and what one block may add after the last check.
+_TRACE_ROWS, _TRACE_SLACK = 1 << 17, 1 << 16
+
+
+@dataclass(frozen=True)
+class NeedRows:
+    """The replay needs the next rows of the log."""
+
+
+@dataclass(frozen=True)
+class AtBarrier:
+    """The core stands exactly at a row that is not a miss or an input; `row` is that RECORD."""
+
+    row: np.void
+
+
+@dataclass(frozen=True)
+class TraceFull:
+    """The trace buffer must be emptied."""
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """The core did something that its log does not allow, in words."""
+
+    what: str
+    expected: str
+    found: str
+
+
+Step = NeedRows | AtBarrier | TraceFull | Diverged
+
+
+class IsolatedCore:
+    """Replays one core. Feed it rows, call `step` until the log's END barrier.
+
+    traced: every data access is kept as an EVENT row, at the price of a memory hook.
+    """
+
+    def __init__(self, isa: Isa, number: int, memory_bytes: int, line_bytes: int, *, traced: bool) -> None:
+        self._core_rows = np.zeros(1, CORE)
+        self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
+        self.core.page_rights[1:] = RIGHT_READ | RIGHT_WRITE | RIGHT_EXECUTE
+        self._row = self.core.row
+        self._row["core_id"] = number
+        self._inputs = np.zeros(0, RECORD)
+        self._rows = np.zeros(0, RECORD)
+        self._blob = np.zeros(1, np.uint8)
+        map_device_page(
+            self.core.handle,
+            DEVICE_BASE,
+            PAGE_BYTES,
+            on_replayed_device_read,
+            on_replayed_device_write,
+            address_of(self._core_rows),
+        )
+        self.core.add_hook(uc.UC_HOOK_BLOCK, on_replayed_block)
+        self.core.add_hook(uc.UC_HOOK_INTR, on_replayed_exception)
+        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
+        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
+        self._trace = np.zeros(_TRACE_ROWS if traced else 0, EVENT)
+        if traced:
+            self._row["trace"] = address_of(self._trace)
+            self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
+            self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_traced_access)
+
+    def feed(self, rows: NDArray[np.void], blob: NDArray[np.uint8]) -> None:
+        """Give the next rows (RECORD[n], at least one) and their blob; all earlier ones are used up."""
+        is_input = rows["kind"] == INPUT
+        left = self._inputs[int(self._row["inputs_next"]) :]
+        self._inputs = np.concatenate([left, rows[is_input]])
+        self._rows, self._blob = np.ascontiguousarray(rows[~is_input]), np.ascontiguousarray(blob)
+        self._row["inputs"], self._row["inputs_n"] = address_of(self._inputs), len(self._inputs)
+        self._row["inputs_next"] = 0
+        self._row["rows"], self._row["rows_n"] = address_of(self._rows), len(self._rows)
+        self._row["rows_next"] = 0
+        self._row["blob"] = address_of(self._blob)
+
+    @property
+    def count(self) -> int:
+        """Instructions retired so far."""
+        return self.core.count
+
+    def blob_of(self, row: np.void) -> bytes:
+        """The bytes that a row of the last feed carries."""
+        start = int(row["offset"])
+        return self._blob[start : start + int(row["size"])].tobytes()
+
+    def pass_barrier(self) -> None:
+        """The row of the last AtBarrier has been dealt with."""
+        self._row["rows_next"] += 1
+
+    def set_stratum(self, number: int) -> None:
+        """Events from here on belong to this strata region."""
+        self._row["trace_stratum"] = number
+
+    def take_trace(self) -> NDArray[np.void]:
+        """The events since the last call, EVENT[n]."""
+        n = int(self._row["trace_n"])
+        self._row["trace_n"] = 0
+        return self._trace[:n].copy()
+
+    @property
+    def unused_inputs(self) -> int:
+        """Input records fed and not consumed."""
+        return int(self._row["inputs_n"]) - int(self._row["inputs_next"])
+
+    def step(self) -> Step:
+        """Go on until something outside the core is needed."""
+        while True:
+            apply_due(self._row, np.uint64(self.count + 1), False)
+            if self._row["rows_next"] >= self._row["rows_n"]:
+                return NeedRows()
+            row = self._rows[int(self._row["rows_next"])]
+            if int(row["count"]) <= self.count:
+                return AtBarrier(row)
+            answer = self._run_once()
+            if answer is not None:
+                return answer
+
+    def _run_once(self) -> Step | None:
+        status = self.core.run()
+        reason = int(self._row["stop_reason"])
+        if reason == STOP_DECODE:
+            self.core.learn_block()
+        elif reason == STOP_STALE:
+            self.core.forget_stale()
+        elif reason == STOP_FRAME:
+            return NeedRows()
+        elif reason == STOP_TRACE:
+            return TraceFull()
+        elif reason == STOP_BARRIER:
+            self._run_to_barrier()
+            if int(self._row["stop_reason"]) == STOP_DIVERGED:
+                return self._input_differs()
+        elif reason == STOP_DIVERGED:
+            return self._input_differs()
+        else:
+            return self._ended_by_itself(status)
+        return None
+
+    def _run_to_barrier(self) -> None:
+        """Stop inside a block: translate it anew with an end there, and throw that away again."""
+        until = int(self._row["barrier_pc"])
+        if not until:
+            return
+        low = int(self._row["block_address"])
+        high = low + int(self._row["block_size"])
+        self.core.forget_code(low, high)
+        self._row["armed"] = 1
+        self.core.run(until)
+        self._row["armed"] = 0
+        self.core.forget_code(low, high)
+
+    def _ended_by_itself(self, status: int) -> Step | None:
+        """hlt, a fault or a random-number instruction: the log must say what comes next."""
+        if status == uc.UC_ERR_INSN_INVALID and self._replay_random_read():
+            return None
+        row = self._rows[int(self._row["rows_next"])]
+        if int(row["count"]) <= self.count:
+            return None
+        return Diverged(
+            "the core stopped by itself",
+            f"the next record at instruction {int(row['count'])}",
+            f"a halt or fault (status {status}) at instruction {self.count}",
+        )
+
+    def _replay_random_read(self) -> bool:
+        index = int(self._row["inputs_next"])
+        if index >= int(self._row["inputs_n"]):
+            return False
+        row = self._inputs[index]
+        if int(row["flags"]) != INPUT_RDRAND or int(row["count"]) != self.count:
+            return False
+        self._row["inputs_next"] += 1
+        return finish_random_read(self.core, int(row["value"]))
+
+    def _input_differs(self) -> Diverged:
+        index = int(self._row["inputs_next"])
+        expected = "no further input"
+        if index < int(self._row["inputs_n"]):
+            row = self._inputs[index]
+            expected = f"input {int(row['flags'])} at instruction {int(row['count'])}"
+        return Diverged("the core asked for an input", expected, f"one at instruction {self.count}")

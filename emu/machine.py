@@ -1,0 +1,332 @@
+"""The machine: cores, bus, agents and devices put together, run slice by slice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from emu.agents import step_dma, write_frame
+from emu.bus import coherent_image, end_run
+from emu.cache import CacheGeometry
+from emu.core import Core
+from emu.device_kernels import CAUSE_TIMER, DEVICE_BASE
+from emu.elf import Image
+from emu.event import EVENT
+from emu.faults import Fault, describe_exception, describe_fill
+from emu.pages import host_memory
+from emu.record import INPUT_RDRAND, RECORD
+from emu.record_hooks import log_input, on_block, on_exception, on_memory, on_rdtsc, on_rdtscp
+from emu.rdrand import emulate_random_read
+from emu.state import (
+    CORE,
+    MACHINE,
+    PAGE_BYTES,
+    STOP_DECODE,
+    STOP_FLUSH,
+    STOP_POWER,
+    STOP_SLICE,
+    STOP_STALE,
+    STOP_STRATUM,
+    address_of,
+)
+from isa.errors import UsageError
+from isa.table import Isa
+
+#: Rows a core's log buffer holds, and what one block may add after the last check.
+_ROWS, _ROWS_SLACK = 32768, 10240
+_CONSOLE_BYTES = 1 << 16
+_AGENT_ROWS = 1 << 14
+_DMA_WORDS_AT_ONCE = 32
+
+#: Modelled latencies in cycles (MICRO 2009, Table 1: a hop to another core's cache, the shared cache's
+#: bank, DRAM).
+LATENCY_CORE, LATENCY_SHARED, LATENCY_MEMORY = 40, 12, 320
+
+
+class Stopped(Enum):
+    """Why a slice ended."""
+
+    SLICE = "its length was reached"
+    POWER = "the guest powered the machine off"
+    IDLE = "the core waits"
+    FAULT = "the guest failed"
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`."""
+
+    n_cores: int
+    memory_bytes: int = 64 << 20
+    cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
+    seed: int = 0
+    downgrade_bound: int = 0
+    input: bytes = b""
+
+    def check(self) -> None:
+        """Raise UsageError for a machine that cannot be."""
+        if not 1 <= self.n_cores <= 64:
+            raise UsageError(
+                "a machine has 1 to 64 cores", found=str(self.n_cores), remedy="choose --cores 1 to 64"
+            )
+        if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= DEVICE_BASE:
+            raise UsageError(
+                "a machine has 1m to 3840m of memory, in whole pages",
+                found=str(self.memory_bytes),
+                remedy="choose another --memory",
+            )
+
+
+class Machine:
+    """N cores that share memory through the bus.
+
+    `drain(core)` is called when a core's log buffer must be emptied: its rows are `log_rows(core)`, its
+    blob `log_blob(core)`, and `clear_log(core)` empties both.
+    """
+
+    def __init__(self, config: MachineConfig, isa: Isa, image: Image, drain: Callable[[int], None]) -> None:
+        config.check()
+        self.config, self.isa, self._drain = config, isa, drain
+        self.fault: Fault | None = None
+        self._random = random.Random(f"devices/{config.seed}")
+        self.core_rows = np.zeros(config.n_cores, CORE)
+        self.machine_rows = np.zeros(1, MACHINE)
+        self.state = self.machine_rows[0]
+        self.home = host_memory(config.memory_bytes)
+        self._make_bus()
+        self.cores = [self._make_core(k) for k in range(config.n_cores)]
+        self._load(image)
+
+    def _make_bus(self) -> None:
+        line, n_lines = self.config.cache.line, self.config.memory_bytes // self.config.cache.line
+        self._sharers = host_memory(n_lines * 8)
+        self._owner = host_memory(n_lines)
+        self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
+        self._input = np.frombuffer(self.config.input or b"\0", np.uint8).copy()
+        self._agent_rows = np.zeros(_AGENT_ROWS, EVENT)
+        for name, value in (
+            ("line_bytes", line),
+            ("n_lines", n_lines),
+            ("home", address_of(self.home)),
+            ("sharers", address_of(self._sharers)),
+            ("owner", address_of(self._owner)),
+            ("latency_core", LATENCY_CORE),
+            ("latency_shared", LATENCY_SHARED),
+            ("latency_memory", LATENCY_MEMORY),
+            ("downgrade_bound", self.config.downgrade_bound),
+            ("random", self._random.getrandbits(64)),
+            ("console", address_of(self._console)),
+            ("console_limit", _CONSOLE_BYTES),
+            ("input", address_of(self._input)),
+            ("input_n", len(self.config.input)),
+            ("agent_rows", address_of(self._agent_rows)),
+            ("agent_limit", _AGENT_ROWS - 2 * _DMA_WORDS_AT_ONCE - 2 * 64),
+        ):
+            self.state[name] = value
+
+    def _make_core(self, number: int) -> Core:
+        cache = self.config.cache
+        core = Core(self.core_rows[number : number + 1], self.isa, self.config.memory_bytes, cache.line)
+        self._attach_log(core)
+        core.device_page = np.zeros(PAGE_BYTES, np.uint8)
+        core.cache_tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        core.cache_stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        for name, value in (
+            ("core_id", number),
+            ("n_cores", self.config.n_cores),
+            ("machine", address_of(self.machine_rows)),
+            ("cores", address_of(self.core_rows)),
+            ("device_page", address_of(core.device_page)),
+            ("sets", cache.sets),
+            ("ways", cache.ways),
+            ("tags", address_of(core.cache_tags)),
+            ("stamps", address_of(core.cache_stamps)),
+        ):
+            core.row[name] = value
+        core.map_plain_page(DEVICE_BASE, core.device_page)
+        core.add_hook(uc.UC_HOOK_BLOCK, on_block)
+        core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_memory)
+        core.add_hook(uc.UC_HOOK_INTR, on_exception)
+        core.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
+        core.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
+        return core
+
+    def _attach_log(self, core: Core) -> None:
+        line = self.config.cache.line
+        core.log_rows = np.zeros(_ROWS, RECORD)
+        core.log_blob = np.zeros(_ROWS * line, np.uint8)
+        core.row["rows"], core.row["blob"] = address_of(core.log_rows), address_of(core.log_blob)
+        core.row["rows_limit"] = _ROWS - _ROWS_SLACK
+        core.row["blob_limit"] = (_ROWS - _ROWS_SLACK) * line
+
+    def _load(self, image: Image) -> None:
+        for segment in image.segments:
+            self.home[segment.address : segment.address + len(segment.data)] = np.frombuffer(
+                segment.data, np.uint8
+            )
+            first, last = segment.address // PAGE_BYTES, (segment.address + segment.size - 1) // PAGE_BYTES
+            for core in self.cores:
+                core.page_rights[first : last + 1] |= np.uint8(segment.flags & 7)
+        for number, core in enumerate(self.cores):
+            context = bytes(self.isa.context_bytes)
+            arguments = zip(self.isa.arguments, (number, self.config.n_cores), strict=True)
+            for name, value in (
+                *self.isa.reset,
+                *arguments,
+                (self.isa.program_counter, image.entry),
+            ):
+                context = self.isa.with_register(context, name, value)
+            core.restore(context)
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def runnable(self) -> list[int]:
+        """Cores that do not wait, ascending."""
+        return [k for k in range(len(self.cores)) if not self.core_rows["parked"][k]]
+
+    def run_slice(self, number: int, length: int) -> Stopped:
+        """Run a core for about `length` instructions: to the first access or block end at or past it."""
+        core = self.cores[number]
+        core.row["stop_at"] = core.count + length
+        while True:
+            status = core.run()
+            reason = int(core.row["stop_reason"])
+            if reason == STOP_DECODE:
+                block = core.learn_block()
+                if block.unsupported >= 0:
+                    core.pc = int(core.row["block_address"]) + block.unsupported
+                    return self._fail(number, f"an instruction that would be computed wrongly: {block.unsupported_text}")
+            elif reason == STOP_STALE:
+                core.forget_stale()
+            elif reason == STOP_FLUSH:
+                self._drain(number)
+            elif reason in (STOP_SLICE, STOP_STRATUM):
+                return Stopped.SLICE
+            elif reason == STOP_POWER:
+                return Stopped.POWER
+            elif (stopped := self._ended_by_itself(number, status)) is not None:
+                return stopped
+
+    def _ended_by_itself(self, number: int, status: int) -> Stopped | None:
+        """The emulator returned without a hook's asking: hlt, a random-number instruction, a fault."""
+        core = self.cores[number]
+        exception = int(core.row["exception"])
+        if exception:
+            return self._fail(number, describe_exception(exception - 1))
+        if status == uc.UC_ERR_OK:
+            return self._wait(number)
+        if status == uc.UC_ERR_INSN_INVALID:
+            read = emulate_random_read(core, self._random)
+            if read is None:
+                return self._fail(number, "an illegal instruction")
+            log_input(
+                core.row, INPUT_RDRAND, np.uint64(read.count), np.uint64(1), np.uint64(read.value), read.size
+            )
+            return None
+        return self._fail(number, describe_fill(core))
+
+    def _wait(self, number: int) -> Stopped:
+        core = self.cores[number]
+        if self.state["power"]:
+            return Stopped.POWER
+        flags = core.read_register(self.isa.flags_register)
+        core.row["parked"] = 1 if flags & self.isa.interrupt_enable else 2
+        return Stopped.IDLE
+
+    def _fail(self, number: int, what: str) -> Stopped:
+        core = self.cores[number]
+        code = core.memory[core.pc : core.pc + 16].tobytes() if core.pc < len(core.memory) else b""
+        self.fault = Fault(number, core.count, core.pc, what, code)
+        return Stopped.FAULT
+
+    # -- between slices ------------------------------------------------------------------------------
+
+    def step_agents(self) -> int:
+        """Let the DMA engine go on for a random number of words. Returns how many it moved."""
+        if not self.state["dma_left"]:
+            return 0
+        words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
+        return int(step_dma(self.core_rows, self.machine_rows, words))
+
+    def raise_timers(self) -> None:
+        """Make timers that are due pending; when every core waits, time jumps to the first timer."""
+        rows = self.core_rows
+        waiting = [k for k in range(len(rows)) if rows["parked"][k] == 1]
+        if waiting:
+            now = max(core.cycles for core in self.cores)
+            if not self.runnable():
+                due = [int(rows["timer_due"][k]) for k in waiting if rows["timer_period"][k]]
+                now = max([now, min(due)]) if due else now
+            for k in waiting:
+                rows["latency"][k] += max(0, now - self.cores[k].cycles)
+        for k, core in enumerate(self.cores):
+            period = int(rows["timer_period"][k])
+            if period and core.cycles >= int(rows["timer_due"][k]):
+                rows["pending"][k] |= CAUSE_TIMER
+                rows["timer_due"][k] = core.cycles + period
+
+    def deliver_interrupt(self, number: int) -> bool:
+        """Deliver the core's pending interrupt if it takes one now. True: its context has changed.
+
+        The frame's two words are written by an agent, so that replay sees them as ordinary misses.
+        """
+        core, row = self.cores[number], self.cores[number].row
+        if not row["pending"] or not row["handler"] or row["parked"] == 2:
+            return False
+        context = core.context()
+        flags = self.isa.read(context, self.isa.flags_register)
+        if not flags & self.isa.interrupt_enable:
+            return False
+        stack = self.isa.read(context, self.isa.stack_pointer) - self.isa.red_zone - 16
+        if stack < 0 or not write_frame(
+            self.core_rows, self.machine_rows, np.uint64(stack), np.uint64(flags), np.uint64(core.pc)
+        ):
+            self._fail(number, f"an interrupt whose frame at {stack & (1 << 64) - 1:#x} is not in aligned memory")
+            return False
+        for name, value in (
+            (self.isa.stack_pointer, stack),
+            (self.isa.flags_register, flags & ~self.isa.interrupt_enable),
+            (self.isa.program_counter, int(row["handler"])),
+        ):
+            context = self.isa.with_register(context, name, value)
+        core.restore(context)
+        row["cause"] |= row["pending"]
+        row["pending"], row["parked"] = 0, 0
+        end_run(row, self.state)
+        return True
+
+    def deadlocked(self) -> bool:
+        """No core can run and nothing can wake one."""
+        rows = self.core_rows
+        if self.runnable():
+            return False
+        return not any(
+            rows["parked"][k] == 1 and rows["handler"][k] and (rows["timer_period"][k] or rows["pending"][k])
+            for k in range(len(rows))
+        )
+
+    # -- what the recorder takes out -----------------------------------------------------------------
+
+    def take_console(self) -> bytes:
+        """What the guest printed since the last call."""
+        n = int(self.state["console_n"])
+        self.state["console_n"] = 0
+        return self._console[:n].tobytes()
+
+    def take_agent_rows(self) -> NDArray[np.void]:
+        """The agents' accesses since the last call, EVENT[n]."""
+        n = int(self.state["agent_n"])
+        self.state["agent_n"] = 0
+        return self._agent_rows[:n].copy()
+
+    def final_image(self) -> NDArray[np.uint8]:
+        """Memory as the bus would give it now: home memory, updated in place."""
+        coherent_image(self.machine_rows, self.core_rows, self.home)
+        return self.home

@@ -1,0 +1,107 @@
+"""libunicorn, called natively: from compiled kernels and hooks, without the Python binding.
+
+Symbols are resolved by name when compiled code is loaded, so kernels that call them can be cached.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+import unicorn.unicorn_py3.unicorn as binding
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from unicorn import unicorn_const as uc
+
+from isa.errors import CorebraidError
+
+library = binding.uclib
+llvmlite.binding.load_library_permanently(library._name)
+
+uc_emu_start = types.ExternalFunction(
+    "uc_emu_start", types.int32(types.uint64, types.uint64, types.uint64, types.uint64, types.uint64)
+)
+uc_emu_stop = types.ExternalFunction("uc_emu_stop", types.int32(types.uint64))
+uc_reg_read = types.ExternalFunction("uc_reg_read", types.int32(types.uint64, types.int32, types.voidptr))
+uc_reg_write = types.ExternalFunction("uc_reg_write", types.int32(types.uint64, types.int32, types.voidptr))
+uc_ctl_range = types.ExternalFunction(
+    "uc_ctl", types.int32(types.uint64, types.int32, types.uint64, types.uint64)
+)
+uc_ctl_plain = types.ExternalFunction("uc_ctl", types.int32(types.uint64, types.int32))
+
+
+def _control(code: int, arguments: int) -> int:
+    return ctypes.c_int32(code | arguments << 26 | uc.UC_CTL_IO_WRITE << 30).value
+
+
+#: uc_ctl words: throw away the translations of a byte range; forget all filled pages.
+REMOVE_CACHE = _control(uc.UC_CTL_TB_REMOVE_CACHE, 2)
+FLUSH_TLB = _control(uc.UC_CTL_TLB_FLUSH, 0)
+
+#: Signatures of native hooks (unicorn.h, uc_cb_*).
+BLOCK_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.voidptr)
+MEMORY_HOOK = types.void(
+    types.uint64, types.int32, types.uint64, types.int32, types.int64, types.voidptr
+)
+FILL_HOOK = types.boolean(types.uint64, types.uint64, types.int32, types.voidptr, types.voidptr)
+INTERRUPT_HOOK = types.void(types.uint64, types.uint32, types.voidptr)
+INSTRUCTION_HOOK = types.int32(types.uint64, types.voidptr)
+MMIO_READ_HOOK = types.uint64(types.uint64, types.uint64, types.uint32, types.voidptr)
+MMIO_WRITE_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64, types.voidptr)
+
+#: What a TLB-fill hook returns through its pointer (unicorn.h, uc_tlb_entry).
+TLB_ENTRY = np.dtype([("address", "<u8"), ("permissions", "<u4"), ("padding", "<u4")])
+
+
+@intrinsic
+def pointer(typing_context: Any, address: Any) -> Any:
+    """The address (uint64) as a pointer that `carray` takes."""
+    signature = types.voidptr(types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return signature, generate
+
+
+def check(status: int, what: str) -> None:
+    """Raise CorebraidError when a libunicorn call failed."""
+    if status:
+        raise CorebraidError(
+            f"the emulator refused to {what}",
+            found=f"status {status}",
+            remedy="check that the installed unicorn package is 2.1.x",
+        )
+
+
+def add_hook(handle: int, kind: int, callback: Any, user: int, *extra: int) -> None:
+    """Install a native hook over all addresses. `extra`: the instruction, for UC_HOOK_INSN."""
+    slot = ctypes.c_size_t()
+    status = library.uc_hook_add(
+        ctypes.c_void_p(handle),
+        ctypes.byref(slot),
+        ctypes.c_int(kind),
+        ctypes.c_void_p(callback.address),
+        ctypes.c_void_p(user),
+        ctypes.c_uint64(1),
+        ctypes.c_uint64(0),
+        *(ctypes.c_int(number) for number in extra),
+    )
+    check(status, "install a hook")
+
+
+def map_device_page(handle: int, address: int, size: int, read: Any, write: Any, user: int) -> None:
+    """Map a page whose accesses call `read` and `write` (native), for device registers."""
+    status = library.uc_mmio_map(
+        ctypes.c_void_p(handle),
+        ctypes.c_uint64(address),
+        ctypes.c_size_t(size),
+        ctypes.c_void_p(read.address),
+        ctypes.c_void_p(user),
+        ctypes.c_void_p(write.address),
+        ctypes.c_void_p(user),
+    )
+    check(status, "map the device page")

@@ -1,0 +1,103 @@
+"""Private memory and its page table: rights, and which pages changed since the last digest.
+
+Unicorn asks `on_fill` once for each page and kind of access until the TLB is flushed, so this costs
+nothing for an access.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+from numba import carray, cfunc, njit
+from numpy.typing import NDArray
+
+from emu.bus import mark_dirty
+from emu.device_kernels import DEVICE_BASE
+from emu.native import FILL_HOOK, TLB_ENTRY, pointer
+from emu.state import (
+    CODE,
+    CORE,
+    PADDED,
+    PAGE_MASK,
+    PAGE_SHIFT,
+    RIGHT_EXECUTE,
+    RIGHT_READ,
+    RIGHT_WRITE,
+    SEEN,
+    UNSTABLE,
+    WRITTEN,
+)
+
+_DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
+_UC_MEM_WRITE, _UC_MEM_FETCH = 17, 18
+_PROT_READ, _PROT_WRITE, _PROT_EXECUTE = 1, 2, 4
+
+
+def host_memory(size: int) -> NDArray[np.uint8]:
+    """`size` bytes of zeroed host memory that is committed page by page as it is touched."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
+
+
+@njit(cache=True)
+def _rights(core, page):
+    if page < core.memory_bytes >> PAGE_SHIFT:
+        return np.int64(carray(pointer(core.page_rights), np.int64(page) + 1, np.uint8)[page])
+    if page == _DEVICE_PAGE:
+        return np.int64(RIGHT_READ | RIGHT_WRITE)
+    return np.int64(0)
+
+
+@njit(cache=True)
+def _pad_code(core, page, flags):
+    """Unreceived lines of a page that is executed from hold an instruction that ends a block."""
+    flags[page] |= np.uint8(PADDED)
+    lines = np.int64(1) << (12 - np.int64(core.line_shift))
+    n = np.int64(1) << np.int64(core.line_shift)
+    states = carray(pointer(core.line_state), (np.int64(page) + 1) * lines, np.uint8)
+    for line in range(np.int64(page) * lines, (np.int64(page) + 1) * lines):
+        if (states[line] & SEEN) == np.uint8(0):
+            carray(pointer(core.memory + np.uint64(line * n)), n, np.uint8)[:] = np.uint8(core.entry_fetch)
+
+
+@njit(cache=True)
+def fill_page(core, address, access, entry):
+    """Decide a page fill; False (with the fault kept in the core's row) when rights do not allow it."""
+    page = address >> PAGE_SHIFT
+    rights = _rights(core, page)
+    need = RIGHT_READ
+    if access == _UC_MEM_WRITE:
+        need = RIGHT_WRITE
+    elif access == _UC_MEM_FETCH:
+        need = RIGHT_EXECUTE
+    if rights & need == 0:
+        core.fault_address = address
+        core.fault_access = np.uint64(access)
+        return False
+    entry.address = address & ~PAGE_MASK
+    allowed = 0
+    if rights & RIGHT_READ:
+        allowed |= _PROT_READ
+    if rights & RIGHT_EXECUTE:
+        allowed |= _PROT_EXECUTE
+    if page == _DEVICE_PAGE:
+        allowed |= _PROT_WRITE
+    else:
+        flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+        if need == RIGHT_WRITE:
+            allowed |= _PROT_WRITE
+            flags[page] |= np.uint8(WRITTEN)
+            if (flags[page] & np.uint8(CODE)) != np.uint8(0):
+                flags[page] |= np.uint8(UNSTABLE)
+            mark_dirty(core, page)
+        elif need == RIGHT_EXECUTE and (flags[page] & np.uint8(PADDED)) == np.uint8(0):
+            _pad_code(core, page, flags)
+    entry.permissions = np.uint32(allowed)
+    return True
+
+
+@cfunc(FILL_HOOK, cache=True)
+def on_fill(handle, address, access, result, user):
+    core = carray(user, 1, CORE)[0]
+    return fill_page(core, address, access, carray(result, 1, TLB_ENTRY)[0])

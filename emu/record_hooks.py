@@ -1,0 +1,273 @@
+"""Native hooks of a core that is being recorded: thin shims over the bus, the block table and devices.
+
+A memory hook fires after the page fill and before the access (docs/architecture.md lists what was
+measured), so an access that faults never reaches the bus.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit
+from unicorn import x86_const as x86
+
+from emu.blocks import UNKNOWN, account, block_info, find_block, position_of
+from emu.bus import end_run, fetch_line, line_states, obtain
+from emu.cache import touch_line
+from emu.device_kernels import device_read, device_write
+from emu.native import (
+    BLOCK_HOOK,
+    INSTRUCTION_HOOK,
+    INTERRUPT_HOOK,
+    MEMORY_HOOK,
+    pointer,
+    uc_emu_stop,
+    uc_reg_read,
+    uc_reg_write,
+)
+from emu.record import INPUT, INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, RECORD
+from emu.state import (
+    CORE,
+    INVALID,
+    MACHINE,
+    MESI,
+    MODIFIED,
+    STOP_DECODE,
+    STOP_FLUSH,
+    STOP_POWER,
+    STOP_SLICE,
+    STOP_STALE,
+    STOP_STRATUM,
+)
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_UC_MEM_WRITE = 17
+_RIP = x86.UC_X86_REG_RIP
+_RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
+
+
+@njit(cache=True)
+def stop(core, reason):
+    """Stop the core; `reason` says why to the code around uc_emu_start."""
+    core.stop_reason = np.uint64(reason)
+    uc_emu_stop(core.handle)
+
+
+@njit(cache=True)
+def read_pc(core):
+    """The program counter; exact inside memory and instruction hooks."""
+    value = np.zeros(1, np.uint64)
+    uc_reg_read(core.handle, _RIP, value.ctypes)
+    return value[0]
+
+
+@njit(cache=True)
+def write_register(core, register, number):
+    """Set a 64-bit register of the running core."""
+    value = np.full(1, number, np.uint64)
+    uc_reg_write(core.handle, register, value.ctypes)
+
+
+@njit(cache=True)
+def log_input(core, what, count, address, value, size):
+    """Append an input record."""
+    rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
+    row = rows[np.int64(core.rows_n)]
+    row.count = count
+    row.addr = address
+    row.value = value
+    row.offset = np.uint32(core.blob_n)
+    row.size = np.uint16(size)
+    row.kind = np.uint8(INPUT)
+    row.flags = np.uint8(what)
+    core.rows_n += _ONE
+
+
+@njit(cache=True)
+def _fetch_block(core, cores, machine, address, size):
+    """Instruction fetch through the bus. Returns True when code bytes changed: translate again.
+
+    One line at a time: bytes after a changed line were decoded from stale bytes and may not be needed.
+    """
+    states = line_states(core, machine)
+    last = (address + size - _ONE) >> core.line_shift
+    line = address >> core.line_shift
+    while line <= last:
+        if (states[line] & MESI) == np.uint8(INVALID):
+            if fetch_line(core, cores, machine, line, core.count, False, True):
+                return True
+        elif core.sets != _ZERO:
+            touch_line(core, line)
+        line += _ONE
+    return False
+
+
+@njit(cache=True)
+def enter_block(core, cores, machine, address, size):
+    """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+    if account(core, address, size) and (core.lost_n != _ZERO or core.mid_run != _ZERO):
+        end_run(core, machine)
+    core.block_address = address
+    core.block_size = size
+    if machine.power != _ZERO:
+        return STOP_POWER
+    if core.count >= core.stop_at:
+        return STOP_SLICE
+    if machine.want_stratum != _ZERO:
+        return STOP_STRATUM
+    if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
+        return STOP_FLUSH
+    if machine.console_n >= machine.console_limit >> _ONE:
+        return STOP_FLUSH
+    if core.stale_high != _ZERO or _fetch_block(core, cores, machine, address, size):
+        return STOP_STALE
+    index = find_block(core, address, size)
+    if index == UNKNOWN:
+        return STOP_DECODE
+    core.block = index
+    core.entered = _ONE
+    core.mid_run = _ONE
+    core.armed = _ZERO
+    if core.count + np.uint64(block_info(core, index).n) > core.stop_at:
+        core.armed = _ONE
+    return 0
+
+
+@njit(cache=True)
+def _preempt(core, is_write, address, size):
+    """End the slice before this access, if the access is at or past the slice's end.
+
+    Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
+    roll back, so the bytes are kept here and put back afterwards (`Core.settle`).
+    """
+    if core.stop_pc != _ZERO:
+        return
+    pc = read_pc(core)
+    if core.count + position_of(core, pc) < core.stop_at:
+        return
+    core.stop_pc = pc
+    core.undo_size = _ZERO
+    if is_write:
+        core.undo_size = np.uint64(size)
+        core.undo_address = address
+        core.undo_old = load_bytes(core, address, size)
+    stop(core, STOP_SLICE)
+
+
+@njit(cache=True)
+def load_bytes(core, address, size):
+    """The `size` (1 to 8) bytes at `address` in the core's memory, little-endian."""
+    memory = carray(pointer(core.memory + address), size, np.uint8)
+    value = _ZERO
+    for k in range(size):
+        value |= np.uint64(memory[k]) << np.uint64(8 * k)
+    return value
+
+
+@njit(cache=True)
+def store_bytes(core, address, size, value):
+    """Put the low `size` bytes of `value` into the core's memory."""
+    memory = carray(pointer(core.memory + address), size, np.uint8)
+    for k in range(size):
+        memory[k] = np.uint8((value >> np.uint64(8 * k)) & np.uint64(0xFF))
+
+
+@njit(cache=True)
+def _slow_access(core, is_write, first, last, held):
+    machine = carray(pointer(core.machine), 1, MACHINE)[0]
+    if held:
+        if core.sets != _ZERO:
+            touch_line(core, first)
+            touch_line(core, last)
+        return
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    count = core.count + position_of(core, read_pc(core))
+    obtain(core, cores, machine, first, count, is_write)
+    if last != first:
+        obtain(core, cores, machine, last, count, is_write)
+
+
+@njit(cache=True)
+def _device_access(core, is_write, address, size, value):
+    """Device registers are plain memory of the core: a read hook fills in what the load will see."""
+    machine = carray(pointer(core.machine), 1, MACHINE)[0]
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    register = address & np.uint64(0xFFF)
+    if is_write:
+        device_write(core, cores, machine, register, value)
+        return
+    answer = device_read(core, machine, register)
+    page = carray(pointer(core.device_page), 4096, np.uint8)
+    for k in range(size):
+        if np.int64(register) + k < 4096:
+            page[np.int64(register) + k] = np.uint8((answer >> np.uint64(8 * k)) & np.uint64(0xFF))
+    count = core.count + position_of(core, read_pc(core))
+    log_input(core, INPUT_MMIO, count, address, answer & _mask(size), size)
+
+
+@njit(cache=True)
+def _mask(size):
+    if size >= 8:
+        return ~_ZERO
+    return (_ONE << np.uint64(8 * size)) - _ONE
+
+
+@njit(cache=True)
+def _timestamp(core, what, auxiliary):
+    count = core.count + position_of(core, read_pc(core))
+    now = count + core.latency
+    log_input(core, what, count, auxiliary, now, 8)
+    write_register(core, _RAX, now & np.uint64(0xFFFFFFFF))
+    write_register(core, _RDX, now >> np.uint64(32))
+
+
+@cfunc(BLOCK_HOOK, cache=True)
+def on_block(handle, address, size, user):
+    core = carray(user, 1, CORE)[0]
+    machine = carray(pointer(core.machine), 1, MACHINE)[0]
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    reason = enter_block(core, cores, machine, address, np.uint64(size))
+    if reason != 0:
+        stop(core, reason)
+
+
+@cfunc(MEMORY_HOOK, cache=True)
+def on_memory(handle, kind, address, size, value, user):
+    core = carray(user, 1, CORE)[0]
+    core.accesses += _ONE
+    is_write = kind == _UC_MEM_WRITE
+    if address >= core.memory_bytes:
+        _device_access(core, is_write, address, size, np.uint64(value))
+        return
+    first = address >> core.line_shift
+    last = (address + np.uint64(size) - _ONE) >> core.line_shift
+    states = carray(pointer(core.line_state), np.int64(last) + 1, np.uint8)
+    least = np.uint8(MODIFIED) if is_write else np.uint8(1)
+    held = (states[first] & MESI) >= least and (states[last] & MESI) >= least
+    if held and core.sets == _ZERO and core.armed == _ZERO:
+        return
+    _slow_access(core, is_write, first, last, held)
+    if core.armed != _ZERO:
+        _preempt(core, is_write, address, size)
+
+
+@cfunc(INTERRUPT_HOOK, cache=True)
+def on_exception(handle, number, user):
+    core = carray(user, 1, CORE)[0]
+    core.exception = np.uint64(number) + _ONE
+    uc_emu_stop(core.handle)
+
+
+@cfunc(INSTRUCTION_HOOK, cache=True)
+def on_rdtsc(handle, user):
+    core = carray(user, 1, CORE)[0]
+    _timestamp(core, INPUT_RDTSC, _ZERO)
+    return 1
+
+
+@cfunc(INSTRUCTION_HOOK, cache=True)
+def on_rdtscp(handle, user):
+    core = carray(user, 1, CORE)[0]
+    _timestamp(core, INPUT_RDTSCP, core.core_id)
+    write_register(core, _RCX, core.core_id)
+    return 1

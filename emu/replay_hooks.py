@@ -1,0 +1,218 @@
+"""Native hooks of a core that is replayed alone: no memory hook, nothing paid for an access.
+
+A miss record takes effect at the start of the block in which the miss happened: the line was invalid for
+the whole run of instructions before it, so no earlier access of the block can have touched it. Records
+marked `MISS_LATE` (the line was lost in the middle of the run) and all other rows are barriers, reached at
+exactly their instruction count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit
+from unicorn import x86_const as x86
+
+from emu.blocks import OFFSET_MASK, UNKNOWN, account, block_info, find_block, position_of
+from emu.bus import mark_dirty
+from emu.device_kernels import DEVICE_BASE
+from emu.native import (
+    BLOCK_HOOK,
+    INSTRUCTION_HOOK,
+    INTERRUPT_HOOK,
+    MMIO_READ_HOOK,
+    MMIO_WRITE_HOOK,
+    pointer,
+    uc_emu_stop,
+)
+from emu.record import INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, MISS, MISS_FETCH, MISS_LATE, RECORD
+from emu.record_hooks import read_pc, stop, write_register
+from emu.state import (
+    CODE,
+    CORE,
+    PADDED,
+    PAGE_SHIFT,
+    SEEN,
+    STOP_BARRIER,
+    STOP_DECODE,
+    STOP_DIVERGED,
+    STOP_FRAME,
+    STOP_STALE,
+    STOP_TRACE,
+    UNSTABLE,
+)
+from emu.trace_hooks import trace_fetch
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
+
+
+@njit(cache=True)
+def _row(core, index):
+    return carray(pointer(core.rows), np.int64(index) + 1, RECORD)[np.int64(index)]
+
+
+@njit(cache=True)
+def apply_miss(core, row):
+    """Put the line of a miss record into the core's memory."""
+    n = np.int64(row.size)
+    source = carray(pointer(core.blob + np.uint64(row.offset)), n, np.uint8)
+    mine = carray(pointer(core.memory + row.addr), n, np.uint8)
+    changed = False
+    for k in range(n):
+        if source[k] != mine[k]:
+            changed = True
+            mine[k] = source[k]
+    line = row.addr >> core.line_shift
+    carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)[line] |= SEEN
+    page = row.addr >> PAGE_SHIFT
+    mark_dirty(core, page)
+    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+    if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
+        flags[page] |= np.uint8(UNSTABLE)
+        core.stale_low = min(core.stale_low, row.addr)
+        core.stale_high = max(core.stale_high, row.addr + np.uint64(n))
+    if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
+        trace_fetch(core, row.addr, n, row.count)
+
+
+@njit(cache=True)
+def apply_due(core, before, early):
+    """Apply miss records whose count is below `before`, up to the first barrier.
+
+    early: their instructions have not been reached, so MISS_LATE is a barrier too.
+    """
+    while core.rows_next < core.rows_n:
+        row = _row(core, core.rows_next)
+        if row.kind != np.uint8(MISS) or row.count >= before:
+            return
+        if early and row.count > core.count and (row.flags & np.uint8(MISS_LATE)) != np.uint8(0):
+            return
+        apply_miss(core, row)
+        core.rows_next += _ONE
+
+
+@njit(cache=True)
+def enter_replayed_block(core, address, size):
+    """Everything that happens between two replayed blocks. Returns why the core must stop, or 0."""
+    if core.armed != _ZERO:
+        # On the way to a barrier inside the block at which the core stopped: only shorter now.
+        core.armed = _ZERO
+        core.entered = _ONE
+        return 0
+    account(core, address, size)
+    core.block_address = address
+    core.block_size = size
+    core.barrier_pc = _ZERO
+    apply_due(core, core.count + _ONE, False)
+    if core.rows_next >= core.rows_n:
+        return STOP_FRAME
+    if _row(core, core.rows_next).count <= core.count:
+        return STOP_BARRIER
+    if core.trace != _ZERO and core.trace_n >= core.trace_limit:
+        return STOP_TRACE
+    if core.stale_high != _ZERO:
+        return STOP_STALE
+    index = find_block(core, address, size)
+    if index == UNKNOWN:
+        return STOP_DECODE
+    info = block_info(core, index)
+    core.block = index
+    end = core.count + np.uint64(info.n)
+    apply_due(core, end, True)
+    if core.rows_next >= core.rows_n:
+        return STOP_FRAME
+    if core.stale_high != _ZERO:
+        return STOP_STALE
+    due = _row(core, core.rows_next).count
+    if due < end:
+        offsets = carray(pointer(core.offsets), np.int64(info.first) + np.int64(info.n), np.uint16)
+        offset = offsets[np.int64(info.first) + np.int64(due - core.count)] & OFFSET_MASK
+        core.barrier_pc = address + np.uint64(offset)
+        return STOP_BARRIER
+    core.entered = _ONE
+    core.trace_cursor = _ZERO
+    return 0
+
+
+@njit(cache=True)
+def _next_input(core):
+    return carray(pointer(core.inputs), np.int64(core.inputs_next) + 1, RECORD)[np.int64(core.inputs_next)]
+
+
+@njit(cache=True)
+def take_input(core, what, count):
+    """Consume the next input record if it is of this kind and count; else the replay has diverged."""
+    if core.inputs_next >= core.inputs_n:
+        stop(core, STOP_DIVERGED)
+        return False
+    row = _next_input(core)
+    if row.flags != np.uint8(what) or row.count != count:
+        stop(core, STOP_DIVERGED)
+        return False
+    core.inputs_next += _ONE
+    return True
+
+
+@njit(cache=True)
+def _replay_timestamp(core, what):
+    count = core.count + position_of(core, read_pc(core))
+    if not take_input(core, what, count):
+        return
+    row = carray(pointer(core.inputs), np.int64(core.inputs_next), RECORD)[np.int64(core.inputs_next) - 1]
+    write_register(core, _RAX, row.value & np.uint64(0xFFFFFFFF))
+    write_register(core, _RDX, row.value >> np.uint64(32))
+    if what == INPUT_RDTSCP:
+        write_register(core, _RCX, row.addr)
+
+
+@cfunc(BLOCK_HOOK, cache=True)
+def on_replayed_block(handle, address, size, user):
+    core = carray(user, 1, CORE)[0]
+    reason = enter_replayed_block(core, address, np.uint64(size))
+    if reason != 0:
+        stop(core, reason)
+
+
+@cfunc(INTERRUPT_HOOK, cache=True)
+def on_replayed_exception(handle, number, user):
+    core = carray(user, 1, CORE)[0]
+    core.exception = np.uint64(number) + _ONE
+    uc_emu_stop(core.handle)
+
+
+@cfunc(INSTRUCTION_HOOK, cache=True)
+def on_replayed_rdtsc(handle, user):
+    _replay_timestamp(carray(user, 1, CORE)[0], INPUT_RDTSC)
+    return 1
+
+
+@cfunc(INSTRUCTION_HOOK, cache=True)
+def on_replayed_rdtscp(handle, user):
+    _replay_timestamp(carray(user, 1, CORE)[0], INPUT_RDTSCP)
+    return 1
+
+
+@cfunc(MMIO_READ_HOOK, cache=True)
+def on_replayed_device_read(handle, offset, size, user):
+    """A read of 8 bytes arrives in two pieces; `input_piece` is how far the record has been given."""
+    core = carray(user, 1, CORE)[0]
+    if core.inputs_next >= core.inputs_n:
+        stop(core, STOP_DIVERGED)
+        return _ZERO
+    row = _next_input(core)
+    begin = np.uint64(DEVICE_BASE) + offset - core.input_piece
+    if row.flags != np.uint8(INPUT_MMIO) or row.addr != begin:
+        stop(core, STOP_DIVERGED)
+        return _ZERO
+    value = row.value >> (np.uint64(8) * core.input_piece)
+    core.input_piece += np.uint64(size)
+    if core.input_piece >= np.uint64(row.size):
+        core.input_piece = _ZERO
+        core.inputs_next += _ONE
+    return value
+
+
+@cfunc(MMIO_WRITE_HOOK, cache=True)
+def on_replayed_device_write(handle, offset, size, value, user):
+    pass

@@ -1,0 +1,80 @@
+"""What native hooks see: one `CORE` row for each core and one `MACHINE` row, shared by address.
+
+Rows are plain numpy structures; every array that a hook needs is in them as an address. All fields are
+unsigned 64-bit, so that address arithmetic never mixes signs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+PAGE_SHIFT = np.uint64(12)
+PAGE_MASK = np.uint64(0xFFF)
+PAGE_BYTES = 4096
+
+#: Why a hook stopped a core.
+RUNNING, STOP_SLICE, STOP_DECODE, STOP_STALE, STOP_FLUSH, STOP_POWER = 0, 1, 2, 3, 4, 5
+STOP_FRAME, STOP_BARRIER, STOP_DIVERGED, STOP_TRACE, STOP_STRATUM = 6, 7, 8, 9, 10
+
+#: Rights of a page, as in ELF's p_flags.
+RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4
+
+#: Flags of a page of one core's private memory. CODE: this core has executed from it. DIRTY: listed as
+#: changed since the last digest. WRITTEN: this core may have stored to it. UNSTABLE: executed from and
+#: changed since, so a known block's bytes are compared before each use.
+#: PADDED: code lines not yet received hold the ISA's `entry_fetch`, so that translation stops there.
+CODE, DIRTY, WRITTEN, UNSTABLE, PADDED = 1, 2, 4, 8, 16
+
+#: A line's byte in one core: MESI state in the low two bits. LOST: lost in the middle of the present
+#: run of instructions. SEEN: received at least once.
+INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
+MESI = np.uint8(3)
+LOST = np.uint8(4)
+SEEN = np.uint8(8)
+
+CORE_FIELDS = (
+    # who
+    "handle", "core_id", "n_cores", "machine", "cores",
+    # progress: `count` is the instruction count at the start of the current block, which is row `block`
+    # of the block table; `entered` says that the block runs (its instructions are not in `count` yet)
+    "count", "entered", "block", "block_address", "block_size", "stop_at", "armed", "stop_reason",
+    # a stop at a memory access: where, and what to put back if it was a write
+    "stop_pc", "undo_address", "undo_size", "undo_old",
+    # code bytes that changed under existing translations
+    "stale_low", "stale_high",
+    # the straight run of instructions that this core is in
+    "mid_run", "lost", "lost_n",
+    # time and statistics
+    "latency", "accesses", "misses", "upgrades", "downgrades", "evictions",
+    # private memory
+    "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
+    "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
+    # block table
+    "keys", "values", "key_mask", "key_shift", "infos", "offsets", "code_bytes",
+    # finite cache
+    "sets", "ways", "tags", "stamps", "clock",
+    # log being written, or being replayed
+    "rows", "rows_n", "rows_limit", "rows_next", "blob", "blob_n", "blob_limit",
+    # replay
+    "inputs", "inputs_n", "inputs_next", "barrier_pc", "input_piece",
+    # trace
+    "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_count", "trace_stratum",
+    # interrupts
+    "pending", "handler", "timer_period", "timer_due", "cause", "parked",
+)  # fmt: skip
+
+CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
+
+MACHINE_FIELDS = (
+    "line_bytes", "n_lines", "home", "sharers", "owner", "latency_core", "latency_shared", "latency_memory",
+    "power", "exit_code", "want_stratum", "downgrade_bound", "downgrades_at", "random",
+    "console", "console_n", "console_limit", "input", "input_n", "input_next",
+    "dma_source", "dma_target", "dma_length", "dma_left", "agent_rows", "agent_n", "agent_limit", "agent_number",
+)  # fmt: skip
+
+MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])
+
+
+def address_of(array: np.ndarray) -> int:
+    """The host address of an array's first byte."""
+    return int(array.ctypes.data)

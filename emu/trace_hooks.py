@@ -1,0 +1,133 @@
+"""Native memory hook of a traced replay: every data access becomes an `EVENT` row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit
+
+from emu.blocks import ATOMIC, OFFSET_MASK, block_info
+from emu.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from emu.native import MEMORY_HOOK, pointer
+from emu.record import RECORD
+from emu.record_hooks import load_bytes, read_pc
+from emu.state import CORE
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_UC_MEM_WRITE = 17
+
+
+@njit(cache=True)
+def _append(core, count, pc, address, old, new, size, kind, flags):
+    rows = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)
+    row = rows[np.int64(core.trace_n)]
+    row.seq = core.trace_sequence
+    row.count = count
+    row.pc = pc
+    row.addr = address
+    row.old = old
+    row.new = new
+    row.stratum = np.uint32(core.trace_stratum)
+    row.core = np.uint8(core.core_id)
+    row.size = np.uint8(size)
+    row.kind = np.uint8(kind)
+    row.flags = np.uint8(flags)
+    core.trace_n += _ONE
+    core.trace_sequence += _ONE
+
+
+@njit(cache=True)
+def trace_fetch(core, address, n, count):
+    """The line that an instruction fetch received: reads of 8 bytes each."""
+    for k in range(0, n, 8):
+        value = load_bytes(core, address + np.uint64(k), 8)
+        _append(core, count, core.block_address, address + np.uint64(k), value, value, 8, READ, FETCH)
+
+
+@njit(cache=True)
+def _position(core, pc):
+    """How many instructions of the block precede pc, and whether pc's is atomic; pcs only go forward."""
+    info = block_info(core, core.block)
+    n = np.int64(info.n)
+    offsets = carray(pointer(core.offsets), np.int64(info.first) + n, np.uint16)
+    offset = pc - info.address
+    k = np.int64(core.trace_cursor)
+    if k >= n or np.uint64(offsets[np.int64(info.first) + k] & OFFSET_MASK) > offset:
+        k = 0
+    while k < n - 1 and np.uint64(offsets[np.int64(info.first) + k] & OFFSET_MASK) < offset:
+        k += 1
+    core.trace_cursor = np.uint64(k)
+    atomic = (offsets[np.int64(info.first) + k] & ATOMIC) != np.uint16(0)
+    return np.uint64(k), atomic
+
+
+@njit(cache=True)
+def _earlier_read(core, back, count, address, size):
+    """Row index of the read `back` rows ago if it is this atomic instruction's read of the place, or -1."""
+    index = np.int64(core.trace_n) - back
+    if index < 0:
+        return -1
+    row = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)[index]
+    if row.count == count and row.addr == address and row.size == np.uint8(size) and row.kind == np.uint8(READ):
+        return index
+    return -1
+
+
+@njit(cache=True)
+def _trace_atomic(core, is_write, count, pc, address, value, size, old):
+    """Join the accesses of an atomic instruction: R then W is one RMW, two halves are glued."""
+    rows = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)
+    if is_write:
+        for back in (1, 2):
+            index = _earlier_read(core, back, count, address, size)
+            if index >= 0:
+                rows[index].kind = np.uint8(RMW)
+                rows[index].new = value
+                return
+        _append(core, count, pc, address, old, value, size, WRITE, 0)
+        return
+    if _earlier_read(core, 1, count, address, size) >= 0:
+        return
+    if core.trace_n > _ZERO:
+        last = rows[np.int64(core.trace_n) - 1]
+        if last.count == count and last.pc == pc and last.addr + np.uint64(last.size) == address:
+            last.flags |= np.uint8(GLUED)
+    _append(core, count, pc, address, old, old, size, READ, 0)
+
+
+@njit(cache=True)
+def _trace_device(core, is_write, count, pc, address, value, size):
+    if is_write:
+        _append(core, count, pc, address, _ZERO, value, size, WRITE, UNCACHED)
+        return
+    seen = _ZERO
+    if core.inputs_next < core.inputs_n:
+        inputs = carray(pointer(core.inputs), np.int64(core.inputs_next) + 1, RECORD)
+        seen = inputs[np.int64(core.inputs_next)].value
+    _append(core, count, pc, address, seen, seen, size, READ, UNCACHED)
+
+
+@njit(cache=True)
+def trace_access(core, is_write, address, size, value):
+    """One data access of the replayed core, before it happens."""
+    pc = read_pc(core)
+    position, atomic = _position(core, pc)
+    count = core.count + position
+    core.accesses += _ONE
+    if size < 8:
+        value &= (_ONE << np.uint64(8 * size)) - _ONE
+    if address >= core.memory_bytes:
+        _trace_device(core, is_write, count, pc, address, value, size)
+        return
+    old = load_bytes(core, address, size)
+    if atomic:
+        _trace_atomic(core, is_write, count, pc, address, value, size, old)
+    elif is_write:
+        _append(core, count, pc, address, old, value, size, WRITE, 0)
+    else:
+        _append(core, count, pc, address, old, old, size, READ, 0)
+
+
+@cfunc(MEMORY_HOOK, cache=True)
+def on_traced_access(handle, kind, address, size, value, user):
+    trace_access(carray(user, 1, CORE)[0], kind == _UC_MEM_WRITE, address, size, np.uint64(value))

@@ -1,0 +1,320 @@
+"""Recording: run the machine slice by slice, write down what each core could not compute itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.cache import CacheGeometry
+from emu.core import Core
+from emu.elf import load_image
+from emu.faults import Fault
+from emu.fingerprint import Fingerprint
+from emu.machine import Machine, MachineConfig, Stopped
+from emu.scheduler import DEFAULT_SLICE, make_scheduler
+from emu.state import PAGE_BYTES
+from isa.table import Isa
+from recorder.agent_codec import AGENT_OP, MARK
+from recorder.digest import Digest
+from recorder.manifest import PROGRAM_ELF, End, Manifest, Program
+from recorder.record import (
+    CONTEXT,
+    CONTEXT_INTERRUPT,
+    CONTEXT_START,
+    DIGEST,
+    END,
+    END_FAULT,
+    END_HALTED,
+    END_LIMIT,
+    END_POWER_OFF,
+    STRATUM,
+)
+from recorder.strata_policy import StrataPolicy
+from recorder.truth import TRUTH
+from recorder.writer import RecordingWriter
+
+#: Instructions, over all cores, after which every log is written out: what a killed recorder can lose.
+_FLUSH_EVERY = 4_000_000
+_TRUTH_ROWS = 1 << 14
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """How to record. limit: instructions over all cores after which the recording ends, 0 for none."""
+
+    cores: int = 1
+    seed: int = 0
+    schedule: str = "random"
+    longest_slice: int = DEFAULT_SLICE
+    cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
+    strata: StrataPolicy = field(default_factory=lambda: StrataPolicy("cycles", 100_000))
+    memory_bytes: int = 64 << 20
+    limit: int = 0
+    input: bytes = b""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a recording. exit_code: the guest's; fault: where it failed, if it did."""
+
+    manifest: Manifest
+    fault: Fault | None
+
+    @property
+    def end(self) -> End:
+        """Why the recording ended."""
+        assert self.manifest.end is not None
+        return self.manifest.end
+
+
+_END_CODES = {"power-off": END_POWER_OFF, "fault": END_FAULT, "halted": END_HALTED, "limit": END_LIMIT}
+
+
+class Capture:
+    """One recording in the making."""
+
+    def __init__(
+        self, program: Path, directory: Path, isa: Isa, options: RecordOptions, console: Callable[[bytes], None]
+    ) -> None:
+        config = MachineConfig(
+            options.cores,
+            options.memory_bytes,
+            options.cache,
+            options.seed,
+            options.strata.bound if options.strata.kind == "downgrades" else 0,
+            options.input,
+        )
+        config.check()
+        self._scheduler = make_scheduler(options.schedule, options.seed, options.cores, options.longest_slice)
+        image, raw = load_image(program, isa, options.memory_bytes)
+        self._options, self._isa, self._console = options, isa, console
+        self.machine = Machine(config, isa, image, self._drain)
+        self._fingerprints = [Fingerprint(core, options.cache.line) for core in self.machine.cores]
+        self._truth = np.zeros(_TRUTH_ROWS, TRUTH)
+        self._truth_n = 0
+        self._strata = 0
+        self._next_stratum = options.strata.bound
+        self._written_at = 0
+        self.writer = RecordingWriter.create(directory, self._manifest(Program(program.name, hashlib.sha256(raw).hexdigest())))
+        (directory / PROGRAM_ELF).write_bytes(raw)
+
+    def _manifest(self, program: Program) -> Manifest:
+        options = self._options
+        schedule = options.schedule
+        if schedule not in ("random", "round-robin") and not schedule.startswith("pct:"):
+            schedule = "file"
+        return Manifest(
+            isa=self._isa.name,
+            program=program,
+            n_cores=options.cores,
+            memory=options.memory_bytes,
+            line=options.cache.line,
+            cache=str(options.cache),
+            seed=options.seed,
+            schedule=schedule,
+            strata=str(options.strata),
+            agents=("devices",),
+            options={"slice": options.longest_slice, "limit": options.limit},
+        )
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def _append(self, core: Core, kind: int, flags: int, address: int, value: int, blob: bytes = b"") -> None:
+        n, at = int(core.row["rows_n"]), int(core.row["blob_n"])
+        core.log_rows[n] = (core.count, address, value, at, len(blob), kind, flags)
+        core.log_blob[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
+        core.row["rows_n"], core.row["blob_n"] = n + 1, at + len(blob)
+        if n + 1 >= int(core.row["rows_limit"]) or at >= int(core.row["blob_limit"]):
+            self._drain(int(core.row["core_id"]))
+
+    def _drain(self, number: int) -> None:
+        core = self.machine.cores[number]
+        n, blob_n = int(core.row["rows_n"]), int(core.row["blob_n"])
+        if n:
+            self.writer.append_core(number, core.log_rows[:n], core.log_blob[:blob_n])
+            core.row["rows_n"], core.row["blob_n"] = 0, 0
+        self._drain_console()
+
+    def _drain_console(self) -> None:
+        if self.machine.state["console_n"]:
+            self._console(self.machine.take_console())
+
+    def _drain_agents(self) -> None:
+        events = self.machine.take_agent_rows()
+        if len(events):
+            rows = np.zeros(len(events), AGENT_OP)
+            for name in ("addr", "old", "new", "size", "kind"):
+                rows[name] = events[name]
+            rows["number"], rows["cause"], rows["stratum"] = events["seq"], events["pc"], self._strata
+            self.writer.append_agent(rows)
+
+    def _drain_all(self) -> None:
+        for number in range(len(self.machine.cores)):
+            self._drain(number)
+        self._drain_agents()
+        self._drain_truth()
+
+    def _note_slice(self, stream: int, end: int) -> None:
+        self._truth[self._truth_n] = (stream, end)
+        self._truth_n += 1
+        if self._truth_n == _TRUTH_ROWS:
+            self._drain_truth()
+
+    def _drain_truth(self) -> None:
+        if self._truth_n:
+            self.writer.append_truth(self._truth[: self._truth_n])
+            self._truth_n = 0
+
+    # -- marks ---------------------------------------------------------------------------------------
+
+    def _digest(self, number: int) -> None:
+        core = self.machine.cores[number]
+        digest = Digest(core.context(), self._fingerprints[number].update())
+        self._append(core, DIGEST, 0, 0, 0, digest.pack())
+
+    def _context(self, number: int, flags: int) -> None:
+        core = self.machine.cores[number]
+        self._append(core, CONTEXT, flags, 0, core.cycles, core.context())
+
+    def _stratum(self) -> None:
+        """A cut: every stream's progress at this instant, and a digest of every core."""
+        self._drain_agents()
+        mark = np.zeros(1, AGENT_OP)
+        mark["number"], mark["stratum"] = int(self.machine.state["agent_number"]), self._strata
+        mark["kind"] = MARK
+        self.writer.append_agent(mark)
+        for number, core in enumerate(self.machine.cores):
+            self._append(core, STRATUM, 0, 0, self._strata)
+            self._digest(number)
+        self._strata += 1
+        self.machine.state["want_stratum"] = 0
+
+    def _strata_due(self) -> bool:
+        policy = self._options.strata
+        if policy.kind == "downgrades":
+            return bool(self.machine.state["want_stratum"])
+        if policy.kind == "cycles":
+            now = max(core.cycles for core in self.machine.cores)
+            if now >= self._next_stratum:
+                self._next_stratum = (now // policy.bound + 1) * policy.bound
+                return True
+        return False
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        """Run to the end of the guest and finish the recording."""
+        machine = self.machine
+        self.writer.write_image("initial", _pages(machine.home))
+        for number in range(len(machine.cores)):
+            self._context(number, CONTEXT_START)
+        reason, ended_by = self._run_slices(progress)
+        return self._finish(reason, ended_by)
+
+    def _run_slices(self, progress: Progress | None) -> tuple[str, int | None]:
+        machine = self.machine
+        counts = machine.core_rows["count"]
+        while True:
+            if progress is not None:
+                progress(int(counts.sum()))
+            runnable = machine.runnable()
+            if runnable:
+                piece = self._scheduler.next(runnable, counts.tolist())
+                stopped = machine.run_slice(piece.core, self._bounded(piece.length))
+                self._note_slice(piece.core, machine.cores[piece.core].count)
+                if stopped is Stopped.POWER:
+                    return "power-off", piece.core
+                if stopped is Stopped.FAULT:
+                    return "fault", piece.core
+            elif machine.deadlocked():
+                return "halted", None
+            self._between_slices()
+            if machine.fault is not None:
+                return "fault", machine.fault.core
+            total = int(counts.sum())
+            if self._options.limit and total >= self._options.limit:
+                return "limit", None
+            if total - self._written_at >= _FLUSH_EVERY:
+                self._written_at = total
+                self._drain_all()
+
+    def _bounded(self, length: int) -> int:
+        """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
+        policy = self._options.strata
+        return min(length, policy.bound) if policy.kind == "cycles" else length
+
+    def _between_slices(self) -> None:
+        machine, agent = self.machine, len(self.machine.cores)
+        if machine.step_agents():
+            self._note_slice(agent, int(machine.state["agent_number"]))
+        machine.raise_timers()
+        for number in range(agent):
+            if machine.core_rows["pending"][number] and machine.deliver_interrupt(number):
+                self._note_slice(agent, int(machine.state["agent_number"]))
+                self._context(number, CONTEXT_INTERRUPT)
+        if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
+            self._drain_agents()
+        if self._strata_due():
+            self._stratum()
+        self._drain_console()
+
+    def _finish(self, reason: str, ended_by: int | None) -> Outcome:
+        machine = self.machine
+        for number, core in enumerate(machine.cores):
+            self._digest(number)
+            self._append(core, END, 0, 0, _END_CODES[reason])
+        self._drain_all()
+        self.writer.write_image("final", _pages(machine.final_image()))
+        fault = machine.fault
+        end = End(
+            reason,
+            int(machine.state["exit_code"]) if reason == "power-off" else None,
+            ended_by,
+            machine.cores[ended_by].count if ended_by is not None else None,
+            f"pc {fault.pc:#x}: {fault.what}" if fault else "",
+        )
+        rows = machine.core_rows
+        totals = {
+            name: int(rows[name].sum())
+            for name in ("accesses", "misses", "upgrades", "downgrades", "evictions")
+        }
+        totals |= {"strata": self._strata, "cycles": max(core.cycles for core in machine.cores)}
+        manifest = self.writer.finish(end, [core.count for core in machine.cores], totals)
+        return Outcome(manifest, fault)
+
+
+def _pages(memory: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """The pages of `memory` that are not all zero, ascending."""
+    for start in range(0, len(memory), 1 << 20):
+        piece = memory[start : start + (1 << 20)]
+        if not piece.any():
+            continue
+        for page in range(0, len(piece), PAGE_BYTES):
+            content = piece[page : page + PAGE_BYTES]
+            if content.any():
+                yield start + page, content
+
+
+def record(
+    program: Path,
+    directory: Path,
+    isa: Isa,
+    options: RecordOptions,
+    console: Callable[[bytes], None],
+    progress: Progress | None = None,
+) -> Outcome:
+    """Record `program` into the new directory `directory`.
+
+    console: called with what the guest prints. progress: called with the instructions so far, after each
+    slice. Raises UsageError and ImageError before anything is written.
+    """
+    capture = Capture(program, directory, isa, options, console)
+    with capture.writer:
+        return capture.run(progress)
