@@ -9,7 +9,7 @@ are pruned up front by program order, and a candidate that is alone is fixed (DE
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,16 +115,6 @@ def _may_follow(
     return True
 
 
-def _exactly_one(literals: list[Any], context: z3.Context) -> list[Any]:
-    if len(literals) == 1:
-        return [literals[0]]
-    return (
-        [z3.Or(*literals), z3.PbLe([(b, 1) for b in literals], 1)]
-        if literals
-        else [z3.BoolVal(False, context)]
-    )
-
-
 class _Encoder:
     """Adds one granule's formula after another."""
 
@@ -134,17 +124,14 @@ class _Encoder:
 
     def granule(self, number: int, g: _Granule) -> None:
         edges = self._edges(number, g)
+        # At most one edge out of each and at least one into each: as many leave as enter, so both are one.
         for w, fs in g.after.items():
-            self._one_of(edges[w, f] for f in fs)
+            if len(fs) > 1:
+                self._solver.add(z3.PbLe([(edges[w, f], 1) for f in fs], 1))
         for f, ws in g.before.items():
             if len(ws) > 1:
-                self._one_of(edges[w, f] for w in ws)
+                self._solver.add(z3.Or(*[edges[w, f] for w in ws]))
         self._reads(number, g, edges)
-
-    def _one_of(self, choice: Iterable[Any]) -> None:
-        literals = [b for b in choice if b is not True]
-        if literals:
-            self._solver.add(*_exactly_one(literals, self._context))
 
     def _edges(self, number: int, g: _Granule) -> dict[tuple[int, int], Any]:
         """The boolean of every candidate edge, True where the edge is fixed."""
