@@ -138,12 +138,12 @@ def _preempt(core, is_write, address, size):
     """End the slice before this access, if the access is at or past the slice's end.
 
     Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
-    roll back, so the bytes are kept here and put back afterwards (`Core.settle`).
+    roll back, so the bytes are kept here and put back afterwards (`run_core`). An instruction that the
+    emulator executes in a helper (fxsave, cmpxchg16b) goes on to its end, and the stop takes hold at the
+    next access: where the core really stopped is known only afterwards, from its pc.
     """
-    if core.stop_pc != _ZERO:
-        return
     pc = read_pc(core)
-    if core.count + position_of(core, pc) < core.stop_at:
+    if pc == core.stop_pc or core.count + position_of(core, pc) < core.stop_at:
         return
     core.stop_pc = pc
     core.undo_size = _ZERO
