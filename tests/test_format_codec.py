@@ -85,6 +85,43 @@ def test_hostile_payloads_get_the_twins_verdict(seed_: int) -> None:
         assert codec.encode(rows, blob, LINE) == damaged
 
 
+_V, _TOP = twin.varint, 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"\1\0" + _V(MEMORY // LINE * 2) + bytes(LINE), "outside the memory"),
+        (b"\1\0" + _V(1) + bytes(LINE), "outside the memory"),
+        (b"\1\0\0" + bytes(LINE - 1), "past the end"),
+        (b"\6" + _V(_TOP) + b"\1\6\1\1", "goes back"),
+        (b"\6" + b"\xff" * 9 + b"\2\1", "shortest form"),
+        (b"\6\x80\0\1", "shortest form"),
+        (b"\6\0", "cut short"),
+        (b"\6\0\0", "reason for the end"),
+        (b"\3\0", "stratum's number"),
+        (b"\x0b\0\0\x0b\0\1", "stratum's number"),
+        (b"\x0a\0\0\0\x09", "size"),
+        (b"\4\0\0\0" + _V(65536) + bytes(65536), "size"),
+        (b"\4\0\0\0" + _V(40) + bytes(39), "past the end"),
+        (b"\7\0", "no such kind"),
+        (b"\2\0\0\0\0", "flags"),
+        (b"\xf9\0", "flags"),
+    ],
+)
+def test_hostile_payloads_by_hand(raw: bytes, reason: str) -> None:
+    with pytest.raises(twin.Refused):
+        twin.decode_records(raw, LINE, MEMORY)
+    with pytest.raises(FormatError, match=reason):
+        codec.decode(raw, LINE, "test", memory=MEMORY)
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_the_number_of_records_must_be_the_declared_one(records: int) -> None:
+    with pytest.raises(FormatError, match="records"):
+        codec.decode(b"\6\0\1\6\0\1", LINE, "test", records=records)
+
+
 def test_a_stratum_costs_three_bytes() -> None:
     rows = records(*((15000 * k, STRATUM, 0, 0, k, 0, 0) for k in range(100)))
     assert len(codec.encode(rows, BLOB, LINE)) <= 3 * 100 + 1

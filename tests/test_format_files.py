@@ -373,6 +373,17 @@ def test_hostile_lengths_cost_no_memory(
     assert peak < 20 * MAX_RAW
 
 
+def test_a_frame_inflates_to_the_declared_length(tmp_path: Path) -> None:
+    header = FileHeader(CORE, 0, b"m" * 16, 64)
+    payload = lz4.block.compress(b"x" * 50, store_size=False)
+    for raw in (49, 51):
+        error = _header_error(
+            tmp_path / "x.log", _hostile_frame(header, payload, raw, len(payload), 1), header
+        )
+        assert f"{raw}" in error.line()
+        assert "frame 0" in error.line()
+
+
 def test_frames_must_follow_each_other(tmp_path: Path) -> None:
     header = FileHeader(CORE, 0, b"m" * 16, 64)
     writer = FrameWriter(tmp_path / "a.log", header)
