@@ -21,6 +21,7 @@ from solver.image import FlatMemory, ensure, load_word
 from solver.problem import Problem
 from solver.regions import Region
 
+_BYTE = np.uint64(0xFF)
 _DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
 
 
@@ -107,16 +108,21 @@ def apply_filtered(rows, keys, hot_bytes, state, loaded, image):  # type: ignore
         row = rows[i]
         if row.flags & UNCACHED:
             continue
-        for k in range(np.int64(row.size)):
-            address = row.addr + np.uint64(k)
-            slot = find_slot(address >> np.uint64(3), keys)
-            if hot_bytes[slot] & (1 << np.int64(address & np.uint64(7))):
-                continue
-            a = np.int64(address)
-            ensure(a >> 12, state, loaded, image)
-            if state[a] != (row.old >> np.uint64(8 * k)) & np.uint64(0xFF):
-                return i, k
-            state[a] = np.uint8((row.new >> np.uint64(8 * k)) & np.uint64(0xFF))
+        size = np.int64(row.size)
+        old, new, skip, word = row.old, row.new, np.int64(0), ~np.uint64(0)
+        ensure(np.int64(row.addr) >> 12, state, loaded, image)
+        ensure((np.int64(row.addr) + size - 1) >> 12, state, loaded, image)
+        for k in range(size):
+            a = np.int64(row.addr) + k
+            if np.uint64(a >> 3) != word:
+                word = np.uint64(a >> 3)
+                skip = np.int64(hot_bytes[find_slot(word, keys)])
+            if (skip >> (a & 7)) & 1 == 0:
+                if state[a] != (old & _BYTE):
+                    return i, k
+                state[a] = np.uint8(new & _BYTE)
+            old >>= np.uint64(8)
+            new >>= np.uint64(8)
     return -1, -1
 
 

@@ -24,6 +24,7 @@ _BUFFER_ROWS = 1 << 13
 _OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE = 0, 1, 2, 3, 4, 5, 6
 #: Bits of `marks`, one byte of marks per byte of memory: a row touched it; its value is not known.
 _TOUCHED, _UNKNOWN = 1, 2
+_BYTE = np.uint64(0xFF)
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,18 @@ Rebase = Mapping[int, tuple[NDArray[np.uint64], NDArray[np.uint8]]]
 def check_row(row, state, loaded, image, marks):  # type: ignore[no-untyped-def]
     """Compare a row's old bytes with memory and store its new ones. Returns the number of the first byte
     that differs, or -1."""
-    for k in range(np.int64(row.size)):
-        a = np.int64(row.addr) + k
-        ensure(a >> 12, state, loaded, image)
-        old = np.uint8((row.old >> np.uint64(8 * k)) & np.uint64(0xFF))
-        if (marks[a] & _UNKNOWN) == 0 and state[a] != old:
+    first, size = np.int64(row.addr), np.int64(row.size)
+    old, new = row.old, row.new
+    ensure(first >> 12, state, loaded, image)
+    ensure((first + size - 1) >> 12, state, loaded, image)
+    for k in range(size):
+        if state[first + k] != (old & _BYTE) and (marks[first + k] & _UNKNOWN) == 0:
             return k
-    for k in range(np.int64(row.size)):
-        a = np.int64(row.addr) + k
-        state[a] = np.uint8((row.new >> np.uint64(8 * k)) & np.uint64(0xFF))
-        marks[a] = _TOUCHED
+        old >>= np.uint64(8)
+    for k in range(size):
+        state[first + k] = np.uint8(new & _BYTE)
+        marks[first + k] = _TOUCHED
+        new >>= np.uint64(8)
     return -1
 
 
