@@ -60,7 +60,7 @@ REASONS = {
     _NOT_SHORTEST: "an access is not in its shortest form",
 }
 
-_U0, _U1, _U3, _U8 = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(8)
+_U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
 _MOST_STRATUM = np.uint64(0xFFFFFFFF)
 
 

@@ -73,7 +73,7 @@ _REASONS = {
     _UNUSED: "a field that this kind of record does not use is not 0",
 }
 
-_U0, _U1, _U3 = np.uint64(0), np.uint64(1), np.uint64(3)
+_U0, _U1 = np.uint64(0), np.uint64(1)
 _LAST_END = np.uint64(END_STOPPED)
 _MOST_SIZE = np.uint64(0xFFFF)
 _INPUT_MOST = np.uint64(INPUT_BYTES)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from isa.errors import FormatError
 from recorder.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
-from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, TRUTH_LOG
+from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, PROGRAM_ELF, TRUTH_LOG
 from recorder.reader import (
     Recording,
     iter_agent_rows,
@@ -35,13 +35,28 @@ def integrity(recording: Recording) -> list[Finding]:
     Reads every frame of every file, and compares every file with the manifest. An image that the recorder
     did not come to write before it was killed is no damage.
     """
-    return [finding for name in _expected(recording) if (finding := check_file(recording, name))]
+    findings = [check_file(recording, name) for name in _expected(recording)]
+    return [finding for finding in (*findings, _check_program(recording)) if finding]
 
 
 def _expected(recording: Recording) -> list[str]:
     manifest = recording.manifest
     images = (INITIAL_IMG, FINAL_IMG)
     return [name for name in manifest.file_names() if name in manifest.files or name not in images]
+
+
+def _check_program(recording: Recording) -> Finding | None:
+    """The copy of the guest program, if the recording has one."""
+    if not (recording.path / PROGRAM_ELF).exists():
+        return None
+    try:
+        found = _digest(recording, PROGRAM_ELF)
+    except FormatError as error:
+        return Finding(PROGRAM_ELF, 0, error.line())
+    expected = recording.manifest.program.sha256
+    if found != expected:
+        return Finding(PROGRAM_ELF, 0, f"not the program that ran: expected {expected}, found {found}")
+    return None
 
 
 def check_file(recording: Recording, name: str) -> Finding | None:

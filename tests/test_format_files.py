@@ -338,6 +338,12 @@ def test_a_well_formed_log_of_other_content_is_found(tmp_path: Path) -> None:
     assert [(f.file, f.offset) for f in integrity(recording)] == [(name, 0)]
 
 
+def test_another_program_is_found(tmp_path: Path) -> None:
+    recording = write(tmp_path / "rec")
+    (recording.path / "program.elf").write_bytes(b"not what ran")
+    assert [(f.file, f.offset) for f in integrity(recording)] == [("program.elf", 0)]
+
+
 def _hostile_frame(header: FileHeader, payload: bytes, raw: int, stored: int, records: int) -> bytes:
     packed = header.pack()
     body = struct.pack("<4sIIIIQQI", b"CBFR", 0, raw, stored, records, 0, 0, zlib.crc32(payload))
