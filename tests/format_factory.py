@@ -117,3 +117,9 @@ def contents(recording: Recording, name: str) -> list[object]:
             (rows.tolist(), blob.tobytes()) for rows, blob in iter_core_records(recording, core)
         ]
     return readers[name]()
+
+
+def flips(data: bytes) -> list[bytes]:
+    """`data` with each of its bits flipped in turn."""
+    whole = int.from_bytes(data, "little")
+    return [(whole ^ (1 << bit)).to_bytes(len(data), "little") for bit in range(8 * len(data))]

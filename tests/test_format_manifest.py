@@ -1,0 +1,169 @@
+"""The manifest of a recording: damage at every byte and bit, hostile fields, what is not a recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from format_factory import contents, flips, manifest, page, write
+
+from isa.errors import FormatError
+from recorder import manifest as manifest_file
+from recorder.manifest import End, Manifest, Program
+from recorder.reader import Recording, load_image
+from recorder.writer import RecordingWriter
+
+
+def _resealed(path: Path, **changes: object) -> None:
+    """Change fields of a manifest and give it the right digest, as a hostile author would."""
+    fields = json.loads((path / "manifest.json").read_text())
+    del fields["digest"]
+    (path / "manifest.json").write_bytes(manifest_file._seal({**fields, **changes}))
+
+
+def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
+    write(tmp_path / "rec")
+    path = tmp_path / "rec" / "manifest.json"
+    data = path.read_bytes()
+    cuts = [data[:size] for size in range(len(data))]
+    for changed in [*flips(data), *cuts, data + b" ", data + b"\n"]:
+        with pytest.raises(FormatError):
+            manifest_file.parse(changed, path)
+    path.write_bytes(data[:-1])
+    with pytest.raises(FormatError, match="digest"):
+        Recording.open(tmp_path / "rec")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"version": 2}, "version"),
+        ({"format": "tar"}, "format"),
+        ({"cores": 0}, "cores"),
+        ({"cores": 65}, "cores"),
+        ({"cores": True}, "cores"),
+        ({"cores": 2.0}, "cores"),
+        ({"line": 48}, "line"),
+        ({"line": 512}, "line"),
+        ({"memory": 1 << 60}, "memory"),
+        ({"memory": 4097}, "memory"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1 << 64}, "seed"),
+        ({"seed": "1"}, "seed"),
+        ({"cache": "big"}, "cache"),
+        ({"strata": "cycles"}, "strata"),
+        ({"model": "weak"}, "model"),
+        ({"program": {"name": "../x", "sha256": "ab" * 32}}, "program.name"),
+        ({"program": {"name": "x"}}, "program.sha256"),
+        ({"agents": ["\x1b[31m"]}, "agents"),
+        ({"options": {"x": []}}, "options.x"),
+        ({"end": None}, "end"),
+        ({"instructions": [1]}, "instructions"),
+        ({"files": {}}, "files.initial.img"),
+        ({"files": {"../x": {}}}, "files"),
+        ({"id": "00" * 16}, "id"),
+        ({"surprise": 1}, "surprise"),
+        ({"complete": 1}, "complete"),
+    ],
+)
+def test_a_hostile_manifest(tmp_path: Path, changes: dict[str, object], field: str) -> None:
+    write(tmp_path / "rec")
+    _resealed(tmp_path / "rec", **changes)
+    with pytest.raises(FormatError, match=field) as caught:
+        Recording.open(tmp_path / "rec")
+    assert caught.value.remedy
+
+
+def test_what_is_not_a_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    nested = b'{"a":' * 900 + b"1" + b"}" * 900
+    for data in (
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        nested,
+        b"[" * 100000,
+        b'{"seed": NaN}',
+        b'{"a": ' + b"9" * 5000 + b"}",
+    ):
+        path.write_bytes(data)
+        with pytest.raises(FormatError):
+            Recording.open(tmp_path)
+    path.write_bytes(b"{}" + b" " * (1 << 20))
+    with pytest.raises(FormatError, match="too long"):
+        Recording.open(tmp_path)
+
+
+def test_what_is_not_a_recording(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FormatError, match="no such recording"):
+        Recording.open(tmp_path / "none")
+    with pytest.raises(FormatError, match="is a directory"):
+        Recording.open(tmp_path / "file")
+    with pytest.raises(FormatError, match=r"no manifest\.json"):
+        Recording.open(tmp_path / "empty")
+    with pytest.raises(FormatError):
+        Recording.open("a\0b")
+    recording = write(tmp_path / "rec")
+    for make in (os.mkfifo, os.mkdir):
+        shutil.rmtree(tmp_path / "rec")
+        recording = write(tmp_path / "rec", finish=False)
+        recording.core_log_path(0).unlink()
+        make(recording.core_log_path(0))
+        with pytest.raises(FormatError, match="not a regular file"):
+            contents(recording, "core-0.log")
+
+
+def test_a_page_outside_the_memory_is_refused(tmp_path: Path) -> None:
+    recording = write(tmp_path / "rec")
+    _resealed(tmp_path / "rec", memory=8192, id=_id_with(recording.manifest, 8192))
+    with pytest.raises(FormatError):
+        contents(Recording.open(tmp_path / "rec"), "initial.img")
+    with pytest.raises(FormatError, match="page address"):
+        load_image(recording, "initial", np.zeros(8192, dtype=np.uint8))
+    with (
+        RecordingWriter.create(tmp_path / "new", manifest()) as writer,
+        pytest.raises(FormatError, match="ascending"),
+    ):
+        writer.write_image("initial", [(0x2000, page(1)), (0x1000, page(1))])
+
+
+def _id_with(old: Manifest, memory: int) -> str:
+    return Manifest(**{**old.__dict__, "memory": memory}).id.hex()
+
+
+def test_finish_needs_both_images_and_every_core(tmp_path: Path) -> None:
+    with (
+        RecordingWriter.create(tmp_path / "a", manifest()) as writer,
+        pytest.raises(FormatError, match="not written"),
+    ):
+        writer.finish(End("fault"), (1, 2))
+    with RecordingWriter.create(tmp_path / "b", manifest()) as writer:
+        writer.write_image("initial", [])
+        writer.write_image("final", [])
+        with pytest.raises(FormatError, match="instructions"):
+            writer.finish(End("fault"), (1,))
+    assert not Recording.open(tmp_path / "b").manifest.complete
+    with pytest.raises(FormatError, match="cores"):
+        RecordingWriter.create(tmp_path / "c", Manifest("x86_64", Program("a", "0" * 64), 65, 4096))
+    assert not (tmp_path / "c").exists()
+
+
+def test_opening_imports_nothing_heavy(tmp_path: Path) -> None:
+    write(tmp_path / "rec")
+    code = (
+        "import sys; from recorder.reader import Recording; Recording.open(sys.argv[1]);"
+        "print({'numba', 'unicorn', 'z3', 'capstone'} & set(sys.modules))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "rec"], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "set()"
