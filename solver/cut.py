@@ -3,11 +3,16 @@
 A cut is one position per stream. Which value each granule holds at a cut does not depend on the way
 taken there: it is the one unmatched value of what has run so far. So a cut from which no way leads to the
 end is dead for good, and each cut needs to be explored once.
+
+Three rules spare cuts and lose no order. An operation that changes nothing (a read, a silent store) runs
+as soon as it can: the others do not notice. So does one whose granules no other stream will touch again.
+And a value that is still to be read, and that nobody will write again, is not overwritten.
 """
 
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,24 +28,112 @@ _SLICE = 50_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
+class Ops(NamedTuple):
+    """The operations (`Problem`), and per part: old_value, new_value, the number of the pair (granule,
+    value) (int32); own, how many accesses to the granule its stream has from here on (int32)."""
+
+    stream_ptr: NDArray[np.int64]
+    op_stream: NDArray[np.int32]
+    part_ptr: NDArray[np.int64]
+    granule: NDArray[np.int32]
+    old: NDArray[np.uint64]
+    new: NDArray[np.uint64]
+    old_value: NDArray[np.int32]
+    new_value: NDArray[np.int32]
+    own: NDArray[np.int32]
+
+
+class Walk(NamedTuple):
+    """A walk in progress. position: int32, the next operation of each stream. held: uint64, the value of
+    each granule. left: int32, accesses to come per granule. reads, makers: int32 per (granule, value),
+    reads to come and writes to come that leave it. path: int32, the operations run. frame_path, frame_try:
+    int32, per open cut the length of its path and how many streams were tried. at: int64, [length of the
+    path, open cuts, dead cuts, whether a cut is being entered, cuts explored]."""
+
+    position: NDArray[np.int32]
+    held: NDArray[np.uint64]
+    left: NDArray[np.int32]
+    reads: NDArray[np.int32]
+    makers: NDArray[np.int32]
+    path: NDArray[np.int32]
+    frame_path: NDArray[np.int32]
+    frame_try: NDArray[np.int32]
+    at: NDArray[np.int64]
+
+
 @njit(cache=True)
-def enabled(op, part_ptr, granule, old, held):  # type: ignore[no-untyped-def]
+def enabled(op, ops, w):  # type: ignore[no-untyped-def]
     """Whether an operation's old values are what memory holds."""
-    for p in range(part_ptr[op], part_ptr[op + 1]):  # noqa: SIM110
-        if held[granule[p]] != old[p]:
+    for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):  # noqa: SIM110
+        if w.held[ops.granule[p]] != ops.old[p]:
             return False
     return True
 
 
 @njit(cache=True)
-def silent_ops(part_ptr, old, new):  # type: ignore[no-untyped-def]
-    """Per operation, whether it leaves memory as it is (a read, or a store of what was there)."""
-    out = np.ones(part_ptr.size - 1, np.bool_)
-    for op in range(out.size):
-        for p in range(part_ptr[op], part_ptr[op + 1]):
-            if old[p] != new[p]:
-                out[op] = False
-    return out
+def harmless(op, ops, w):  # type: ignore[no-untyped-def]
+    """Whether no other stream can notice the operation: each of its accesses changes nothing, or is to a
+    granule that no other stream will touch again."""
+    for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
+        if ops.old[p] != ops.new[p] and w.left[ops.granule[p]] != ops.own[p]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def strands(op, ops, w):  # type: ignore[no-untyped-def]
+    """Whether the operation, which has just run, overwrote a value that is still to be read and that
+    nobody will write again."""
+    for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
+        v = ops.old_value[p]
+        if ops.old[p] != ops.new[p] and w.reads[v] > 0 and w.makers[v] == 0:
+            return True
+    return False
+
+
+@njit(cache=True)
+def run(op, ops, w):  # type: ignore[no-untyped-def]
+    """Run an operation and append it to the path."""
+    for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
+        w.held[ops.granule[p]] = ops.new[p]
+        w.left[ops.granule[p]] -= 1
+        if ops.old[p] == ops.new[p]:
+            w.reads[ops.old_value[p]] -= 1
+        else:
+            w.makers[ops.new_value[p]] -= 1
+    w.position[ops.op_stream[op]] = op + 1
+    w.path[w.at[0]] = op
+    w.at[0] += 1
+
+
+@njit(cache=True)
+def take_back(length, ops, w):  # type: ignore[no-untyped-def]
+    """Take back the operations of the path beyond `length`."""
+    while w.at[0] > length:
+        w.at[0] -= 1
+        op = w.path[w.at[0]]
+        w.position[ops.op_stream[op]] = op
+        for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
+            w.held[ops.granule[p]] = ops.old[p]
+            w.left[ops.granule[p]] += 1
+            if ops.old[p] == ops.new[p]:
+                w.reads[ops.old_value[p]] += 1
+            else:
+                w.makers[ops.new_value[p]] += 1
+
+
+@njit(cache=True)
+def run_harmless(ops, w):  # type: ignore[no-untyped-def]
+    """Run what can run and no other stream can notice, until there is nothing left of that."""
+    again = True
+    while again:
+        again = False
+        for s in range(w.position.size):
+            op = w.position[s]
+            while op < ops.stream_ptr[s + 1] and enabled(op, ops, w) and harmless(op, ops, w):
+                run(op, ops, w)
+                op += 1
+                again = True
 
 
 @njit(cache=True)
@@ -65,106 +158,56 @@ def cut_slot(position, keys, filled):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def run_silent(stream_ptr, part_ptr, granule, old, silent, position, held, path, length):  # type: ignore[no-untyped-def]
-    """Run every enabled silent operation: under sequential consistency one that can run now may as well,
-    since it changes nothing for the others. Returns the new length of the path."""
-    again = True
-    while again:
-        again = False
-        for s in range(position.size):
-            op = position[s]
-            while op < stream_ptr[s + 1] and silent[op] and enabled(op, part_ptr, granule, old, held):
-                path[length] = op
-                length += 1
-                op += 1
-                again = True
-            position[s] = op
-    return length
+def try_streams(ops, w):  # type: ignore[no-untyped-def]
+    """From the innermost open cut, run the next operation that is worth it. False if none is left."""
+    n_streams, frame = w.position.size, w.at[1] - 1
+    length = w.frame_path[frame]
+    # The stream that ran last goes on first: real runs switch seldom.
+    last = ops.op_stream[w.path[length - 1]] if length > 0 else 0
+    while w.frame_try[frame] < n_streams:
+        s = (last + w.frame_try[frame]) % n_streams
+        w.frame_try[frame] += 1
+        op = w.position[s]
+        if op < ops.stream_ptr[s + 1] and enabled(op, ops, w):
+            run(op, ops, w)
+            if not strands(op, ops, w):
+                return True
+            take_back(length, ops, w)
+    return False
 
 
 @njit(cache=True)
-def undo(to, length, op_stream, part_ptr, granule, old, position, held, path):  # type: ignore[no-untyped-def]
-    """Take back the operations of the path beyond `to`."""
-    while length > to:
-        length -= 1
-        op = path[length]
-        position[op_stream[op]] = op
-        for p in range(part_ptr[op], part_ptr[op + 1]):
-            held[granule[p]] = old[p]
-
-
-@njit(cache=True)
-def search(  # type: ignore[no-untyped-def]
-    stream_ptr,
-    op_stream,
-    part_ptr,
-    granule,
-    old,
-    new,
-    silent,
-    position,
-    held,
-    path,
-    frame_path,
-    frame_try,
-    keys,
-    filled,
-    at,
-    nodes,
-):
-    """Go on with the walk for at most `nodes` cuts. at = [path length, frames, dead cuts, entering,
-    cuts explored]. Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET or _GROW (table too full)."""
-    n_streams, n_ops = position.size, op_stream.size
-    length, frames, dead, entering, explored = at[0], at[1], at[2], at[3], at[4]
-    stop = explored + nodes
-    status = -1
-    while status < 0:
-        if entering:
-            if explored >= stop:
-                status = _BUDGET
-                break
-            if 2 * (dead + 2) > filled.size:
-                status = _GROW
-                break
-            entering = 0
-            length = run_silent(stream_ptr, part_ptr, granule, old, silent, position, held, path, length)
-            if length == n_ops:
-                status = _LEGAL
-                break
-            known = cut_slot(position, keys, filled)[1]
-            if not known:
-                explored += 1
-                frame_path[frames] = length
-                frame_try[frames] = 0
-                frames += 1
-        if frames == 0:
-            status = _ILLEGAL
-            break
-        undo(frame_path[frames - 1], length, op_stream, part_ptr, granule, old, position, held, path)
-        length = frame_path[frames - 1]
-        # The stream that ran last goes on first: real runs switch seldom.
-        last = op_stream[path[length - 1]] if length > 0 else 0
-        while frame_try[frames - 1] < n_streams and not entering:
-            s = (last + frame_try[frames - 1]) % n_streams
-            frame_try[frames - 1] += 1
-            op = position[s]
-            if op < stream_ptr[s + 1] and enabled(op, part_ptr, granule, old, held):
-                for p in range(part_ptr[op], part_ptr[op + 1]):
-                    held[granule[p]] = new[p]
-                path[length] = op
-                length += 1
-                position[s] = op + 1
-                entering = 1
-        if not entering:
-            slot, known = cut_slot(position, keys, filled)
+def search(ops, w, keys, filled, nodes):  # type: ignore[no-untyped-def]
+    """Go on with the walk for at most `nodes` cuts. Returns _LEGAL (the path is an order), _ILLEGAL,
+    _BUDGET or _GROW (the table of dead cuts is too full)."""
+    stop = w.at[4] + nodes
+    while True:
+        if w.at[3]:
+            if w.at[4] >= stop:
+                return _BUDGET
+            if 2 * (w.at[2] + 2) > filled.size:
+                return _GROW
+            w.at[3] = 0
+            run_harmless(ops, w)
+            if w.at[0] == ops.op_stream.size:
+                return _LEGAL
+            if not cut_slot(w.position, keys, filled)[1]:
+                w.at[4] += 1
+                w.frame_path[w.at[1]] = w.at[0]
+                w.frame_try[w.at[1]] = 0
+                w.at[1] += 1
+        if w.at[1] == 0:
+            return _ILLEGAL
+        take_back(w.frame_path[w.at[1] - 1], ops, w)
+        if try_streams(ops, w):
+            w.at[3] = 1
+        else:
+            slot, known = cut_slot(w.position, keys, filled)
             if not known:
                 filled[slot] = 1
-                for s in range(n_streams):
-                    keys[slot, s] = position[s]
-                dead += 1
-            frames -= 1
-    at[0], at[1], at[2], at[3], at[4] = length, frames, dead, entering, explored
-    return status
+                keys[slot] = w.position
+                w.at[2] += 1
+            w.at[1] -= 1
 
 
 class _DeadCuts:
@@ -187,38 +230,76 @@ def insert_cuts(cuts, keys, filled):  # type: ignore[no-untyped-def]
     for i in range(cuts.shape[0]):
         slot, _ = cut_slot(cuts[i], keys, filled)
         filled[slot] = 1
-        for s in range(cuts.shape[1]):
-            keys[slot, s] = cuts[i, s]
+        keys[slot] = cuts[i]
+
+
+@njit(cache=True)
+def own_accesses(ops_stream_ptr, part_ptr, granule, n_granules):  # type: ignore[no-untyped-def]
+    """Per part, how many accesses to its granule its stream has from it on (int32)."""
+    own = np.zeros(granule.size, np.int32)
+    seen = np.zeros(n_granules, np.int32)
+    for s in range(ops_stream_ptr.size - 1):
+        first, end = part_ptr[ops_stream_ptr[s]], part_ptr[ops_stream_ptr[s + 1]]
+        for p in range(end - 1, first - 1, -1):
+            seen[granule[p]] += 1
+            own[p] = seen[granule[p]]
+        for p in range(first, end):
+            seen[granule[p]] = 0
+    return own
+
+
+def _prepare(problem: Problem) -> tuple[Ops, Walk]:
+    used = np.flatnonzero(np.diff(problem.stream_ptr))
+    stream_ptr = np.append(problem.stream_ptr[used], problem.n_ops).astype(np.int64)
+    op_stream = np.repeat(np.arange(len(used), dtype=np.int32), np.diff(stream_ptr))
+    m, n_granules = len(problem.granule), len(problem.address)
+    pairs = np.empty(2 * m, [("granule", np.int32), ("value", np.uint64)])
+    pairs["granule"] = np.concatenate([problem.granule, problem.granule])
+    pairs["value"] = np.concatenate([problem.old, problem.new])
+    distinct, inverse = np.unique(pairs, return_inverse=True)
+    number: NDArray[np.int32] = inverse.astype(np.int32)
+    old, new = number[:m], number[m:]
+    silent = problem.old == problem.new
+    own = own_accesses(stream_ptr, problem.part_ptr, problem.granule, n_granules)
+    ops = Ops(
+        stream_ptr, op_stream, problem.part_ptr, problem.granule, problem.old, problem.new, old, new, own
+    )
+    n = problem.n_ops + 1
+    walk = Walk(
+        position=stream_ptr[:-1].astype(np.int32),
+        held=problem.initial.copy(),
+        left=np.bincount(problem.granule, minlength=n_granules).astype(np.int32),
+        reads=np.bincount(old[silent], minlength=len(distinct)).astype(np.int32),
+        makers=np.bincount(new[~silent], minlength=len(distinct)).astype(np.int32),
+        path=np.zeros(n, np.int32),
+        frame_path=np.zeros(n, np.int32),
+        frame_try=np.zeros(n, np.int32),
+        at=np.array([0, 0, 0, 1, 0], np.int64),
+    )
+    return ops, walk
 
 
 def solve_cut(problem: Problem, *, timeout_s: float, nodes: int = DEFAULT_NODES) -> Solution:
     """Decide a region by cut search. Undecided after `timeout_s` seconds or `nodes` cuts explored."""
     began = time.monotonic()
-    n = problem.n_ops
-    position, held = problem.stream_ptr[:-1].astype(np.int32), problem.initial.copy()
-    path, frame_path = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
-    frame_try, at = np.zeros(n + 1, np.int32), np.zeros(5, np.int64)
-    at[3] = 1
-    dead = _DeadCuts(problem.n_streams)
-    op_stream = problem.op_stream.astype(np.int32)
-    silent = silent_ops(problem.part_ptr, problem.old, problem.new)
+    ops, walk = _prepare(problem)
+    dead = _DeadCuts(len(walk.position))
     reason = ""
     while True:
-        allowance = min(_SLICE, nodes - int(at[4]))
-        status = search(
-            problem.stream_ptr, op_stream, problem.part_ptr, problem.granule, problem.old, problem.new,
-            silent, position, held, path, frame_path, frame_try, dead.keys, dead.filled, at, allowance,
-        )  # fmt: skip
+        explored = int(walk.at[4])
+        status = search(ops, walk, dead.keys, dead.filled, min(_SLICE, nodes - explored))
         if status in (_LEGAL, _ILLEGAL):
             break
         if status == _GROW:
             dead.grow()
-        elif int(at[4]) >= nodes:
+        elif int(walk.at[4]) >= nodes:
             reason = "budget"
             break
         if time.monotonic() - began > timeout_s:
             reason = "timeout"
             break
     verdict = {_LEGAL: Verdict.LEGAL, _ILLEGAL: Verdict.ILLEGAL}.get(status, Verdict.UNDECIDED)
-    order: NDArray[np.int64] = path[:n].astype(np.int64) if verdict is Verdict.LEGAL else no_order()
+    order: NDArray[np.int64] = no_order()
+    if verdict is Verdict.LEGAL:
+        order = walk.path[: problem.n_ops].astype(np.int64)
     return Solution(verdict, "cut", time.monotonic() - began, order, reason)
