@@ -1,20 +1,23 @@
 """Which instructions a translated block holds: a hash table from (address, size), one for each core.
 
 Unicorn's block hook names a block by address and size; instruction counts need the number of
-instructions in it, and a memory hook the position of its pc.
+instructions in it, and a memory hook the position of its pc. A slot is two words: the key, and an entry
+that packs all that the hot path needs.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
+from numba import njit
 
-from emu.native import pointer
+from emu.native import peek8, peek16, peek64, row_getter
 from emu.state import CODE, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of
 from isa.decode import Block
 
-ENDS_RUN = np.uint8(1)
-REPEATS = np.uint8(2)
+#: Bits of an entry: VALID always; ENDS_RUN, REPEATS: see `isa.decode.Block`; then the number of
+#: instructions (16 bits) and the row in the table of infos (32 bits).
+VALID, ENDS_RUN, REPEATS = np.uint64(1), np.uint64(2), np.uint64(4)
+_N_SHIFT, _N_MASK, _ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 
 #: An instruction's entry in the offset pool: its byte offset, and whether it is atomic.
 ATOMIC = np.uint16(0x8000)
@@ -22,103 +25,111 @@ OFFSET_MASK = np.uint16(0x7FFF)
 
 #: One known block. `first` indexes the pool of instruction offsets, `code` the pool of code bytes.
 INFO = np.dtype(
-    [("address", "<u8"), ("size", "<u4"), ("first", "<u4"), ("code", "<u4"), ("n", "<u2"), ("flags", "u1")]
+    [("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code", "<u8"), ("n", "<u8")]
 )
 
-#: `find_block` when the block is not known (or its bytes have changed).
-UNKNOWN = np.uint64(0xFFFFFFFFFFFFFFFF)
+#: `position` when the emulator did not restart the block.
+_NOT = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_ONE = np.uint64(1)
-_KEY_SHIFT = np.uint64(16)
+_ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
+_KEY_SHIFT, _SLOT_SHIFT = np.uint64(16), np.uint64(4)
+_INFO_BYTES = np.uint64(INFO.itemsize)
+
+info_at = row_getter(INFO)
 
 
 @njit(cache=True)
-def key_of(address, size):
-    """Blocks lie below 2**48 and are shorter than 2**16 bytes, so a key is unique."""
-    return (address << _KEY_SHIFT) | size
-
-
-@njit(cache=True)
-def find_slot(keys, mask, shift, key):
-    """The slot that holds `key`, or the empty one where it belongs."""
+def find_slot(table, mask, shift, key):
+    """Address of the slot that holds `key`, or of the empty one where it belongs. table: an address."""
     slot = (key * _GOLDEN) >> shift
-    while keys[slot] != np.uint64(0) and keys[slot] != key:
+    while True:
+        found = peek64(table + (slot << _SLOT_SHIFT))
+        if found == key or found == _ZERO:
+            return table + (slot << _SLOT_SHIFT)
         slot = (slot + _ONE) & mask
-    return slot
 
 
 @njit(cache=True)
-def block_info(core, index):
-    """Row `index` of the core's block table."""
-    return carray(pointer(core.infos), np.int64(index) + 1, INFO)[np.int64(index)]
+def instructions_of(entry):
+    """Number of instructions of the block with this entry."""
+    return (entry >> _N_SHIFT) & _N_MASK
 
 
 @njit(cache=True)
-def _same_code(core, info):
-    memory = carray(pointer(core.memory), np.int64(core.memory_bytes), np.uint8)
-    code = carray(pointer(core.code_bytes), np.int64(info.code) + np.int64(info.size), np.uint8)
-    start, base = np.int64(info.address), np.int64(info.code)
-    for k in range(np.int64(info.size)):
-        if memory[start + k] != code[base + k]:
+def block_info(core):
+    """The INFO row of the core's current block."""
+    return info_at(core.infos + core.block * _INFO_BYTES)
+
+
+@njit(cache=True)
+def instruction_offset(core, info, k):
+    """Offset-pool entry of the block's instruction `k`."""
+    return peek16(core.offsets + ((info.first + k) << _ONE))
+
+
+@njit(cache=True)
+def _same_code(core, entry):
+    info = info_at(core.infos + (entry >> _ROW_SHIFT) * _INFO_BYTES)
+    for k in range(info.size):
+        if peek8(core.memory + info.address + k) != peek8(core.code_bytes + info.code + k):
             return False
     return True
 
 
 @njit(cache=True)
+def page_flag(core, address):
+    """Flags of the page that holds `address`."""
+    return peek8(core.page_flags + (address >> PAGE_SHIFT))
+
+
+@njit(cache=True)
 def find_block(core, address, size):
-    """Table row of the block, UNKNOWN when it must be decoded first."""
-    keys = carray(pointer(core.keys), np.int64(core.key_mask) + 1, np.uint64)
-    key = key_of(address, size)
-    slot = find_slot(keys, core.key_mask, core.key_shift, key)
-    if keys[slot] != key:
-        return UNKNOWN
-    index = carray(pointer(core.values), np.int64(core.key_mask) + 1, np.uint64)[slot]
-    flags = carray(pointer(core.page_flags), np.int64(core.memory_bytes >> PAGE_SHIFT), np.uint8)
-    last = address + size - _ONE
-    touched = flags[address >> PAGE_SHIFT] | flags[last >> PAGE_SHIFT]
-    if (touched & np.uint8(UNSTABLE)) != np.uint8(0):
-        if not _same_code(core, block_info(core, index)):
-            return UNKNOWN
-    return index
+    """The block's entry; 0 when it must be decoded first (or its bytes have changed since)."""
+    # Blocks lie below 2**48 and are shorter than 2**16 bytes, so a key is unique.
+    key = (address << _KEY_SHIFT) | size
+    slot = find_slot(core.table, core.key_mask, core.key_shift, key)
+    entry = peek64(slot + _EIGHT)
+    if entry != _ZERO:
+        touched = page_flag(core, address) | page_flag(core, address + size - _ONE)
+        if (touched & np.uint8(UNSTABLE)) != np.uint8(0) and not _same_code(core, entry):
+            return _ZERO
+    return entry
 
 
 @njit(cache=True)
 def position_of(core, pc):
     """How many instructions of the current block precede `pc`; all of them when pc has left it."""
-    info = block_info(core, core.block)
-    n = np.int64(info.n)
-    offsets = carray(pointer(core.offsets), np.int64(info.first) + n, np.uint16)
-    if pc < info.address or pc >= info.address + np.uint64(info.size):
-        return np.uint64(n)
+    info = block_info(core)
+    if pc < info.address or pc >= info.address + info.size:
+        return info.n
     offset = pc - info.address
-    for k in range(n):
-        if np.uint64(offsets[np.int64(info.first) + k] & OFFSET_MASK) >= offset:
+    for k in range(info.n):
+        if np.uint64(instruction_offset(core, info, k) & OFFSET_MASK) >= offset:
             return np.uint64(k)
-    return np.uint64(n)
+    return info.n
 
 
 @njit(cache=True)
-def _restarted(core, info, address, size):
-    """Position at which the emulator broke the block off to run one instruction again, or UNKNOWN.
+def _restarted(core, address, size):
+    """Position at which the emulator broke the block off to run one instruction again, or _NOT.
 
     A store into the block that executes it makes QEMU restart that store as a block of its own; seen from
     the hooks, a one-instruction block inside the previous one that nothing branched to.
     """
-    if address < info.address or address >= info.address + np.uint64(info.size):
-        return UNKNOWN
-    n = np.int64(info.n)
-    offsets = carray(pointer(core.offsets), np.int64(info.first) + n, np.uint16)
-    k = np.int64(position_of(core, address))
-    start = np.uint64(offsets[np.int64(info.first) + k] & OFFSET_MASK)
-    end = np.uint64(info.size)
-    if k + 1 < n:
-        end = np.uint64(offsets[np.int64(info.first) + k + 1] & OFFSET_MASK)
+    info = block_info(core)
+    if address < info.address or address >= info.address + info.size:
+        return _NOT
+    k = position_of(core, address)
+    start = np.uint64(instruction_offset(core, info, k) & OFFSET_MASK)
+    end = info.size
+    if k + _ONE < info.n:
+        end = np.uint64(instruction_offset(core, info, k + _ONE) & OFFSET_MASK)
     if start != address - info.address or end - start != size:
-        return UNKNOWN
-    if k == n - 1 and (info.flags & (ENDS_RUN | REPEATS)) != np.uint8(0):
-        return UNKNOWN
-    return np.uint64(k)
+        return _NOT
+    if k + _ONE == info.n and (core.entered & (ENDS_RUN | REPEATS)) != _ZERO:
+        return _NOT
+    return k
 
 
 @njit(cache=True)
@@ -127,18 +138,26 @@ def account(core, address, size):
 
     Returns True when the run of instructions ended with it.
     """
-    if core.entered == np.uint64(0):
+    entry = core.entered
+    if entry == _ZERO:
         return False
-    core.entered = np.uint64(0)
-    info = block_info(core, core.block)
-    flags = carray(pointer(core.page_flags), np.int64(core.memory_bytes >> PAGE_SHIFT), np.uint8)
-    if (flags[info.address >> PAGE_SHIFT] & np.uint8(UNSTABLE)) != np.uint8(0):
-        k = _restarted(core, info, address, size)
-        if k != UNKNOWN:
+    if (page_flag(core, core.block_address) & np.uint8(UNSTABLE)) != np.uint8(0):
+        k = _restarted(core, address, size)
+        if k != _NOT:
             core.count += k
+            core.entered = _ZERO
             return False
-    core.count += np.uint64(info.n)
-    return (info.flags & ENDS_RUN) != np.uint8(0)
+    core.entered = _ZERO
+    core.count += instructions_of(entry)
+    return (entry & ENDS_RUN) != _ZERO
+
+
+@njit(cache=True)
+def begin_block(core, entry):
+    """The block with this entry runs from here."""
+    core.entered = entry
+    core.block = entry >> _ROW_SHIFT
+    core.mid_run = _ONE
 
 
 class BlockTable:
@@ -150,23 +169,22 @@ class BlockTable:
         self._first = 0
         self._code = 0
         self._infos = np.zeros(1024, INFO)
+        self._entries = np.zeros(1024, np.uint64)
         self._offsets = np.zeros(8192, np.uint16)
         self._bytes = np.zeros(32768, np.uint8)
         self._resize(4096)
 
     def _resize(self, slots: int) -> None:
-        self._keys = np.zeros(slots, np.uint64)
-        self._values = np.zeros(slots, np.uint64)
+        self._table = np.zeros((slots, 2), np.uint64)
         self._core["key_mask"] = slots - 1
         self._core["key_shift"] = 64 - (slots.bit_length() - 1)
+        self._core["table"] = address_of(self._table)
         for index in range(self._known):
             self._put(index)
         self._bind()
 
     def _bind(self) -> None:
         for name, array in (
-            ("keys", self._keys),
-            ("values", self._values),
             ("infos", self._infos),
             ("offsets", self._offsets),
             ("code_bytes", self._bytes),
@@ -176,31 +194,36 @@ class BlockTable:
     def _put(self, index: int) -> None:
         info = self._infos[index]
         key = np.uint64(int(info["address"]) << 16 | int(info["size"]))
-        slot = find_slot(self._keys, self._core["key_mask"], self._core["key_shift"], key)
-        self._keys[slot], self._values[slot] = key, index
+        address = find_slot(self._core["table"], self._core["key_mask"], self._core["key_shift"], key)
+        slot = (int(address) - address_of(self._table)) // 16
+        self._table[slot] = key, self._entries[index]
+
+    def _reserve(self, instructions: int, code: int) -> None:
+        while self._known >= len(self._infos):
+            self._infos = np.concatenate([self._infos, np.zeros_like(self._infos)])
+            self._entries = np.concatenate([self._entries, np.zeros_like(self._entries)])
+        while self._first + instructions > len(self._offsets):
+            self._offsets = np.concatenate([self._offsets, np.zeros_like(self._offsets)])
+        while self._code + code > len(self._bytes):
+            self._bytes = np.concatenate([self._bytes, np.zeros_like(self._bytes)])
 
     def insert(self, address: int, code: bytes, block: Block, page_flags: np.ndarray) -> None:
         """Make the block known. `page_flags`: uint8 flags of this core's pages, updated."""
-        while self._known >= len(self._infos):
-            self._infos = np.concatenate([self._infos, np.zeros_like(self._infos)])
-        while self._first + len(block.offsets) > len(self._offsets):
-            self._offsets = np.concatenate([self._offsets, np.zeros_like(self._offsets)])
-        while self._code + len(code) > len(self._bytes):
-            self._bytes = np.concatenate([self._bytes, np.zeros_like(self._bytes)])
-        flags = int(ENDS_RUN) * block.ends_run | int(REPEATS) * block.repeats
-        self._infos[self._known] = (
-            address, len(code), self._first, self._code, len(block.offsets), flags
-        )  # fmt: skip
+        n = len(block.offsets)
+        self._reserve(n, len(code))
+        flags = int(VALID) | int(ENDS_RUN) * block.ends_run | int(REPEATS) * block.repeats
+        self._entries[self._known] = flags | n << int(_N_SHIFT) | self._known << int(_ROW_SHIFT)
+        self._infos[self._known] = (address, len(code), self._first, self._code, n)
         pool = np.array(block.offsets, np.uint16)
         pool[list(block.atomic)] |= ATOMIC
-        self._offsets[self._first : self._first + len(pool)] = pool
+        self._offsets[self._first : self._first + n] = pool
         self._bytes[self._code : self._code + len(code)] = np.frombuffer(code, np.uint8)
-        self._first += len(block.offsets)
+        self._first += n
         self._code += len(code)
         self._known += 1
         self._put(self._known - 1)
-        if self._known * 2 > len(self._keys):
-            self._resize(len(self._keys) * 2)
+        if self._known * 2 > len(self._table):
+            self._resize(len(self._table) * 2)
         self._bind()
         for page in {address >> 12, (address + len(code) - 1) >> 12}:
             page_flags[page] |= CODE | (UNSTABLE if page_flags[page] & WRITTEN else 0)

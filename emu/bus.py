@@ -104,6 +104,7 @@ def count_downgrade(core, machine):
     core.downgrades += _ONE
     if machine.downgrade_bound != _ZERO and core.downgrades % machine.downgrade_bound == _ZERO:
         machine.want_stratum = _ONE
+        machine.attention = _ONE
 
 
 @njit(cache=True)
@@ -179,6 +180,8 @@ def log_miss(core, machine, line, count, flags):
     blob = carray(pointer(core.blob + core.blob_n), n, np.uint8)
     blob[:] = source
     core.blob_n += np.uint64(n)
+    if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
+        machine.attention = _ONE
 
 
 @njit(cache=True)

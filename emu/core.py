@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +12,18 @@ from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from emu.blocks import BlockTable, position_of
-from emu.native import FLUSH_TLB, REMOVE_CACHE, add_hook, check, library, uc_ctl_plain, uc_ctl_range, uc_emu_start
+from emu.native import (
+    FLUSH_TLB,
+    REMOVE_CACHE,
+    add_hook,
+    peek8,
+    pointer,
+    uc_ctl_plain,
+    uc_ctl_range,
+    uc_emu_start,
+    uc_reg_read,
+    uc_reg_write,
+)
 from emu.pages import host_memory, on_fill
 from emu.record_hooks import read_pc, store_bytes
 from emu.state import PAGE_BYTES, address_of
@@ -65,6 +75,22 @@ def flush_tlb(core):
     uc_ctl_plain(core.handle, FLUSH_TLB)
 
 
+@njit(cache=True)
+def read_registers(core, ids, offsets, context):
+    """Read registers `ids` (int32[n]) into `context` (uint8[]) at `offsets` (int64[n + 1])."""
+    for k in range(len(ids)):
+        uc_reg_read(core.handle, ids[k], pointer(core.scratch))
+        for byte in range(offsets[k + 1] - offsets[k]):
+            context[offsets[k] + byte] = peek8(core.scratch + np.uint64(byte))
+
+
+@njit(cache=True)
+def write_registers(core, ids, offsets, context):
+    """Write registers `ids` from `context`, in order; the opposite of `read_registers`."""
+    for k in range(len(ids)):
+        uc_reg_write(core.handle, ids[k], context[offsets[k] :].ctypes)
+
+
 class Core:
     """One emulated processor.
 
@@ -83,6 +109,7 @@ class Core:
         self.page_rights = np.zeros(memory_bytes // PAGE_BYTES, np.uint8)
         self._dirty_pages = np.zeros(memory_bytes // PAGE_BYTES + 1, np.uint64)
         self._lost = np.zeros(4096, np.uint64)
+        self._scratch = np.zeros(2, np.uint64)
         self._engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
         # A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
         self._engine.ctl_set_cpu_model(x86.UC_CPU_X86_SANDYBRIDGE)
@@ -91,10 +118,10 @@ class Core:
         self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
         handle = self._engine._uch
         self.handle = int(handle.value if hasattr(handle, "value") else handle)
-        self._registers = [
-            (getattr(x86, f"UC_X86_REG_{register.name.upper()}"), register.size)
-            for register in isa.registers
-        ]
+        names = [register.name for register in isa.registers]
+        self._register_ids = np.array([getattr(x86, f"UC_X86_REG_{name.upper()}") for name in names], np.int32)
+        self._register_offsets = np.array([*map(isa.offset, names), isa.context_bytes], np.int64)
+        self._context = np.zeros(isa.context_bytes + 16, np.uint8)
         for name, value in (
             ("handle", self.handle),
             ("memory", address_of(self.memory)),
@@ -105,6 +132,7 @@ class Core:
             ("page_rights", address_of(self.page_rights)),
             ("dirty_pages", address_of(self._dirty_pages)),
             ("lost", address_of(self._lost)),
+            ("scratch", address_of(self._scratch)),
             ("entry_fetch", isa.entry_fetch),
             ("stale_low", int(_LATEST)),
         ):
@@ -146,7 +174,8 @@ class Core:
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""
-        forget_stale(self.row)
+        if self.row["stale_high"]:
+            forget_stale(self.row)
 
     def forget_code(self, low: int, high: int) -> None:
         """Throw away the translations of [low, high)."""
@@ -158,27 +187,14 @@ class Core:
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
-        buffer = ctypes.create_string_buffer(16)
-        parts = []
-        for register, size in self._registers:
-            check(
-                library.uc_reg_read(ctypes.c_void_p(self.handle), ctypes.c_int(register), buffer),
-                "read a register",
-            )
-            parts.append(buffer.raw[:size])
-        raw = b"".join(parts)
+        read_registers(self.row, self._register_ids, self._register_offsets, self._context)
+        raw = self._context[: self.isa.context_bytes].tobytes()
         return self.isa.with_register(raw, self.isa.program_counter, self.pc)
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
-        position = 0
-        for register, size in self._registers:
-            buffer = ctypes.create_string_buffer(context[position : position + size], 16)
-            check(
-                library.uc_reg_write(ctypes.c_void_p(self.handle), ctypes.c_int(register), buffer),
-                "write a register",
-            )
-            position += size
+        self._context[: len(context)] = np.frombuffer(context, np.uint8)
+        write_registers(self.row, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)
 
     def read_register(self, name: str) -> int:

@@ -72,6 +72,8 @@ def _put_character(machine, value):
         console = carray(pointer(machine.console), np.int64(machine.console_limit), np.uint8)
         console[np.int64(machine.console_n)] = np.uint8(value & np.uint64(0xFF))
         machine.console_n += _ONE
+        if machine.console_n >= machine.console_limit >> _ONE:
+            machine.attention = _ONE
 
 
 @njit(cache=True)
@@ -82,6 +84,7 @@ def device_write(core, cores, machine, register, value):
     elif register == POWER_OFF:
         if machine.power == _ZERO:
             machine.power = _ONE
+            machine.attention = _ONE
             machine.exit_code = value & np.uint64(0xFF)
     elif register == TIMER_PERIOD:
         core.timer_period = value

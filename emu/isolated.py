@@ -102,6 +102,7 @@ class IsolatedCore:
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
         self._trace = np.zeros(_TRACE_ROWS if traced else 0, EVENT)
+        self._row["trace_limit"] = 1 << 62
         if traced:
             self._row["trace"] = address_of(self._trace)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
@@ -118,6 +119,7 @@ class IsolatedCore:
         self._row["rows"], self._row["rows_n"] = address_of(self._rows), len(self._rows)
         self._row["rows_next"] = 0
         self._row["blob"] = address_of(self._blob)
+        self._row["next_due"] = 0
 
     @property
     def count(self) -> int:
@@ -132,6 +134,7 @@ class IsolatedCore:
     def pass_barrier(self) -> None:
         """The row of the last AtBarrier has been dealt with."""
         self._row["rows_next"] += 1
+        self._row["next_due"] = 0
 
     def set_stratum(self, number: int) -> None:
         """Events from here on belong to this strata region."""
@@ -152,6 +155,7 @@ class IsolatedCore:
         """Go on until something outside the core is needed."""
         while True:
             apply_due(self._row, np.uint64(self.count + 1), False)
+            self.core.forget_stale()
             if self._row["rows_next"] >= self._row["rows_n"]:
                 return NeedRows()
             row = self._rows[int(self._row["rows_next"])]
@@ -190,7 +194,6 @@ class IsolatedCore:
         low = int(self._row["block_address"])
         high = low + int(self._row["block_size"])
         self.core.forget_code(low, high)
-        self._row["armed"] = 1
         self.core.run(until)
         self._row["armed"] = 0
         self.core.forget_code(low, high)

@@ -191,9 +191,10 @@ class Machine:
         """Cores that do not wait, ascending."""
         return [k for k in range(len(self.cores)) if not self.core_rows["parked"][k]]
 
-    def run_slice(self, number: int, length: int) -> Stopped:
-        """Run a core for about `length` instructions: to the first access or block end at or past it."""
+    def run_slice(self, number: int, length: int, *, exact: bool = True) -> Stopped:
+        """Run a core for about `length` instructions: see `emu.scheduler.Slice`."""
         core = self.cores[number]
+        core.row["exact"] = exact
         core.row["stop_at"] = core.count + length
         while True:
             status = core.run()
@@ -207,6 +208,7 @@ class Machine:
                 core.forget_stale()
             elif reason == STOP_FLUSH:
                 self._drain(number)
+                self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
                 return Stopped.SLICE
             elif reason == STOP_POWER:

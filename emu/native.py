@@ -12,7 +12,7 @@ import llvmlite.binding
 import numpy as np
 import unicorn.unicorn_py3.unicorn as binding
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.extending import intrinsic
 from unicorn import unicorn_const as uc
 
@@ -42,15 +42,15 @@ REMOVE_CACHE = _control(uc.UC_CTL_TB_REMOVE_CACHE, 2)
 FLUSH_TLB = _control(uc.UC_CTL_TLB_FLUSH, 0)
 
 #: Signatures of native hooks (unicorn.h, uc_cb_*).
-BLOCK_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.voidptr)
+BLOCK_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64)
 MEMORY_HOOK = types.void(
-    types.uint64, types.int32, types.uint64, types.int32, types.int64, types.voidptr
+    types.uint64, types.int32, types.uint64, types.int32, types.int64, types.uint64
 )
-FILL_HOOK = types.boolean(types.uint64, types.uint64, types.int32, types.voidptr, types.voidptr)
-INTERRUPT_HOOK = types.void(types.uint64, types.uint32, types.voidptr)
-INSTRUCTION_HOOK = types.int32(types.uint64, types.voidptr)
-MMIO_READ_HOOK = types.uint64(types.uint64, types.uint64, types.uint32, types.voidptr)
-MMIO_WRITE_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64, types.voidptr)
+FILL_HOOK = types.boolean(types.uint64, types.uint64, types.int32, types.uint64, types.uint64)
+INTERRUPT_HOOK = types.void(types.uint64, types.uint32, types.uint64)
+INSTRUCTION_HOOK = types.int32(types.uint64, types.uint64)
+MMIO_READ_HOOK = types.uint64(types.uint64, types.uint64, types.uint32, types.uint64)
+MMIO_WRITE_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64, types.uint64)
 
 #: What a TLB-fill hook returns through its pointer (unicorn.h, uc_tlb_entry).
 TLB_ENTRY = np.dtype([("address", "<u8"), ("permissions", "<u4"), ("padding", "<u4")])
@@ -65,6 +65,42 @@ def pointer(typing_context: Any, address: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
 
     return signature, generate
+
+
+def row_getter(dtype: np.dtype[Any]) -> Any:
+    """A kernel function from an address (uint64) to the row of `dtype` there.
+
+    An array view of the same memory would do, but costs reference counting on paths that run for every
+    block and access.
+    """
+    row_type = from_dtype(dtype)
+
+    @intrinsic
+    def row_at(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(row_type))
+
+        return row_type(types.uint64), generate
+
+    return row_at
+
+
+def _peek(bits: int) -> Any:
+    number_type = {8: types.uint8, 16: types.uint16, 64: types.uint64}[bits]
+
+    @intrinsic
+    def peek(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            where = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            return builder.load(where, align=1)
+
+        return number_type(types.uint64), generate
+
+    return peek
+
+
+#: Kernel functions: the little-endian number of that many bits at an address (uint64).
+peek8, peek16, peek64 = _peek(8), _peek(16), _peek(64)
 
 
 def check(status: int, what: str) -> None:

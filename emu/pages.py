@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from emu.bus import mark_dirty
 from emu.device_kernels import DEVICE_BASE
-from emu.native import FILL_HOOK, TLB_ENTRY, pointer
+from emu.native import FILL_HOOK, TLB_ENTRY, pointer, row_getter
 from emu.state import (
     CODE,
-    CORE,
     PADDED,
     PAGE_MASK,
     PAGE_SHIFT,
@@ -27,11 +26,14 @@ from emu.state import (
     SEEN,
     UNSTABLE,
     WRITTEN,
+    core_at,
 )
 
 _DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
 _UC_MEM_WRITE, _UC_MEM_FETCH = 17, 18
 _PROT_READ, _PROT_WRITE, _PROT_EXECUTE = 1, 2, 4
+
+_entry_at = row_getter(TLB_ENTRY)
 
 
 def host_memory(size: int) -> NDArray[np.uint8]:
@@ -99,5 +101,4 @@ def fill_page(core, address, access, entry):
 
 @cfunc(FILL_HOOK, cache=True)
 def on_fill(handle, address, access, result, user):
-    core = carray(user, 1, CORE)[0]
-    return fill_page(core, address, access, carray(result, 1, TLB_ENTRY)[0])
+    return fill_page(core_at(user), address, access, _entry_at(result))

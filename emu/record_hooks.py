@@ -10,8 +10,8 @@ import numpy as np
 from numba import carray, cfunc, njit
 from unicorn import x86_const as x86
 
-from emu.blocks import UNKNOWN, account, block_info, find_block, position_of
-from emu.bus import end_run, fetch_line, line_states, obtain
+from emu.blocks import account, begin_block, find_block, instructions_of, position_of
+from emu.bus import end_run, fetch_line, obtain
 from emu.cache import touch_line
 from emu.device_kernels import device_read, device_write
 from emu.native import (
@@ -19,6 +19,8 @@ from emu.native import (
     INSTRUCTION_HOOK,
     INTERRUPT_HOOK,
     MEMORY_HOOK,
+    peek8,
+    peek64,
     pointer,
     uc_emu_stop,
     uc_reg_read,
@@ -28,15 +30,17 @@ from emu.record import INPUT, INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, RECORD
 from emu.state import (
     CORE,
     INVALID,
-    MACHINE,
     MESI,
     MODIFIED,
+    SHARED,
     STOP_DECODE,
     STOP_FLUSH,
     STOP_POWER,
     STOP_SLICE,
     STOP_STALE,
     STOP_STRATUM,
+    core_at,
+    machine_at,
 )
 
 _ONE = np.uint64(1)
@@ -56,16 +60,15 @@ def stop(core, reason):
 @njit(cache=True)
 def read_pc(core):
     """The program counter; exact inside memory and instruction hooks."""
-    value = np.zeros(1, np.uint64)
-    uc_reg_read(core.handle, _RIP, value.ctypes)
-    return value[0]
+    uc_reg_read(core.handle, _RIP, pointer(core.scratch))
+    return peek64(core.scratch)
 
 
 @njit(cache=True)
 def write_register(core, register, number):
     """Set a 64-bit register of the running core."""
-    value = np.full(1, number, np.uint64)
-    uc_reg_write(core.handle, register, value.ctypes)
+    carray(pointer(core.scratch), 1, np.uint64)[0] = number
+    uc_reg_write(core.handle, register, pointer(core.scratch))
 
 
 @njit(cache=True)
@@ -84,16 +87,28 @@ def log_input(core, what, count, address, value, size):
 
 
 @njit(cache=True)
-def _fetch_block(core, cores, machine, address, size):
+def _lines_held(core, address, size):
+    """Whether the core holds every line of the block."""
+    line = address >> core.line_shift
+    last = (address + size - _ONE) >> core.line_shift
+    while line <= last:
+        if (peek8(core.line_state + line) & MESI) == np.uint8(INVALID):
+            return False
+        line += _ONE
+    return True
+
+
+@njit(cache=True)
+def _fetch_block(core, machine, address, size):
     """Instruction fetch through the bus. Returns True when code bytes changed: translate again.
 
     One line at a time: bytes after a changed line were decoded from stale bytes and may not be needed.
     """
-    states = line_states(core, machine)
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     last = (address + size - _ONE) >> core.line_shift
     line = address >> core.line_shift
     while line <= last:
-        if (states[line] & MESI) == np.uint8(INVALID):
+        if (peek8(core.line_state + line) & MESI) == np.uint8(INVALID):
             if fetch_line(core, cores, machine, line, core.count, False, True):
                 return True
         elif core.sets != _ZERO:
@@ -103,33 +118,47 @@ def _fetch_block(core, cores, machine, address, size):
 
 
 @njit(cache=True)
-def enter_block(core, cores, machine, address, size):
-    """Everything that happens between two blocks. Returns why the core must stop, or 0."""
-    if account(core, address, size) and (core.lost_n != _ZERO or core.mid_run != _ZERO):
-        end_run(core, machine)
-    core.block_address = address
-    core.block_size = size
+def _wanted(core, machine):
+    """Which request for a stop is open, or 0."""
     if machine.power != _ZERO:
         return STOP_POWER
-    if core.count >= core.stop_at:
-        return STOP_SLICE
     if machine.want_stratum != _ZERO:
         return STOP_STRATUM
     if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
         return STOP_FLUSH
     if machine.console_n >= machine.console_limit >> _ONE:
         return STOP_FLUSH
-    if core.stale_high != _ZERO or _fetch_block(core, cores, machine, address, size):
+    machine.attention = _ZERO
+    return 0
+
+
+@njit(cache=True)
+def enter_block(core, machine, address, size):
+    """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+    if account(core, address, size):
+        core.mid_run = _ZERO
+        if core.lost_n != _ZERO:
+            end_run(core, machine)
+    core.block_address = address
+    core.block_size = size
+    if core.count >= core.stop_at:
+        return STOP_SLICE
+    if machine.attention != _ZERO:
+        reason = _wanted(core, machine)
+        if reason != 0:
+            return reason
+    if core.stale_high != _ZERO:
         return STOP_STALE
-    index = find_block(core, address, size)
-    if index == UNKNOWN:
+    if core.sets != _ZERO or not _lines_held(core, address, size):
+        if _fetch_block(core, machine, address, size):
+            return STOP_STALE
+    entry = find_block(core, address, size)
+    if entry == _ZERO:
         return STOP_DECODE
-    core.block = index
-    core.entered = _ONE
-    core.mid_run = _ONE
+    begin_block(core, entry)
     core.armed = _ZERO
-    if core.count + np.uint64(block_info(core, index).n) > core.stop_at:
-        core.armed = _ONE
+    if core.count + instructions_of(entry) > core.stop_at:
+        core.armed = core.exact
     return 0
 
 
@@ -157,10 +186,11 @@ def _preempt(core, is_write, address, size):
 @njit(cache=True)
 def load_bytes(core, address, size):
     """The `size` (1 to 8) bytes at `address` in the core's memory, little-endian."""
-    memory = carray(pointer(core.memory + address), size, np.uint8)
+    if size == 8:
+        return peek64(core.memory + address)
     value = _ZERO
     for k in range(size):
-        value |= np.uint64(memory[k]) << np.uint64(8 * k)
+        value |= np.uint64(peek8(core.memory + address + np.uint64(k))) << np.uint64(8 * k)
     return value
 
 
@@ -174,7 +204,7 @@ def store_bytes(core, address, size, value):
 
 @njit(cache=True)
 def _slow_access(core, is_write, first, last, held):
-    machine = carray(pointer(core.machine), 1, MACHINE)[0]
+    machine = machine_at(core.machine)
     if held:
         if core.sets != _ZERO:
             touch_line(core, first)
@@ -190,7 +220,7 @@ def _slow_access(core, is_write, first, last, held):
 @njit(cache=True)
 def _device_access(core, is_write, address, size, value):
     """Device registers are plain memory of the core: a read hook fills in what the load will see."""
-    machine = carray(pointer(core.machine), 1, MACHINE)[0]
+    machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     register = address & np.uint64(0xFFF)
     if is_write:
@@ -223,17 +253,15 @@ def _timestamp(core, what, auxiliary):
 
 @cfunc(BLOCK_HOOK, cache=True)
 def on_block(handle, address, size, user):
-    core = carray(user, 1, CORE)[0]
-    machine = carray(pointer(core.machine), 1, MACHINE)[0]
-    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    reason = enter_block(core, cores, machine, address, np.uint64(size))
+    core = core_at(user)
+    reason = enter_block(core, machine_at(core.machine), address, np.uint64(size))
     if reason != 0:
         stop(core, reason)
 
 
 @cfunc(MEMORY_HOOK, cache=True)
 def on_memory(handle, kind, address, size, value, user):
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     core.accesses += _ONE
     is_write = kind == _UC_MEM_WRITE
     if address >= core.memory_bytes:
@@ -241,9 +269,10 @@ def on_memory(handle, kind, address, size, value, user):
         return
     first = address >> core.line_shift
     last = (address + np.uint64(size) - _ONE) >> core.line_shift
-    states = carray(pointer(core.line_state), np.int64(last) + 1, np.uint8)
-    least = np.uint8(MODIFIED) if is_write else np.uint8(1)
-    held = (states[first] & MESI) >= least and (states[last] & MESI) >= least
+    least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
+    held = (peek8(core.line_state + first) & MESI) >= least
+    if last != first:
+        held = held and (peek8(core.line_state + last) & MESI) >= least
     if held and core.sets == _ZERO and core.armed == _ZERO:
         return
     _slow_access(core, is_write, first, last, held)
@@ -253,21 +282,21 @@ def on_memory(handle, kind, address, size, value, user):
 
 @cfunc(INTERRUPT_HOOK, cache=True)
 def on_exception(handle, number, user):
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     core.exception = np.uint64(number) + _ONE
     uc_emu_stop(core.handle)
 
 
 @cfunc(INSTRUCTION_HOOK, cache=True)
 def on_rdtsc(handle, user):
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     _timestamp(core, INPUT_RDTSC, _ZERO)
     return 1
 
 
 @cfunc(INSTRUCTION_HOOK, cache=True)
 def on_rdtscp(handle, user):
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     _timestamp(core, INPUT_RDTSCP, core.core_id)
     write_register(core, _RCX, core.core_id)
     return 1

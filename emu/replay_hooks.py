@@ -12,7 +12,16 @@ import numpy as np
 from numba import carray, cfunc, njit
 from unicorn import x86_const as x86
 
-from emu.blocks import OFFSET_MASK, UNKNOWN, account, block_info, find_block, position_of
+from emu.blocks import (
+    OFFSET_MASK,
+    account,
+    begin_block,
+    block_info,
+    find_block,
+    instruction_offset,
+    instructions_of,
+    position_of,
+)
 from emu.bus import mark_dirty
 from emu.device_kernels import DEVICE_BASE
 from emu.native import (
@@ -22,13 +31,13 @@ from emu.native import (
     MMIO_READ_HOOK,
     MMIO_WRITE_HOOK,
     pointer,
+    row_getter,
     uc_emu_stop,
 )
 from emu.record import INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, MISS, MISS_FETCH, MISS_LATE, RECORD
 from emu.record_hooks import read_pc, stop, write_register
 from emu.state import (
     CODE,
-    CORE,
     PADDED,
     PAGE_SHIFT,
     SEEN,
@@ -39,17 +48,21 @@ from emu.state import (
     STOP_STALE,
     STOP_TRACE,
     UNSTABLE,
+    core_at,
 )
 from emu.trace_hooks import trace_fetch
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+_RECORD_BYTES = np.uint64(RECORD.itemsize)
+
+record_at = row_getter(RECORD)
 _RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
 
 
 @njit(cache=True)
 def _row(core, index):
-    return carray(pointer(core.rows), np.int64(index) + 1, RECORD)[np.int64(index)]
+    return record_at(core.rows + index * _RECORD_BYTES)
 
 
 @njit(cache=True)
@@ -93,51 +106,70 @@ def apply_due(core, before, early):
 
 
 @njit(cache=True)
-def enter_replayed_block(core, address, size):
-    """Everything that happens between two replayed blocks. Returns why the core must stop, or 0."""
-    if core.armed != _ZERO:
-        # On the way to a barrier inside the block at which the core stopped: only shorter now.
-        core.armed = _ZERO
-        core.entered = _ONE
-        return 0
-    account(core, address, size)
-    core.block_address = address
-    core.block_size = size
-    core.barrier_pc = _ZERO
+def note_next(core):
+    """Keep the count of the next row, which nearly all blocks end before; 0 when rows must be fed."""
+    core.next_due = _ZERO
+    if core.rows_next < core.rows_n:
+        core.next_due = _row(core, core.rows_next).count
+
+
+@njit(cache=True)
+def _enter_slowly(core, address, size):
+    """A row is due in this block, or something else wants attention. Returns why to stop, or 0."""
     apply_due(core, core.count + _ONE, False)
     if core.rows_next >= core.rows_n:
         return STOP_FRAME
     if _row(core, core.rows_next).count <= core.count:
         return STOP_BARRIER
-    if core.trace != _ZERO and core.trace_n >= core.trace_limit:
-        return STOP_TRACE
     if core.stale_high != _ZERO:
         return STOP_STALE
-    index = find_block(core, address, size)
-    if index == UNKNOWN:
+    entry = find_block(core, address, size)
+    if entry == _ZERO:
         return STOP_DECODE
-    info = block_info(core, index)
-    core.block = index
-    end = core.count + np.uint64(info.n)
+    end = core.count + instructions_of(entry)
     apply_due(core, end, True)
     if core.rows_next >= core.rows_n:
         return STOP_FRAME
     if core.stale_high != _ZERO:
         return STOP_STALE
+    begin_block(core, entry)
     due = _row(core, core.rows_next).count
     if due < end:
-        offsets = carray(pointer(core.offsets), np.int64(info.first) + np.int64(info.n), np.uint16)
-        offset = offsets[np.int64(info.first) + np.int64(due - core.count)] & OFFSET_MASK
+        core.entered = _ZERO
+        core.armed = entry
+        offset = instruction_offset(core, block_info(core), due - core.count) & OFFSET_MASK
         core.barrier_pc = address + np.uint64(offset)
         return STOP_BARRIER
-    core.entered = _ONE
-    core.trace_cursor = _ZERO
     return 0
 
 
 @njit(cache=True)
+def enter_replayed_block(core, address, size):
+    """Everything that happens between two replayed blocks. Returns why the core must stop, or 0."""
+    if core.armed != _ZERO:
+        # On the way to a barrier inside the block at which the core stopped: only shorter now.
+        begin_block(core, core.armed)
+        core.armed = _ZERO
+        return 0
+    account(core, address, size)
+    core.block_address = address
+    core.block_size = size
+    core.trace_cursor = _ZERO
+    if core.trace_n < core.trace_limit:
+        entry = find_block(core, address, size)
+        if entry != _ZERO and core.count + instructions_of(entry) <= core.next_due:
+            begin_block(core, entry)
+            return 0
+        core.barrier_pc = _ZERO
+        reason = _enter_slowly(core, address, size)
+        note_next(core)
+        return reason
+    return STOP_TRACE
+
+
+@njit(cache=True)
 def _next_input(core):
-    return carray(pointer(core.inputs), np.int64(core.inputs_next) + 1, RECORD)[np.int64(core.inputs_next)]
+    return record_at(core.inputs + core.inputs_next * _RECORD_BYTES)
 
 
 @njit(cache=True)
@@ -159,7 +191,7 @@ def _replay_timestamp(core, what):
     count = core.count + position_of(core, read_pc(core))
     if not take_input(core, what, count):
         return
-    row = carray(pointer(core.inputs), np.int64(core.inputs_next), RECORD)[np.int64(core.inputs_next) - 1]
+    row = record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES)
     write_register(core, _RAX, row.value & np.uint64(0xFFFFFFFF))
     write_register(core, _RDX, row.value >> np.uint64(32))
     if what == INPUT_RDTSCP:
@@ -168,7 +200,7 @@ def _replay_timestamp(core, what):
 
 @cfunc(BLOCK_HOOK, cache=True)
 def on_replayed_block(handle, address, size, user):
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     reason = enter_replayed_block(core, address, np.uint64(size))
     if reason != 0:
         stop(core, reason)
@@ -176,27 +208,27 @@ def on_replayed_block(handle, address, size, user):
 
 @cfunc(INTERRUPT_HOOK, cache=True)
 def on_replayed_exception(handle, number, user):
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     core.exception = np.uint64(number) + _ONE
     uc_emu_stop(core.handle)
 
 
 @cfunc(INSTRUCTION_HOOK, cache=True)
 def on_replayed_rdtsc(handle, user):
-    _replay_timestamp(carray(user, 1, CORE)[0], INPUT_RDTSC)
+    _replay_timestamp(core_at(user), INPUT_RDTSC)
     return 1
 
 
 @cfunc(INSTRUCTION_HOOK, cache=True)
 def on_replayed_rdtscp(handle, user):
-    _replay_timestamp(carray(user, 1, CORE)[0], INPUT_RDTSCP)
+    _replay_timestamp(core_at(user), INPUT_RDTSCP)
     return 1
 
 
 @cfunc(MMIO_READ_HOOK, cache=True)
 def on_replayed_device_read(handle, offset, size, user):
     """A read of 8 bytes arrives in two pieces; `input_piece` is how far the record has been given."""
-    core = carray(user, 1, CORE)[0]
+    core = core_at(user)
     if core.inputs_next >= core.inputs_n:
         stop(core, STOP_DIVERGED)
         return _ZERO

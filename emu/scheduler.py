@@ -22,10 +22,15 @@ _PCT_STEP = 2_000
 
 @dataclass(frozen=True)
 class Slice:
-    """Run `core` for `length` instructions."""
+    """Run `core` for `length` instructions.
+
+    exact: end before the first memory access past them, even inside a block of straight-line code;
+    else at the end of that block.
+    """
 
     core: int
     length: int
+    exact: bool = True
 
 
 class Scheduler(Protocol):
@@ -44,7 +49,7 @@ class RoundRobin:
     def next(self, runnable: Sequence[int], counts: Sequence[int]) -> Slice:
         """The next core after the last one."""
         self._last = next((core for core in runnable if core > self._last), runnable[0])
-        return Slice(self._last, self._length)
+        return Slice(self._last, self._length, exact=False)
 
 
 class RandomSlices:
@@ -54,12 +59,12 @@ class RandomSlices:
         self._random, self._longest = random.Random(f"schedule/{seed}"), longest
 
     def next(self, runnable: Sequence[int], counts: Sequence[int]) -> Slice:
-        """Uniform core; length uniform, and one slice in eight very short."""
+        """Uniform core; length uniform, one slice in eight very short; one in four ends inside a block."""
         core = runnable[self._random.randrange(len(runnable))]
         longest = self._longest
         if self._random.randrange(8) == 0:
             longest = max(1, longest // 128)
-        return Slice(core, self._random.randint(1, longest))
+        return Slice(core, self._random.randint(1, longest), self._random.randrange(4) == 0)
 
 
 class Pct:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from emu.native import row_getter
+
 PAGE_SHIFT = np.uint64(12)
 PAGE_MASK = np.uint64(0xFFF)
 PAGE_BYTES = 4096
@@ -34,10 +36,11 @@ SEEN = np.uint8(8)
 
 CORE_FIELDS = (
     # who
-    "handle", "core_id", "n_cores", "machine", "cores",
-    # progress: `count` is the instruction count at the start of the current block, which is row `block`
-    # of the block table; `entered` says that the block runs (its instructions are not in `count` yet)
-    "count", "entered", "block", "block_address", "block_size", "stop_at", "armed", "stop_reason",
+    "handle", "core_id", "n_cores", "machine", "cores", "scratch",
+    # progress: `count` is the instruction count at the start of the current block. `entered` is the entry
+    # of the block that runs (emu/blocks.py), 0 once its instructions are in `count`. `block`: the row of
+    # the last block
+    "count", "entered", "block", "block_address", "block_size", "stop_at", "exact", "armed", "stop_reason",
     # a stop at a memory access: where, and what to put back if it was a write
     "stop_pc", "undo_address", "undo_size", "undo_old",
     # code bytes that changed under existing translations
@@ -50,11 +53,11 @@ CORE_FIELDS = (
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
     # block table
-    "keys", "values", "key_mask", "key_shift", "infos", "offsets", "code_bytes",
+    "table", "key_mask", "key_shift", "infos", "offsets", "code_bytes",
     # finite cache
     "sets", "ways", "tags", "stamps", "clock",
     # log being written, or being replayed
-    "rows", "rows_n", "rows_limit", "rows_next", "blob", "blob_n", "blob_limit",
+    "rows", "rows_n", "rows_limit", "rows_next", "next_due", "blob", "blob_n", "blob_limit",
     # replay
     "inputs", "inputs_n", "inputs_next", "barrier_pc", "input_piece",
     # trace
@@ -67,6 +70,8 @@ CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
 
 MACHINE_FIELDS = (
     "line_bytes", "n_lines", "home", "sharers", "owner", "latency_core", "latency_shared", "latency_memory",
+    # nonzero: one of power, want_stratum, a full log or console wants the running core to stop
+    "attention",
     "power", "exit_code", "want_stratum", "downgrade_bound", "downgrades_at", "random",
     "console", "console_n", "console_limit", "input", "input_n", "input_next",
     "dma_source", "dma_target", "dma_length", "dma_left", "agent_rows", "agent_n", "agent_limit", "agent_number",
@@ -78,3 +83,7 @@ MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])
 def address_of(array: np.ndarray) -> int:
     """The host address of an array's first byte."""
     return int(array.ctypes.data)
+
+
+core_at = row_getter(CORE)
+machine_at = row_getter(MACHINE)

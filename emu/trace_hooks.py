@@ -5,22 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, cfunc, njit
 
-from emu.blocks import ATOMIC, OFFSET_MASK, block_info
+from emu.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
 from emu.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
-from emu.native import MEMORY_HOOK, pointer
+from emu.native import MEMORY_HOOK, pointer, row_getter
 from emu.record import RECORD
 from emu.record_hooks import load_bytes, read_pc
-from emu.state import CORE
+from emu.state import core_at
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _UC_MEM_WRITE = 17
+_EVENT_BYTES = np.uint64(EVENT.itemsize)
+
+event_at = row_getter(EVENT)
 
 
 @njit(cache=True)
 def _append(core, count, pc, address, old, new, size, kind, flags):
-    rows = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)
-    row = rows[np.int64(core.trace_n)]
+    row = event_at(core.trace + core.trace_n * _EVENT_BYTES)
     row.seq = core.trace_sequence
     row.count = count
     row.pc = pc
@@ -47,18 +49,15 @@ def trace_fetch(core, address, n, count):
 @njit(cache=True)
 def _position(core, pc):
     """How many instructions of the block precede pc, and whether pc's is atomic; pcs only go forward."""
-    info = block_info(core, core.block)
-    n = np.int64(info.n)
-    offsets = carray(pointer(core.offsets), np.int64(info.first) + n, np.uint16)
+    info = block_info(core)
     offset = pc - info.address
-    k = np.int64(core.trace_cursor)
-    if k >= n or np.uint64(offsets[np.int64(info.first) + k] & OFFSET_MASK) > offset:
-        k = 0
-    while k < n - 1 and np.uint64(offsets[np.int64(info.first) + k] & OFFSET_MASK) < offset:
-        k += 1
-    core.trace_cursor = np.uint64(k)
-    atomic = (offsets[np.int64(info.first) + k] & ATOMIC) != np.uint16(0)
-    return np.uint64(k), atomic
+    k = core.trace_cursor
+    if k >= info.n or np.uint64(instruction_offset(core, info, k) & OFFSET_MASK) > offset:
+        k = _ZERO
+    while k + _ONE < info.n and np.uint64(instruction_offset(core, info, k) & OFFSET_MASK) < offset:
+        k += _ONE
+    core.trace_cursor = k
+    return k, (instruction_offset(core, info, k) & ATOMIC) != np.uint16(0)
 
 
 @njit(cache=True)
@@ -130,4 +129,4 @@ def trace_access(core, is_write, address, size, value):
 
 @cfunc(MEMORY_HOOK, cache=True)
 def on_traced_access(handle, kind, address, size, value, user):
-    trace_access(carray(user, 1, CORE)[0], kind == _UC_MEM_WRITE, address, size, np.uint64(value))
+    trace_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))

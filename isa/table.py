@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -11,6 +12,16 @@ class Register:
 
     name: str
     size: int
+
+
+@lru_cache(maxsize=8)
+def _layout(registers: tuple[Register, ...]) -> dict[str, tuple[int, int]]:
+    """(offset, size) of every register in the context header."""
+    layout, position = {}, 0
+    for register in registers:
+        layout[register.name] = (position, register.size)
+        position += register.size
+    return layout
 
 
 @dataclass(frozen=True)
@@ -44,21 +55,14 @@ class Isa:
 
     def offset(self, name: str) -> int:
         """Byte offset of register `name` in the context header. Raises KeyError."""
-        position = 0
-        for register in self.registers:
-            if register.name == name:
-                return position
-            position += register.size
-        raise KeyError(name)
+        return _layout(self.registers)[name][0]
 
     def read(self, context: bytes, name: str) -> int:
         """The value of register `name` in the context header `context`."""
-        start = self.offset(name)
-        size = next(register.size for register in self.registers if register.name == name)
+        start, size = _layout(self.registers)[name]
         return int.from_bytes(context[start : start + size], "little")
 
     def with_register(self, context: bytes, name: str, value: int) -> bytes:
         """A copy of `context` in which register `name` holds `value`."""
-        start = self.offset(name)
-        size = next(register.size for register in self.registers if register.name == name)
+        start, size = _layout(self.registers)[name]
         return context[:start] + value.to_bytes(size, "little") + context[start + size :]

@@ -227,7 +227,7 @@ class Capture:
             runnable = machine.runnable()
             if runnable:
                 piece = self._scheduler.next(runnable, counts.tolist())
-                stopped = machine.run_slice(piece.core, self._bounded(piece.length))
+                stopped = machine.run_slice(piece.core, self._bounded(piece.length), exact=piece.exact)
                 self._note_slice(piece.core, machine.cores[piece.core].count)
                 if stopped is Stopped.POWER:
                     return "power-off", piece.core

@@ -32,6 +32,8 @@ class Digest:
 
     def differences(self, found: Digest, isa: Isa) -> list[tuple[str, str, str]]:
         """(what, expected, found) for each register, and for memory; empty when equal."""
+        if self == found:
+            return []
         rows = [
             (register.name, self._show(register.name, isa), found._show(register.name, isa))
             for register in isa.registers
