@@ -182,22 +182,22 @@ class Forward:
         n = written_words(g.keys, g.written, word, mask)
         word, mask = word[:n].copy(), mask[:n].copy()
         before = load_words(word, *self._image())
-        for stream, rows in enumerate(region.rows):
-            bad, byte = apply_filtered(rows, g.keys, g.hot_bytes, *self._image())
-            if bad >= 0:
-                self._broken_chain(region, stream, bad, byte)
+        for stream, rows in enumerate(region.streams):
+            for piece in rows.pieces():
+                bad, byte = apply_filtered(piece, g.keys, g.hot_bytes, *self._image())
+                if bad >= 0:
+                    self._broken_chain(region.index, stream, piece[bad], byte)
         bounded = self._ends(problem)
         self.memory.store(g.address, g.size, bounded.final)
         return bounded, Delta(word, mask, before, load_words(word, *self._image()))
 
-    def _broken_chain(self, region: Region, stream: int, bad: int, byte: int) -> None:
-        row = region.rows[stream][bad]
+    def _broken_chain(self, region: int, stream: int, row: np.void, byte: int) -> None:
         address = int(row["addr"]) + byte
         raise OrderError(
             "an event does not follow from memory",
             expected=f"{(int(row['old']) >> (8 * byte)) & 0xFF:#04x}",
             found=f"{int(self.memory.state[address]):#04x}",
-            where=f"{_where(region.index, address, 1)}, stream {stream}, event {row['seq']}, "
+            where=f"{_where(region, address, 1)}, stream {stream}, event {row['seq']}, "
             f"instruction count {row['count']}, pc {int(row['pc']):#x}",
             remedy=_DAMAGED,
         )

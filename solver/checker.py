@@ -233,7 +233,7 @@ class _Walk:
         self.marks[address.astype(np.int64)] = _TOUCHED
 
     def finish(self) -> None:
-        """Check that every row was walked and memory is the final image."""
+        """Check that every row was walked and memory is the final image, where that is known."""
         windows = self.streams
         for s in range(self._traces.n_streams):
             if windows.at[s] < windows.fill[s] or windows.refill(s):
@@ -241,6 +241,8 @@ class _Walk:
                 raise OrderError("an event that the order leaves out", where=_where(s, row))
         if self.now[1] >= 0:
             raise OrderError("the order ends inside an indivisible access", where=f"stream {self.now[1]}")
+        if not self._traces.has_final:
+            return
         final = np.asarray(self._traces.final())
         a = first_difference(self.memory.state, self.memory.loaded, self.marks, final)
         if a >= 0:

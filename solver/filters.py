@@ -126,34 +126,36 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def select_rows(rows, keys, hot, hot_bytes, base, granule, old, new, part_ptr, end_row):  # type: ignore[no-untyped-def]
-    """Gather one stream's unfiltered operations. Returns (operations, unfiltered rows, bad row or -1)."""
-    ops, kept, at, i = 0, 0, 0, 0
+def select_rows(rows, keys, hot, hot_bytes, base, granule, old, new, part_ptr, end_row, at):  # type: ignore[no-untyped-def]
+    """Append the unfiltered operations of a piece of a stream. at = [operations, unfiltered rows, rows before
+    the piece]; updated. Returns the number of a row that contradicts its operation, or -1."""
+    ops, kept = at[0], at[1]
+    part, i = part_ptr[ops], 0
     while i < rows.size:
-        first, op_rows = at, 0
+        first, op_rows = part, 0
         while True:
             glued = (rows[i].flags & GLUED) != 0
             if (rows[i].flags & UNCACHED) == 0:
-                end = row_parts(rows[i], keys, hot, hot_bytes, base, first, at, granule, old, new)
+                end = row_parts(rows[i], keys, hot, hot_bytes, base, first, part, granule, old, new)
                 if end < 0:
-                    return ops, kept, i
-                if end > at:
-                    op_rows += 1
-                at = end
+                    return i
+                op_rows += 1 if end > part else 0
+                part = end
             i += 1
             if not glued or i == rows.size:
                 break
-        if at == first:
+        if part == first:
             continue
-        if ops > 0 and repeats(part_ptr[ops - 1], first, at, granule, old, new):
-            at = first
-            end_row[ops - 1] = i
-            continue
-        ops += 1
-        part_ptr[ops] = at
-        end_row[ops - 1] = i
-        kept += op_rows
-    return ops, kept, -1
+        if ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new):
+            part = first
+        else:
+            ops += 1
+            part_ptr[ops] = part
+            kept += op_rows
+        end_row[ops - 1] = at[2] + i
+    at[0], at[1] = ops, kept
+    at[2] += rows.size
+    return -1
 
 
 @dataclass
@@ -165,9 +167,10 @@ class _Gathered:
     new: NDArray[np.uint64]
     part_ptr: NDArray[np.int64]
     end_row: NDArray[np.int64]
+    kept: int
 
 
-def _gather(region: Region, stream: int, g: Granules, tally: NDArray[np.int64]) -> tuple[_Gathered, int]:
+def _gather(region: Region, stream: int, g: Granules, tally: NDArray[np.int64]) -> _Gathered:
     n_rows, n_parts = int(tally[3]), int(tally[4])
     granule, old, new = (
         np.zeros(n_parts, np.int32),
@@ -175,18 +178,19 @@ def _gather(region: Region, stream: int, g: Granules, tally: NDArray[np.int64]) 
         np.zeros(n_parts, np.uint64),
     )
     part_ptr, end_row = np.zeros(n_rows + 1, np.int64), np.zeros(n_rows, np.int64)
-    rows = region.rows[stream]
-    ops, kept, bad = select_rows(
-        rows, g.keys, g.hot, g.hot_bytes, g.base, granule, old, new, part_ptr, end_row
+    at = np.zeros(3, np.int64)
+    for piece in region.streams[stream].pieces():
+        bad = select_rows(piece, g.keys, g.hot, g.hot_bytes, g.base, granule, old, new, part_ptr, end_row, at)
+        if bad >= 0:
+            raise OrderError(
+                "an indivisible access that contradicts itself",
+                where=f"region {region.index}, stream {stream}, event {piece[bad]['seq']}",
+                remedy="the recording is damaged",
+            )
+    ops, parts = int(at[0]), int(part_ptr[at[0]])
+    return _Gathered(
+        granule[:parts], old[:parts], new[:parts], part_ptr[: ops + 1], end_row[:ops], int(at[1])
     )
-    if bad >= 0:
-        raise OrderError(
-            "an indivisible access that contradicts itself",
-            where=f"region {region.index}, stream {stream}, event {rows[bad]['seq']}",
-            remedy="the recording is damaged",
-        )
-    parts = int(part_ptr[ops])
-    return _Gathered(granule[:parts], old[:parts], new[:parts], part_ptr[: ops + 1], end_row[:ops]), kept
 
 
 def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:
@@ -194,13 +198,14 @@ def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:
 
     Raises OrderError if rows of one indivisible access contradict each other.
     """
-    gathered, sums, kept = [], np.zeros(5, np.int64), 0
-    for stream, rows in enumerate(region.rows):
-        tally = count_rows(rows, g.keys, g.owner, g.hot)
+    gathered, sums = [], np.zeros(5, np.int64)
+    for stream, rows in enumerate(region.streams):
+        tally = np.zeros(5, np.int64)
+        for piece in rows.pieces():
+            tally += count_rows(piece, g.keys, g.owner, g.hot)
         sums += tally
-        got, n = _gather(region, stream, g, tally)
-        gathered.append(got)
-        kept += n
+        gathered.append(_gather(region, stream, g, tally))
+    kept = sum(got.kept for got in gathered)
     stream_ptr = np.cumsum([0] + [len(got.end_row) for got in gathered]).astype(np.int64)
     part_base = np.cumsum([0] + [len(got.granule) for got in gathered])
     part_ptr = np.concatenate(
@@ -209,7 +214,7 @@ def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:
     empty = np.zeros(len(g.address), np.uint64)
     problem = Problem(
         region=region.index,
-        rows=np.array([len(rows) for rows in region.rows], np.int64),
+        rows=np.array([len(rows) for rows in region.streams], np.int64),
         stream_ptr=stream_ptr,
         end_row=np.concatenate([got.end_row for got in gathered]),
         part_ptr=part_ptr,

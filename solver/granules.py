@@ -165,8 +165,9 @@ def find_granules(region: Region) -> Granules:
     Local and read-only as in MICRO 2009, section 4.3: touched by one stream only; written by none.
     """
     table = _Table()
-    for stream, rows in enumerate(region.rows):
-        table.mark(rows, stream)
+    for stream, rows in enumerate(region.streams):
+        for piece in rows.pieces():
+            table.mark(piece, stream)
     n = len(table.keys)
     hot, hot_bytes, base = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.zeros(n, np.int32)
     count = mark_hot(table.keys, table.begin, table.written, table.owner, hot, hot_bytes, base)

@@ -185,11 +185,12 @@ def _solve_all(
     on_region: Callable[[int, int], None] | None,
 ) -> list[RegionResult]:
     """Second pass: the regions from the last to the first, as the paper does (section 4.2)."""
-    backward = Backward(traces.final())
+    backward = Backward(traces.final()) if traces.has_final else None
     results = []
     for done, region in enumerate(reversed(range(len(counts)))):
         problem = shelf.problem(region)
-        backward.retreat(problem, shelf.delta(region))
+        if backward:
+            backward.retreat(problem, shelf.delta(region))
         solution = solve(problem, options)
         if solution.verdict is Verdict.LEGAL:
             _compare_initial(problem, solution)

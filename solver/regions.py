@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,33 +19,89 @@ from solver.traces import Events, Traces
 #: strata does not need memory for all its events.
 SPILL_ROWS = 1 << 20
 
-_BAD_SIZE, _BAD_ADDRESS, _BAD_STRATUM, _CUT_OFF = 1, 2, 3, 4
+#: Most rows of one indivisible access; the longest that exist are two.
+MAX_GLUED = 16
+
+_BAD_SIZE, _BAD_ADDRESS, _BAD_STRATUM, _CUT_OFF, _TOO_LONG = 1, 2, 3, 4, 5
 _REMEDY = "extract the trace again; if it persists the recording is damaged"
 _BAD = {
     _BAD_SIZE: "an event of no possible size",
     _BAD_ADDRESS: "an event outside memory",
     _BAD_STRATUM: "strata numbers that run backwards or past the last stratum",
     _CUT_OFF: "an event where the rest of an indivisible access should be",
+    _TOO_LONG: f"an indivisible access of more than {MAX_GLUED} events",
 }
+
+
+class Rows:
+    """One stream's rows of one region in program order, to be read as often as needed, piece by piece.
+
+    They are held in memory, or in a temporary file once there are many. No piece ends inside an
+    indivisible access.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Events] = []
+        self._held = self._spilled = 0
+        self._carry: Events = np.empty(0, EVENT)
+        self._file: IO[bytes] | None = None
+        self._ends: list[int] = []
+
+    def append(self, rows: Events) -> None:
+        """Add the rows that come next. The last of all must not be GLUED."""
+        if len(self._carry):
+            rows = np.concatenate([self._carry, rows])
+        whole = len(rows)
+        while whole and rows["flags"][whole - 1] & GLUED:
+            whole -= 1
+        self._carry = rows[whole:]
+        if whole:
+            self._parts.append(rows[:whole])
+            self._held += whole
+        if self._held > SPILL_ROWS:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="corebraid-region-")  # noqa: SIM115
+        self._file.seek(0, os.SEEK_END)
+        for part in self._parts:
+            self._file.write(np.ascontiguousarray(part).view(np.uint8).data)
+            self._spilled += len(part)
+            self._ends.append(self._spilled)
+        self._parts, self._held = [], 0
+
+    def __len__(self) -> int:
+        return self._spilled + self._held
+
+    def pieces(self) -> Iterator[Events]:
+        """The rows from the first to the last, as EVENT arrays."""
+        first = 0
+        for end in self._ends:
+            assert self._file is not None
+            self._file.seek(first * EVENT.itemsize)
+            yield np.frombuffer(bytearray(self._file.read((end - first) * EVENT.itemsize)), EVENT)
+            first = end
+        yield from self._parts
 
 
 @dataclass(frozen=True)
 class Region:
-    """The events between two successive strata. rows: one EVENT array a stream, in program order."""
+    """The events between two successive strata. streams: the rows of each stream."""
 
     index: int
-    rows: list[Events]
+    streams: list[Rows]
 
     @property
     def events(self) -> int:
         """Number of event rows."""
-        return sum(len(rows) for rows in self.rows)
+        return sum(len(rows) for rows in self.streams)
 
 
 @njit(cache=True)
 def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untyped-def]
     """(index, reason) of the first row that no trace may hold, or (-1, 0). last (uint64): stratum,
-    instruction count and GLUED flag of the row before; updated."""
+    instruction count of the row before, and how many GLUED rows end with it; updated."""
     for i in range(rows.size):
         row = rows[i]
         stratum = np.int64(last[0])
@@ -58,7 +115,10 @@ def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untype
             return i, _BAD_STRATUM
         if last[2] and (row.count != last[1] or np.int64(row.stratum) != stratum):
             return i, _CUT_OFF
-        last[0], last[1], last[2] = row.stratum, row.count, row.flags & GLUED
+        glued = last[2] + np.uint64(1) if row.flags & GLUED else np.uint64(0)
+        if glued >= MAX_GLUED:
+            return i, _TOO_LONG
+        last[0], last[1], last[2] = row.stratum, row.count, glued
     return -1, 0
 
 
@@ -97,47 +157,16 @@ class _Cursor:
                 remedy=_REMEDY,
             )
 
-    def take(self, region: int) -> Events:
+    def take(self, region: int) -> Rows:
         """The stream's rows of a region."""
-        rows = _Rows()
+        rows = Rows()
         while len(self._rest) or self._refill():
             n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
             rows.append(self._rest[:n])
             self._rest = self._rest[n:]
             if len(self._rest):
                 break
-        return rows.finish()
-
-
-class _Rows:
-    """Rows gathered in memory, or in a temporary file once there are many."""
-
-    def __init__(self) -> None:
-        self._parts: list[Events] = []
-        self._held = 0
-        self._file: IO[bytes] | None = None
-
-    def append(self, rows: Events) -> None:
-        self._parts.append(rows)
-        self._held += len(rows)
-        if self._held > SPILL_ROWS:
-            self._spill()
-
-    def _spill(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="corebraid-region-")  # noqa: SIM115
-        for part in self._parts:
-            self._file.write(np.ascontiguousarray(part).view(np.uint8).data)
-        self._parts, self._held = [], 0
-
-    def finish(self) -> Events:
-        if self._file is None:
-            if len(self._parts) == 1:
-                return self._parts[0]
-            return np.concatenate(self._parts) if self._parts else np.empty(0, EVENT)
-        self._spill()
-        self._file.flush()
-        return np.asarray(np.memmap(self._file, EVENT, "r+"))
+        return rows
 
 
 def iter_regions(traces: Traces) -> Iterator[Region]:

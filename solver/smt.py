@@ -35,6 +35,8 @@ ENCODINGS: dict[str, tuple[_Encode, Callable[[z3.Context], z3.Solver]]] = {
     "paper": (encode_paper, _difference_logic),
     "chain": (encode_chain, _bellman_ford),
 }
+#: Possible neighbours (pairs of accesses) beyond which no formula is built: each costs about 1 KB.
+MAX_PAIRS = 1_000_000
 #: An interrupt that comes while z3 is between two steps can be lost, so it is repeated.
 _KNOCK_S = 0.05
 
@@ -78,6 +80,17 @@ def _check(solver: z3.Solver, context: z3.Context, deadline: float) -> z3.CheckS
             return z3.unknown
 
 
+def count_pairs(problem: Problem) -> int:
+    """How many pairs of accesses to one granule there are whose second may follow the first by value."""
+    pairs = np.empty(2 * len(problem.granule), [("granule", np.int32), ("value", np.uint64)])
+    pairs["granule"] = np.concatenate([problem.granule, problem.granule])
+    pairs["value"] = np.concatenate([problem.old, problem.new])
+    distinct, number = np.unique(pairs, return_inverse=True)
+    old = np.bincount(number[: len(problem.old)], minlength=len(distinct))
+    new = np.bincount(number[len(problem.old) :], minlength=len(distinct))
+    return int((old * new).sum())
+
+
 def _sorted_order(problem: Problem, model: z3.ModelRef, position: list[Any]) -> NDArray[np.int64]:
     value = np.array([model.eval(o, model_completion=True).as_long() for o in position], np.int64)
     return np.lexsort((np.arange(problem.n_ops), value))
@@ -98,6 +111,8 @@ def solve_smt(problem: Problem, *, timeout_s: float, encoding: str = "chain") ->
     def answer(verdict: Verdict, order: NDArray[np.int64], reason: str = "") -> Solution:
         return Solution(verdict, f"smt-{encoding}", time.monotonic() - began, order, reason)
 
+    if count_pairs(problem) > MAX_PAIRS:
+        return answer(Verdict.UNDECIDED, no_order(), "too large")
     try:
         position = encode(problem, solver, on_time)
     except OutOfTimeError:

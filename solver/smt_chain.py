@@ -118,9 +118,14 @@ def _may_follow(
 class _Encoder:
     """Adds one granule's formula after another."""
 
-    def __init__(self, problem: Problem, solver: z3.Solver) -> None:
-        self._solver, self._context = solver, solver.ctx
-        self.order = [z3.Int(f"O_{i}", self._context) for i in range(problem.n_ops)]
+    def __init__(self, stream: list[int], solver: z3.Solver, on_time: Callable[[], None]) -> None:
+        self._solver, self._context, self._on_time = solver, solver.ctx, on_time
+        self.order: list[Any] = []
+        for i, s in enumerate(stream):
+            on_time()
+            self.order.append(z3.Int(f"O_{i}", self._context))
+            if i and stream[i - 1] == s:
+                solver.add(self.order[i - 1] < self.order[i])
 
     def granule(self, number: int, g: _Granule) -> None:
         edges = self._edges(number, g)
@@ -137,6 +142,7 @@ class _Encoder:
         """The boolean of every candidate edge, True where the edge is fixed."""
         edges: dict[tuple[int, int], Any] = {}
         for w, fs in g.after.items():
+            self._on_time()
             for f in fs:
                 fixed = len(fs) == 1
                 edges[w, f] = True if fixed else z3.Bool(f"F_{number}_{w}_{f}", self._context)
@@ -162,6 +168,7 @@ class _Encoder:
                 if f != _END:
                     self._given(edges[w, f], overwritten[w] <= self.order[f])
         for r, ws in g.sees.items():
+            self._on_time()
             seen = {}
             for w in ws:
                 b = True if len(ws) == 1 else z3.Bool(f"R_{number}_{w}_{r}", self._context)
@@ -188,10 +195,7 @@ def encode_chain(problem: Problem, solver: z3.Solver, on_time: Callable[[], None
     )
     for op, g, old, new in columns:
         accesses[g].append((op, old, new))
-    encoder = _Encoder(problem, solver)
-    for i in range(problem.n_ops - 1):
-        if stream[i] == stream[i + 1]:
-            solver.add(encoder.order[i] < encoder.order[i + 1])
+    encoder = _Encoder(stream, solver, on_time)
     for g, here in accesses.items():
         on_time()
         candidates = _candidates(here, int(problem.initial[g]), int(problem.final[g]), stream)

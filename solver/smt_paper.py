@@ -19,10 +19,14 @@ def encode_paper(problem: Problem, solver: z3.Solver, on_time: Callable[[], None
     """
     context = solver.ctx
     stream = problem.op_stream.tolist()
-    order = [z3.Int(f"O_{i}", context) for i in range(problem.n_ops)]
-    total = [z3.Int(f"X_{p}", context) for p in range(len(problem.granule))]
-    for o in order:
-        solver.add(o >= 1, o <= problem.n_ops)
+    order, total = [], []
+    for i in range(problem.n_ops):
+        on_time()
+        order.append(z3.Int(f"O_{i}", context))
+        solver.add(order[i] >= 1, order[i] <= problem.n_ops)
+    for p in range(len(problem.granule)):
+        on_time()
+        total.append(z3.Int(f"X_{p}", context))
     for i in range(problem.n_ops - 1):  # lines 1 to 4: program order
         if stream[i] == stream[i + 1]:
             solver.add(order[i] < order[i + 1])

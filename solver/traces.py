@@ -33,6 +33,10 @@ class Traces(Protocol):
     def strata(self) -> NDArray[np.uint64]:
         """(n_strata, n_streams) instruction counts."""
 
+    @property
+    def has_final(self) -> bool:
+        """Whether `final` is known: not where the recorder was killed."""
+
     def initial(self) -> NDArray[np.uint8]:
         """Memory before the first event, flat, (memory_bytes,). May be mapped and sparse: touch little."""
 
@@ -52,6 +56,7 @@ class MemoryTraces:
     before: NDArray[np.uint8]
     after: NDArray[np.uint8]
     chunk_rows: int = 1 << 16
+    has_final: bool = True
     n_streams: int = field(init=False)
     memory_bytes: int = field(init=False)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 from test_solver_engines import SOAK, shape_of
-from trace_factory import make, problems
+from trace_factory import make, problems, rows_of
 
 from recorder.event import GLUED, READ, UNCACHED
 from solver.boundary import net_values
@@ -30,7 +30,8 @@ def regions(n: int) -> list[tuple[int, Region]]:
 def naive_granules(region: Region) -> list[tuple[int, int]]:
     """(address, size) of the unfiltered granules, by sets over bytes."""
     borders, streams, written = set(), {}, set()
-    for s, rows in enumerate(region.rows):
+    for s in range(len(region.streams)):
+        rows = rows_of(region, s)
         for row in rows:
             if row["flags"] & UNCACHED:
                 continue
@@ -78,13 +79,15 @@ def naive_ops(rows: np.ndarray, granules: list[tuple[int, int]]) -> tuple[list[t
 def naive_counts(region: Region, granules: list[tuple[int, int]], kept: int) -> Counts:
     hot = {a + k for a, n in granules for k in range(n)}
     users: dict[int, set[int]] = {}
-    for s, rows in enumerate(region.rows):
+    for s in range(len(region.streams)):
+        rows = rows_of(region, s)
         for row in rows:
             if not row["flags"] & UNCACHED:
                 for a in range(int(row["addr"]), int(row["addr"]) + int(row["size"])):
                     users.setdefault(a, set()).add(s)
     kinds: Counter[str] = Counter()
-    for rows in region.rows:
+    for s in range(len(region.streams)):
+        rows = rows_of(region, s)
         for row in rows:
             touched = range(int(row["addr"]), int(row["addr"]) + int(row["size"]))
             if row["flags"] & UNCACHED:
@@ -109,8 +112,8 @@ def test_granules_and_operations_are_those_of_the_naive_twin() -> None:
         expected = naive_granules(region)
         assert found == expected, f"seed {seed}, region {region.index}"
         all_kept = 0
-        for s, rows in enumerate(region.rows):
-            ops, kept = naive_ops(rows, expected)
+        for s in range(len(region.streams)):
+            ops, kept = naive_ops(rows_of(region, s), expected)
             all_kept += kept
             mine = []
             for op in range(problem.stream_ptr[s], problem.stream_ptr[s + 1]):

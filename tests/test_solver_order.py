@@ -205,3 +205,15 @@ def test_what_is_put_aside_comes_back() -> None:
     assert 5 in spool
     assert 1 not in spool
     spool.close()
+
+
+def test_a_recording_that_lost_its_end_is_ordered_forwards(tmp_path: Path) -> None:
+    """A killed recorder leaves no final image: what precedes the last stratum is ordered without it."""
+    for seed in range(20):
+        made = make(seed, Shape(steps=120, strata=0.1))
+        cut = made.traces.strata[-1]
+        rows = [r[r["count"] < cut[s]] for s, r in enumerate(made.traces.rows)]
+        killed = replace(made.traces, rows=rows, after=np.full(1, 0xEE, np.uint8), has_final=False)
+        result = order_recording(killed, tmp_path / "c", RECORDING)
+        assert result.verdict is Verdict.LEGAL
+        assert result.check.events == sum(len(r) for r in rows)

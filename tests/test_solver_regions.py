@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from trace_factory import MEMORY_BYTES, Shape, copy, make
+from trace_factory import MEMORY_BYTES, Shape, copy, make, rows_of
 
 import solver.regions
 from isa.errors import FormatError
@@ -24,10 +24,13 @@ def test_regions_are_the_rows_by_stratum(
         found = list(iter_regions(traces))
         assert [region.index for region in found] == list(range(len(traces.strata) + 1))
         for region in found:
-            for s, rows in enumerate(region.rows):
+            for s, rows in enumerate(region.streams):
                 expected = traces.rows[s][traces.rows[s]["stratum"] == region.index]
-                assert rows.tolist() == expected.tolist()
-            assert region.events == sum(len(rows) for rows in region.rows)
+                for _again in range(2):
+                    assert rows_of(region, s).tolist() == expected.tolist()
+                assert len(rows) == len(expected)
+                assert not any(piece["flags"][-1] & GLUED for piece in rows.pieces())
+            assert region.events == sum(len(rows) for rows in region.streams)
 
 
 def with_field(name: str, value: int, at: int = 2) -> MemoryTraces:
@@ -66,6 +69,13 @@ def test_strata_that_run_backwards_are_refused() -> None:
 def test_a_trace_that_ends_inside_an_indivisible_access_is_refused() -> None:
     with pytest.raises(FormatError, match="ends inside an indivisible access"):
         list(iter_regions(with_field("flags", GLUED, at=-1)))
+
+
+def test_an_indivisible_access_without_end_is_refused() -> None:
+    traces = make(1, Shape(streams=1, steps=40, strata=0, uncached=0)).traces
+    traces.rows[0]["flags"], traces.rows[0]["count"] = GLUED, 7
+    with pytest.raises(FormatError, match="more than 16 events"):
+        list(iter_regions(traces))
 
 
 def test_an_uncached_row_may_lie_anywhere() -> None:

@@ -14,7 +14,7 @@ from solver.boundary import Forward
 from solver.filters import Counts, unfiltered
 from solver.granules import find_granules
 from solver.problem import Problem
-from solver.regions import iter_regions
+from solver.regions import Region, iter_regions
 from solver.traces import MemoryTraces
 
 MEMORY_BYTES = 3 * 4096
@@ -169,6 +169,11 @@ def by_hand(
             image[a : a + 8] = np.frombuffer(v.to_bytes(8, "little"), np.uint8)
         images.append(image)
     return MemoryTraces(rows, np.empty((0, len(cores)), np.uint64), *images)
+
+
+def rows_of(region: Region, stream: int) -> np.ndarray[Any, Any]:
+    """All rows of a stream in a region as one array."""
+    return np.concatenate([np.empty(0, EVENT), *region.streams[stream].pieces()])
 
 
 def problems(traces: MemoryTraces) -> Iterator[tuple[Problem, Counts]]:
