@@ -202,8 +202,9 @@ class Machine:
             if reason == STOP_DECODE:
                 block = core.learn_block()
                 if block.unsupported >= 0:
-                    core.pc = int(core.row["block_address"]) + block.unsupported
-                    return self._fail(number, f"an instruction that would be computed wrongly: {block.unsupported_text}")
+                    # Named before the block runs: the core stays at the block's first instruction.
+                    what = f"an instruction that would be computed wrongly: {block.unsupported_text}"
+                    return self._fail(number, what, core.pc + block.unsupported)
             elif reason == STOP_STALE:
                 core.forget_stale()
             elif reason == STOP_FLUSH:
@@ -242,10 +243,11 @@ class Machine:
         core.row["parked"] = 1 if flags & self.isa.interrupt_enable else 2
         return Stopped.IDLE
 
-    def _fail(self, number: int, what: str) -> Stopped:
+    def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
         core = self.cores[number]
-        code = core.memory[core.pc : core.pc + 16].tobytes() if core.pc < len(core.memory) else b""
-        self.fault = Fault(number, core.count, core.pc, what, code)
+        pc = core.pc if pc is None else pc
+        code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
+        self.fault = Fault(number, core.count, pc, what, code)
         return Stopped.FAULT
 
     # -- between slices ------------------------------------------------------------------------------

@@ -162,6 +162,11 @@ def read_schedule(path: Path, n_cores: int) -> list[Slice]:
     return slices
 
 
+def is_named_policy(policy: str) -> bool:
+    """Whether `policy` names a built-in policy; else it is the path of a schedule file."""
+    return policy in ("round-robin", "random") or policy.startswith("pct:")
+
+
 def make_scheduler(policy: str, seed: int, n_cores: int, longest: int = DEFAULT_SLICE) -> Scheduler:
     """From 'round-robin', 'random', 'pct:D' or the path of a schedule file. Raises UsageError."""
     if policy == "round-robin":

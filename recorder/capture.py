@@ -16,7 +16,7 @@ from emu.elf import load_image
 from emu.faults import Fault
 from emu.fingerprint import Fingerprint
 from emu.machine import Machine, MachineConfig, Stopped
-from emu.scheduler import DEFAULT_SLICE, make_scheduler
+from emu.scheduler import DEFAULT_SLICE, is_named_policy, make_scheduler
 from emu.state import PAGE_BYTES
 from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
@@ -105,11 +105,15 @@ class Capture:
         self.writer = RecordingWriter.create(directory, self._manifest(Program(program.name, hashlib.sha256(raw).hexdigest())))
         (directory / PROGRAM_ELF).write_bytes(raw)
 
+    def _schedule_digest(self) -> str:
+        """Of an explicit schedule's bytes, since they decide the run; empty for the other policies."""
+        if is_named_policy(self._options.schedule):
+            return ""
+        return hashlib.sha256(Path(self._options.schedule).read_bytes()).hexdigest()
+
     def _manifest(self, program: Program) -> Manifest:
         options = self._options
-        schedule = options.schedule
-        if schedule not in ("random", "round-robin") and not schedule.startswith("pct:"):
-            schedule = "file"
+        schedule = options.schedule if is_named_policy(options.schedule) else "file"
         return Manifest(
             isa=self._isa.name,
             program=program,
@@ -121,7 +125,12 @@ class Capture:
             schedule=schedule,
             strata=str(options.strata),
             agents=("devices",),
-            options={"slice": options.longest_slice, "limit": options.limit},
+            options={
+                "slice": options.longest_slice,
+                "limit": options.limit,
+                "input": hashlib.sha256(options.input).hexdigest(),
+                "schedule_file": self._schedule_digest(),
+            },
         )
 
     # -- rows ----------------------------------------------------------------------------------------
