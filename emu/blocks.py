@@ -24,9 +24,7 @@ ATOMIC = np.uint16(0x8000)
 OFFSET_MASK = np.uint16(0x7FFF)
 
 #: One known block. `first` indexes the pool of instruction offsets, `code` the pool of code bytes.
-INFO = np.dtype(
-    [("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code", "<u8"), ("n", "<u8")]
-)
+INFO = np.dtype([("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code", "<u8"), ("n", "<u8")])
 
 #: `position` when the emulator did not restart the block.
 _NOT = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -45,7 +43,7 @@ def find_slot(table, mask, shift, key):
     slot = (key * _GOLDEN) >> shift
     while True:
         found = peek64(table + (slot << _SLOT_SHIFT))
-        if found == key or found == _ZERO:
+        if found in (key, _ZERO):
             return table + (slot << _SLOT_SHIFT)
         slot = (slot + _ONE) & mask
 

@@ -66,7 +66,8 @@ def end_run(core, machine):
     if core.lost_n != _ZERO:
         states = line_states(core, machine)
         lost = carray(pointer(core.lost), LOST_LIMIT, np.uint64)
-        for k in range(min(np.int64(core.lost_n), LOST_LIMIT)):
+        n = min(int(core.lost_n), LOST_LIMIT)
+        for k in range(n):
             states[lost[k]] &= ~LOST
         core.lost_n = _ZERO
 
@@ -274,4 +275,3 @@ def _overlay_page(core, states, image, page, n):
         if (states[line] & MESI) == np.uint8(MODIFIED):
             mine = carray(pointer(core.memory + np.uint64(line * n)), n, np.uint8)
             image[line * n : (line + 1) * n] = mine
-

@@ -40,7 +40,7 @@ def insert_line(core, line):
     tags = carray(pointer(core.tags), first + ways, np.uint64)
     stamps = carray(pointer(core.stamps), first + ways, np.uint64)
     core.clock += _ONE
-    oldest = first
+    oldest = int(first)
     for k in range(first, first + ways):
         if tags[k] == line + _ONE or tags[k] == _ZERO:
             oldest = k

@@ -119,7 +119,9 @@ class Core:
         handle = self._engine._uch
         self.handle = int(handle.value if hasattr(handle, "value") else handle)
         names = [register.name for register in isa.registers]
-        self._register_ids = np.array([getattr(x86, f"UC_X86_REG_{name.upper()}") for name in names], np.int32)
+        self._register_ids = np.array(
+            [getattr(x86, f"UC_X86_REG_{name.upper()}") for name in names], np.int32
+        )
         self._register_offsets = np.array([*map(isa.offset, names), isa.context_bytes], np.int64)
         self._context = np.zeros(isa.context_bytes + 16, np.uint8)
         for name, value in (

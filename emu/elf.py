@@ -13,6 +13,11 @@ from emu.state import PAGE_BYTES
 from isa.errors import ImageError
 from isa.table import Isa
 
+#: What pyelftools raises on damaged input, besides its own exception.
+_DAMAGE = (
+    ELFError, ValueError, KeyError, IndexError, OverflowError, TypeError, AssertionError, AttributeError,
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -56,7 +61,7 @@ def load_image(path: Path, isa: Isa, memory_bytes: int) -> tuple[Image, bytes]:
         return _parse(raw, where, isa, memory_bytes), raw
     except ImageError:
         raise
-    except (ELFError, ValueError, KeyError, IndexError, UnicodeDecodeError, OverflowError, TypeError, AssertionError) as error:
+    except _DAMAGE as error:
         raise ImageError(
             "the ELF image is damaged", found=str(error) or type(error).__name__, where=where,
             remedy="build it again",

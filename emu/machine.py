@@ -10,20 +10,19 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
-from unicorn import x86_const as x86
 
 from emu.agents import step_dma, write_frame
 from emu.bus import coherent_image, end_run
 from emu.cache import CacheGeometry
-from emu.core import Core
 from emu.device_kernels import CAUSE_TIMER, DEVICE_BASE
 from emu.elf import Image
 from emu.event import EVENT
 from emu.faults import Fault, describe_exception, describe_fill
 from emu.pages import host_memory
-from emu.record import INPUT_RDRAND, RECORD
-from emu.record_hooks import log_input, on_block, on_exception, on_memory, on_rdtsc, on_rdtscp
 from emu.rdrand import emulate_random_read
+from emu.record import INPUT_RDRAND
+from emu.record_hooks import log_input
+from emu.recorded_core import RecordedCore
 from emu.state import (
     CORE,
     MACHINE,
@@ -39,8 +38,6 @@ from emu.state import (
 from isa.errors import UsageError
 from isa.table import Isa
 
-#: Rows a core's log buffer holds, and what one block may add after the last check.
-_ROWS, _ROWS_SLACK = 32768, 10240
 _CONSOLE_BYTES = 1 << 16
 _AGENT_ROWS = 1 << 14
 _DMA_WORDS_AT_ONCE = 32
@@ -87,8 +84,7 @@ class MachineConfig:
 class Machine:
     """N cores that share memory through the bus.
 
-    `drain(core)` is called when a core's log buffer must be emptied: its rows are `log_rows(core)`, its
-    blob `log_blob(core)`, and `clear_log(core)` empties both.
+    `drain(number)` is called when a core's log must be emptied (`RecordedCore.take_log`).
     """
 
     def __init__(self, config: MachineConfig, isa: Isa, image: Image, drain: Callable[[int], None]) -> None:
@@ -131,40 +127,10 @@ class Machine:
         ):
             self.state[name] = value
 
-    def _make_core(self, number: int) -> Core:
-        cache = self.config.cache
-        core = Core(self.core_rows[number : number + 1], self.isa, self.config.memory_bytes, cache.line)
-        self._attach_log(core)
-        core.device_page = np.zeros(PAGE_BYTES, np.uint8)
-        core.cache_tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
-        core.cache_stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
-        for name, value in (
-            ("core_id", number),
-            ("n_cores", self.config.n_cores),
-            ("machine", address_of(self.machine_rows)),
-            ("cores", address_of(self.core_rows)),
-            ("device_page", address_of(core.device_page)),
-            ("sets", cache.sets),
-            ("ways", cache.ways),
-            ("tags", address_of(core.cache_tags)),
-            ("stamps", address_of(core.cache_stamps)),
-        ):
-            core.row[name] = value
-        core.map_plain_page(DEVICE_BASE, core.device_page)
-        core.add_hook(uc.UC_HOOK_BLOCK, on_block)
-        core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_memory)
-        core.add_hook(uc.UC_HOOK_INTR, on_exception)
-        core.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
-        core.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
-        return core
-
-    def _attach_log(self, core: Core) -> None:
-        line = self.config.cache.line
-        core.log_rows = np.zeros(_ROWS, RECORD)
-        core.log_blob = np.zeros(_ROWS * line, np.uint8)
-        core.row["rows"], core.row["blob"] = address_of(core.log_rows), address_of(core.log_blob)
-        core.row["rows_limit"] = _ROWS - _ROWS_SLACK
-        core.row["blob_limit"] = (_ROWS - _ROWS_SLACK) * line
+    def _make_core(self, number: int) -> RecordedCore:
+        return RecordedCore(
+            self.core_rows, number, self.machine_rows, self.isa, self.config.memory_bytes, self.config.cache
+        )
 
     def _load(self, image: Image) -> None:
         for segment in image.segments:
@@ -292,7 +258,9 @@ class Machine:
         if stack < 0 or not write_frame(
             self.core_rows, self.machine_rows, np.uint64(stack), np.uint64(flags), np.uint64(core.pc)
         ):
-            self._fail(number, f"an interrupt whose frame at {stack & (1 << 64) - 1:#x} is not in aligned memory")
+            self._fail(
+                number, f"an interrupt whose frame at {stack & (1 << 64) - 1:#x} is not in aligned memory"
+            )
             return False
         for name, value in (
             (self.isa.stack_pointer, stack),

@@ -149,9 +149,9 @@ def enter_block(core, machine, address, size):
             return reason
     if core.stale_high != _ZERO:
         return STOP_STALE
-    if core.sets != _ZERO or not _lines_held(core, address, size):
-        if _fetch_block(core, machine, address, size):
-            return STOP_STALE
+    cheap = core.sets == _ZERO and _lines_held(core, address, size)
+    if not cheap and _fetch_block(core, machine, address, size):
+        return STOP_STALE
     entry = find_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE

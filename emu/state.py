@@ -74,7 +74,8 @@ MACHINE_FIELDS = (
     "attention",
     "power", "exit_code", "want_stratum", "downgrade_bound", "downgrades_at", "random",
     "console", "console_n", "console_limit", "input", "input_n", "input_next",
-    "dma_source", "dma_target", "dma_length", "dma_left", "agent_rows", "agent_n", "agent_limit", "agent_number",
+    "dma_source", "dma_target", "dma_length", "dma_left",
+    "agent_rows", "agent_n", "agent_limit", "agent_number",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

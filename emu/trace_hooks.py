@@ -67,7 +67,12 @@ def _earlier_read(core, back, count, address, size):
     if index < 0:
         return -1
     row = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)[index]
-    if row.count == count and row.addr == address and row.size == np.uint8(size) and row.kind == np.uint8(READ):
+    if (
+        row.count == count
+        and row.addr == address
+        and row.size == np.uint8(size)
+        and row.kind == np.uint8(READ)
+    ):
         return index
     return -1
 

@@ -11,16 +11,15 @@ from capstone import x86_const as x86
 from isa.errors import GuestFault
 
 
-
 @dataclass(frozen=True)
 class Block:
     """A translated block, decoded.
 
     offsets: byte offset of every instruction. atomic: positions of those that are one indivisible access
-    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). ends_run: the last one transfers control, so that what
-    follows it is another run of instructions. repeats: the last one is a repeated string instruction,
-    which the emulator runs as a block of its own from its second iteration on. unsupported: offset of the first instruction that the emulator would compute
-    wrongly, or -1, and its text.
+    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). ends_run: the last one transfers control, so
+    that what follows it is another run of instructions. repeats: the last one is a repeated string
+    instruction, which the emulator runs as a block of its own from its second iteration on. unsupported:
+    offset of the first instruction that the emulator would compute wrongly, or -1, and its text.
     """
 
     offsets: tuple[int, ...]

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.cache import CacheGeometry
-from emu.core import Core
 from emu.elf import load_image
 from emu.faults import Fault
 from emu.fingerprint import Fingerprint
@@ -43,6 +42,7 @@ _FLUSH_EVERY = 4_000_000
 _TRUTH_ROWS = 1 << 14
 
 Progress = Callable[[int], None]
+Console = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,12 @@ class Capture:
     """One recording in the making."""
 
     def __init__(
-        self, program: Path, directory: Path, isa: Isa, options: RecordOptions, console: Callable[[bytes], None]
+        self,
+        program: Path,
+        directory: Path,
+        isa: Isa,
+        options: RecordOptions,
+        console: Console,
     ) -> None:
         config = MachineConfig(
             options.cores,
@@ -102,7 +107,9 @@ class Capture:
         self._strata = 0
         self._next_stratum = options.strata.bound
         self._written_at = 0
-        self.writer = RecordingWriter.create(directory, self._manifest(Program(program.name, hashlib.sha256(raw).hexdigest())))
+        self.writer = RecordingWriter.create(
+            directory, self._manifest(Program(program.name, hashlib.sha256(raw).hexdigest()))
+        )
         (directory / PROGRAM_ELF).write_bytes(raw)
 
     def _schedule_digest(self) -> str:
@@ -135,20 +142,14 @@ class Capture:
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def _append(self, core: Core, kind: int, flags: int, address: int, value: int, blob: bytes = b"") -> None:
-        n, at = int(core.row["rows_n"]), int(core.row["blob_n"])
-        core.log_rows[n] = (core.count, address, value, at, len(blob), kind, flags)
-        core.log_blob[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
-        core.row["rows_n"], core.row["blob_n"] = n + 1, at + len(blob)
-        if n + 1 >= int(core.row["rows_limit"]) or at >= int(core.row["blob_limit"]):
-            self._drain(int(core.row["core_id"]))
+    def _append(self, number: int, kind: int, flags: int, value: int, blob: bytes = b"") -> None:
+        if self.machine.cores[number].append_record(kind, flags, 0, value, blob):
+            self._drain(number)
 
     def _drain(self, number: int) -> None:
-        core = self.machine.cores[number]
-        n, blob_n = int(core.row["rows_n"]), int(core.row["blob_n"])
-        if n:
-            self.writer.append_core(number, core.log_rows[:n], core.log_blob[:blob_n])
-            core.row["rows_n"], core.row["blob_n"] = 0, 0
+        rows, blob = self.machine.cores[number].take_log()
+        if len(rows):
+            self.writer.append_core(number, rows, blob)
         self._drain_console()
 
     def _drain_console(self) -> None:
@@ -186,11 +187,11 @@ class Capture:
     def _digest(self, number: int) -> None:
         core = self.machine.cores[number]
         digest = Digest(core.context(), self._fingerprints[number].update())
-        self._append(core, DIGEST, 0, 0, 0, digest.pack())
+        self._append(number, DIGEST, 0, 0, digest.pack())
 
     def _context(self, number: int, flags: int) -> None:
         core = self.machine.cores[number]
-        self._append(core, CONTEXT, flags, 0, core.cycles, core.context())
+        self._append(number, CONTEXT, flags, core.cycles, core.context())
 
     def _stratum(self) -> None:
         """A cut: every stream's progress at this instant, and a digest of every core."""
@@ -199,8 +200,8 @@ class Capture:
         mark["number"], mark["stratum"] = int(self.machine.state["agent_number"]), self._strata
         mark["kind"] = MARK
         self.writer.append_agent(mark)
-        for number, core in enumerate(self.machine.cores):
-            self._append(core, STRATUM, 0, 0, self._strata)
+        for number in range(len(self.machine.cores)):
+            self._append(number, STRATUM, 0, self._strata)
             self._digest(number)
         self._strata += 1
         self.machine.state["want_stratum"] = 0
@@ -276,9 +277,9 @@ class Capture:
 
     def _finish(self, reason: str, ended_by: int | None) -> Outcome:
         machine = self.machine
-        for number, core in enumerate(machine.cores):
+        for number in range(len(machine.cores)):
             self._digest(number)
-            self._append(core, END, 0, 0, _END_CODES[reason])
+            self._append(number, END, 0, _END_CODES[reason])
         self._drain_all()
         self.writer.write_image("final", _pages(machine.final_image()))
         fault = machine.fault
@@ -316,7 +317,7 @@ def record(
     directory: Path,
     isa: Isa,
     options: RecordOptions,
-    console: Callable[[bytes], None],
+    console: Console,
     progress: Progress | None = None,
 ) -> Outcome:
     """Record `program` into the new directory `directory`.

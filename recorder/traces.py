@@ -1,4 +1,4 @@
-"""The traces of a recording, as the solver reads them: every core replayed alone, the agents from their log."""
+"""The traces of a recording, as the solver reads them: cores replayed alone, agents from their log."""
 
 from __future__ import annotations
 

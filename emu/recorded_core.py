@@ -1,0 +1,77 @@
+"""A core of a machine that records: its log buffer, its finite cache, its device page and its hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from emu.cache import CacheGeometry
+from emu.core import Core
+from emu.device_kernels import DEVICE_BASE
+from emu.record import RECORD
+from emu.record_hooks import on_block, on_exception, on_memory, on_rdtsc, on_rdtscp
+from emu.state import PAGE_BYTES, address_of
+from isa.table import Isa
+
+#: Rows a core's log buffer holds, and what one block may add after the last check.
+_ROWS, _ROWS_SLACK = 32768, 10240
+
+
+class RecordedCore(Core):
+    """One core of a `Machine`. Misses and inputs are appended to its log natively."""
+
+    def __init__(
+        self,
+        core_rows: NDArray[Any],
+        number: int,
+        machine_rows: NDArray[Any],
+        isa: Isa,
+        memory_bytes: int,
+        cache: CacheGeometry,
+    ) -> None:
+        super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
+        self._log_rows = np.zeros(_ROWS, RECORD)
+        self._log_blob = np.zeros(_ROWS * cache.line, np.uint8)
+        self._device_page = np.zeros(PAGE_BYTES, np.uint8)
+        self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        for name, value in (
+            ("core_id", number),
+            ("n_cores", len(core_rows)),
+            ("machine", address_of(machine_rows)),
+            ("cores", address_of(core_rows)),
+            ("device_page", address_of(self._device_page)),
+            ("sets", cache.sets),
+            ("ways", cache.ways),
+            ("tags", address_of(self._tags)),
+            ("stamps", address_of(self._stamps)),
+            ("rows", address_of(self._log_rows)),
+            ("rows_limit", _ROWS - _ROWS_SLACK),
+            ("blob", address_of(self._log_blob)),
+            ("blob_limit", (_ROWS - _ROWS_SLACK) * cache.line),
+        ):
+            self.row[name] = value
+        self.map_plain_page(DEVICE_BASE, self._device_page)
+        self.add_hook(uc.UC_HOOK_BLOCK, on_block)
+        self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_memory)
+        self.add_hook(uc.UC_HOOK_INTR, on_exception)
+        self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
+        self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
+
+    def append_record(self, kind: int, flags: int, address: int, value: int, blob: bytes = b"") -> bool:
+        """Append a record at the core's count. Returns whether the log is due to be taken."""
+        n, at = int(self.row["rows_n"]), int(self.row["blob_n"])
+        self._log_rows[n] = (self.count, address, value, at, len(blob), kind, flags)
+        self._log_blob[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
+        self.row["rows_n"], self.row["blob_n"] = n + 1, at + len(blob)
+        return n + 1 >= int(self.row["rows_limit"]) or at >= int(self.row["blob_limit"])
+
+    def take_log(self) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+        """(RECORD[n], uint8[]) since the last call; views, good until the core runs again."""
+        n, blob_n = int(self.row["rows_n"]), int(self.row["blob_n"])
+        self.row["rows_n"], self.row["blob_n"] = 0, 0
+        return self._log_rows[:n], self._log_blob[:blob_n]
