@@ -55,7 +55,7 @@ def load_image(path: Path, isa: Isa, memory_bytes: int) -> tuple[Image, bytes]:
             expected="bytes 7f 45 4c 46",
             found=raw[:4].hex(" ") or "an empty file",
             where=where,
-            remedy="build a static ELF for this machine, as firmware/build.sh does",
+            remedy="build a static ELF for this machine, as firmware/build.py does",
         )
     try:
         return _parse(raw, where, isa, memory_bytes), raw

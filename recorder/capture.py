@@ -38,7 +38,7 @@ from recorder.truth import TRUTH
 from recorder.writer import RecordingWriter
 
 #: Instructions, over all cores, after which every log is written out: what a killed recorder can lose.
-_FLUSH_EVERY = 4_000_000
+_FLUSH_EVERY = 1_000_000
 _TRUTH_ROWS = 1 << 14
 
 Progress = Callable[[int], None]
