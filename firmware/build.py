@@ -7,6 +7,8 @@
 The build is deterministic for one version of gcc and binutils; another version may lay out other bytes.
 digests.json holds the SHA-256 of each image, and one of all sources, by which a test notices images that
 are older than their sources.
+
+The programs of LARGE are also built with larger constants, into firmware/x86_64-large: `bench` times them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "x86_64"
+LARGE_IMAGES = HERE / "x86_64-large"
 DIGESTS = HERE / "digests.json"
 
 COMPILE = shlex.split(
@@ -35,6 +38,15 @@ LINK = shlex.split(
     "-no-pie -static -nostdlib -Wl,--build-id=none -Wl,--gc-sections -Wl,-z,noexecstack "
     "-Wl,-z,separate-code -Wl,-z,max-page-size=4096 -Wl,-T,lib/image.ld"
 )
+
+#: Constants of the larger builds: each program retires 50 to 150 million instructions on one core.
+LARGE = {
+    "laplace": {"SIDE": "258", "SWEEPS": "150", "SUM_BITS": "0x4118d1d0fc0eecaaUL"},
+    "matmul": {"ORDER": "320", "CHECKSUM": "38269564"},
+    "nqueens": {"QUEENS": "13", "SOLUTIONS": "73712"},
+    "radix": {"KEYS": "(1 << 20)", "DIGIT_BITS": "8"},
+    "uts": {"ROOT_CHILDREN": "3000", "CHILD_CHANCE": "249", "TREE_NODES": "555657", "STACK_NODES": "8192"},
+}
 
 
 def programs() -> list[str]:
@@ -63,10 +75,11 @@ def build_library(folder: Path) -> list[str]:
     return objects
 
 
-def build_program(name: str, library: list[str], folder: Path, out: Path) -> None:
-    """Compile src/<name>.c and link it to out/<name>.elf."""
+def build_program(name: str, library: list[str], folder: Path, out: Path, constants: dict[str, str]) -> None:
+    """Compile src/<name>.c with `constants` in place of its own, and link it to out/<name>.elf."""
     target = folder / f"{name}.o"
-    gcc(*COMPILE, "-c", f"src/{name}.c", "-o", str(target))
+    defines = [f"-D{constant}={value}" for constant, value in constants.items()]
+    gcc(*COMPILE, *defines, "-c", f"src/{name}.c", "-o", str(target))
     gcc(*LINK, *rwx_is_meant(), str(target), *library, "-o", str(out / f"{name}.elf"))
 
 
@@ -80,10 +93,17 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
+def image_digest(folder: Path, name: str) -> str:
+    """SHA-256 of a built image."""
+    return hashlib.sha256((folder / f"{name}.elf").read_bytes()).hexdigest()
+
+
 def write_digests() -> None:
     """Record the SHA-256 of every committed image and of the sources."""
-    images = {name: hashlib.sha256((IMAGES / f"{name}.elf").read_bytes()).hexdigest() for name in programs()}
-    DIGESTS.write_text(json.dumps({"images": images, "sources": sources_digest()}, indent=2) + "\n")
+    images = {name: image_digest(IMAGES, name) for name in programs()}
+    large = {name: image_digest(LARGE_IMAGES, name) for name in LARGE}
+    content = {"images": images, "large": large, "sources": sources_digest()}
+    DIGESTS.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def parse_options() -> argparse.Namespace:
@@ -111,7 +131,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as scratch:
             library = build_library(Path(scratch))
             for name in options.names or programs():
-                build_program(name, library, Path(scratch), out)
+                build_program(name, library, Path(scratch), out, {})
+            if options.out is None:
+                LARGE_IMAGES.mkdir(exist_ok=True)
+                for name, constants in LARGE.items():
+                    build_program(name, library, Path(scratch), LARGE_IMAGES, constants)
     except subprocess.CalledProcessError as failure:
         print(f"build.py: gcc failed with status {failure.returncode}; see above", file=sys.stderr)
         return 1

@@ -5,9 +5,11 @@
 #include "console.h"
 #include "machine.h"
 
+#ifndef SIDE /* build.py makes a larger one, for timing */
 #define SIDE 18 /* with the border */
 #define SWEEPS 8
 #define SUM_BITS 0x40a22a3f4e000000UL
+#endif
 
 static struct barrier all_cores;
 static double grids[2][SIDE][SIDE] LINE_ALIGNED;

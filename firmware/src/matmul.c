@@ -7,10 +7,12 @@
 #include "console.h"
 #include "machine.h"
 
+#ifndef ORDER /* build.py makes a larger one, for timing */
 #define ORDER 32
+#define CHECKSUM 16773
+#endif
 #define BLOCK 8
 #define BLOCKS (ORDER / BLOCK)
-#define CHECKSUM 16773
 
 static struct barrier all_cores;
 static double left_matrix[ORDER][ORDER] LINE_ALIGNED;

@@ -13,12 +13,14 @@
 #include "hash.h"
 #include "machine.h"
 
+#ifndef TREE_NODES /* build.py makes a larger one, for timing */
 #define ROOT_CHILDREN 24
-#define CHILDREN 4
 #define CHILD_CHANCE 225 /* of 1000: below 1000 / CHILDREN, or the tree never ends */
-#define TREE_SEED 18
 #define TREE_NODES 613 /* what this tree has */
 #define STACK_NODES 512
+#endif
+#define CHILDREN 4
+#define TREE_SEED 18
 #define NODE_WORK 20
 
 #define REQ_AVAILABLE (-1L)
