@@ -1,0 +1,127 @@
+"""The Python interface: what the commands do, as functions. `import corebraid` gives these names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from emu.cache import CacheGeometry
+from isa.x86_64 import X86_64
+from recorder.capture import Outcome, RecordOptions
+from recorder.capture import record as _record
+from recorder.reader import Recording, iter_agent_trace
+from recorder.replay import CoreReplay, ReplayResult, replay_core
+from recorder.strata_policy import StrataPolicy
+from recorder.traces import RecordingTraces
+from solver.braid import braid
+from solver.certificate import FILE_NAME, Certificate
+from solver.checker import CheckReport, check_certificate
+from solver.order import Options, OrderResult, order_recording
+
+Path_ = Path | str
+
+
+def _discard(_: bytes) -> None:
+    """Where a guest's output goes that nobody asked for."""
+
+
+def record(
+    program: Path_,
+    directory: Path_,
+    *,
+    cores: int = 4,
+    seed: int = 0,
+    schedule: str = "random",
+    cache: str = "unbounded",
+    strata: str = "cycles:100000",
+    memory: int = 64 << 20,
+    limit: int = 0,
+    input: bytes = b"",
+    console: Callable[[bytes], None] = _discard,
+) -> Outcome:
+    """Record the firmware image `program` into the new directory `directory`.
+
+    schedule, cache, strata: as on the command line. memory: bytes of guest memory. limit: instructions
+    over all cores after which to stop, 0 for none. input: what the guest reads. console: called with what
+    it prints. A guest that fails is no error: see `Outcome.fault`. Raises UsageError, ImageError.
+    """
+    options = RecordOptions(
+        cores=cores,
+        seed=seed,
+        schedule=schedule,
+        cache=CacheGeometry.parse(cache),
+        strata=StrataPolicy.parse(strata),
+        memory_bytes=memory,
+        limit=limit,
+        input=input,
+    )
+    return _record(Path(program), Path(directory), X86_64, options, console)
+
+
+def open_recording(directory: Path_) -> Recording:
+    """The recording in `directory`. Raises FormatError."""
+    return Recording.open(directory)
+
+
+def _opened(recording: Recording | Path_) -> Recording:
+    return recording if isinstance(recording, Recording) else Recording.open(recording)
+
+
+def replay(recording: Recording | Path_, core: int) -> ReplayResult:
+    """Replay one core from its own log alone, checked against every digest.
+
+    Raises Divergence, FormatError, UsageError.
+    """
+    return replay_core(_opened(recording), core)
+
+
+def order(
+    recording: Recording | Path_,
+    *,
+    engine: str = "auto",
+    encoding: str = "chain",
+    region_timeout: float = 60.0,
+) -> OrderResult:
+    """Find a legal order of every strata region and write `order.cert` into the recording.
+
+    region_timeout: seconds for one region; one that takes longer is left undecided and the rest goes on.
+    Raises OrderError when no order can exist, FormatError, Divergence.
+    """
+    opened = _opened(recording)
+    options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
+    return order_recording(RecordingTraces(opened), opened.path / FILE_NAME, opened.manifest.id, options)
+
+
+def check_order(recording: Recording | Path_) -> CheckReport:
+    """Give the recording's certificate to the independent checker. Raises OrderError, FormatError."""
+    opened = _opened(recording)
+    certificate = Certificate(opened.path / FILE_NAME, opened.manifest.id)
+    return check_certificate(RecordingTraces(opened), certificate)
+
+
+def trace(
+    recording: Recording | Path_, core: int | None = None, *, ordered: bool = False
+) -> Iterator[tuple[NDArray[Any], bool]]:
+    """The accesses of one core, of all streams one after the other, or of all braided (`ordered`).
+
+    Yields (rows, has_order): EVENT arrays of bounded length, and whether their regions have an order in
+    the certificate (always True unless `ordered`). The stream after the last core is that of the agents.
+    An ordered trace needs `order` first. Raises FormatError, Divergence, OrderError.
+    """
+    opened = _opened(recording)
+    n_cores = opened.manifest.n_cores
+    if ordered:
+        certificate = Certificate(opened.path / FILE_NAME, opened.manifest.id)
+        for rows, has_order in braid(RecordingTraces(opened), certificate):
+            yield (rows if core is None else rows[rows["core"] == core]), has_order
+        return
+    for stream in range(n_cores + 1) if core is None else (core,):
+        if stream == n_cores:
+            pieces = iter_agent_trace(opened)
+        else:
+            pieces = CoreReplay(opened, stream, traced=True).run()
+        for rows in pieces:
+            yield rows, True

@@ -1,0 +1,154 @@
+"""`corebraid order`: find a legal order of every region."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from corebraid import console
+from corebraid.options import json_option, recording_argument
+
+if TYPE_CHECKING:
+    from solver.order import OrderResult, RegionResult
+
+_MOST_ROWS = 40
+DISCLAIMER = "a legal order, not necessarily the one that ran"
+
+
+@click.command()
+@recording_argument
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "cut", "smt"]),
+    default="auto",
+    show_default=True,
+    help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
+    "what it leaves.",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(["paper", "chain"]),
+    default="chain",
+    show_default=True,
+    help="The SMT engine's formulas: as in the paper, or the faster chain encoding.",
+)
+@click.option(
+    "--region-timeout",
+    type=click.FloatRange(min=0.001, max=1e9),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time for one region; then it stays undecided.",
+)
+@json_option
+def command(recording: Path, engine: str, encoding: str, region_timeout: float, as_json: bool) -> int:
+    """Work out in which order the accesses of REC can have happened; writes REC/order.cert.
+
+    Every region between two strata is ordered by itself, and the whole order is checked by an independent
+    checker before it is kept. What comes out is a legal order, not necessarily the one that ran.
+
+    Events: those that are local to one stream, read-only in their region, or repeats of an identical read
+    need no ordering; 'unfiltered' are the rest, which the engine orders.
+
+    Exit code 0 also when some regions could not be decided in time (a warning names them); 1 when a region
+    has no legal order.
+
+    \b
+    Examples:
+      corebraid order REC
+      corebraid order REC --engine smt --encoding paper --region-timeout 300
+    """
+    console.announce_compilation("solver")
+    from recorder.reader import Recording
+    from recorder.traces import RecordingTraces
+    from solver.certificate import FILE_NAME
+    from solver.order import Options, order_recording
+
+    opened = Recording.open(recording)
+    options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
+    began = time.monotonic()
+    with console.progress("regions ordered") as show:
+        result = order_recording(
+            RecordingTraces(opened),
+            opened.path / FILE_NAME,
+            opened.manifest.id,
+            options,
+            lambda done, _: show(done),
+        )
+    seconds = time.monotonic() - began
+    if as_json:
+        console.facts(_facts(opened.path, result, seconds))
+    else:
+        _show(opened.path, result, seconds)
+    return _verdict(result)
+
+
+def _with_verdict(result: OrderResult, verdict: str) -> list[RegionResult]:
+    return [region for region in result.regions if region.verdict.value == verdict]
+
+
+def _facts(recording: Path, result: OrderResult, seconds: float) -> dict[str, object]:
+    from solver.certificate import FILE_NAME
+
+    return {
+        "recording": str(recording),
+        "certificate": str(recording / FILE_NAME),
+        "verdict": result.verdict.value,
+        "meaning": DISCLAIMER,
+        "regions": {v: len(_with_verdict(result, v)) for v in ("legal", "illegal", "undecided")},
+        "events": asdict(result.counts),
+        "checked_events": result.check.events,
+        "seconds": round(seconds, 3),
+        "by_region": [
+            {
+                "region": region.region,
+                "verdict": region.verdict.value,
+                "reason": region.reason or None,
+                "engine": region.engine or None,
+                "seconds": round(region.seconds, 6),
+                "events": asdict(region.counts),
+            }
+            for region in result.regions
+        ],
+    }
+
+
+def _show(recording: Path, result: OrderResult, seconds: float) -> None:
+    from solver.certificate import FILE_NAME
+
+    names = ("total", "uncached", "local", "read_only", "collapsed", "unfiltered")
+    head = "".join(f"{name.replace('_', '-'):>11}" for name in names)
+    click.echo(f"{'region':>7} {'verdict':<9} {'engine':<7}{head}{'seconds':>10}")
+    for region in result.regions[:_MOST_ROWS]:
+        counts = "".join(f"{getattr(region.counts, name):>11,}" for name in names)
+        click.echo(
+            f"{region.region:>7} {region.verdict.value:<9} {region.engine or '-':<7}{counts}"
+            f"{region.seconds:>10.3f}{'  ' + region.reason if region.reason else ''}"
+        )
+    if len(result.regions) > _MOST_ROWS:
+        click.echo(f"{'...':>7} {len(result.regions) - _MOST_ROWS} more regions (--json has all)")
+    counts = "".join(f"{getattr(result.counts, name):>11,}" for name in names)
+    click.echo(f"{'all':>7} {result.verdict.value:<9} {'':<7}{counts}{seconds:>10.3f}")
+    if _with_verdict(result, "legal"):
+        click.echo(f"{result.check.events:,} events checked; {recording / FILE_NAME}: {DISCLAIMER}")
+
+
+def _verdict(result: OrderResult) -> int:
+    undecided = _with_verdict(result, "undecided")
+    if undecided:
+        named = ", ".join(f"{region.region} ({region.reason})" for region in undecided[:10])
+        more = f" and {len(undecided) - 10} more" if len(undecided) > 10 else ""
+        console.note(
+            f"undecided regions: {named}{more}; they have no order, the others do; "
+            "try a longer --region-timeout, or record with smaller --strata"
+        )
+    illegal = _with_verdict(result, "illegal")
+    if illegal:
+        named = ", ".join(str(region.region) for region in illegal[:10])
+        console.note(f"no legal order: region {named}; the recording is damaged, or its recorder wrong")
+        return 1
+    return 0

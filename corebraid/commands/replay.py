@@ -1,0 +1,197 @@
+"""`corebraid replay`: one core, from its own log alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from corebraid import console
+from corebraid.options import COUNT, json_option, recording_argument
+from isa.errors import UsageError
+
+if TYPE_CHECKING:
+    from corebraid.parallel import CoreVerdict
+    from corebraid.pause import CoreState
+    from recorder.reader import Recording
+
+_COLUMNS = 4
+
+
+@click.command()
+@recording_argument
+@click.option("--core", type=int, metavar="K", help="The core to replay.")
+@click.option("--all", "every", is_flag=True, help="Replay every core.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="With --all: processes at a time.  [default: one for each processor]",
+)
+@click.option(
+    "--from",
+    "first",
+    type=COUNT,
+    metavar="COUNT",
+    help="With --until: also print the accesses from this instruction count on.",
+)
+@click.option(
+    "--until",
+    type=COUNT,
+    metavar="COUNT",
+    help="Stop when COUNT instructions have retired, and print the registers there.",
+)
+@json_option
+def command(
+    recording: Path,
+    core: int | None,
+    every: bool,
+    jobs: int | None,
+    first: int | None,
+    until: int | None,
+    as_json: bool,
+) -> int:
+    """Replay cores of REC, each from its own log alone, and compare it with every digest on the way.
+
+    Only the manifest and the log of the core itself are read. Exit code 1 means that the replay diverged:
+    the message says where, what was expected and found, and what to run to look closer.
+
+    \b
+    Examples:
+      corebraid replay REC --core 2
+      corebraid replay REC --all --jobs 4
+      corebraid replay REC --core 2 --until 5000
+      corebraid replay REC --core 2 --from 4990 --until 5000
+    """
+    _check(core, every, jobs, first, until)
+    console.announce_compilation("emu")
+    from corebraid.parallel import replay_cores, usable_processors
+    from recorder.reader import Recording
+
+    opened = Recording.open(recording)
+    if core is not None and until is not None:
+        return _pause(opened, core, first, until, as_json)
+    if core is not None:
+        return _one(opened, core, as_json)
+    n_cores = opened.manifest.n_cores
+    with console.progress("cores replayed", n_cores) as show:
+        verdicts = replay_cores(opened, range(n_cores), jobs or usable_processors(), show)
+    return _report(opened, verdicts, as_json)
+
+
+def _check(core: int | None, every: bool, jobs: int | None, first: int | None, until: int | None) -> None:
+    if (core is None) != every:
+        raise UsageError("say which core to replay", remedy="give --core K or --all, and not both")
+    if every and (first is not None or until is not None):
+        raise UsageError("--from and --until are for one core", remedy="give --core K")
+    if jobs is not None and not every:
+        raise UsageError("--jobs is for --all", remedy="leave --jobs out")
+    if first is not None and until is None:
+        raise UsageError("--from needs --until", remedy="give both")
+    if first is not None and until is not None and first >= until:
+        raise UsageError(
+            "a range of instruction counts that holds nothing",
+            found=f"--from {first} --until {until}",
+            remedy="give --until a greater count than --from",
+        )
+
+
+def _one(recording: Recording, core: int, as_json: bool) -> int:
+    from corebraid.parallel import CoreVerdict
+    from recorder.replay import replay_core
+
+    total = (
+        recording.manifest.instructions[core] if 0 <= core < len(recording.manifest.instructions) else None
+    )
+    with console.progress(f"replaying core {core}", total) as show:
+        result = replay_core(recording, core, show)
+    return _report(recording, [CoreVerdict(core, result)], as_json)
+
+
+def _report(recording: Recording, verdicts: list[CoreVerdict], as_json: bool) -> int:
+    if as_json:
+        cores = [verdict_facts(verdict) for verdict in verdicts]
+        console.facts({"recording": str(recording.path), "cores": cores})
+    for verdict in verdicts:
+        result = verdict.result
+        if result is None:
+            console.note(verdict.line)
+        elif not as_json:
+            ending = "" if result.complete else " (the log is incomplete: as far as it goes)"
+            click.echo(
+                f"core {result.core}: {result.count:,} instructions, {result.strata} strata, "
+                f"{result.digests} digests compared: bit-exact{ending}"
+            )
+    return max((verdict.exit_code for verdict in verdicts), default=0)
+
+
+def verdict_facts(verdict: CoreVerdict) -> dict[str, object]:
+    """A verdict as JSON."""
+    result = verdict.result
+    return {
+        "core": verdict.core,
+        "bit_exact": result is not None,
+        "complete": result.complete if result else None,
+        "instructions": result.count if result else None,
+        "strata": result.strata if result else None,
+        "digests": result.digests if result else None,
+        "contexts": result.contexts if result else None,
+        "error": verdict.line or None,
+    }
+
+
+def _pause(recording: Recording, core: int, first: int | None, until: int, as_json: bool) -> int:
+    from corebraid.devices import device_symbols
+    from corebraid.pause import PausedReplay
+    from corebraid.program import GuestProgram
+    from corebraid.selection import Selection
+    from corebraid.tracing import make_exporter
+
+    replay = PausedReplay(recording, core, until, traced=first is not None)
+    program = GuestProgram.of(recording.path, recording.manifest, device_symbols())
+    wanted = Selection(first=first, until=until)
+    seen = io.BytesIO()
+    sink = seen if as_json else sys.stdout.buffer
+    out = make_exporter("jsonl" if as_json else "text", sink, program, recording.manifest.n_cores)
+    for rows in replay.run():
+        if first is not None:
+            out.write(rows[wanted.mask(rows)], True)
+    out.close()
+    sys.stdout.buffer.flush()
+    accesses = [json.loads(line) for line in seen.getvalue().splitlines()]
+    _show_state(replay.state, program.symbols.name(replay.state.pc), accesses, as_json)
+    return 0
+
+
+def _show_state(state: CoreState, symbol: str, accesses: list[object], as_json: bool) -> None:
+    from isa.decode import disassemble
+
+    text = disassemble(state.code, state.pc) if state.code else "(outside memory)"
+    if as_json:
+        registers = {name: f"{value:#x}" for name, value in state.registers.items()}
+        console.facts({
+            "core": state.core, "count": state.count, "pc": f"{state.pc:#x}", "symbol": symbol or None,
+            "disassembly": text, "registers": registers, "accesses": accesses,
+        })  # fmt: skip
+        return
+    click.echo(f"core {state.core}, instruction {state.count}, pc {state.pc:#x} {symbol}: {text}")
+    for cells in _register_table(state):
+        click.echo("  ".join(cells).rstrip())
+
+
+def _register_table(state: CoreState) -> Iterator[list[str]]:
+    """Rows of 'name value'; the vector and floating-point registers that are 0 are left out."""
+    narrow = [f"{name:<8}{value:<#18x}" for name, value in state.registers.items() if not _is_wide(name)]
+    wide = [f"{name:<8}{value:<#34x}" for name, value in state.registers.items() if _is_wide(name) and value]
+    for cells, columns in ((narrow, _COLUMNS), (wide, _COLUMNS // 2)):
+        for start in range(0, len(cells), columns):
+            yield cells[start : start + columns]
+
+
+def _is_wide(name: str) -> bool:
+    return name.startswith(("xmm", "st"))

@@ -1,0 +1,209 @@
+"""`corebraid trace`: the memory accesses of a recording."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from corebraid import console
+from corebraid.newfile import new_file
+from corebraid.options import COUNT, POSITIVE, recording_argument
+from isa.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from corebraid.program import GuestProgram
+    from corebraid.selection import Selection
+    from corebraid.tracing import Piece
+    from recorder.reader import Recording
+    from solver.certificate import Certificate
+
+_DEVICES = "dev"
+
+
+@click.command()
+@recording_argument
+@click.option("--core", metavar="K", help="Only this core, or 'dev': DMA and other devices.")
+@click.option("--ordered", is_flag=True, help="All cores braided in the order that 'corebraid order' found.")
+@click.option(
+    "--addr",
+    "addresses",
+    metavar="A:B",
+    help="Only accesses that touch bytes from A up to (not) B: 0x hexadecimal, decimal or "
+    "symbols. A symbol alone is all its bytes, an address alone one byte.",
+)
+@click.option("--from", "first", type=COUNT, metavar="COUNT", help="Only from this instruction count on.")
+@click.option("--until", type=COUNT, metavar="COUNT", help="Only before this instruction count.")
+@click.option("--kind", "kinds", metavar="R,W,RMW,F", help="Only reads, writes, read-modify-writes, fetches.")
+@click.option("--region", type=COUNT, metavar="N", help="Only the region after N strata.")
+@click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N rows.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "jsonl", "parquet"]),
+    default="text",
+    show_default=True,
+    help="How to write the rows; parquet needs -o.",
+)
+@click.option(
+    "-o",
+    "target",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write to this file, which must not exist yet, instead of stdout.",
+)
+def command(
+    recording: Path,
+    core: str | None,
+    ordered: bool,
+    addresses: str | None,
+    first: int | None,
+    until: int | None,
+    kinds: str | None,
+    region: int | None,
+    limit: int | None,
+    format_name: str,
+    target: Path | None,
+) -> None:
+    """Print the memory accesses of REC, one row each, by replaying its cores.
+
+    Without --ordered each core's accesses come in program order, one core after the other, then those of
+    devices. With --ordered all are braided into one sequence: a legal order, not necessarily the one that
+    ran. Rows of a region that has no order begin with '?' and come core by core.
+
+    Columns: stratum (strata before the access), core ('dev' is a device), count (instructions the core
+    had retired), pc, symbol, disassembly, address, data symbol, size, kind, bytes before and after.
+    Kinds: R read, W write, RMW both at once, F bytes that an instruction fetch received; '/io' marks a
+    device register, '+' a row that is indivisible with the next.
+
+    \b
+    Examples:
+      corebraid trace REC --core 2 --limit 20
+      corebraid trace REC --ordered --region 3 | less -S
+      corebraid trace REC --ordered --addr idle_cores --kind W,RMW
+      corebraid trace REC --ordered --format parquet -o trace.parquet
+    """
+    if format_name == "parquet" and target is None:
+        raise UsageError("a Parquet file is not for the terminal", remedy="give -o FILE")
+    console.announce_compilation("emu")
+    from corebraid.devices import device_symbols
+    from corebraid.program import GuestProgram
+    from recorder.reader import Recording
+
+    opened = Recording.open(recording)
+    program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
+    wanted = _selection(opened, program, core, addresses, first, until, kinds, region)
+    certificate = _certificate(opened) if ordered else None
+    if program.image is None:
+        console.note(f"{recording}: no program.elf here, so there are no symbols and no disassembly")
+    with _sink(target) as sink, console.progress("rows") as show:
+        _write(_pieces(opened, certificate, wanted, limit), sink, format_name, program, opened, show)
+
+
+def _selection(
+    recording: Recording,
+    program: GuestProgram,
+    core: str | None,
+    addresses: str | None,
+    first: int | None,
+    until: int | None,
+    kinds: str | None,
+    region: int | None,
+) -> Selection:
+    from corebraid.selection import AddressRange, Selection, parse_kinds
+
+    manifest = recording.manifest
+    strata = manifest.totals.get("strata")
+    wanted = Selection(
+        core=None if core is None else _stream(core, recording),
+        addresses=None if addresses is None else AddressRange.parse(addresses, program.symbols),
+        first=first,
+        until=until,
+        kinds=None if kinds is None else parse_kinds(kinds),
+        region=region,
+    )
+    wanted.check(strata + 1 if isinstance(strata, int) else None)
+    return wanted
+
+
+def _stream(core: str, recording: Recording) -> int:
+    n_cores = recording.manifest.n_cores
+    if core == _DEVICES:
+        return n_cores
+    if not (core.isascii() and core.isdigit()) or int(core) >= n_cores:
+        raise UsageError(
+            "no such core in this recording",
+            expected=f"0 to {n_cores - 1}, or {_DEVICES}",
+            found=core,
+            where=str(recording.path),
+            remedy="choose another --core",
+        )
+    return int(core)
+
+
+def _certificate(recording: Recording) -> Certificate:
+    from solver.certificate import FILE_NAME, Certificate
+
+    path = recording.path / FILE_NAME
+    if not path.exists():
+        raise FormatError(
+            "the recording has not been ordered",
+            where=str(recording.path),
+            remedy=f"run 'corebraid order {recording.path}' first",
+        )
+    return Certificate(path, recording.manifest.id)
+
+
+def _pieces(
+    recording: Recording, certificate: Certificate | None, wanted: Selection, limit: int | None
+) -> Iterator[Piece]:
+    from corebraid.tracing import braided, first_rows, one_by_one
+
+    if certificate is None:
+        return first_rows(one_by_one(recording, wanted), limit)
+    return first_rows(braided(recording, certificate, wanted), limit)
+
+
+def _write(
+    pieces: Iterator[Piece],
+    sink: BinaryIO,
+    format_name: str,
+    program: GuestProgram,
+    recording: Recording,
+    show: console.Advance,
+) -> None:
+    from corebraid.tracing import make_exporter
+
+    exporter = make_exporter(format_name, sink, program, recording.manifest.n_cores)
+    rows_written, unordered = 0, set[int]()
+    for rows, has_order in pieces:
+        if len(rows):
+            exporter.write(rows, has_order)
+            rows_written += len(rows)
+            show(rows_written)
+            if not has_order:
+                unordered.update(set(rows["stratum"].tolist()))
+    exporter.close()
+    if not rows_written:
+        console.note("no access passes these filters")
+    if unordered:
+        console.note(f"regions without an order, shown core by core: {_numbers(unordered)}")
+
+
+def _numbers(regions: set[int], most: int = 10) -> str:
+    shown = ", ".join(str(region) for region in sorted(regions)[:most])
+    return shown if len(regions) <= most else f"{shown} and {len(regions) - most} more"
+
+
+@contextmanager
+def _sink(target: Path | None) -> Iterator[BinaryIO]:
+    if target is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with new_file(target, "-o") as file:
+        yield file

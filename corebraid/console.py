@@ -1,0 +1,72 @@
+"""Facts to stdout, messages to stderr, progress only where somebody looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+Advance = Callable[[int], None]
+_SECONDS_BETWEEN_UPDATES = 0.1
+
+
+def facts(values: Mapping[str, object]) -> None:
+    """Print one JSON object, keys in the order given."""
+    click.echo(json.dumps(values, indent=2))
+
+
+def note(line: str) -> None:
+    """Print a message on stderr."""
+    click.echo(f"corebraid: {line}", err=True)
+
+
+def announce_compilation(package: str) -> None:
+    """Say on stderr that kernels of `package` ('emu', 'solver') will be compiled, if none are cached.
+
+    Call before they are imported. Says nothing when somebody else chose Numba's cache directory.
+    """
+    directory = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    if directory.parent.name == "corebraid" and not any(directory.glob(f"{package}_*")):
+        note("compiling kernels (once; this takes about half a minute)")
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Advance]:
+    """Show how far `what` has come, in units of work done; `total` when it is known.
+
+    Gives a function to call with the work done so far. Shows nothing unless stderr is a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield _throttled(lambda done: bar.update(task, completed=done))
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _throttled(show: Callable[[int], Any]) -> Advance:
+    shown = 0.0
+
+    def advance(done: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _SECONDS_BETWEEN_UPDATES:
+            shown = now
+            show(done)
+
+    return advance

@@ -1,0 +1,1 @@
+"""How traces leave: one file for each format, over the same columns."""
