@@ -17,7 +17,7 @@ from solver.traces import Events, Traces
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
 #: strata does not need memory for all its events.
-SPILL_ROWS = 1 << 20
+SPILL_ROWS = 1 << 17
 
 #: Most rows of one indivisible access; the longest that exist are two.
 MAX_GLUED = 16
