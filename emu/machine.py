@@ -177,7 +177,7 @@ class Machine:
                 self._drain(number)
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
-                return Stopped.SLICE
+                return Stopped.POWER if self.state["power"] else Stopped.SLICE
             elif reason == STOP_POWER:
                 return Stopped.POWER
             elif (stopped := self._ended_by_itself(number, status)) is not None:

@@ -220,6 +220,8 @@ def _slow_access(core, is_write, first, last, held):
 @njit(cache=True)
 def _device_access(core, is_write, address, size, value):
     """Device registers are plain memory of the core: a read hook fills in what the load will see."""
+    # A device acts once: an instruction that touched one must not be taken back and run again.
+    core.armed = _ZERO
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     register = address & np.uint64(0xFFF)
