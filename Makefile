@@ -1,0 +1,58 @@
+# make demo, test, lint, soak, bench: each sets itself up first. Needed: Python 3.11 or later, and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/installed
+
+.PHONY: demo test lint soak bench clean
+.DELETE_ON_ERROR:
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "corebraid needs Python 3.11 or later, $(PYTHON) is older or missing: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "setting up $(VENV) (once)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@rm -rf demo
+	@mkdir demo
+	$(BIN)/corebraid record -o demo/uts --cores 4 --strata cycles:10000 firmware/x86_64/uts.elf < /dev/null
+	@echo
+	$(BIN)/corebraid replay demo/uts --core 2
+	@echo
+	$(BIN)/corebraid order demo/uts
+	@echo
+	@echo "# The braided trace where the four cores meet, at their barrier and at the count of idle cores:"
+	$(BIN)/corebraid trace demo/uts --ordered --addr all_cores --kind W,RMW --limit 12
+	$(BIN)/corebraid trace demo/uts --ordered --addr idle_cores --kind W,RMW --limit 8
+	@echo
+	@echo "demo/uts               the recording; demo/uts/order.cert is the order that was found"
+	@echo "firmware/src/uts.c     the program, built as firmware/x86_64/uts.elf"
+	@echo "$(BIN)/corebraid    the command: try '$(BIN)/corebraid trace demo/uts --ordered | less -S',"
+	@echo "                       '$(BIN)/corebraid verify demo/uts', '$(BIN)/corebraid --help'"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The short run compiles the kernels into their cache, which the test processes then share.
+test: lint
+	@rm -rf build/warm && mkdir -p build
+	@$(BIN)/corebraid record -o build/warm --cores 2 firmware/x86_64/fig1.elf < /dev/null
+	@$(BIN)/corebraid order build/warm > /dev/null
+	@$(BIN)/corebraid verify build/warm > /dev/null
+	$(BIN)/python -m pytest -n 2
+
+soak: $(READY)
+	$(BIN)/python bench/soak.py
+
+bench: $(READY)
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .numba_cache
