@@ -154,6 +154,7 @@ class IsolatedCore:
     def step(self) -> Step:
         """Go on until something outside the core is needed."""
         while True:
+            self._row["block_address"] = self.core.pc
             apply_due(self._row, np.uint64(self.count + 1), False)
             self.core.forget_stale()
             if self._row["rows_next"] >= self._row["rows_n"]:
