@@ -8,7 +8,7 @@ The build is deterministic for one version of gcc and binutils; another version 
 digests.json holds the SHA-256 of each image, and one of all sources, by which a test notices images that
 are older than their sources.
 
-The programs of LARGE are also built with larger constants, into firmware/x86_64-large: `bench` times them.
+Some programs are also built with larger constants (SCALED), into firmware/x86_64-<size>, for `bench`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "x86_64"
-LARGE_IMAGES = HERE / "x86_64-large"
 DIGESTS = HERE / "digests.json"
 
 COMPILE = shlex.split(
@@ -39,14 +38,29 @@ LINK = shlex.split(
     "-Wl,-z,separate-code -Wl,-z,max-page-size=4096 -Wl,-T,lib/image.ld"
 )
 
-#: Constants of the larger builds: each program retires 50 to 150 million instructions on one core.
-LARGE = {
-    "laplace": {"SIDE": "258", "SWEEPS": "150", "SUM_BITS": "0x4118d1d0fc0eecaaUL"},
-    "matmul": {"ORDER": "320", "CHECKSUM": "38269564"},
-    "nqueens": {"QUEENS": "13", "SOLUTIONS": "73712"},
-    "radix": {"KEYS": "(1 << 20)", "DIGIT_BITS": "8"},
-    "uts": {"ROOT_CHILDREN": "3000", "CHILD_CHANCE": "249", "TREE_NODES": "555657", "STACK_NODES": "8192"},
-}
+#: Constants of the larger builds. large: 60 to 190 million instructions on one core, for timing. medium: 10
+#: to 40 million on 4 to 16 cores, for counting.
+SCALED = {
+    "large": {
+        "laplace": {"SIDE": "258", "SWEEPS": "150", "SUM_BITS": "0x4118d1d0fc0eecaaUL"},
+        "matmul": {"ORDER": "320", "CHECKSUM": "38269564"},
+        "nqueens": {"QUEENS": "13", "SOLUTIONS": "73712"},
+        "radix": {"KEYS": "(1 << 20)", "DIGIT_BITS": "8"},
+        "uts": {
+            "ROOT_CHILDREN": "3000", "CHILD_CHANCE": "249", "TREE_NODES": "555657", "STACK_NODES": "8192"
+        },
+    },
+    "medium": {
+        "laplace": {"SIDE": "130", "SWEEPS": "40", "SUM_BITS": "0x40f1ecfe44205f45UL"},
+        "matmul": {"ORDER": "160", "CHECKSUM": "-9876099"},
+        "nqueens": {"QUEENS": "12", "SOLUTIONS": "14200"},
+        "radix": {"KEYS": "(1 << 17)", "DIGIT_BITS": "8"},
+        "ring": {"ITEMS": "2000"},
+        "uts": {
+            "ROOT_CHILDREN": "1500", "CHILD_CHANCE": "248", "TREE_NODES": "124673", "STACK_NODES": "8192"
+        },
+    },
+}  # fmt: skip
 
 
 def programs() -> list[str]:
@@ -93,6 +107,19 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
+def scaled_images(size: str) -> Path:
+    """The folder of the images of one of SCALED's sizes."""
+    return HERE / f"x86_64-{size}"
+
+
+def build_scaled(library: list[str], folder: Path) -> None:
+    """Build the larger images."""
+    for size, programs_of_size in SCALED.items():
+        scaled_images(size).mkdir(exist_ok=True)
+        for name, constants in programs_of_size.items():
+            build_program(name, library, folder, scaled_images(size), constants)
+
+
 def image_digest(folder: Path, name: str) -> str:
     """SHA-256 of a built image."""
     return hashlib.sha256((folder / f"{name}.elf").read_bytes()).hexdigest()
@@ -101,8 +128,11 @@ def image_digest(folder: Path, name: str) -> str:
 def write_digests() -> None:
     """Record the SHA-256 of every committed image and of the sources."""
     images = {name: image_digest(IMAGES, name) for name in programs()}
-    large = {name: image_digest(LARGE_IMAGES, name) for name in LARGE}
-    content = {"images": images, "large": large, "sources": sources_digest()}
+    scaled = {
+        size: {name: image_digest(scaled_images(size), name) for name in constants}
+        for size, constants in SCALED.items()
+    }
+    content = {"images": images, **scaled, "sources": sources_digest()}
     DIGESTS.write_text(json.dumps(content, indent=2) + "\n")
 
 
@@ -133,9 +163,7 @@ def main() -> int:
             for name in options.names or programs():
                 build_program(name, library, Path(scratch), out, {})
             if options.out is None:
-                LARGE_IMAGES.mkdir(exist_ok=True)
-                for name, constants in LARGE.items():
-                    build_program(name, library, Path(scratch), LARGE_IMAGES, constants)
+                build_scaled(library, Path(scratch))
     except subprocess.CalledProcessError as failure:
         print(f"build.py: gcc failed with status {failure.returncode}; see above", file=sys.stderr)
         return 1

@@ -5,7 +5,7 @@
 #include "console.h"
 #include "machine.h"
 
-#ifndef SIDE /* build.py makes a larger one, for timing */
+#ifndef SIDE /* build.py makes larger ones, for measuring */
 #define SIDE 18 /* with the border */
 #define SWEEPS 8
 #define SUM_BITS 0x40a22a3f4e000000UL

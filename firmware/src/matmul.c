@@ -7,7 +7,7 @@
 #include "console.h"
 #include "machine.h"
 
-#ifndef ORDER /* build.py makes a larger one, for timing */
+#ifndef ORDER /* build.py makes larger ones, for measuring */
 #define ORDER 32
 #define CHECKSUM 16773
 #endif

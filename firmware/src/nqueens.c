@@ -4,7 +4,7 @@
 #include "console.h"
 #include "machine.h"
 
-#ifndef QUEENS /* build.py makes a larger one, for timing */
+#ifndef QUEENS /* build.py makes larger ones, for measuring */
 #define QUEENS 8
 #define SOLUTIONS 92
 #endif

@@ -6,7 +6,7 @@
 #include "hash.h"
 #include "machine.h"
 
-#ifndef KEYS /* build.py makes a larger one, for timing */
+#ifndef KEYS /* build.py makes larger ones, for measuring */
 #define KEYS 256
 #define DIGIT_BITS 4
 #endif

@@ -13,7 +13,7 @@
 #include "hash.h"
 #include "machine.h"
 
-#ifndef TREE_NODES /* build.py makes a larger one, for timing */
+#ifndef TREE_NODES /* build.py makes larger ones, for measuring */
 #define ROOT_CHILDREN 24
 #define CHILD_CHANCE 225 /* of 1000: below 1000 / CHILDREN, or the tree never ends */
 #define TREE_NODES 613 /* what this tree has */
