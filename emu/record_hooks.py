@@ -143,19 +143,24 @@ def enter_block(core, machine, address, size):
     core.block_size = size
     if core.count >= core.stop_at:
         return STOP_SLICE
-    if machine.attention != _ZERO:
+    # What was fetched for a block is used by its first instruction: no cut comes between them.
+    if machine.attention != _ZERO and core.fetched == _ZERO:
         reason = _wanted(core, machine)
         if reason != 0:
             return reason
     if core.stale_high != _ZERO:
         return STOP_STALE
-    cheap = core.sets == _ZERO and _lines_held(core, address, size)
-    if not cheap and _fetch_block(core, machine, address, size):
-        return STOP_STALE
+    if core.sets != _ZERO or not _lines_held(core, address, size):
+        # The run has begun: a line of this very block that the fetch of another evicts counts as lost in it.
+        core.mid_run = _ONE
+        core.fetched = _ONE
+        if _fetch_block(core, machine, address, size):
+            return STOP_STALE
     entry = find_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE
     begin_block(core, entry)
+    core.fetched = _ZERO
     core.armed = _ZERO
     if core.count + instructions_of(entry) > core.stop_at:
         core.armed = core.exact

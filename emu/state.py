@@ -45,8 +45,9 @@ CORE_FIELDS = (
     "stop_pc", "undo_address", "undo_size", "undo_old",
     # code bytes that changed under existing translations
     "stale_low", "stale_high",
-    # the straight run of instructions that this core is in
-    "mid_run", "lost", "lost_n",
+    # the straight run of instructions that this core is in; fetched: a block's lines were fetched and it has
+    # not begun
+    "mid_run", "lost", "lost_n", "fetched",
     # time and statistics
     "latency", "accesses", "misses", "upgrades", "downgrades", "evictions",
     # private memory

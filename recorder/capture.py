@@ -238,7 +238,9 @@ class Capture:
             if runnable:
                 piece = self._scheduler.next(runnable, counts.tolist())
                 stopped = machine.run_slice(piece.core, self._bounded(piece.length), exact=piece.exact)
-                self._note_slice(piece.core, machine.cores[piece.core].count)
+                # An instruction that fails does not retire, but it was fetched.
+                tried = 1 if stopped is Stopped.FAULT else 0
+                self._note_slice(piece.core, machine.cores[piece.core].count + tried)
                 if stopped is Stopped.POWER:
                     return "power-off", piece.core
                 if stopped is Stopped.FAULT:
