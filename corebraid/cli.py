@@ -51,8 +51,8 @@ class Face(click.Group):
         except click.UsageError as error:
             name = error.ctx.command_path if error.ctx else ctx.command_path
             code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)
-        except KeyboardInterrupt:
-            code = complain("interrupted", _INTERRUPTED)
+        except KeyboardInterrupt as interrupt:
+            code = complain(str(interrupt) or "interrupted", _INTERRUPTED)
         except BrokenPipeError:
             # The reader has seen enough; what Python still holds for it must not complain at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -240,8 +240,9 @@ def _record(program: Path, directory: Path, options: RecordOptions, guest: _Gues
         try:
             return record(program, directory, X86_64, options, guest, between_slices)
         except KeyboardInterrupt:
-            console.note(f"{directory}: the recording is incomplete, and readable as far as it was written")
-            raise
+            raise KeyboardInterrupt(
+                f"interrupted; {directory} is incomplete, and readable as far as it was written"
+            ) from None
         except OSError as error:
             raise UsageError(
                 f"the recording cannot be written ({error.strerror})",
