@@ -43,7 +43,7 @@ LINK = shlex.split(
 SCALED = {
     "large": {
         "laplace": {"SIDE": "258", "SWEEPS": "150", "SUM_BITS": "0x4118d1d0fc0eecaaUL"},
-        "matmul": {"ORDER": "320", "CHECKSUM": "38269564"},
+        "matmul": {"ORDER": "256", "CHECKSUM": "6928640"},
         "nqueens": {"QUEENS": "13", "SOLUTIONS": "73712"},
         "radix": {"KEYS": "(1 << 20)", "DIGIT_BITS": "8"},
         "uts": {
