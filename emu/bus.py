@@ -201,7 +201,10 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
         flags |= MISS_FETCH
     if (states[line] & LOST) != np.uint8(0) or core.lost_n > np.uint64(LOST_LIMIT):
         flags |= MISS_LATE
-    log_miss(core, machine, line, count, flags)
+    # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
+    # have replay begin the instruction with its own result.
+    if changed or for_code or (states[line] & LOST) == np.uint8(0) or core.evicted_at != count + _ONE:
+        log_miss(core, machine, line, count, flags)
     core.misses += _ONE
     if was_owned:
         core.latency += machine.latency_core
@@ -217,6 +220,7 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
     if core.sets != _ZERO:
         victim = insert_line(core, line)
         if victim != _ZERO:
+            core.evicted_at = count + _ONE
             evict_line(core, machine, victim - _ONE)
     return changed
 

@@ -56,7 +56,7 @@ CORE_FIELDS = (
     # block table
     "table", "key_mask", "key_shift", "infos", "offsets", "code_bytes",
     # finite cache
-    "sets", "ways", "tags", "stamps", "clock",
+    "sets", "ways", "tags", "stamps", "clock", "evicted_at",
     # log being written, or being replayed
     "rows", "rows_n", "rows_limit", "rows_next", "next_due", "blob", "blob_n", "blob_limit",
     # replay
