@@ -1,0 +1,35 @@
+"""`python -m bench [speed|paper]`: all measurements, or one of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.console import Console
+
+from isa.kernel_cache import use_kernel_cache
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line asks for; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("all", "speed", "paper"), default="all")
+    parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1:
+        parser.error("--rounds is at least 1")
+    use_kernel_cache()
+    console = Console()
+    if options.what in ("all", "speed"):
+        from bench.speed import main as speed
+
+        speed(console, rounds=options.rounds)
+    if options.what in ("all", "paper"):
+        from bench.paper import main as paper
+
+        paper(console)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

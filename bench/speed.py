@@ -1,0 +1,216 @@
+"""Speed as ratios against the bare emulator, measured side by side in one run.
+
+All times are processor seconds of this process, so that other work on the machine disturbs them little.
+Every round runs each configuration once, one after the other; a ratio is taken within a round.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.bare import run_bare
+from bench.programs import image, recorded
+from bench.report import Column, Table, publish
+from emu.cache import CacheGeometry
+from isa.x86_64 import X86_64
+from recorder.capture import Capture, RecordOptions
+from recorder.reader import Recording
+from recorder.replay import CoreReplay
+
+PROGRAMS = ("uts", "matmul", "radix", "nqueens", "laplace")
+CACHES = ("unbounded", "32k:4:32")
+#: The project's own targets, as multiples of the bare emulator's time.
+RECORD_TARGET, REPLAY_TARGET, COMMAND_TARGET_S = 8.0, 2.0, 0.3
+_MANY_CORES, _MANY_LIMIT = 4, 40_000_000
+_COMMAND_RUNS = 7
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Processor seconds: the whole call, and the run alone without set-up and the end's images."""
+
+    call: float
+    run: float
+
+
+@dataclass
+class Measured:
+    """One program: seconds by configuration, one entry a round; counts of the run."""
+
+    seconds: dict[str, list[Seconds]]
+    instructions: int = 0
+    accesses: int = 0
+
+
+def time_record(program: Path, folder: Path, options: RecordOptions) -> tuple[Seconds, int, int]:
+    """Record into `folder`: seconds, instructions over all cores, data accesses."""
+    times: list[float] = []
+    began = time.process_time()
+    capture = Capture(program, folder, X86_64, options, lambda _: None)
+    with capture.writer:
+        outcome = capture.run(lambda _: times.append(time.process_time()))
+    call = time.process_time() - began
+    totals = outcome.manifest.totals
+    return Seconds(call, times[-1] - times[0]), sum(outcome.manifest.instructions), int(totals["accesses"])
+
+
+def time_replay(folder: Path, *, traced: bool) -> Seconds:
+    """Replay every core alone, one after the other."""
+    call = run = 0.0
+    recording = Recording.open(folder)
+    for core in range(recording.manifest.n_cores):
+        began = time.process_time()
+        replay = CoreReplay(recording, core, traced=traced)
+        started = time.process_time()
+        for _ in replay.run():
+            pass
+        ended = time.process_time()
+        call, run = call + ended - began, run + ended - started
+    return Seconds(call, run)
+
+
+def measure_round(program: Path, measured: Measured) -> None:
+    """Run every configuration once, and add its times."""
+
+    def add(name: str, seconds: Seconds) -> None:
+        measured.seconds.setdefault(name, []).append(seconds)
+
+    bare = run_bare(program)
+    if bare.exit_code:
+        raise RuntimeError(f"{program.name} gives a wrong result on the bare emulator")
+    add("bare", Seconds(bare.call, bare.run))
+    with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:
+        for cache in CACHES:
+            options = RecordOptions(cores=1, seed=1, cache=CacheGeometry.parse(cache))
+            folder = Path(scratch) / cache.replace(":", "-")
+            seconds, measured.instructions, measured.accesses = time_record(program, folder, options)
+            add(f"record {cache}", seconds)
+        add("replay", time_replay(Path(scratch) / CACHES[0], traced=False))
+        add("traced replay", time_replay(Path(scratch) / CACHES[0], traced=True))
+
+
+def measure(programs: dict[str, Path], rounds: int, say: Callable[[str], None]) -> dict[str, Measured]:
+    """All programs, `rounds` times each, round by round."""
+    results = {name: Measured({}) for name in programs}
+    for number in range(rounds):
+        for name, program in programs.items():
+            say(f"round {number + 1} of {rounds}: {name}")
+            measure_round(program, results[name])
+    return results
+
+
+def ratios(measured: Measured, name: str, part: Callable[[Seconds], float]) -> list[float]:
+    """A configuration's time over the bare emulator's, round by round."""
+    pairs = zip(measured.seconds[name], measured.seconds["bare"], strict=True)
+    return [part(seconds) / part(bare) for seconds, bare in pairs]
+
+
+def spread(values: list[float]) -> str:
+    """Median, and least to most."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def ratio_table(results: dict[str, Measured]) -> Table:
+    """The ratios of the run alone, and of the whole call."""
+    names = [f"record {cache}" for cache in CACHES] + ["replay", "traced replay"]
+    table = Table(
+        "ratios",
+        "Time over the bare emulator's, 1 core: median (least-most)",
+        [
+            Column("program"),
+            Column("M instr.", ".0f"),
+            Column("acc./instr.", ".2f"),
+            Column("bare M/s", ".0f"),
+        ]
+        + [Column(name, ">") for name in names]
+        + [Column("whole call: record", ".2f"), Column("replay", ".2f")],
+        [
+            f"Targets: record at most {RECORD_TARGET:g}, replay at most {REPLAY_TARGET:g}.",
+            "Ratios are of the run alone; the last two columns are medians of the whole call, set-up, files and "
+            "images included.",
+        ],
+    )
+    for program, measured in results.items():
+        bare = statistics.median(seconds.run for seconds in measured.seconds["bare"])
+        table.add(
+            program,
+            measured.instructions / 1e6,
+            measured.accesses / measured.instructions,
+            measured.instructions / bare / 1e6,
+            *(spread(ratios(measured, name, lambda seconds: seconds.run)) for name in names),
+            *(
+                statistics.median(ratios(measured, name, lambda seconds: seconds.call))
+                for name in (names[0], "replay")
+            ),
+        )
+    return table
+
+
+def many_core_table(programs: dict[str, Path], cores: int, limit: int) -> Table:
+    """Millions of instructions a second, all cores together, on one host thread."""
+    table = Table(
+        "many-core",
+        f"{cores} cores on one host thread: million instructions a second, all cores together",
+        [Column("program"), Column("M instr.", ".0f"), Column("acc./instr.", ".2f")]
+        + [Column(name, ".1f") for name in ("record", "replay", "traced replay")],
+        [f"The first {limit / 1e6:g} million instructions; replay is of every core, one after the other."],
+    )
+    for name, program in programs.items():
+        with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:
+            folder = Path(scratch) / "rec"
+            options = RecordOptions(cores=cores, seed=1, limit=limit)
+            seconds, instructions, accesses = time_record(program, folder, options)
+            speeds = [seconds, time_replay(folder, traced=False), time_replay(folder, traced=True)]
+        mega = instructions / 1e6
+        table.add(name, mega, accesses / instructions, *(mega / speed.run for speed in speeds))
+    return table
+
+
+def command_table(recording: Path, runs: int) -> Table:
+    """Wall seconds of the commands that must answer at once."""
+    table = Table(
+        "commands",
+        "Commands that answer at once: wall seconds",
+        [Column("command"), *(Column(name, ".3f") for name in ("least", "median", "most"))],
+        [f"Target: under {COMMAND_TARGET_S:g} s."],
+    )
+    for arguments in (["--help"], ["info", str(recording)]):
+        times = []
+        for _ in range(runs):
+            began = time.perf_counter()
+            command = [sys.executable, "-m", "corebraid", *arguments]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - began)
+        shown = f"corebraid {arguments[0]}" + (" REC" if len(arguments) > 1 else "")
+        table.add(shown, min(times), statistics.median(times), max(times))
+    return table
+
+
+def warm_up(program: Path) -> None:
+    """Compile, or load, every kernel that the measurements use."""
+    measure_round(program, Measured({}))
+
+
+def main(
+    console: Console, rounds: int = 3, size: str = "large", programs: tuple[str, ...] = PROGRAMS
+) -> list[Table]:
+    """Measure and publish. size: of the images, see `bench.programs.image`."""
+    images = {name: image(name, size) for name in programs}
+    with console.status("kernels are being loaded") as status:
+        warm_up(image("uts"))
+        results = measure(images, rounds, status.update)
+        tables = [ratio_table(results), many_core_table(images, _MANY_CORES, _MANY_LIMIT)]
+        status.update("commands")
+        with recorded(image("uts"), RecordOptions(cores=4, seed=1)) as small:
+            tables.append(command_table(small.recording.path, _COMMAND_RUNS))
+    publish("speed", tables, console)
+    return tables
