@@ -16,8 +16,10 @@ from isa.errors import UsageError
 #: Longest slice of the random and round-robin policies, instructions.
 DEFAULT_SLICE = 10_000
 #: PCT: a core that ran this long without a change is taken to spin, and goes behind the others.
-_PCT_PATIENCE = 50_000
-_PCT_STEP = 2_000
+_PCT_PATIENCE = 4_000
+_PCT_STEP = 1_000
+#: PCT: change points lie in the first 2**n instructions, n drawn from this range.
+_PCT_HORIZON_BITS = (11, 17)
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,12 @@ class Pct:
     Source: Burckhardt et al., "A randomized scheduler with probabilistic guarantees" (ASPLOS 2010).
     """
 
-    def __init__(self, seed: int, n_cores: int, depth: int, horizon: int = 200_000) -> None:
+    def __init__(self, seed: int, n_cores: int, depth: int) -> None:
         self._random = random.Random(f"pct/{seed}")
         self._priority = list(range(n_cores))
         self._random.shuffle(self._priority)
+        # PCT wants the run's length, which is not known: each seed guesses another order of magnitude.
+        horizon = 1 << self._random.randint(*_PCT_HORIZON_BITS)
         self._changes = sorted(self._random.randrange(1, horizon) for _ in range(depth - 1))
         self._lowest = -1
         self._done = 0
