@@ -52,7 +52,7 @@ soak: $(READY)
 	$(BIN)/python bench/soak.py
 
 bench: $(READY)
-	$(BIN)/python bench/run.py
+	$(BIN)/python -m bench
 
 clean:
 	rm -rf $(VENV) build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .numba_cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 _TYPES = ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE")
 _ABSENT = ("SHN_UNDEF", "SHN_ABS")
+_PAST_THE_LAST = 1 << 64
 
 
 @dataclass(frozen=True)
@@ -26,25 +27,20 @@ class Symbol:
 
 
 class Symbols:
-    """Symbols sorted by address. start, size: uint64[n]; names: the n names.
+    """Symbols by address. Where several hold an address, the one that begins last names it.
 
-    A symbol without a size reaches to the next one. Of several at one address, one that has a size wins;
-    a label without a size inside a sized symbol does not end it and is left out.
+    A symbol without a size reaches to the next one, unless it is a label inside a sized symbol, which
+    names nothing. address: uint64[n], names: the n names. Between start[k] and start[k + 1] (uint64[m]) the
+    symbol holder[k] (int64[m], -1 for none) names every address.
     """
 
     def __init__(self, symbols: Iterable[Symbol]) -> None:
-        kept: list[Symbol] = []
-        end = 0
-        for symbol in sorted(symbols, key=lambda s: (s.address, -s.size, s.name)):
-            if kept and (symbol.address == kept[-1].address or (symbol.address < end and not symbol.size)):
-                continue
-            kept.append(symbol)
-            end = max(end, symbol.address + symbol.size)
-        self.start: NDArray[np.uint64] = np.array([s.address for s in kept], np.uint64)
-        self.size: NDArray[np.uint64] = np.array(
-            [symbol.size or after - symbol.address for symbol, after in _with_next(kept)], np.uint64
-        )
-        self.names = [s.name for s in kept]
+        self._symbols = _sized(sorted(set(symbols), key=lambda s: (s.address, -s.size, s.name)))
+        self.names = [symbol.name for symbol in self._symbols]
+        self.address: NDArray[np.uint64] = np.array([s.address for s in self._symbols], np.uint64)
+        changes = _changes(self._symbols)
+        self.start: NDArray[np.uint64] = np.array(list(changes), np.uint64)
+        self.holder: NDArray[np.int64] = np.array(list(changes.values()), np.int64)
 
     @classmethod
     def of_elf(cls, raw: bytes, more: Iterable[Symbol] = ()) -> Symbols:
@@ -55,12 +51,9 @@ class Symbols:
         """(index int64[n], -1 where there is none; offset uint64[n] into the symbol) of each address."""
         if not self.names:
             return np.full(len(addresses), -1, np.int64), np.zeros(len(addresses), np.uint64)
-        index = np.searchsorted(self.start, addresses, side="right").astype(np.int64) - 1
-        near = np.maximum(index, 0)
-        offset = addresses - self.start[near]
-        missing = (index < 0) | (offset >= self.size[near])
-        index[missing] = -1
-        offset[missing] = 0
+        at = np.searchsorted(self.start, addresses, side="right").astype(np.int64) - 1
+        index = np.where(at < 0, -1, self.holder[np.maximum(at, 0)])
+        offset = np.where(index < 0, np.uint64(0), addresses - self.address[np.maximum(index, 0)])
         return index, offset
 
     def name(self, address: int) -> str:
@@ -70,10 +63,7 @@ class Symbols:
 
     def named(self, name: str) -> Symbol | None:
         """The first symbol called `name`."""
-        if name not in self.names:
-            return None
-        index = self.names.index(name)
-        return Symbol(int(self.start[index]), int(self.size[index]), name)
+        return next((symbol for symbol in self._symbols if symbol.name == name), None)
 
 
 def with_offset(name: str, offset: int) -> str:
@@ -81,10 +71,44 @@ def with_offset(name: str, offset: int) -> str:
     return f"{name}+{offset:#x}" if offset else name
 
 
-def _with_next(kept: list[Symbol]) -> Iterator[tuple[Symbol, int]]:
-    for index, symbol in enumerate(kept):
-        after = kept[index + 1].address if index + 1 < len(kept) else symbol.address + 1
-        yield symbol, after
+def _sized(symbols: list[Symbol]) -> list[Symbol]:
+    """The symbols that name something, each with a size; `symbols` are sorted by address, sized first."""
+    kept: list[Symbol] = []
+    end = 0
+    for index, symbol in enumerate(symbols):
+        if symbol.size:
+            kept.append(symbol)
+            end = max(end, symbol.address + symbol.size)
+        elif symbol.address >= end:
+            after = next((s.address for s in symbols[index + 1 :] if s.address > symbol.address), None)
+            size = 1 if after is None else after - symbol.address
+            kept.append(Symbol(symbol.address, size, symbol.name))
+            end = symbol.address + size
+    return kept
+
+
+def _changes(symbols: list[Symbol]) -> dict[int, int]:
+    """Address -> number of the symbol that names it and what follows (-1: none), ascending."""
+    changes: dict[int, int] = {}
+    open_ones: list[int] = []
+
+    def end(number: int) -> int:
+        return symbols[number].address + symbols[number].size
+
+    def close(until: int) -> None:
+        while open_ones and end(open_ones[-1]) <= until:
+            at = end(open_ones.pop())
+            while open_ones and end(open_ones[-1]) <= at:
+                open_ones.pop()
+            if at < _PAST_THE_LAST:
+                changes[at] = open_ones[-1] if open_ones else -1
+
+    for number, symbol in enumerate(symbols):
+        close(symbol.address)
+        open_ones.append(number)
+        changes[symbol.address] = number
+    close(_PAST_THE_LAST << 1)
+    return changes
 
 
 def _read(raw: bytes) -> list[Symbol]:

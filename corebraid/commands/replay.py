@@ -157,12 +157,16 @@ def _pause(recording: Recording, core: int, first: int | None, until: int, as_js
     wanted = Selection(first=first, until=until)
     seen = io.BytesIO()
     sink = seen if as_json else sys.stdout.buffer
-    out = make_exporter("jsonl" if as_json else "text", sink, program, recording.manifest.n_cores)
-    for rows in replay.run():
-        if first is not None:
-            out.write(rows[wanted.mask(rows)], True)
-    out.close()
-    sys.stdout.buffer.flush()
+    pieces = (rows[wanted.mask(rows)] for rows in replay.run())
+    if first is None:
+        for _ in pieces:
+            pass
+    else:
+        out = make_exporter("jsonl" if as_json else "text", sink, program, recording.manifest.n_cores)
+        for rows in pieces:
+            out.write(rows, True)
+        out.close()
+        sink.flush()
     accesses = [json.loads(line) for line in seen.getvalue().splitlines()]
     _show_state(replay.state, program.symbols.name(replay.state.pc), accesses, as_json)
     return 0

@@ -182,9 +182,12 @@ def _judgement_facts(judgement: Judgement) -> dict[str, object]:
 
 
 def _show(recording: Recording, verdict: Verdict) -> None:
-    n_files = len(recording.manifest.file_names())
+    from recorder.manifest import PROGRAM_ELF
+
     if not verdict.findings:
-        click.echo(f"files        {n_files} streams and the program: every byte is as it was written")
+        program = "the program" if (recording.path / PROGRAM_ELF).exists() else "no copy of the program"
+        n_files = len(recording.manifest.file_names())
+        click.echo(f"files        {n_files} streams and {program}: every byte is as it was written")
     for replay in verdict.replays:
         if replay.result is not None:
             result = replay.result

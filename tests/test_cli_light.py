@@ -1,0 +1,81 @@
+"""What a command may load, how long the light ones take, and what --help teaches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_factory import ROOT, record, run
+
+HEAVY = ("numba", "unicorn", "z3", "pyarrow", "capstone")
+_SECONDS = 0.3
+_TRIES = 7
+
+
+@pytest.fixture(scope="module")
+def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small recording."""
+    path = tmp_path_factory.mktemp("light") / "rec"
+    assert record(path, "fig1", "--cores", 2).code == 0
+    return path
+
+
+def light(rec: Path) -> list[list[str]]:
+    """Commands that load neither kernels nor an emulator."""
+    return [["--help"], ["--version"], ["trace", "--help"], ["info", str(rec)], ["info", str(rec), "--json"]]
+
+
+def test_light_commands_load_nothing_heavy(rec: Path) -> None:
+    code = (
+        "import sys\nfrom corebraid.__main__ import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    for arguments in light(rec):
+        ran = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert ran.stderr.splitlines()[-1] == "[]", arguments
+        assert ran.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = f"import sys, corebraid; print([name for name in {HEAVY!r} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
+
+
+def test_light_commands_are_quick(rec: Path) -> None:
+    """Processor seconds, the least of some tries: other work on the machine must not fail this."""
+    for arguments in (["--help"], ["info", str(rec)]):
+        assert min(cpu_seconds(arguments) for _ in range(_TRIES)) < _SECONDS, arguments
+
+
+def cpu_seconds(arguments: list[str]) -> float:
+    """Processor seconds of one corebraid process."""
+    child = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", "corebraid", *arguments],
+        {**os.environ, "PYTHONPATH": str(ROOT)},
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )
+    _, status, usage = os.wait4(child, 0)
+    assert status == 0
+    return usage.ru_utime + usage.ru_stime
+
+
+@pytest.mark.parametrize("command", ["record", "info", "replay", "order", "check-order", "trace", "verify"])
+def test_help_teaches(command: str) -> None:
+    ran = run(command, "--help")
+    assert ran.code == 0
+    assert f"corebraid {command} " in ran.out.split("Options:")[0].split("Example")[1]
+    assert all(len(line) <= 100 for line in ran.out.splitlines())
+
+
+def test_the_front_page_names_every_command_and_exit_code() -> None:
+    out = run("--help").out
+    for part in ("record", "check-order", "verify", "Exit codes: 0 fine; 1", "2 wrong use", "3 the guest"):
+        assert part in " ".join(out.split())
