@@ -60,8 +60,8 @@ def options(cores: int, cache: str, strata: str) -> RecordOptions:
 
 def by_cycles(facts: Facts, made: Recorded) -> None:
     """Everything that the recording with the finest cycle bound tells."""
-    totals, traces = made.outcome.manifest.totals, RecordingTraces(made.recording)
-    facts.accesses, facts.misses = int(totals["accesses"]), int(totals["misses"])
+    traces = RecordingTraces(made.recording)
+    facts.accesses, facts.misses = made.total("accesses"), made.total("misses")
     facts.finite, facts.slowdown = log_bytes(made.recording), slowdown(made)
     at = slice_of_cuts(made.clock, traces.strata[:, :-1])
     for bound, regions in regions_by_bound(traces, made.clock, CYCLE_BOUNDS).items():
@@ -75,7 +75,7 @@ def by_downgrades(facts: Facts, program: Path, bound: int) -> None:
     name = f"downgrades:{bound}"
     with recorded(program, options(facts.cores, PAPER_CACHE, name)) as made:
         facts.strata[name] = log_bytes(made.recording).strata
-        facts.strata_accesses[name] = int(made.outcome.manifest.totals["accesses"])
+        facts.strata_accesses[name] = made.total("accesses")
         facts.regions[name] = own_regions(RecordingTraces(made.recording), made.clock)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.bare import run_bare
-from bench.programs import image, recorded
+from bench.programs import image, recorded, total_of
 from bench.report import Column, Table, publish
 from emu.cache import CacheGeometry
 from isa.x86_64 import X86_64
@@ -59,8 +59,11 @@ def time_record(program: Path, folder: Path, options: RecordOptions) -> tuple[Se
     with capture.writer:
         outcome = capture.run(lambda _: times.append(time.process_time()))
     call = time.process_time() - began
-    totals = outcome.manifest.totals
-    return Seconds(call, times[-1] - times[0]), sum(outcome.manifest.instructions), int(totals["accesses"])
+    return (
+        Seconds(call, times[-1] - times[0]),
+        sum(outcome.manifest.instructions),
+        total_of(outcome.manifest, "accesses"),
+    )
 
 
 def time_replay(folder: Path, *, traced: bool) -> Seconds:
@@ -135,8 +138,8 @@ def ratio_table(results: dict[str, Measured]) -> Table:
         + [Column("whole call: record", ".2f"), Column("replay", ".2f")],
         [
             f"Targets: record at most {RECORD_TARGET:g}, replay at most {REPLAY_TARGET:g}.",
-            "Ratios are of the run alone; the last two columns are medians of the whole call, set-up, files and "
-            "images included.",
+            "Ratios are of the run alone; the last two columns are medians of the whole call, "
+            "set-up, files and images included.",
         ],
     )
     for program, measured in results.items():
