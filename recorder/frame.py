@@ -30,6 +30,8 @@ KIND_NAMES = {
     TRUTH: "sealed truth",
     INITIAL_IMAGE: "initial image",
     FINAL_IMAGE: "final image",
+    # Written by the solver (solver/certificate.py), in these frames.
+    6: "certificate",
 }
 #: Most bytes that a frame holds before compression; LZ4 grows what it cannot compress by at most 1/255.
 MAX_RAW = 1 << 20
