@@ -71,10 +71,11 @@ class Table:
             console.print(f"  {note}", style="dim", highlight=False)
 
 
-def publish(name: str, tables: list[Table], console: Console, out: Path = OUT) -> None:
-    """Print all tables and write them to out/<name>.md and out/<name>.json."""
+def publish(name: str, tables: list[Table], console: Console) -> None:
+    """Print all tables and write them to OUT/<name>.md and OUT/<name>.json."""
     for table in tables:
         table.print(console)
+    out = OUT
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{name}.md").write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
     content = {

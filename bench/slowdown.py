@@ -6,8 +6,9 @@ time that the link keeps it waiting. A miss occupies the link for its line and a
 recording, the line and a log header (address and instruction count) go back to memory right behind it:
 
 plain        in the same queue, so that later misses of any core wait for it;
-prioritised  only in cycles when no miss wants the link. Each core buffers BUFFERED records; a core
-             whose buffer is full waits until its oldest record is out.
+prioritised  only when no miss waits for the link, though a miss that comes while a record is under way
+             waits for its end. Each core buffers BUFFERED records; a core whose buffer is full waits
+             until its oldest record is out.
 
 Requests are served in the order of time. Caches, network hops and banks are not modelled.
 """
@@ -32,15 +33,15 @@ _NONE, _PLAIN, _PRIORITISED = 0, 1, 2
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Recording's slowdown over not recording, as a share (0.01 is 1%), of the core that ends last."""
+    """Recording's slowdown over not recording, as a share (0.01 is 1%) of all cores' cycles."""
 
     plain: float
     prioritised: float
 
 
 @njit(cache=True)
-def last_end(first, counts, ends, latency, fetch, log, scheme, buffered):  # type: ignore[no-untyped-def]
-    """Cycle at which the last core ends.
+def total_cycles(first, counts, ends, latency, fetch, log, scheme, buffered):  # type: ignore[no-untyped-def]
+    """Cycles of all cores together, each to its end.
 
     first: int64 (cores + 1,), where each core's misses begin in counts. counts: int64, the instruction count
     of each miss. ends: int64 (cores,). latency: float64 (cores,), of a miss. fetch, log: link cycles of a
@@ -50,14 +51,14 @@ def last_end(first, counts, ends, latency, fetch, log, scheme, buffered):  # typ
     at = first[:-1].copy()
     extra = np.zeros(n)  # cycles besides instructions so far
     backlog = np.zeros(n, np.int64)
-    free, latest = 0.0, 0.0
+    free = 0.0
     oldest = 0  # the core whose buffer is emptied next
     for _ in range(counts.size):
         core, now = -1, np.inf
         for k in range(n):
             if at[k] < first[k + 1] and counts[at[k]] + extra[k] < now:
                 core, now = k, counts[at[k]] + extra[k]
-        while scheme == _PRIORITISED and free + log <= now and backlog.sum() > 0:
+        while scheme == _PRIORITISED and free < now and backlog.sum() > 0:
             while backlog[oldest] == 0:
                 oldest = (oldest + 1) % n
             backlog[oldest] -= 1
@@ -74,9 +75,7 @@ def last_end(first, counts, ends, latency, fetch, log, scheme, buffered):  # typ
             backlog[core] += 1
         extra[core] += start - now + latency[core]
         at[core] += 1
-    for k in range(n):
-        latest = max(latest, ends[k] + extra[k])
-    return latest
+    return ends.sum() + extra.sum()
 
 
 def _misses(recorded: Recorded) -> tuple[list[NDArray[np.int64]], list[int]]:
@@ -103,6 +102,6 @@ def slowdown(recorded: Recorded) -> Slowdown:
     first = np.concatenate([[0], np.cumsum(misses)]).astype(np.int64)
     arguments = (first, np.concatenate(counts), np.array(ends, np.int64), latency, float(fetch), float(log))
     base, plain, prioritised = (
-        last_end(*arguments, scheme, BUFFERED) for scheme in (_NONE, _PLAIN, _PRIORITISED)
+        total_cycles(*arguments, scheme, BUFFERED) for scheme in (_NONE, _PLAIN, _PRIORITISED)
     )
     return Slowdown(plain / base - 1, prioritised / base - 1)
