@@ -176,14 +176,22 @@ def test_info_gives_facts_in_a_stable_order(uts: Path) -> None:
     assert "uts.elf" in run("info", uts).out
 
 
-def test_info_of_a_killed_recording_says_how_far_its_logs_reach(copy: Path) -> None:
+def test_a_killed_recording_can_be_looked_at_ordered_and_verified(copy: Path) -> None:
     manifest = Recording.open(copy).manifest
-    killed = replace(manifest, complete=False, end=None, instructions=(), totals={}, files={})
+    files = {"initial.img": manifest.files["initial.img"]}
+    killed = replace(manifest, complete=False, end=None, instructions=(), totals={}, files=files)
     (copy / "manifest.json").write_bytes(killed.render())
     log = copy / "core-1.log"
     log.write_bytes(log.read_bytes()[:-5])
     facts = json.loads(run("info", copy, "--json").out)
     assert facts["complete"] is False
+    assert run("order", copy).code == 0
+    verified = json.loads(run("verify", copy, "--json").out)
+    assert (verified["sound"], verified["certificate"]["legal"], verified["truth"]["legal"]) == (
+        True,
+        True,
+        None,
+    )
     assert facts["cores"][0]["instructions"] == manifest.instructions[0]
     assert 0 <= facts["cores"][1]["instructions"] <= manifest.instructions[1]
 
