@@ -160,6 +160,25 @@ def test_masks_are_the_naive_predicate() -> None:
         assert wanted.mask(rows).tolist() == expected, f"seed {seed}: {wanted}"
 
 
+def test_a_trace_is_left_early_only_when_nothing_wanted_follows() -> None:
+    """At every cut of a stream (counts ascend) and of a braided trace (strata ascend)."""
+    left_early = 0
+    for seed in range(40):
+        choose = random.Random(seed)
+        for braided in (False, True):
+            rows = np.zeros(60, EVENT)
+            rows["size"] = 1
+            counts = [choose.randrange(40) for _ in rows]
+            rows["count"] = counts if braided else sorted(counts)
+            rows["stratum"] = sorted(choose.randrange(4) for _ in rows)
+            wanted = Selection(until=choose.choice([None, 20]), region=choose.choice([None, 0, 2]))
+            for cut in range(1, len(rows)):
+                if wanted.past(rows[:cut], braided=braided):
+                    left_early += 1
+                    assert not wanted.mask(rows[cut:]).any(), f"seed {seed}, braided {braided}, cut {cut}"
+    assert left_early > 100
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
