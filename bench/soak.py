@@ -223,7 +223,7 @@ def _order(traces: MemoryTraces, recording: Recording, timeout_s: float, found: 
         result = order_recording(
             traces,
             Path(folder) / "order.cert",
-            bytes.fromhex(recording.manifest.id) if isinstance(recording.manifest.id, str) else recording.manifest.id,
+            recording.manifest.id,
             Options(timeout_s=timeout_s),
         )
     verdicts = Counter(region.verdict for region in result.regions)
@@ -263,7 +263,9 @@ class Plan:
             seed,
             draw.choice(["random", "random", "round-robin", "pct:3"]),
             max(shortest, draw.choice([5, 10, 30, 100, 1000])),
-            draw.choice(["cycles:1000", "cycles:20000", "downgrades:1", "downgrades:5", "downgrades:50", "none"]),
+            draw.choice(
+                ["cycles:1000", "cycles:20000", "downgrades:1", "downgrades:5", "downgrades:50", "none"]
+            ),
             draw.choice(["unbounded", "unbounded", "1k:2:32", "2k:2:64", "64:2:32", "512:1:16", "32k:4:256"]),
         )
 
@@ -347,7 +349,9 @@ def table(campaign: Campaign) -> str:
     """Counts by program and in total, as text."""
     lines = [f"{'program':18}" + "".join(f"{title:>16}" for _, title in _COLUMNS)]
     for name, found in [*sorted(campaign.by_program.items()), ("total", campaign.total)]:
-        lines.append(f"{name:18}" + "".join(f"{getattr(found, field_name):>16}" for field_name, _ in _COLUMNS))
+        lines.append(
+            f"{name:18}" + "".join(f"{getattr(found, field_name):>16}" for field_name, _ in _COLUMNS)
+        )
     return "\n".join(lines)
 
 
@@ -381,11 +385,10 @@ def main() -> int:
         if not campaign.run(plan):
             print(f"FAILED {plan}\n       {campaign.failures[-1][1]}", flush=True)
     print(table(campaign))
-    print(
-        f"{campaign.total.certificates} certificates passed the checker, {campaign.total.truths} sealed truths "
-        f"are legal, {len(campaign.failures)} recordings failed, {time.monotonic() - begin:.0f} s"
-    )
-    _write(campaign, time.monotonic() - begin)
+    total, seconds = campaign.total, time.monotonic() - begin
+    print(f"{total.certificates} certificates passed the checker, {total.truths} sealed truths are legal,")
+    print(f"{len(campaign.failures)} recordings failed, {seconds:.0f} s")
+    _write(campaign, seconds)
     return 1 if campaign.failures else 0
 
 

@@ -8,9 +8,9 @@ that packs all that the hot path needs.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from emu.native import peek8, peek16, peek64, row_getter
+from emu.native import peek8, peek16, peek64, pointer, row_getter
 from emu.state import CODE, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of
 from isa.decode import Block
 
@@ -76,9 +76,17 @@ def _same_code(core, entry):
 
 
 @njit(cache=True)
-def page_flag(core, address):
-    """Flags of the page that holds `address`."""
-    return peek8(core.page_flags + (address >> PAGE_SHIFT))
+def _on_unstable_page(core, address, size):
+    first = peek8(core.page_flags + (address >> PAGE_SHIFT))
+    last = peek8(core.page_flags + ((address + size - _ONE) >> PAGE_SHIFT))
+    return ((first | last) & np.uint8(UNSTABLE)) != np.uint8(0)
+
+
+@njit(cache=True)
+def mark_unstable(core, page):
+    """A page that has been executed from may change, or has changed: compare its blocks from here on."""
+    carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)[page] |= np.uint8(UNSTABLE)
+    core.unstable = _ONE
 
 
 @njit(cache=True)
@@ -88,9 +96,8 @@ def find_block(core, address, size):
     key = (address << _KEY_SHIFT) | size
     slot = find_slot(core.table, core.key_mask, core.key_shift, key)
     entry = peek64(slot + _EIGHT)
-    if entry != _ZERO:
-        touched = page_flag(core, address) | page_flag(core, address + size - _ONE)
-        if (touched & np.uint8(UNSTABLE)) != np.uint8(0) and not _same_code(core, entry):
+    if entry != _ZERO and core.unstable != _ZERO:
+        if _on_unstable_page(core, address, size) and not _same_code(core, entry):
             return _ZERO
     return entry
 
@@ -118,6 +125,8 @@ def _restarted(core, address, size):
     info = block_info(core)
     if address < info.address or address >= info.address + info.size:
         return _NOT
+    if not _on_unstable_page(core, info.address, info.size):
+        return _NOT
     k = position_of(core, address)
     start = np.uint64(instruction_offset(core, info, k) & OFFSET_MASK)
     end = info.size
@@ -139,7 +148,7 @@ def account(core, address, size):
     entry = core.entered
     if entry == _ZERO:
         return False
-    if (page_flag(core, core.block_address) & np.uint8(UNSTABLE)) != np.uint8(0):
+    if core.unstable != _ZERO:
         k = _restarted(core, address, size)
         if k != _NOT:
             core.count += k
@@ -155,7 +164,6 @@ def begin_block(core, entry):
     """The block with this entry runs from here."""
     core.entered = entry
     core.block = entry >> _ROW_SHIFT
-    core.mid_run = _ONE
 
 
 class BlockTable:
@@ -224,4 +232,7 @@ class BlockTable:
             self._resize(len(self._table) * 2)
         self._bind()
         for page in {address >> 12, (address + len(code) - 1) >> 12}:
-            page_flags[page] |= CODE | (UNSTABLE if page_flags[page] & WRITTEN else 0)
+            page_flags[page] |= CODE
+            if page_flags[page] & WRITTEN:
+                page_flags[page] |= UNSTABLE
+                self._core["unstable"] = 1

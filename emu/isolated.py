@@ -197,6 +197,9 @@ class IsolatedCore:
         self.core.forget_code(low, high)
         self.core.run(until)
         self._row["armed"] = 0
+        if int(self._row["stop_reason"]) == STOP_DECODE:
+            # A store into this very block broke it off: what follows is a block of its own.
+            self.core.learn_block()
         self.core.forget_code(low, high)
 
     def _ended_by_itself(self, status: int) -> Step | None:

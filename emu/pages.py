@@ -12,6 +12,7 @@ import numpy as np
 from numba import carray, cfunc, njit
 from numpy.typing import NDArray
 
+from emu.blocks import mark_unstable
 from emu.bus import mark_dirty
 from emu.device_kernels import DEVICE_BASE
 from emu.native import FILL_HOOK, TLB_ENTRY, pointer, row_getter
@@ -24,7 +25,6 @@ from emu.state import (
     RIGHT_READ,
     RIGHT_WRITE,
     SEEN,
-    UNSTABLE,
     WRITTEN,
     core_at,
 )
@@ -81,8 +81,6 @@ def fill_page(core, address, access, entry):
     allowed = 0
     if rights & RIGHT_READ:
         allowed |= _PROT_READ
-    if rights & RIGHT_EXECUTE:
-        allowed |= _PROT_EXECUTE
     if page == _DEVICE_PAGE:
         allowed |= _PROT_WRITE
     else:
@@ -91,10 +89,13 @@ def fill_page(core, address, access, entry):
             allowed |= _PROT_WRITE
             flags[page] |= np.uint8(WRITTEN)
             if (flags[page] & np.uint8(CODE)) != np.uint8(0):
-                flags[page] |= np.uint8(UNSTABLE)
+                mark_unstable(core, page)
             mark_dirty(core, page)
         elif need == RIGHT_EXECUTE and (flags[page] & np.uint8(PADDED)) == np.uint8(0):
             _pad_code(core, page, flags)
+        # Not before the first instruction fetch has asked: its page must have been padded.
+        if rights & RIGHT_EXECUTE and (flags[page] & np.uint8(PADDED)) != np.uint8(0):
+            allowed |= _PROT_EXECUTE
     entry.permissions = np.uint32(allowed)
     return True
 

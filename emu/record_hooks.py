@@ -160,6 +160,7 @@ def enter_block(core, machine, address, size):
     if entry == _ZERO:
         return STOP_DECODE
     begin_block(core, entry)
+    core.mid_run = _ONE
     core.fetched = _ZERO
     core.armed = _ZERO
     if core.count + instructions_of(entry) > core.stop_at:
@@ -225,7 +226,10 @@ def _slow_access(core, is_write, first, last, held):
 @njit(cache=True)
 def _device_access(core, is_write, address, size, value):
     """Device registers are plain memory of the core: a read hook fills in what the load will see."""
-    # A device acts once: an instruction that touched one must not be taken back and run again.
+    # A device acts once: an instruction that touched one must not be taken back and run again, and one that
+    # is being taken back (the stop came in a helper before it) must not touch it.
+    if core.stop_pc != _ZERO:
+        return
     core.armed = _ZERO
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)

@@ -20,6 +20,7 @@ from emu.blocks import (
     find_block,
     instruction_offset,
     instructions_of,
+    mark_unstable,
     position_of,
 )
 from emu.bus import mark_dirty
@@ -47,10 +48,9 @@ from emu.state import (
     STOP_FRAME,
     STOP_STALE,
     STOP_TRACE,
-    UNSTABLE,
     core_at,
 )
-from emu.trace_hooks import trace_fetch
+from emu.trace_hooks import take_back, trace_fetch
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -82,7 +82,7 @@ def apply_miss(core, row):
     mark_dirty(core, page)
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        flags[page] |= np.uint8(UNSTABLE)
+        mark_unstable(core, page)
         core.stale_low = min(core.stale_low, row.addr)
         core.stale_high = max(core.stale_high, row.addr + np.uint64(n))
     if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
@@ -152,6 +152,8 @@ def enter_replayed_block(core, address, size):
         core.armed = _ZERO
         return 0
     account(core, address, size)
+    if core.trace_n != _ZERO:
+        take_back(core)
     core.block_address = address
     core.block_size = size
     core.trace_cursor = _ZERO

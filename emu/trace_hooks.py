@@ -47,6 +47,17 @@ def trace_fetch(core, address, n, count):
 
 
 @njit(cache=True)
+def take_back(core):
+    """Drop the rows of an instruction that is about to run a second time: a store into its own block."""
+    while core.trace_n > _ZERO:
+        last = event_at(core.trace + (core.trace_n - _ONE) * _EVENT_BYTES)
+        if last.count != core.count or (last.flags & np.uint8(FETCH)) != np.uint8(0):
+            return
+        core.trace_n -= _ONE
+        core.trace_sequence -= _ONE
+
+
+@njit(cache=True)
 def _position(core, pc):
     """How many instructions of the block precede pc, and whether pc's is atomic; pcs only go forward."""
     info = block_info(core)

@@ -1,0 +1,241 @@
+"""Hand-made guests, each hostile in its own way, recorded under slices of 1 to 50 instructions that end
+inside blocks, finite caches and dense strata; each recording is then held to all it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from guest import (
+    CONSOLE_RX,
+    CONSOLE_TX,
+    CYCLES,
+    DATA,
+    DEVICES,
+    DMA_DST,
+    DMA_LEN,
+    DMA_SRC,
+    DMA_START,
+    DMA_STATUS,
+    INT_CAUSE,
+    INT_HANDLER,
+    IPI_SEND,
+    RANDOM,
+    TIMER_PERIOD,
+    Code,
+    elf,
+    run_many_ways,
+)
+
+from bench.soak import examine
+
+STACKS = DATA + 0xD000
+DONE = DATA + 0xF000
+
+
+def start(code: Code) -> Code:
+    """A stack of 1 KiB for each core; rbx = core id, rbp = core count."""
+    code.raw("48 89 fb  48 89 f5")  # mov rbx, rdi; mov rbp, rsi
+    code.raw("48 89 fc  48 c1 e4 0a")  # mov rsp, rdi; shl rsp, 10
+    return code.add("rsp", STACKS + 0x400)
+
+
+def finish(code: Code) -> Code:
+    """The last core to come here powers the machine off with exit code 0; the others park."""
+    code.mov("rax", 1).emit("0f c1", "rax", DONE, prefix="f0")  # lock xadd [DONE], rax
+    code.add("rax", 1).raw("48 39 e8")  # cmp rax, rbp
+    code.jump_if("nz", "park").power_off(0)
+    return code.label("park").halt()
+
+
+def sizes(code: Code) -> None:
+    """Loads, stores and read-modify-writes of 1 to 8 bytes, at offsets that straddle lines and pages."""
+    code.mov("rcx", 6).label("again")
+    for line in (DATA + 0x40, DATA + 0x1000):
+        for size in (1, 2, 4, 8):
+            for offset in (-7, -3, -1, 0):
+                code.load("rax", line + offset, size).add("rax", 0x1234567)
+                code.store(line + offset, "rax", size)
+    code.emit("01", "rcx", DATA + 0x3D).emit("ff", 0, DATA + 0xFFE, wide=False)  # add, inc
+    code.loop("rcx", "again")
+
+
+def vectors(code: Code) -> None:
+    """SSE loads and stores, also unaligned and across a page; movnti; maskmovdqu."""
+    code.mov("rax", DATA + 0xFF8).mov("rdi", DATA + 0x38).mov("rcx", 5).label("again")
+    code.raw("f3 0f 6f 00")  # movdqu xmm0, [rax]
+    code.raw("66 0f d4 c0  66 0f 76 c9  66 0f fb c1")  # paddq xmm0, xmm0; pcmpeqd xmm1, xmm1; psubq
+    code.raw("f3 0f 7f 00")  # movdqu [rax], xmm0
+    code.raw("0f 11 00  0f 10 17  0f 11 17")  # movups [rax], xmm0; movups xmm2, [rdi]; movups [rdi], xmm2
+    code.raw("66 0f f7 c1")  # maskmovdqu xmm0, xmm1
+    code.raw("48 0f c3 08")  # movnti [rax], rcx
+    code.raw("0f 12 17  0f 17 57 04")  # movlps xmm2, [rdi]; movhps [rdi + 4], xmm2
+    code.loop("rcx", "again")
+
+
+def x87(code: Code) -> None:
+    """fxsave, fxrstor, fnstenv, 10-byte loads and stores, all of which the emulator runs in helpers."""
+    code.mov("rax", DATA + 0x400).mov("rdx", DATA + 0xFFC).mov("rcx", 4).label("again")
+    code.raw("d9 eb  d9 e8")  # fldpi; fld1
+    code.raw("db 3a  48 89 08  db 2a")  # fstp tbyte [rdx]; mov [rax], rcx; fld tbyte [rdx]
+    code.raw("0f ae 00  48 89 48 18  0f ae 08")  # fxsave [rax]; mov [rax + 24], rcx; fxrstor [rax]
+    code.raw("d9 72 30  9b  df 3a  db e3")  # fnstenv [rdx + 48]; fwait; fistp qword [rdx]; fninit
+    code.loop("rcx", "again")
+
+
+def strings(code: Code) -> None:
+    """Repeated string instructions of every kind, in both directions, on memory that all cores share."""
+    for number, (direction, low) in enumerate((("fc", 0), ("fd", 60))):
+        for operation in ("f3 a4", "f3 48 a5", "f3 aa", "f3 ab", "f2 ae", "f3 a6", "f3 48 ad", "a4"):
+            code.raw(direction).mov("rsi", DATA + 0xFC0 + low).mov("rdi", DATA + 0xFE1 + low)
+            code.mov("rcx", 7 + number).mov("rax", 0x55).raw(operation)
+            code.emit("89", "rcx", DATA + 0x80)
+    code.raw("fc").mov("rcx", 0).raw("f3 a4")
+
+
+def atomics(code: Code) -> None:
+    """Every core adds 1 ten times by each of four atomics; core 0 sees the sum."""
+    code.mov("rcx", 10).label("again")
+    code.emit("ff", 0, DATA, prefix="f0")  # lock inc [DATA]
+    code.mov("rax", 1).emit("0f c1", "rax", DATA + 0x3C, prefix="f0")  # lock xadd, across a line
+    code.label("retry").load("rax", DATA + 0x80).raw("48 8d 50 01")  # lea rdx, [rax + 1]
+    code.emit("0f b1", "rdx", DATA + 0x80, prefix="f0").jump_if("nz", "retry")  # lock cmpxchg
+    code.mov("rdx", 1).emit("87", "rdx", DATA + 0xC0)  # xchg
+    code.emit("f7", 3, DATA + 0x100, prefix="f0")  # lock neg
+    code.emit("0f ba", 7, DATA + 0x108, prefix="f0").raw("05")  # lock btc [..], 5
+    code.raw("49 89 c8")  # mov r8, rcx
+    code.label("pair").load("rax", DATA + 0x140).load("rdx", DATA + 0x148)
+    code.raw("48 89 c3  48 83 c3 01  48 89 d1  48 83 c1 01")  # rbx = rax + 1; rcx = rdx + 1
+    # First in its block: elsewhere the emulator takes the flags but ZF from an instruction long past.
+    code.jump("swap").label("swap").emit("0f c7", 1, DATA + 0x140, prefix="f0")  # lock cmpxchg16b
+    code.jump_if("nz", "pair")
+    code.raw("4c 89 c1").loop("rcx", "again")
+
+
+def calls(code: Code) -> None:
+    """push, pop, call, ret, enter, leave, and pushes of what a shared word holds."""
+    code.mov("rcx", 6).label("again").call("leaf").loop("rcx", "again").jump("after")
+    code.label("leaf").raw("51 53 c8 10 00 00")  # push rcx; push rbx; enter 16, 0
+    code.emit("ff", 6, DATA).emit("8f", 0, DATA + 0x3C).raw("9c 9d")  # push [..]; pop [..]; pushfq; popfq
+    code.raw("c9 5b 59 c3").label("after")  # leave; pop rbx; pop rcx; ret
+
+
+def own_code(code: Code) -> None:
+    """A store changes the constant of an instruction further on in the same block, 8 times over; then the
+    same in a block that lies in two pages and changes the second."""
+    code.compare("rbx", 0).jump_if("nz", "over")
+    code.mov("rcx", 8).mov("rdx", 0).label("again")
+    code.raw("88 0d 03 00 00 00  90  80 c2 11  90")  # mov [rip + 3], cl; nop; add dl, 0x11 (patched); nop
+    code.emit("00", "rdx", DATA + 0x20, wide=False).loop("rcx", "again")
+    code.jump("cross").at(0x100FE0).label("cross").mov("rcx", 8).label("more").at(0x100FF5)
+    code.raw("88 0d 0c 00 00 00")  # 0xff5: mov [rip + 12], cl -> 0x1007: the constant below
+    code.raw("90 90 90 90 90 90 90 90 90 90  80 c2 11  90")  # 0xffb: nops; 0x1005: add dl, 0x11 (patched)
+    code.emit("00", "rdx", DATA + 0x21, wide=False).loop("rcx", "more").label("over")
+
+
+def others_code(code: Code) -> None:
+    """Core 0 rewrites a function that the others call; each runs some version, never a mixture."""
+    code.mov("r12", 12).compare("rbx", 0).jump_if("nz", "caller")
+    code.label("writer").emit("c7", 0, 0x101001, wide=False).raw("90 90 90 90")
+    code.emit("89", "r12", 0x101001, wide=False).emit("89", "r12", 0x1010FE, wide=False).loop("r12", "writer")
+    code.jump("after")
+    code.label("caller").call("function").emit("01", "rax", DATA).loop("r12", "caller").jump("after")
+    code.at(0x101000).label("function").raw("b8 01 00 00 00").at(0x1010FC).raw(
+        "90 b8 05 00 00 00 90 90 90 90 c3"
+    )
+    code.label("after")
+
+
+def inputs(code: Code) -> None:
+    """Timestamps, random numbers of every size, and device registers read in every way."""
+    code.mov("rcx", 3).mov("r13", DEVICES).label("again")
+    code.raw("0f 31").emit("89", "rax", DATA)  # rdtsc
+    code.raw("51 0f 01 f9").emit("89", "rcx", DATA + 8).raw("59")  # rdtscp
+    for number, text in enumerate(("66 0f c7 f0", "0f c7 f0", "48 0f c7 f0", "49 0f c7 f1", "48 0f c7 f8")):
+        code.raw(text).emit("11", "rax", DATA + 8 * number)  # rdrand ax, eax, rax, r9; rdseed rax; adc
+    for size in (1, 2, 4, 8):
+        code.load("rax", ("r13", RANDOM), size).emit("01", "rax", DATA)
+    code.emit("ff", 6, ("r13", RANDOM)).emit("8f", 0, DATA + 0x10)  # push [device]; pop
+    code.emit("03", "rax", ("r13", CYCLES)).emit("3b", "rax", ("r13", CONSOLE_RX))  # add, cmp with memory
+    code.mov("rsi", DEVICES + CONSOLE_RX).mov("rdi", DATA + 0x3C).raw("48 a5 a5 a4")  # movs from a device
+    code.emit("0f 10", 0, ("r13", CYCLES), wide=False)  # movups xmm0, [device]
+    code.loop("rcx", "again")
+
+
+def atomics_on_devices(code: Code) -> None:
+    """xchg, lock add and lock cmpxchg with a device register."""
+    code.mov("r13", DEVICES).mov("rcx", 3).label("again").mov("rax", 0x2A)
+    code.emit("87", "rax", ("r13", CONSOLE_TX)).emit("89", "rax", DATA)
+    code.emit("01", "rcx", ("r13", RANDOM), prefix="f0")
+    code.emit("0f b1", "rcx", ("r13", CYCLES), prefix="f0").emit("89", "rax", DATA + 8)
+    code.loop("rcx", "again")
+
+
+def helpers_and_devices(code: Code) -> None:
+    """Stores that the emulator runs in helpers, right before a device is touched."""
+    code.mov("r13", DEVICES).mov("rdx", DATA + 0x400).mov("rcx", 4).label("again")
+    code.mov("rax", 0x2E).raw("d9 eb")
+    code.raw("0f ae 02").store(("r13", CONSOLE_TX), "rax")  # fxsave [rdx]
+    code.raw("0f ae 02").load("rax", ("r13", CONSOLE_RX)).emit("01", "rax", DATA)
+    code.raw("db 3a").load("rax", ("r13", RANDOM)).emit("01", "rax", DATA)  # fstp tbyte [rdx]
+    code.loop("rcx", "again")
+
+
+def interrupts(code: Code) -> None:
+    """A timer on each core, inter-core interrupts in a ring, work in between; then wait for four."""
+    code.jump("main").label("handler").raw("50 41 57 52").ask(INT_CAUSE, "rax").raw("51 5a")
+    code.emit("01", "rax", DATA + 0x40).raw("49 ff c4  5a 41 5f 58 9d c2 80 00")  # inc r12; ...; ret 128
+    code.label("main").mov("r12", 0).mov("rax", code.address("handler")).device(INT_HANDLER, "rax")
+    code.device(TIMER_PERIOD, 6000).raw("fb").mov("rcx", 40).label("work")
+    code.emit("ff", 0, DATA).raw("51 59").loop("rcx", "work")
+    code.raw("48 8d 43 01  48 31 d2  48 f7 f5").device(IPI_SEND, "rdx")  # (core + 1) mod cores
+    code.label("wait").raw("f4").compare("r12", 4).jump_if("l", "wait").raw("fa").device(TIMER_PERIOD, 0)
+
+
+def dma(code: Code) -> None:
+    """Core 0 starts copies between lines that all cores write; everyone reads the target meanwhile."""
+    code.mov("rcx", 12).compare("rbx", 0).jump_if("nz", "others")
+    code.device(DMA_SRC, DATA + 0x1C0).device(DMA_DST, DATA + 0xFD8).device(DMA_LEN, 0x90).device(
+        DMA_START, 1
+    )
+    code.label("poll").emit("ff", 0, DATA + 0x200).load("rax", DATA + 0x1000)
+    code.ask(DMA_STATUS, "rax").compare("rax", 0).jump_if("nz", "poll").jump("after")
+    code.label("others").emit("ff", 0, DATA + 0x1F8).emit("01", "rcx", DATA + 0xFFC)
+    code.load("rax", DATA + 0x1020).loop("rcx", "others").label("after")
+
+
+GUESTS: dict[Callable[[Code], None], int] = {
+    sizes: 2,
+    vectors: 2,
+    x87: 2,
+    strings: 2,
+    atomics: 3,
+    calls: 2,
+    own_code: 2,
+    others_code: 2,
+    inputs: 2,
+    atomics_on_devices: 2,
+    helpers_and_devices: 2,
+    interrupts: 3,
+    dma: 3,
+}
+
+#: Characters that each core prints: a device acts once, also when the instruction is taken back.
+PRINTS = {atomics_on_devices: 3, helpers_and_devices: 4}
+
+
+def build(path: Path, body: Callable[[Code], None]) -> Path:
+    """The guest with this body between start and finish."""
+    code = start(Code())
+    body(code)
+    return elf(path / f"{body.__name__}.elf", finish(code))
+
+
+@pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+def test_guest_is_recorded_replayed_and_ordered(body: Callable[[Code], None], tmp_path: Path) -> None:
+    for run in run_many_ways(build(tmp_path, body), tmp_path, GUESTS[body], input=b"input", limit=200_000):
+        print(run.path.name, run.outcome.end)
+        assert run.outcome.end.reason == "power-off", run.outcome
+        assert len(run.printed) == PRINTS.get(body, 0) * GUESTS[body]
+        assert examine(run.path, timeout_s=5.0).regions_illegal == 0
