@@ -10,6 +10,7 @@ from isa.errors import UsageError
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_DIGITS = 15
+_MOST_DIGITS_64 = 20
 
 
 def size(text: str) -> int:
@@ -21,8 +22,19 @@ def size(text: str) -> int:
     return int(digits) * unit
 
 
-COUNT = click.IntRange(min=0, max=(1 << 64) - 1)
-POSITIVE = click.IntRange(min=1, max=(1 << 62))
+def count(text: str) -> int:
+    """An instruction count or another number below 2**64. Raises ValueError, which click reports."""
+    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS_64 or int(text) >= 1 << 64:
+        raise ValueError
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A number from 1 to 2**62. Raises ValueError, which click reports."""
+    if not 1 <= (value := count(text)) <= 1 << 62:
+        raise ValueError
+    return value
+
 
 #: The recording that a command reads.
 recording_argument = click.argument("recording", metavar="REC", type=click.Path(path_type=Path))

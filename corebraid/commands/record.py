@@ -14,7 +14,7 @@ import click
 
 from corebraid import console
 from corebraid.newfile import new_file
-from corebraid.options import COUNT, POSITIVE, json_option, size
+from corebraid.options import count, json_option, positive, size
 from isa.errors import GuestFault, UsageError
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ _FAILURES = {
 @click.option("--cores", type=int, default=4, show_default=True, help="Cores of the machine, 1 to 64.")
 @click.option(
     "--seed",
-    type=COUNT,
-    default=0,
+    type=count,
+    default="0",
     show_default=True,
     help="Decides scheduling and devices; the same seed gives the same recording, bit for bit.",
 )
@@ -55,7 +55,7 @@ _FAILURES = {
 @click.option(
     "--slice",
     "longest_slice",
-    type=POSITIVE,
+    type=positive,
     metavar="N",
     help="Longest slice of round-robin and random, in instructions.  [default: 10000]",
 )
@@ -75,7 +75,7 @@ _FAILURES = {
     "regions are faster to order and cost a little more log.",
 )
 @click.option("--memory", type=size, default="64m", show_default=True, help="Guest memory; k, m and g work.")
-@click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N instructions over all cores.")
+@click.option("--limit", type=positive, metavar="N", help="Stop after N instructions over all cores.")
 @click.option(
     "--input",
     "source",

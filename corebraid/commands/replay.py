@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid import console
-from corebraid.options import COUNT, json_option, recording_argument
+from corebraid.options import count, json_option, recording_argument
 from isa.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ _COLUMNS = 4
 @click.option(
     "--from",
     "first",
-    type=COUNT,
+    type=count,
     metavar="COUNT",
     help="With --until: also print the accesses from this instruction count on.",
 )
 @click.option(
     "--until",
-    type=COUNT,
+    type=count,
     metavar="COUNT",
     help="Stop when COUNT instructions have retired, and print the registers there.",
 )

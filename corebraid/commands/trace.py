@@ -12,7 +12,7 @@ import click
 
 from corebraid import console
 from corebraid.newfile import new_file
-from corebraid.options import COUNT, POSITIVE, recording_argument
+from corebraid.options import count, positive, recording_argument
 from isa.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ _DEVICES = "dev"
     help="Only accesses that touch bytes from A up to (not) B: 0x hexadecimal, decimal or "
     "symbols. A symbol alone is all its bytes, an address alone one byte.",
 )
-@click.option("--from", "first", type=COUNT, metavar="COUNT", help="Only from this instruction count on.")
-@click.option("--until", type=COUNT, metavar="COUNT", help="Only before this instruction count.")
+@click.option("--from", "first", type=count, metavar="COUNT", help="Only from this instruction count on.")
+@click.option("--until", type=count, metavar="COUNT", help="Only before this instruction count.")
 @click.option("--kind", "kinds", metavar="R,W,RMW,F", help="Only reads, writes, read-modify-writes, fetches.")
-@click.option("--region", type=COUNT, metavar="N", help="Only the region after N strata.")
-@click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N rows.")
+@click.option("--region", type=count, metavar="N", help="Only the region after N strata.")
+@click.option("--limit", type=positive, metavar="N", help="Stop after N rows.")
 @click.option(
     "--format",
     "format_name",
