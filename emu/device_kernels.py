@@ -20,6 +20,7 @@ DMA_START, DMA_STATUS = np.uint64(0x98), np.uint64(0xA0)
 CAUSE_TIMER, CAUSE_IPI = np.uint64(1), np.uint64(2)
 
 _ZERO = np.uint64(0)
+_LONGEST_PERIOD = np.uint64(1 << 40)
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -87,6 +88,9 @@ def device_write(core, cores, machine, register, value):
             machine.attention = _ONE
             machine.exit_code = value & np.uint64(0xFF)
     elif register == TIMER_PERIOD:
+        # A period past the end of time is none; a core's clock must not run over.
+        if value >= _LONGEST_PERIOD:
+            value = _ZERO
         core.timer_period = value
         core.timer_due = core.count + core.latency + value
     elif register == INT_HANDLER:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emu.core import Core
+from emu.record_hooks import SYSTEM_CALL
+from emu.state import PAGE_BYTES
 
-_ACCESS = {16: "read of", 17: "write to", 18: "instruction fetch from"}
+_FETCH = 18
+_ACCESS = {16: "read of", 17: "write to", _FETCH: "instruction fetch from"}
 #: Intel SDM volume 3, table 6-1.
 _EXCEPTIONS = {
     0: "a division error", 1: "a debug exception", 3: "a breakpoint (int3)", 4: "an overflow trap",
@@ -30,6 +33,8 @@ class Fault:
 
 def describe_exception(number: int) -> str:
     """A processor exception or software interrupt, by number."""
+    if number == SYSTEM_CALL:
+        return "a system call (syscall), which this machine does not serve"
     return _EXCEPTIONS.get(number, f"software interrupt {number:#x}, which this machine does not serve")
 
 
@@ -39,7 +44,14 @@ def describe_fill(core: Core) -> str:
     if not access:
         return "an exception"
     core.row["fault_access"] = 0
-    address = int(core.row["fault_address"])
-    inside = address < int(core.row["memory_bytes"]) and core.page_rights[address >> 12]
+    # The page fill names the page; only of an instruction fetch is the address in it known, the pc.
+    page = int(core.row["fault_address"]) & -PAGE_BYTES
+    inside = page < int(core.row["memory_bytes"]) and core.page_rights[page >> 12]
+    where = f"the page at {page:#x}"
+    if access == _FETCH and core.pc & -PAGE_BYTES == page:
+        where = f"{core.pc:#x}"
     kind = _ACCESS.get(access, "access to")
-    return f"a forbidden {kind} {address:#x}" if inside else f"a {kind} {address:#x}, which is not mapped"
+    if inside:
+        return f"a forbidden {kind} {where}"
+    article = "an" if access == _FETCH else "a"
+    return f"{article} {kind} {where}, which is not mapped"

@@ -21,7 +21,7 @@ from emu.faults import Fault, describe_exception, describe_fill
 from emu.pages import host_memory
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
-from emu.record_hooks import log_input
+from emu.record_hooks import log_input, undo_edge
 from emu.recorded_core import RecordedCore
 from emu.state import (
     CORE,
@@ -91,6 +91,8 @@ class Machine:
         config.check()
         self.config, self.isa, self._drain = config, isa, drain
         self.fault: Fault | None = None
+        self._all = list(range(config.n_cores))
+        self._parked: set[int] = set()
         self._random = random.Random(f"devices/{config.seed}")
         self.core_rows = np.zeros(config.n_cores, CORE)
         self.machine_rows = np.zeros(1, MACHINE)
@@ -155,7 +157,9 @@ class Machine:
 
     def runnable(self) -> list[int]:
         """Cores that do not wait, ascending."""
-        return [k for k in range(len(self.cores)) if not self.core_rows["parked"][k]]
+        if not self._parked:
+            return self._all
+        return [k for k in self._all if k not in self._parked]
 
     def run_slice(self, number: int, length: int, *, exact: bool = True) -> Stopped:
         """Run a core for about `length` instructions: see `emu.scheduler.Slice`."""
@@ -207,10 +211,12 @@ class Machine:
             return Stopped.POWER
         flags = core.read_register(self.isa.flags_register)
         core.row["parked"] = 1 if flags & self.isa.interrupt_enable else 2
+        self._parked.add(number)
         return Stopped.IDLE
 
     def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
         core = self.cores[number]
+        undo_edge(core.row)
         pc = core.pc if pc is None else pc
         code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
         self.fault = Fault(number, core.count, pc, what, code)
@@ -225,12 +231,18 @@ class Machine:
         words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
         return int(step_dma(self.core_rows, self.machine_rows, words))
 
+    def clock(self) -> int:
+        """The fastest core's cycle count."""
+        return int((self.core_rows["count"] + self.core_rows["latency"]).max())
+
     def raise_timers(self) -> None:
         """Make timers that are due pending; when every core waits, time jumps to the first timer."""
         rows = self.core_rows
-        waiting = [k for k in range(len(rows)) if rows["parked"][k] == 1]
+        if not self._parked and not rows["timer_period"].any():
+            return
+        waiting = [k for k in sorted(self._parked) if rows["parked"][k] == 1]
         if waiting:
-            now = max(core.cycles for core in self.cores)
+            now = self.clock()
             if not self.runnable():
                 due = [int(rows["timer_due"][k]) for k in waiting if rows["timer_period"][k]]
                 now = max([now, min(due)]) if due else now
@@ -271,6 +283,7 @@ class Machine:
         core.restore(context)
         row["cause"] |= row["pending"]
         row["pending"], row["parked"] = 0, 0
+        self._parked.discard(number)
         end_run(row, self.state)
         return True
 

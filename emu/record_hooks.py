@@ -19,6 +19,7 @@ from emu.native import (
     INSTRUCTION_HOOK,
     INTERRUPT_HOOK,
     MEMORY_HOOK,
+    SYSTEM_CALL_HOOK,
     peek8,
     peek64,
     pointer,
@@ -32,6 +33,9 @@ from emu.state import (
     INVALID,
     MESI,
     MODIFIED,
+    PAGE_MASK,
+    PAGE_SHIFT,
+    RIGHT_WRITE,
     SHARED,
     STOP_DECODE,
     STOP_FLUSH,
@@ -46,6 +50,15 @@ from emu.state import (
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _UC_MEM_WRITE = 17
+
+#: An instruction's stores reach at most this far: `xsave`. Rows of the stores that may have to be undone:
+#: address, size, old bytes.
+_EDGE = np.uint64(4096 - 832)
+EDGE_ROWS = 256
+#: `exception` of an access that is not naturally aligned (SDM volume 3, table 6-1), plus 1; the number
+#: that stands for a system call there, past the interrupt vectors.
+_UNALIGNED = np.uint64(18)
+SYSTEM_CALL = 256
 _RIP = x86.UC_X86_REG_RIP
 _RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
 
@@ -230,6 +243,10 @@ def _device_access(core, is_write, address, size, value):
     # is being taken back (the stop came in a helper before it) must not touch it.
     if core.stop_pc != _ZERO:
         return
+    if (address & (np.uint64(size) - _ONE)) != _ZERO:
+        core.exception = _UNALIGNED
+        uc_emu_stop(core.handle)
+        return
     core.armed = _ZERO
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
@@ -244,6 +261,41 @@ def _device_access(core, is_write, address, size, value):
             page[np.int64(register) + k] = np.uint8((answer >> np.uint64(8 * k)) & np.uint64(0xFF))
     count = core.count + position_of(core, read_pc(core))
     log_input(core, INPUT_MMIO, count, address, answer & _mask(size), size)
+
+
+@njit(cache=True)
+def _note_edge(core, address, size):
+    """Keep what a store near the end of a page overwrites, where the next page cannot be written.
+
+    An instruction of several stores (`movups`, `fstp` of 10 bytes, `fxsave`) may fail in the second page
+    when the first holds its beginning already; see `undo_edge`.
+    """
+    page = (address >> PAGE_SHIFT) + _ONE
+    inside = page < core.memory_bytes >> PAGE_SHIFT
+    if inside and (peek8(core.page_rights + page) & np.uint8(RIGHT_WRITE)) != np.uint8(0):
+        return
+    count = core.count + position_of(core, read_pc(core))
+    if core.edge_count != count:
+        core.edge_count = count
+        core.edge_n = _ZERO
+    if core.edge_n < np.uint64(EDGE_ROWS):
+        rows = carray(pointer(core.edge), (EDGE_ROWS, 3), np.uint64)
+        rows[core.edge_n, 0] = address
+        rows[core.edge_n, 1] = np.uint64(size)
+        rows[core.edge_n, 2] = load_bytes(core, address, size)
+        core.edge_n += _ONE
+
+
+@njit(cache=True)
+def undo_edge(core):
+    """Put back what the stores of an instruction that failed have overwritten."""
+    if core.edge_count != core.count:
+        return
+    rows = carray(pointer(core.edge), (EDGE_ROWS, 3), np.uint64)
+    while core.edge_n != _ZERO:
+        core.edge_n -= _ONE
+        row = rows[core.edge_n]
+        store_bytes(core, row[0], np.int64(row[1]), row[2])
 
 
 @njit(cache=True)
@@ -275,9 +327,12 @@ def on_memory(handle, kind, address, size, value, user):
     core = core_at(user)
     core.accesses += _ONE
     is_write = kind == _UC_MEM_WRITE
-    if address >= core.memory_bytes:
-        _device_access(core, is_write, address, size, np.uint64(value))
+    if address + np.uint64(size) > core.memory_bytes:
+        if address >= core.memory_bytes:
+            _device_access(core, is_write, address, size, np.uint64(value))
         return
+    if is_write and (address & PAGE_MASK) >= _EDGE:
+        _note_edge(core, address, size)
     first = address >> core.line_shift
     last = (address + np.uint64(size) - _ONE) >> core.line_shift
     least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
@@ -295,6 +350,13 @@ def on_memory(handle, kind, address, size, value, user):
 def on_exception(handle, number, user):
     core = core_at(user)
     core.exception = np.uint64(number) + _ONE
+    uc_emu_stop(core.handle)
+
+
+@cfunc(SYSTEM_CALL_HOOK, cache=True)
+def on_system_call(handle, user):
+    core = core_at(user)
+    core.exception = np.uint64(SYSTEM_CALL) + _ONE
     uc_emu_stop(core.handle)
 
 

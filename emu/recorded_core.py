@@ -13,7 +13,15 @@ from emu.cache import CacheGeometry
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
 from emu.record import RECORD
-from emu.record_hooks import on_block, on_exception, on_memory, on_rdtsc, on_rdtscp
+from emu.record_hooks import (
+    EDGE_ROWS,
+    on_block,
+    on_exception,
+    on_memory,
+    on_rdtsc,
+    on_rdtscp,
+    on_system_call,
+)
 from emu.state import PAGE_BYTES, address_of
 from isa.table import Isa
 
@@ -37,6 +45,7 @@ class RecordedCore(Core):
         self._log_rows = np.zeros(_ROWS, RECORD)
         self._log_blob = np.zeros(_ROWS * cache.line, np.uint8)
         self._device_page = np.zeros(PAGE_BYTES, np.uint8)
+        self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
         self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         for name, value in (
@@ -45,6 +54,7 @@ class RecordedCore(Core):
             ("machine", address_of(machine_rows)),
             ("cores", address_of(core_rows)),
             ("device_page", address_of(self._device_page)),
+            ("edge", address_of(self._edge)),
             ("sets", cache.sets),
             ("ways", cache.ways),
             ("tags", address_of(self._tags)),
@@ -59,6 +69,8 @@ class RecordedCore(Core):
         self.add_hook(uc.UC_HOOK_BLOCK, on_block)
         self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_memory)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
+        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
+        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
         self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
         self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
 

@@ -53,8 +53,10 @@ CORE_FIELDS = (
     # private memory
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
-    # block table
-    "table", "key_mask", "key_shift", "infos", "offsets", "code_bytes",
+    # what the last instruction overwrote near the end of a page (emu/record_hooks.py)
+    "edge", "edge_n", "edge_count",
+    # block table; unstable: some page has been marked UNSTABLE
+    "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes",
     # finite cache
     "sets", "ways", "tags", "stamps", "clock", "evicted_at",
     # log being written, or being replayed
