@@ -19,9 +19,10 @@ from isa.decode import Block
 VALID, ENDS_RUN, REPEATS = np.uint64(1), np.uint64(2), np.uint64(4)
 _N_SHIFT, _N_MASK, _ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 
-#: An instruction's entry in the offset pool: its byte offset, and whether it is atomic.
-ATOMIC = np.uint16(0x8000)
-OFFSET_MASK = np.uint16(0x7FFF)
+#: An instruction's entry in the offset pool: its byte offset, and whether it is atomic and helped
+#: (`isa.decode.Block`).
+ATOMIC, HELPED = np.uint16(0x8000), np.uint16(0x4000)
+OFFSET_MASK = np.uint16(0x3FFF)
 
 #: One known block. `first` indexes the pool of instruction offsets, `code` the pool of code bytes.
 INFO = np.dtype([("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code", "<u8"), ("n", "<u8")])
@@ -96,10 +97,9 @@ def find_block(core, address, size):
     key = (address << _KEY_SHIFT) | size
     slot = find_slot(core.table, core.key_mask, core.key_shift, key)
     entry = peek64(slot + _EIGHT)
-    if entry != _ZERO and core.unstable != _ZERO:
-        if _on_unstable_page(core, address, size) and not _same_code(core, entry):
-            return _ZERO
-    return entry
+    if entry == _ZERO or core.unstable == _ZERO or not _on_unstable_page(core, address, size):
+        return entry
+    return entry if _same_code(core, entry) else _ZERO
 
 
 @njit(cache=True)
@@ -222,6 +222,7 @@ class BlockTable:
         self._infos[self._known] = (address, len(code), self._first, self._code, n)
         pool = np.array(block.offsets, np.uint16)
         pool[list(block.atomic)] |= ATOMIC
+        pool[list(block.helped)] |= HELPED
         self._offsets[self._first : self._first + n] = pool
         self._bytes[self._code : self._code + len(code)] = np.frombuffer(code, np.uint8)
         self._first += n

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
+from emu.blocks import mark_unstable
 from emu.cache import insert_line, remove_line, touch_line
 from emu.native import pointer
 from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECORD
@@ -24,7 +25,6 @@ from emu.state import (
     PAGE_SHIFT,
     SEEN,
     SHARED,
-    UNSTABLE,
 )
 
 #: Lines a core can lose in the middle of one run before the run counts as having lost all of them.
@@ -156,7 +156,7 @@ def receive_line(core, machine, line):
     mark_dirty(core, page)
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        flags[page] |= np.uint8(UNSTABLE)
+        mark_unstable(core, page)
         core.stale_low = min(core.stale_low, base)
         core.stale_high = max(core.stale_high, base + np.uint64(n))
     return changed

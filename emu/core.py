@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
-from emu.blocks import BlockTable, position_of
+from emu.blocks import BlockTable, block_info, position_of
 from emu.native import (
     FLUSH_TLB,
     REMOVE_CACHE,
@@ -49,7 +49,11 @@ def run_core(core, pc, until):
     if core.entered != _ZERO:
         if core.stop_pc != _ZERO and now == core.stop_pc and core.undo_size != _ZERO:
             store_bytes(core, core.undo_address, np.int64(core.undo_size), core.undo_old)
-        core.count += position_of(core, now)
+        position = position_of(core, now)
+        if core.stop_pc != _ZERO and position < position_of(core, core.stop_pc):
+            # Past the stop and back inside the block: it ran to its end and was branched to again.
+            position = block_info(core).n
+        core.count += position
         core.entered = _ZERO
     return status, now
 

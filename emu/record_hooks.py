@@ -10,7 +10,16 @@ import numpy as np
 from numba import carray, cfunc, njit
 from unicorn import x86_const as x86
 
-from emu.blocks import account, begin_block, find_block, instructions_of, position_of
+from emu.blocks import (
+    HELPED,
+    account,
+    begin_block,
+    block_info,
+    find_block,
+    instruction_offset,
+    instructions_of,
+    position_of,
+)
 from emu.bus import end_run, fetch_line, obtain
 from emu.cache import touch_line
 from emu.device_kernels import device_read, device_write
@@ -187,11 +196,14 @@ def _preempt(core, is_write, address, size):
 
     Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
     roll back, so the bytes are kept here and put back afterwards (`run_core`). An instruction that the
-    emulator executes in a helper (fxsave, cmpxchg16b) goes on to its end, and the stop takes hold at the
-    next access: where the core really stopped is known only afterwards, from its pc.
+    emulator executes in a helper (fxsave, cmpxchg16b) cannot be taken back: the slice goes on to the next
+    access. Should one that is not known as such be stopped, the stop takes hold at an access after it.
     """
     pc = read_pc(core)
-    if pc == core.stop_pc or core.count + position_of(core, pc) < core.stop_at:
+    position = position_of(core, pc)
+    if pc == core.stop_pc or core.count + position < core.stop_at:
+        return
+    if (instruction_offset(core, block_info(core), position) & HELPED) != np.uint16(0):
         return
     core.stop_pc = pc
     core.undo_size = _ZERO

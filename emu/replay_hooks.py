@@ -156,7 +156,6 @@ def enter_replayed_block(core, address, size):
         take_back(core)
     core.block_address = address
     core.block_size = size
-    core.trace_cursor = _ZERO
     if core.trace_n < core.trace_limit:
         entry = find_block(core, address, size)
         if entry != _ZERO and core.count + instructions_of(entry) <= core.next_due:

@@ -16,7 +16,8 @@ class Block:
     """A translated block, decoded.
 
     offsets: byte offset of every instruction. atomic: positions of those that are one indivisible access
-    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). ends_run: the last one transfers control, so
+    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). helped: positions of those whose accesses the
+    emulator makes in a helper, from which it cannot be stopped. ends_run: the last one transfers control, so
     that what follows it is another run of instructions. repeats: the last one is a repeated string
     instruction, which the emulator runs as a block of its own from its second iteration on. unsupported:
     offset of the first instruction that the emulator would compute wrongly, or -1, and its text.
@@ -24,6 +25,7 @@ class Block:
 
     offsets: tuple[int, ...]
     atomic: tuple[int, ...]
+    helped: tuple[int, ...]
     ends_run: bool
     repeats: bool
     unsupported: int
@@ -50,6 +52,25 @@ def _is_vex(code: bytes) -> bool:
     return code[position] in (0xC4, 0xC5, 0x62) or (code[position] == 0x8F and code[position + 1] & 0x1F > 7)
 
 
+#: Instructions whose memory accesses QEMU 5's x86 translator leaves to helper functions.
+_HELPED = frozenset(
+    getattr(x86, f"X86_INS_{name}")
+    for name in (
+        "FBLD", "FBSTP", "FLDENV", "FNSTENV", "FNSAVE", "FRSTOR", "FXSAVE", "FXSAVE64", "FXRSTOR",
+        "FXRSTOR64", "XSAVE", "XSAVE64", "XSAVEOPT", "XSAVEOPT64", "XRSTOR", "XRSTOR64", "CMPXCHG8B",
+        "CMPXCHG16B", "MASKMOVQ", "MASKMOVDQU", "ENTER",
+    )
+)  # fmt: skip
+
+
+def _is_helped(instruction: capstone.CsInsn) -> bool:
+    if instruction.id in _HELPED:
+        return True
+    if instruction.id not in (x86.X86_INS_FLD, x86.X86_INS_FSTP):
+        return False
+    return any(o.type == x86.X86_OP_MEM and o.size == 10 for o in instruction.operands)
+
+
 def _is_atomic(instruction: capstone.CsInsn) -> bool:
     if instruction.prefix[0] == x86.X86_PREFIX_LOCK:
         return True
@@ -66,6 +87,7 @@ def decode_block(code: bytes, address: int) -> Block:
     """
     offsets: list[int] = []
     atomic: list[int] = []
+    helped: list[int] = []
     ends_run, repeats, unsupported, text, position = False, False, -1, "", 0
     while position < len(code):
         instruction = next(_engine().disasm(code[position:], address + position, 1), None)
@@ -78,6 +100,8 @@ def decode_block(code: bytes, address: int) -> Block:
             unsupported, text = position, f"{instruction.mnemonic} {instruction.op_str}".strip()
         if _is_atomic(instruction):
             atomic.append(len(offsets) - 1)
+        if _is_helped(instruction):
+            helped.append(len(offsets) - 1)
         groups = instruction.groups
         ends_run = any(
             group in groups
@@ -85,7 +109,7 @@ def decode_block(code: bytes, address: int) -> Block:
         )
         repeats = instruction.prefix[0] in (0xF2, 0xF3) and instruction.mnemonic.startswith("rep")
         position += instruction.size
-    return Block(tuple(offsets), tuple(atomic), ends_run, repeats, unsupported, text)
+    return Block(tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, unsupported, text)
 
 
 @lru_cache(maxsize=65536)

@@ -211,7 +211,7 @@ class Capture:
         if policy.kind == "downgrades":
             return bool(self.machine.state["want_stratum"])
         if policy.kind == "cycles":
-            now = max(core.cycles for core in self.machine.cores)
+            now = self.machine.clock()
             if now >= self._next_stratum:
                 self._next_stratum = (now // policy.bound + 1) * policy.bound
                 return True
@@ -231,9 +231,10 @@ class Capture:
     def _run_slices(self, progress: Progress | None) -> tuple[str, int | None]:
         machine = self.machine
         counts = machine.core_rows["count"]
+        total = 0
         while True:
             if progress is not None:
-                progress(int(counts.sum()))
+                progress(total)
             runnable = machine.runnable()
             if runnable:
                 piece = self._scheduler.next(runnable, counts.tolist())
@@ -267,8 +268,8 @@ class Capture:
         if machine.step_agents():
             self._note_slice(agent, int(machine.state["agent_number"]))
         machine.raise_timers()
-        for number in range(agent):
-            if machine.core_rows["pending"][number] and machine.deliver_interrupt(number):
+        for number in np.flatnonzero(machine.core_rows["pending"]).tolist():
+            if machine.deliver_interrupt(number):
                 self._note_slice(agent, int(machine.state["agent_number"]))
                 self._context(number, CONTEXT_INTERRUPT)
         if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
@@ -297,7 +298,7 @@ class Capture:
             name: int(rows[name].sum())
             for name in ("accesses", "misses", "upgrades", "downgrades", "evictions")
         }
-        totals |= {"strata": self._strata, "cycles": max(core.cycles for core in machine.cores)}
+        totals |= {"strata": self._strata, "cycles": machine.clock()}
         manifest = self.writer.finish(end, [core.count for core in machine.cores], totals)
         return Outcome(manifest, fault)
 
