@@ -1,0 +1,284 @@
+"""The bus and the caches against a naive model in plain Python, under random accesses of 2 to 8 cores."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emu.agents import AGENT, CAUSE_DMA, agent_read, agent_write
+from emu.bus import coherent_image, end_run, obtain
+from emu.cache import CacheGeometry
+from emu.event import EVENT
+from emu.record import MISS_LATE, MISS_WRITE, RECORD
+from emu.state import CORE, EXCLUSIVE, INVALID, LOST, MACHINE, MESI, MODIFIED, SHARED, address_of
+from isa.errors import UsageError
+
+PAGES = 2
+MEMORY = PAGES * 4096
+
+
+class Kernel:
+    """Cores and a machine row as the hooks see them, over small arrays."""
+
+    def __init__(self, n_cores: int, cache: CacheGeometry, seed: int) -> None:
+        self.line = cache.line
+        n_lines = MEMORY // cache.line
+        self.cores, self.machines = np.zeros(n_cores, CORE), np.zeros(1, MACHINE)
+        draw = np.random.default_rng(seed)
+        self.home = draw.integers(0, 256, MEMORY, np.uint8)
+        self.sharers, self.owner = np.zeros(n_lines, np.uint64), np.zeros(n_lines, np.uint8)
+        self.agent_rows = np.zeros(4096, EVENT)
+        machine = self.machines[0]
+        for name, value in (("line_bytes", cache.line), ("n_lines", n_lines), ("agent_limit", 4096)):
+            machine[name] = value
+        for name in ("home", "sharers", "owner", "agent_rows"):
+            machine[name] = address_of(getattr(self, name))
+        self.arrays: list[dict[str, Any]] = []
+        for number in range(n_cores):
+            self._make_core(number, cache, n_lines)
+
+    def _make_core(self, number: int, cache: CacheGeometry, n_lines: int) -> None:
+        ways = max(1, cache.sets * cache.ways)
+        arrays: dict[str, Any] = {
+            "memory": np.zeros(MEMORY, np.uint8),
+            "line_state": np.zeros(n_lines, np.uint8),
+            "page_flags": np.zeros(PAGES, np.uint8),
+            "page_rights": np.full(PAGES, 6, np.uint8),
+            "dirty_pages": np.zeros(PAGES + 1, np.uint64),
+            "lost": np.zeros(4096, np.uint64),
+            "rows": np.zeros(8192, RECORD),
+            "blob": np.zeros(8192 * cache.line, np.uint8),
+            "tags": np.zeros(ways, np.uint64),
+            "stamps": np.zeros(ways, np.uint64),
+        }
+        row = self.cores[number]
+        for name, array in arrays.items():
+            row[name] = address_of(array)
+        for name, value in (
+            ("core_id", number),
+            ("n_cores", len(self.cores)),
+            ("memory_bytes", MEMORY),
+            ("line_shift", cache.line.bit_length() - 1),
+            ("rows_limit", 8192),
+            ("blob_limit", 8192 * cache.line),
+            ("sets", cache.sets),
+            ("ways", cache.ways),
+        ):
+            row[name] = value
+        self.arrays.append(arrays)
+
+    def access(self, core: int, line: int, count: int, write: bool) -> None:
+        obtain(self.cores[core], self.cores, self.machines[0], np.uint64(line), np.uint64(count), write)
+
+
+class Model:
+    """MESI as a textbook has it: dictionaries of lines, a list of uses for each cache set."""
+
+    def __init__(self, kernel: Kernel, cache: CacheGeometry) -> None:
+        n = len(kernel.cores)
+        self.line, self.cache = cache.line, cache
+        self.home = bytearray(kernel.home)
+        self.memory = [bytearray(MEMORY) for _ in range(n)]
+        self.held: list[dict[int, int]] = [{} for _ in range(n)]
+        self.sets: list[list[OrderedDict[int, None]]] = [
+            [OrderedDict() for _ in range(cache.sets)] for _ in range(n)
+        ]
+        self.lost: list[set[int]] = [set() for _ in range(n)]
+        self.log: list[list[tuple[int, int, int, bytes]]] = [[] for _ in range(n)]
+        self.downgrades, self.upgrades, self.evictions = [0] * n, [0] * n, [0] * n
+
+    def _copy_home(self, core: int, line: int) -> None:
+        span = slice(line * self.line, (line + 1) * self.line)
+        self.home[span] = self.memory[core][span]
+
+    def _drop(self, core: int, line: int) -> None:
+        del self.held[core][line]
+        self.lost[core].add(line)
+        if self.cache.sets:
+            del self.sets[core][line % self.cache.sets][line]
+
+    def claim(self, core: int, line: int, write: bool) -> bool:
+        others = [k for k in range(len(self.held)) if k != core and line in self.held[k]]
+        for other in others:
+            state = self.held[other][line]
+            if state == MODIFIED:
+                self._copy_home(other, line)
+            if write:
+                self._drop(other, line)
+                self.downgrades[other] += 1
+            elif state != SHARED:
+                self.held[other][line] = SHARED
+                self.downgrades[other] += 1
+        return bool(others)
+
+    def access(self, core: int, line: int, count: int, write: bool) -> None:
+        state = self.held[core].get(line, INVALID)
+        if state == INVALID:
+            shared = self.claim(core, line, write)
+            span = slice(line * self.line, (line + 1) * self.line)
+            self.memory[core][span] = self.home[span]
+            flags = MISS_WRITE * write | MISS_LATE * (line in self.lost[core])
+            self.log[core].append((count, line * self.line, flags, bytes(self.home[span])))
+            self.lost[core].discard(line)
+            self.held[core][line] = MODIFIED if write else SHARED if shared else EXCLUSIVE
+        elif write and state != MODIFIED:
+            if state == SHARED:
+                self.claim(core, line, True)
+                self.upgrades[core] += 1
+            self.held[core][line] = MODIFIED
+        if self.cache.sets:
+            self._use(core, line)
+
+    def _use(self, core: int, line: int) -> None:
+        places = self.sets[core][line % self.cache.sets]
+        if line not in places and len(places) == self.cache.ways:
+            victim = next(iter(places))
+            if self.held[core][victim] == MODIFIED:
+                self._copy_home(core, victim)
+            self._drop(core, victim)
+            self.evictions[core] += 1
+        places[line] = None
+        places.move_to_end(line)
+
+    def store(self, core: int, address: int, data: bytes) -> None:
+        self.memory[core][address : address + len(data)] = data
+
+
+def compare(kernel: Kernel, model: Model) -> None:
+    assert kernel.home.tobytes() == bytes(model.home)
+    for core, arrays in enumerate(kernel.arrays):
+        row = kernel.cores[core]
+        states = arrays["line_state"]
+        held = {int(line): int(states[line] & MESI) for line in np.flatnonzero(states & MESI)}
+        assert held == model.held[core]
+        assert set(np.flatnonzero(states & LOST).tolist()) == model.lost[core]
+        assert arrays["memory"].tobytes() == bytes(model.memory[core])
+        for name in ("downgrades", "upgrades", "evictions"):
+            assert row[name] == getattr(model, name)[core], name
+        rows = arrays["rows"][: int(row["rows_n"])]
+        log = [(int(r["count"]), int(r["addr"]), int(r["flags"]), _bytes(arrays["blob"], r)) for r in rows]
+        assert log == model.log[core]
+    for line in range(len(kernel.owner)):
+        holders = [k for k in range(len(kernel.cores)) if line in model.held[k]]
+        assert int(kernel.sharers[line]) == sum(1 << k for k in holders)
+        exclusive = [k for k in holders if model.held[k][line] != SHARED]
+        assert len(exclusive) == 0 or holders == exclusive == [kernel.owner[line] - 1]
+        assert exclusive or kernel.owner[line] == 0
+
+
+def _bytes(blob: np.ndarray, row: np.void) -> bytes:
+    return bytes(blob[int(row["offset"]) : int(row["offset"]) + int(row["size"])])
+
+
+def random_step(kernel: Kernel, model: Model, draw: random.Random, count: int, mid_run: bool) -> None:
+    core = draw.randrange(len(kernel.cores))
+    line = draw.randrange(24) * draw.choice([1, 1, 3])
+    what = draw.random()
+    if what < 0.1:
+        agent_step(kernel, model, draw, line)
+    elif what < 0.2 and mid_run:
+        end_run(kernel.cores[core], kernel.machines[0])
+        kernel.cores[core]["mid_run"] = 1
+        model.lost[core].clear()
+    else:
+        write = draw.random() < 0.4
+        kernel.access(core, line, count, write)
+        model.access(core, line, count, write)
+        if write:
+            address = line * kernel.line + 8 * draw.randrange(kernel.line // 8)
+            data = draw.randbytes(8)
+            kernel.arrays[core]["memory"][address : address + 8] = np.frombuffer(data, np.uint8)
+            model.store(core, address, data)
+
+
+def agent_step(kernel: Kernel, model: Model, draw: random.Random, line: int) -> None:
+    address = line * kernel.line
+    value = draw.getrandbits(64)
+    write = draw.random() < 0.5
+    model.claim(int(AGENT), line, write)
+    before = int.from_bytes(model.home[address : address + 8], "little")
+    if write:
+        agent_write(kernel.cores, kernel.machines[0], np.uint64(address), np.uint64(value), CAUSE_DMA)
+        model.home[address : address + 8] = value.to_bytes(8, "little")
+    else:
+        assert agent_read(kernel.cores, kernel.machines[0], np.uint64(address), CAUSE_DMA) == before
+        value = before
+    last = kernel.agent_rows[int(kernel.machines[0]["agent_n"]) - 1]
+    assert (last["addr"], last["old"], last["new"]) == (address, before, value)
+
+
+@pytest.mark.parametrize("cores", [2, 3, 8])
+@pytest.mark.parametrize(
+    "geometry", ["unbounded", "128:2:32", "64:1:32", "256:4:16", "1k:2:128", "512:2:256"]
+)
+def test_bus_does_what_the_model_does(geometry: str, cores: int) -> None:
+    for seed in range(3):
+        cache = CacheGeometry.parse(geometry)
+        kernel = Kernel(cores, cache, seed)
+        model = Model(kernel, cache)
+        for row in kernel.cores:
+            row["mid_run"] = 1
+        draw = random.Random(f"{geometry}/{cores}/{seed}")
+        print("seed", seed)
+        limit = MEMORY // cache.line
+        for count in range(600):
+            if limit >= 72:
+                random_step(kernel, model, draw, count, True)
+            else:
+                _small_step(kernel, model, draw, count, limit)
+            if count % 20 == 0:
+                compare(kernel, model)
+        compare(kernel, model)
+        check_coherent_image(kernel, model)
+
+
+def _small_step(kernel: Kernel, model: Model, draw: random.Random, count: int, lines: int) -> None:
+    core, line, write = draw.randrange(len(kernel.cores)), draw.randrange(lines), draw.random() < 0.4
+    kernel.access(core, line, count, write)
+    model.access(core, line, count, write)
+
+
+def check_coherent_image(kernel: Kernel, model: Model) -> None:
+    image = kernel.home.copy()
+    coherent_image(kernel.machines, kernel.cores, image)
+    for core, held in enumerate(model.held):
+        for line, state in held.items():
+            if state == MODIFIED:
+                model._copy_home(core, line)
+    assert image.tobytes() == bytes(model.home)
+
+
+def test_downgrade_bound_asks_for_a_stratum() -> None:
+    kernel = Kernel(2, CacheGeometry.parse("unbounded"), 0)
+    kernel.machines["downgrade_bound"] = 3
+    for step in range(6):
+        kernel.access(step % 2, 0, step, True)
+        wanted = int(kernel.machines["want_stratum"][0])
+        # Downgrades fall on core 0 and core 1 in turn, so the third of core 0 is the fifth in all.
+        assert wanted == (step >= 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "sets", "ways", "line"),
+    [("32k:4:32", 256, 4, 32), ("1K:2:64", 8, 2, 64), ("64:2:32", 1, 2, 32), ("1g:64:256", 65536, 64, 256)],
+)
+def test_geometry(text: str, sets: int, ways: int, line: int) -> None:
+    geometry = CacheGeometry.parse(text)
+    assert geometry == CacheGeometry(sets, ways, line)
+    assert CacheGeometry.parse(str(geometry)) == geometry
+    assert str(CacheGeometry.parse("unbounded")) == "unbounded"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "32k", "32k:4", "32k:4:32:1", "a:4:32", "32k:0:32", "32k:65:32", "32k:4:33", "32k:4:8", "32k:4:512",
+     "0:4:32", "-32k:4:32", "100:4:32", "96:1:32", "32:1:32", "2g:4:32", "k:4:32", "32k:x:32", "32k:4:"],
+)  # fmt: skip
+def test_geometry_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        CacheGeometry.parse(text)
+    assert "\n" not in error.value.line()
