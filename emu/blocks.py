@@ -160,6 +160,14 @@ def account(core, address, size):
 
 
 @njit(cache=True)
+def repeats_itself(core, address, size):
+    """Whether the block that ran is entered again at once, and its bytes cannot have changed: the common
+    case of a tight loop, which needs no look-up."""
+    same = address == core.block_address and size == core.block_size
+    return same and core.entered != _ZERO and core.unstable == _ZERO
+
+
+@njit(cache=True)
 def begin_block(core, entry):
     """The block with this entry runs from here."""
     core.entered = entry

@@ -19,6 +19,7 @@ from emu.blocks import (
     instruction_offset,
     instructions_of,
     position_of,
+    repeats_itself,
 )
 from emu.bus import end_run, fetch_line, obtain
 from emu.cache import touch_line
@@ -157,6 +158,12 @@ def _wanted(core, machine):
 @njit(cache=True)
 def enter_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+    if repeats_itself(core, address, size) and core.sets == _ZERO and core.lost_n == _ZERO:
+        n = instructions_of(core.entered)
+        idle = machine.attention == _ZERO and core.stale_high == _ZERO
+        if idle and core.count + n + n <= core.stop_at:
+            core.count += n
+            return 0
     if account(core, address, size):
         core.mid_run = _ZERO
         if core.lost_n != _ZERO:

@@ -22,6 +22,7 @@ from emu.blocks import (
     instructions_of,
     mark_unstable,
     position_of,
+    repeats_itself,
 )
 from emu.bus import mark_dirty
 from emu.device_kernels import DEVICE_BASE
@@ -151,6 +152,11 @@ def enter_replayed_block(core, address, size):
         begin_block(core, core.armed)
         core.armed = _ZERO
         return 0
+    if repeats_itself(core, address, size) and core.trace_n == _ZERO:
+        n = instructions_of(core.entered)
+        if core.count + n + n <= core.next_due:
+            core.count += n
+            return 0
     account(core, address, size)
     if core.trace_n != _ZERO:
         take_back(core)
