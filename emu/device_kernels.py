@@ -93,11 +93,13 @@ def device_write(core, cores, machine, register, value):
             value = _ZERO
         core.timer_period = value
         core.timer_due = core.count + core.latency + value
+        machine.timers = _ONE
     elif register == INT_HANDLER:
         core.handler = value
     elif register == IPI_SEND:
         if value < core.n_cores:
             cores[np.int64(value)].pending |= CAUSE_IPI
+            machine.interrupts = _ONE
     elif register == DMA_SRC:
         machine.dma_source = value
     elif register == DMA_DST:

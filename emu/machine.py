@@ -238,7 +238,7 @@ class Machine:
     def raise_timers(self) -> None:
         """Make timers that are due pending; when every core waits, time jumps to the first timer."""
         rows = self.core_rows
-        if not self._parked and not rows["timer_period"].any():
+        if not self._parked and not self.state["timers"]:
             return
         waiting = [k for k in sorted(self._parked) if rows["parked"][k] == 1]
         if waiting:
@@ -252,7 +252,16 @@ class Machine:
             period = int(rows["timer_period"][k])
             if period and core.cycles >= int(rows["timer_due"][k]):
                 rows["pending"][k] |= CAUSE_TIMER
+                self.state["interrupts"] = 1
                 rows["timer_due"][k] = core.cycles + period
+
+    def interrupted(self) -> list[int]:
+        """Cores with a pending interrupt, ascending."""
+        if not self.state["interrupts"]:
+            return []
+        pending: list[int] = np.flatnonzero(self.core_rows["pending"]).tolist()
+        self.state["interrupts"] = bool(pending)
+        return pending
 
     def deliver_interrupt(self, number: int) -> bool:
         """Deliver the core's pending interrupt if it takes one now. True: its context has changed.

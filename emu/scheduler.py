@@ -62,11 +62,10 @@ class RandomSlices:
 
     def next(self, runnable: Sequence[int], counts: Sequence[int]) -> Slice:
         """Uniform core; length uniform, one slice in eight very short; one in four ends inside a block."""
-        core = runnable[self._random.randrange(len(runnable))]
-        longest = self._longest
-        if self._random.randrange(8) == 0:
-            longest = max(1, longest // 128)
-        return Slice(core, self._random.randint(1, longest), self._random.randrange(4) == 0)
+        bits = self._random.getrandbits(96)
+        longest = self._longest if bits & 7 else max(1, self._longest // 128)
+        core = runnable[(bits >> 5 & 0xFFFFFF) % len(runnable)]
+        return Slice(core, 1 + (bits >> 32) % longest, exact=not bits >> 3 & 3)
 
 
 class Pct:

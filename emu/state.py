@@ -75,6 +75,8 @@ MACHINE_FIELDS = (
     "line_bytes", "n_lines", "home", "sharers", "owner", "latency_core", "latency_shared", "latency_memory",
     # nonzero: one of power, want_stratum, a full log or console wants the running core to stop
     "attention",
+    # nonzero once a timer was set, or an interrupt became pending
+    "timers", "interrupts",
     "power", "exit_code", "want_stratum", "downgrade_bound", "downgrades_at", "random",
     "console", "console_n", "console_limit", "input", "input_n", "input_next",
     "dma_source", "dma_target", "dma_length", "dma_left",

@@ -268,7 +268,7 @@ class Capture:
         if machine.step_agents():
             self._note_slice(agent, int(machine.state["agent_number"]))
         machine.raise_timers()
-        for number in np.flatnonzero(machine.core_rows["pending"]).tolist():
+        for number in machine.interrupted():
             if machine.deliver_interrupt(number):
                 self._note_slice(agent, int(machine.state["agent_number"]))
                 self._context(number, CONTEXT_INTERRUPT)
