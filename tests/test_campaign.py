@@ -1,0 +1,30 @@
+"""Every program, on 1, 2, 4 and 8 cores, as `record` runs it and wildly: short slices, finite caches, dense
+strata. `make soak` is the long form (bench/soak.py, which says what each recording is held to)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.soak import IMAGES, Plan, expectations, run_plan
+
+PROGRAMS = expectations().program_names()
+
+
+def test_every_image_has_an_expectation() -> None:
+    assert [name for name in PROGRAMS if not (IMAGES / f"{name}.elf").exists()] == []
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 8])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program(program: str, cores: int, tmp_path: Path) -> None:
+    plans = [Plan(program, cores, 1)]
+    if cores < 8:
+        plans.append(Plan.wild(program, cores, 1))
+    for number, plan in enumerate(plans):
+        print(plan)
+        found = run_plan(plan, tmp_path / f"rec{number}", timeout_s=10.0)
+        print(found)
+        assert found.cores == cores
+        assert found.regions_illegal == 0
