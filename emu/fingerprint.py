@@ -12,7 +12,7 @@ from numba import carray, njit
 from numpy.typing import NDArray
 
 from emu.core import Core
-from emu.native import pointer
+from emu.native import peek64, pointer
 from emu.state import DIRTY, PAGE_BYTES, SEEN
 
 _MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
@@ -21,31 +21,33 @@ _SHIFT = np.uint64(32)
 
 @njit(cache=True)
 def hash_page(memory, states, page, line_bytes):
-    """Hash of the received lines of one page: multiply and xor-shift over 8-byte words.
+    """Hash of one page: the sum, over its received lines, of a multiply and xor-shift over 8-byte words.
+    Lines are hashed independently, so that the processor overlaps them.
 
-    memory: uint8[...], states: uint8[lines], page: its number, line_bytes: multiple of 8.
+    memory: address of the core's memory, states: uint8[lines], page: its number, line_bytes: multiple of 8.
     """
     lines = PAGE_BYTES // line_bytes
-    words = line_bytes // 8
-    value = np.uint64(0)
+    words = np.uint64(line_bytes // 8)
+    total = np.uint64(0)
     for line in range(page * lines, (page + 1) * lines):
         if (states[line] & SEEN) == np.uint8(0):
             continue
-        value = (value ^ np.uint64(line + 1)) * _MULTIPLIER
-        content = memory[line * line_bytes : (line + 1) * line_bytes].view(np.uint64)
+        value = np.uint64(line + 1) * _MULTIPLIER
+        place = memory + np.uint64(line * line_bytes)
         for k in range(words):
-            value = (value ^ content[k]) * _MULTIPLIER
+            value = (value ^ peek64(place + (k << np.uint64(3)))) * _MULTIPLIER
             value ^= value >> _SHIFT
-    return value
+        total += value
+    return total
 
 
 @njit(cache=True)
-def _update(core, memory, states, hashes, total, line_bytes):
+def _update(core, states, hashes, total, line_bytes):
     dirty = carray(pointer(core.dirty_pages), np.int64(core.dirty_n), np.uint64)
     flags = carray(pointer(core.page_flags), len(hashes), np.uint8)
     for k in range(np.int64(core.dirty_n)):
         page = np.int64(dirty[k])
-        value = hash_page(memory, states, page, line_bytes)
+        value = hash_page(core.memory, states, page, line_bytes)
         total[0] += value - hashes[page]
         hashes[page] = value
         flags[page] &= ~np.uint8(DIRTY)
@@ -63,6 +65,6 @@ class Fingerprint:
     def update(self) -> int:
         """The fingerprint now, 64 bits. The core must be stopped."""
         core = self._core
-        _update(core.row, core.memory, core.line_state, self._hashes, self._total, self._line_bytes)
+        _update(core.row, core.line_state, self._hashes, self._total, self._line_bytes)
         core.protect_again()
         return int(self._total[0])
