@@ -15,12 +15,12 @@ from emu.event import EVENT
 from emu.native import map_device_page
 from emu.rdrand import finish_random_read
 from emu.record import INPUT, INPUT_RDRAND, RECORD
+from emu.record_hooks import on_exception
 from emu.replay_hooks import (
     apply_due,
     on_replayed_block,
     on_replayed_device_read,
     on_replayed_device_write,
-    on_replayed_exception,
     on_replayed_rdtsc,
     on_replayed_rdtscp,
 )
@@ -98,7 +98,7 @@ class IsolatedCore:
             address_of(self._core_rows),
         )
         self.core.add_hook(uc.UC_HOOK_BLOCK, on_replayed_block)
-        self.core.add_hook(uc.UC_HOOK_INTR, on_replayed_exception)
+        self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
         self._trace = np.zeros(_TRACE_ROWS if traced else 0, EVENT)

@@ -29,12 +29,10 @@ from emu.device_kernels import DEVICE_BASE
 from emu.native import (
     BLOCK_HOOK,
     INSTRUCTION_HOOK,
-    INTERRUPT_HOOK,
     MMIO_READ_HOOK,
     MMIO_WRITE_HOOK,
     pointer,
     row_getter,
-    uc_emu_stop,
 )
 from emu.record import INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, MISS, MISS_FETCH, MISS_LATE, RECORD
 from emu.record_hooks import read_pc, stop, write_register
@@ -211,13 +209,6 @@ def on_replayed_block(handle, address, size, user):
     reason = enter_replayed_block(core, address, np.uint64(size))
     if reason != 0:
         stop(core, reason)
-
-
-@cfunc(INTERRUPT_HOOK, cache=True)
-def on_replayed_exception(handle, number, user):
-    core = core_at(user)
-    core.exception = np.uint64(number) + _ONE
-    uc_emu_stop(core.handle)
 
 
 @cfunc(INSTRUCTION_HOOK, cache=True)
