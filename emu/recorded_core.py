@@ -26,7 +26,7 @@ from emu.state import PAGE_BYTES, address_of
 from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.
-_ROWS, _ROWS_SLACK = 32768, 10240
+_ROWS, _ROWS_SLACK = 65536, 32768
 
 
 class RecordedCore(Core):
