@@ -49,7 +49,7 @@ def find_slot(table, mask, shift, key):
         slot = (slot + _ONE) & mask
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def instructions_of(entry):
     """Number of instructions of the block with this entry."""
     return (entry >> _N_SHIFT) & _N_MASK
@@ -57,8 +57,8 @@ def instructions_of(entry):
 
 @njit(cache=True)
 def block_info(core):
-    """The INFO row of the core's current block."""
-    return info_at(core.infos + core.block * _INFO_BYTES)
+    """The INFO row of the block that runs (`core.entered`)."""
+    return info_at(core.infos + (core.entered >> _ROW_SHIFT) * _INFO_BYTES)
 
 
 @njit(cache=True)
@@ -91,12 +91,28 @@ def mark_unstable(core, page):
 
 
 @njit(cache=True)
+def _bring_home(core, key, slot):
+    """Swap an entry with the one at the slot where its search begins, so that `probe` finds it next time.
+
+    All slots between are taken, so a search for the other one still reaches it.
+    """
+    home = core.table + (((key * _GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
+    if home != slot:
+        here = carray(pointer(slot), 2, np.uint64)
+        there = carray(pointer(home), 2, np.uint64)
+        for k in range(2):
+            here[k], there[k] = there[k], here[k]
+
+
+@njit(cache=True)
 def find_block(core, address, size):
     """The block's entry; 0 when it must be decoded first (or its bytes have changed since)."""
     # Blocks lie below 2**48 and are shorter than 2**16 bytes, so a key is unique.
     key = (address << _KEY_SHIFT) | size
     slot = find_slot(core.table, core.key_mask, core.key_shift, key)
     entry = peek64(slot + _EIGHT)
+    if entry != _ZERO:
+        _bring_home(core, key, slot)
     if entry == _ZERO or core.unstable == _ZERO or not _on_unstable_page(core, address, size):
         return entry
     return entry if _same_code(core, entry) else _ZERO
@@ -159,19 +175,16 @@ def account(core, address, size):
     return (entry & ENDS_RUN) != _ZERO
 
 
-@njit(cache=True)
-def repeats_itself(core, address, size):
-    """Whether the block that ran is entered again at once, and its bytes cannot have changed: the common
-    case of a tight loop, which needs no look-up."""
-    same = address == core.block_address and size == core.block_size
-    return same and core.entered != _ZERO and core.unstable == _ZERO
-
-
-@njit(cache=True)
-def begin_block(core, entry):
-    """The block with this entry runs from here."""
-    core.entered = entry
-    core.block = entry >> _ROW_SHIFT
+@njit(cache=True, inline="always")
+def probe(core, address, size):
+    """The block's entry if it is known, found at first look and sure to be unchanged; else 0: `find_block`
+    has the answer. Short, as it runs for every block."""
+    key = (address << _KEY_SHIFT) | size
+    slot = core.table + (((key * _GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
+    entry = peek64(slot + _EIGHT)
+    if peek64(slot) != key or core.unstable != _ZERO:
+        entry = _ZERO
+    return entry
 
 
 class BlockTable:

@@ -156,7 +156,9 @@ def receive_line(core, machine, line):
     mark_dirty(core, page)
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        mark_unstable(core, page)
+        # No known block holds bytes of a line that never was here: not even the padding.
+        if (line_states(core, machine)[line] & SEEN) != np.uint8(0):
+            mark_unstable(core, page)
         core.stale_low = min(core.stale_low, base)
         core.stale_high = max(core.stale_high, base + np.uint64(n))
     return changed

@@ -13,13 +13,12 @@ from unicorn import x86_const as x86
 from emu.blocks import (
     HELPED,
     account,
-    begin_block,
     block_info,
     find_block,
     instruction_offset,
     instructions_of,
     position_of,
-    repeats_itself,
+    probe,
 )
 from emu.bus import end_run, fetch_line, obtain
 from emu.cache import touch_line
@@ -155,15 +154,41 @@ def _wanted(core, machine):
     return 0
 
 
+@njit(cache=True, inline="always")
+def _held_at_once(core, address, size):
+    """Whether the core holds every line of the block, which has no more than two."""
+    first = address >> core.line_shift
+    last = (address + size - _ONE) >> core.line_shift
+    held = (peek8(core.line_state + first) & MESI) != np.uint8(INVALID)
+    if last != first:
+        held = held and last - first == _ONE and (peek8(core.line_state + last) & MESI) != np.uint8(INVALID)
+    return held
+
+
+@njit(cache=True, inline="always")
+def goes_on(core, machine, address, size):
+    """Begin the block if nothing at all stands in its way: the common case of `enter_block`, made short.
+
+    Returns False, with nothing changed, when `enter_block` must look.
+    """
+    entry = probe(core, address, size)
+    count = core.count + instructions_of(core.entered)
+    special = core.sets | core.lost_n | core.stale_high | machine.attention
+    if entry == _ZERO or special != _ZERO or count + instructions_of(entry) > core.stop_at:
+        return False
+    if not _held_at_once(core, address, size):
+        return False
+    core.count = count
+    core.entered = entry
+    core.mid_run = _ONE
+    core.fetched = _ZERO
+    core.armed = _ZERO
+    return True
+
+
 @njit(cache=True)
 def enter_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
-    if repeats_itself(core, address, size) and core.sets == _ZERO and core.lost_n == _ZERO:
-        n = instructions_of(core.entered)
-        idle = machine.attention == _ZERO and core.stale_high == _ZERO
-        if idle and core.count + n + n <= core.stop_at:
-            core.count += n
-            return 0
     if account(core, address, size):
         core.mid_run = _ZERO
         if core.lost_n != _ZERO:
@@ -188,7 +213,7 @@ def enter_block(core, machine, address, size):
     entry = find_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE
-    begin_block(core, entry)
+    core.entered = entry
     core.mid_run = _ONE
     core.fetched = _ZERO
     core.armed = _ZERO
@@ -318,6 +343,27 @@ def undo_edge(core):
 
 
 @njit(cache=True)
+def access_with_care(core, is_write, address, size, value):
+    """Any access that is not to a single line held with the right that it needs."""
+    if address + np.uint64(size) > core.memory_bytes:
+        if address >= core.memory_bytes:
+            _device_access(core, is_write, address, size, value)
+        return
+    if is_write and (address & PAGE_MASK) >= _EDGE:
+        _note_edge(core, address, size)
+    first = address >> core.line_shift
+    last = (address + np.uint64(size) - _ONE) >> core.line_shift
+    least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
+    held = (peek8(core.line_state + first) & MESI) >= least
+    if last != first:
+        held = held and (peek8(core.line_state + last) & MESI) >= least
+    if not held or core.sets != _ZERO:
+        _slow_access(core, is_write, first, last, held)
+    if core.armed != _ZERO:
+        _preempt(core, is_write, address, size)
+
+
+@njit(cache=True)
 def _mask(size):
     if size >= 8:
         return ~_ZERO
@@ -336,7 +382,10 @@ def _timestamp(core, what, auxiliary):
 @cfunc(BLOCK_HOOK, cache=True)
 def on_block(handle, address, size, user):
     core = core_at(user)
-    reason = enter_block(core, machine_at(core.machine), address, np.uint64(size))
+    machine = machine_at(core.machine)
+    if goes_on(core, machine, address, np.uint64(size)):
+        return
+    reason = enter_block(core, machine, address, np.uint64(size))
     if reason != 0:
         stop(core, reason)
 
@@ -346,23 +395,17 @@ def on_memory(handle, kind, address, size, value, user):
     core = core_at(user)
     core.accesses += _ONE
     is_write = kind == _UC_MEM_WRITE
-    if address + np.uint64(size) > core.memory_bytes:
-        if address >= core.memory_bytes:
-            _device_access(core, is_write, address, size, np.uint64(value))
-        return
-    if is_write and (address & PAGE_MASK) >= _EDGE:
-        _note_edge(core, address, size)
-    first = address >> core.line_shift
-    last = (address + np.uint64(size) - _ONE) >> core.line_shift
-    least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
-    held = (peek8(core.line_state + first) & MESI) >= least
-    if last != first:
-        held = held and (peek8(core.line_state + last) & MESI) >= least
-    if held and core.sets == _ZERO and core.armed == _ZERO:
-        return
-    _slow_access(core, is_write, first, last, held)
-    if core.armed != _ZERO:
-        _preempt(core, is_write, address, size)
+    last_byte = address + np.uint64(size) - _ONE
+    line = address >> core.line_shift
+    if last_byte < core.memory_bytes and last_byte >> core.line_shift == line:
+        state = peek8(core.line_state + line) & MESI
+        if is_write:
+            easy = state == np.uint8(MODIFIED) and (address & PAGE_MASK) < _EDGE
+        else:
+            easy = state != np.uint8(INVALID)
+        if easy and core.sets == _ZERO and core.armed == _ZERO:
+            return
+    access_with_care(core, is_write, address, size, np.uint64(value))
 
 
 @cfunc(INTERRUPT_HOOK, cache=True)

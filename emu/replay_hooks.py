@@ -15,14 +15,13 @@ from unicorn import x86_const as x86
 from emu.blocks import (
     OFFSET_MASK,
     account,
-    begin_block,
     block_info,
     find_block,
     instruction_offset,
     instructions_of,
     mark_unstable,
     position_of,
-    repeats_itself,
+    probe,
 )
 from emu.bus import mark_dirty
 from emu.device_kernels import DEVICE_BASE
@@ -76,12 +75,16 @@ def apply_miss(core, row):
             changed = True
             mine[k] = source[k]
     line = row.addr >> core.line_shift
-    carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)[line] |= SEEN
+    states = carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)
+    was_seen = (states[line] & SEEN) != np.uint8(0)
+    states[line] |= SEEN
     page = row.addr >> PAGE_SHIFT
     mark_dirty(core, page)
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        mark_unstable(core, page)
+        # As in `emu.bus.receive_line`.
+        if was_seen:
+            mark_unstable(core, page)
         core.stale_low = min(core.stale_low, row.addr)
         core.stale_high = max(core.stale_high, row.addr + np.uint64(n))
     if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
@@ -131,13 +134,13 @@ def _enter_slowly(core, address, size):
         return STOP_FRAME
     if core.stale_high != _ZERO:
         return STOP_STALE
-    begin_block(core, entry)
+    core.entered = entry
     due = _row(core, core.rows_next).count
     if due < end:
-        core.entered = _ZERO
-        core.armed = entry
         offset = instruction_offset(core, block_info(core), due - core.count) & OFFSET_MASK
         core.barrier_pc = address + np.uint64(offset)
+        core.entered = _ZERO
+        core.armed = entry
         return STOP_BARRIER
     return 0
 
@@ -147,29 +150,20 @@ def enter_replayed_block(core, address, size):
     """Everything that happens between two replayed blocks. Returns why the core must stop, or 0."""
     if core.armed != _ZERO:
         # On the way to a barrier inside the block at which the core stopped: only shorter now.
-        begin_block(core, core.armed)
+        core.entered = core.armed
         core.armed = _ZERO
         return 0
-    if repeats_itself(core, address, size) and core.trace_n == _ZERO:
-        n = instructions_of(core.entered)
-        if core.count + n + n <= core.next_due:
-            core.count += n
-            return 0
     account(core, address, size)
     if core.trace_n != _ZERO:
         take_back(core)
     core.block_address = address
     core.block_size = size
-    if core.trace_n < core.trace_limit:
-        entry = find_block(core, address, size)
-        if entry != _ZERO and core.count + instructions_of(entry) <= core.next_due:
-            begin_block(core, entry)
-            return 0
-        core.barrier_pc = _ZERO
-        reason = _enter_slowly(core, address, size)
-        note_next(core)
-        return reason
-    return STOP_TRACE
+    if core.trace_n >= core.trace_limit:
+        return STOP_TRACE
+    core.barrier_pc = _ZERO
+    reason = _enter_slowly(core, address, size)
+    note_next(core)
+    return reason
 
 
 @njit(cache=True)
@@ -206,6 +200,14 @@ def _replay_timestamp(core, what):
 @cfunc(BLOCK_HOOK, cache=True)
 def on_replayed_block(handle, address, size, user):
     core = core_at(user)
+    # The common case, made short: a known block that ends before anything is due.
+    entry = probe(core, address, np.uint64(size))
+    count = core.count + instructions_of(core.entered)
+    easy = core.armed == _ZERO and core.trace_n < core.trace_limit
+    if entry != _ZERO and easy and count + instructions_of(entry) <= core.next_due:
+        core.count = count
+        core.entered = entry
+        return
     reason = enter_replayed_block(core, address, np.uint64(size))
     if reason != 0:
         stop(core, reason)

@@ -38,9 +38,9 @@ CORE_FIELDS = (
     # who
     "handle", "core_id", "n_cores", "machine", "cores", "scratch",
     # progress: `count` is the instruction count at the start of the current block. `entered` is the entry
-    # of the block that runs (emu/blocks.py), 0 once its instructions are in `count`. `block`: the row of
-    # the last block
-    "count", "entered", "block", "block_address", "block_size", "stop_at", "exact", "armed", "stop_reason",
+    # of the block that runs (emu/blocks.py), 0 once its instructions are in `count`. `block_address`: of the
+    # last block that needed more than `probe`
+    "count", "entered", "block_address", "block_size", "stop_at", "exact", "armed", "stop_reason",
     # a stop at a memory access: where, and what to put back if it was a write
     "stop_pc", "undo_address", "undo_size", "undo_old",
     # code bytes that changed under existing translations
