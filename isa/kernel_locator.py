@@ -1,0 +1,56 @@
+"""When a cached kernel is still good: while no file that it could have been compiled from has changed.
+
+A kernel is compiled from its own module and from those that it imports, directly or not. Numba asks a
+locator (NUMBA_CACHE_LOCATOR_CLASSES) for a stamp of a kernel's source; ours is a digest of all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from numba.core.caching import UserProvidedCacheLocator
+
+_PACKAGES = ("isa", "emu", "recorder", "solver", "corebraid", "bench", "tests")
+_IMPORT = re.compile(rf"^\s*(?:from|import)\s+((?:{'|'.join(_PACKAGES)})(?:\.\w+)*)", re.MULTILINE)
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@functools.cache
+def _source(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@functools.cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    names = _IMPORT.findall(_source(path).decode("utf-8", "replace"))
+    return tuple(sorted({_ROOT / (name.replace(".", "/") + ".py") for name in names}))
+
+
+@functools.cache
+def import_closure_digest(path: Path) -> str:
+    """Digest of a source file and of all files of our packages that it imports, directly or not."""
+    found, todo = {path}, [path]
+    while todo:
+        fresh = [other for other in _imported(todo.pop()) if other not in found]
+        found.update(fresh)
+        todo.extend(fresh)
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(found):
+        source = _source(file)
+        digest.update(f"{file.name} {len(source)}\n".encode() + source)
+    return digest.hexdigest()
+
+
+class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Kernels in NUMBA_CACHE_DIR, stamped with the digest of everything they are compiled from."""
+
+    def get_source_stamp(self) -> str:
+        """The stamp that a cached kernel must bear to be used."""
+        return import_closure_digest(Path(os.path.abspath(self._py_file)))
