@@ -16,6 +16,7 @@ from solver.boundary import Backward, Delta, Forward
 from solver.certificate import REASONS, Certificate, CertificateWriter, Head
 from solver.checker import CheckReport, check_certificate
 from solver.cut import DEFAULT_NODES, solve_cut
+from solver.decide import solve_auto
 from solver.filters import Counts, unfiltered
 from solver.granules import find_granules
 from solver.problem import Problem, Solution, Verdict, implied_initial
@@ -118,16 +119,15 @@ def solve(problem: Problem, options: Options) -> Solution:
     """Give a region to the engine or engines that the options name."""
     if problem.n_ops == 0:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
-    solution = None
-    if options.engine in ("auto", "cut"):
-        solution = solve_cut(problem, timeout_s=options.timeout_s, nodes=options.nodes)
-        if options.engine == "cut" or solution.verdict is not Verdict.UNDECIDED:
-            return solution
-    # Loaded only here: a run that the cut search decides does not pay for z3.
+    if options.engine == "cut":
+        return solve_cut(problem, timeout_s=options.timeout_s, nodes=options.nodes)
+    if options.engine == "auto":
+        return solve_auto(
+            problem, timeout_s=options.timeout_s, nodes=options.nodes, encoding=options.encoding
+        )
     from solver.smt import solve_smt
 
-    spent = solution.seconds if solution else 0.0
-    return solve_smt(problem, timeout_s=max(options.timeout_s - spent, 0.001), encoding=options.encoding)
+    return solve_smt(problem, timeout_s=options.timeout_s, encoding=options.encoding)
 
 
 _PROBLEM_FIELDS = (

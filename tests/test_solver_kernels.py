@@ -10,7 +10,7 @@ from trace_factory import make, problems, rows_of
 
 from recorder.event import GLUED, READ, UNCACHED
 from solver.boundary import net_values
-from solver.cut import own_accesses
+from solver.cut_walk import start
 from solver.filters import Counts, unfiltered
 from solver.granules import find_granules
 from solver.order import runs_of
@@ -175,14 +175,30 @@ def test_runs_place_every_row_once_and_operations_in_order() -> None:
             assert list(zip(stream.tolist(), rows.tolist(), strict=True)) == merged, f"seed {seed}"
 
 
-def test_own_accesses_is_the_naive_count() -> None:
+def test_links_and_numbers_are_the_naive_ones() -> None:
     for seed in range(50 * SOAK):
         for problem, _counts in problems(make(seed, shape_of(seed, (40,))).traces):
-            own = own_accesses(
-                problem.stream_ptr, problem.part_ptr, problem.granule, len(problem.address)
-            ).tolist()
-            stream = problem.op_stream[problem.part_op].tolist()
+            ops, walk = start(problem, counted=True)
+            stream = [int(ops.op_stream[o]) for o in problem.part_op]
             granule = problem.granule.tolist()
             for p in range(len(granule)):
-                later = range(p, len(granule))
-                assert own[p] == sum(stream[q] == stream[p] and granule[q] == granule[p] for q in later)
+                later = [
+                    q for q in range(p, len(granule)) if (stream[q], granule[q]) == (stream[p], granule[p])
+                ]
+                assert ops.next_part[p] == (later[1] if len(later) > 1 else -1), f"seed {seed}"
+                slot = ops.slot[p]
+                assert ops.slot_ptr[granule[p]] <= slot < ops.slot_ptr[granule[p] + 1]
+                assert ops.slot_stream[slot] == stream[p]
+                assert walk.head[slot] <= p
+                if walk.head[slot] == p:
+                    assert walk.head_old[slot] == problem.old[p]
+            sides = [problem.old.tolist(), problem.new.tolist()]
+            pairs = [list(zip(granule, side, strict=True)) for side in sides]
+            names = {
+                pair: int(n) for k in (0, 1) for pair, n in zip(pairs[k], walk.values[:, k], strict=True)
+            }
+            assert sorted(names.values()) == list(range(len(names))), f"seed {seed}"
+            for pair, n in names.items():
+                silent = [p for p in range(len(granule)) if pairs[0][p] == pairs[1][p] == pair]
+                makers = [p for p in range(len(granule)) if pairs[0][p] != pairs[1][p] == pair]
+                assert (walk.reads[n], walk.makers[n]) == (len(silent), len(makers)), f"seed {seed}"

@@ -17,6 +17,7 @@ from isa.errors import OrderError, UsageError
 from solver.certificate import Certificate
 from solver.checker import check_certificate
 from solver.cut import solve_cut
+from solver.deduction import deduce
 from solver.order import Options, order_recording, solve
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.smt import solve_smt
@@ -159,11 +160,18 @@ def test_a_certificate_is_replaced_only_by_a_checked_one(tmp_path: Path) -> None
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
 
 
-def test_auto_goes_to_smt_when_the_cut_search_has_no_budget_left() -> None:
+def test_auto_asks_the_deduction_when_the_cut_search_has_no_budget_left() -> None:
+    solution = solve(refutable(), Options(engine="auto", nodes=3))
+    assert (solution.engine, solution.verdict) == ("deduction", Verdict.ILLEGAL)
+
+
+def test_auto_goes_to_smt_when_deduction_says_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = refutable()
+    nothing = deduce(problem, max_clocks=0)
+    assert (nothing.contradiction, nothing.complete, nothing.before.shape) == (-1, False, (0, 2))
+    monkeypatch.setattr("solver.decide.deduce", lambda _: nothing)
     solution = solve(problem, Options(engine="auto", nodes=3))
     assert (solution.engine, solution.verdict) == ("smt-chain", Verdict.ILLEGAL)
-    assert solve(problem, Options(engine="auto")).engine == "cut"
 
 
 def test_a_wrong_initial_value_of_an_engine_is_caught(

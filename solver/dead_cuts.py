@@ -1,0 +1,64 @@
+"""The memo of a cut search: cuts from which no way leads on, kept whole, so that it never errs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_SLOTS = 1 << 10
+
+
+@njit(cache=True)
+def cut_slot(position, keys, filled):  # type: ignore[no-untyped-def]
+    """(slot, found) of a cut in a table of cuts: where it is, or where it belongs."""
+    h = np.uint64(0)
+    for s in range(position.size):
+        h = (h ^ np.uint64(position[s])) * _MIX
+        h ^= h >> np.uint64(29)
+    mask = np.uint64(filled.size - 1)
+    slot = h & mask
+    while filled[slot]:
+        same = True
+        for s in range(position.size):
+            if keys[slot, s] != position[s]:
+                same = False
+                break
+        if same:
+            return np.int64(slot), True
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot), False
+
+
+@njit(cache=True)
+def insert_cuts(cuts, reasons, keys, filled, why):  # type: ignore[no-untyped-def]
+    """Enter cuts into an empty table."""
+    for i in range(cuts.shape[0]):
+        slot, _ = cut_slot(cuts[i], keys, filled)
+        filled[slot] = 1
+        keys[slot] = cuts[i]
+        why[slot] = reasons[i]
+
+
+class DeadCuts:
+    """A table of cuts in open addressing. keys: int32 (n, n_streams). filled: uint8 (n,). why: uint64
+    (n, 2), the reasons (`solver.cut_walk`)."""
+
+    def __init__(self, n_streams: int) -> None:
+        self.keys: NDArray[np.int32] = np.zeros((_FIRST_SLOTS, n_streams), np.int32)
+        self.filled: NDArray[np.uint8] = np.zeros(_FIRST_SLOTS, np.uint8)
+        self.why: NDArray[np.uint64] = np.zeros((_FIRST_SLOTS, 2), np.uint64)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the table takes."""
+        return self.keys.nbytes + self.filled.nbytes + self.why.nbytes
+
+    def grow(self) -> None:
+        """Make the table four times as large."""
+        cuts, reasons = self.keys[self.filled != 0], self.why[self.filled != 0]
+        n = len(self.filled) * 4
+        self.keys, self.filled = np.zeros((n, cuts.shape[1]), np.int32), np.zeros(n, np.uint8)
+        self.why = np.zeros((n, 2), np.uint64)
+        insert_cuts(cuts, reasons, self.keys, self.filled, self.why)

@@ -1,0 +1,292 @@
+"""Deduction: what must precede what in every legal order, to a fixed point (DESIGN 6.6).
+
+before[o, t] says how far stream t must have come when operation o runs. Four rules make it grow, each on
+the problem and on its mirror image (streams backwards, old and new values exchanged), until nothing does:
+
+- program order, and what precedes what precedes o, precedes o;
+- o reads old value v of granule g, so one of those that leave v there is the last to change g before o.
+  Candidates that must follow o, or that must be followed by another change of g before o, are out. What
+  precedes every candidate, or is one of them for every one (elementwise minimum), precedes o;
+- if a single candidate w is left, nothing changes g between w and o: a change that precedes o precedes w,
+  and one that w precedes, o precedes;
+- if only the initial value is left, o precedes every change of g.
+
+An operation without a candidate, or that must precede itself, proves that there is no legal order. That
+some order keeps to `before` proves nothing: the search has the last word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.cut_walk import number_values
+from solver.problem import Problem
+
+#: Most entries of `before`, and most candidates looked at in all, that deduction takes on.
+MAX_CLOCKS, MAX_STEPS = 1 << 24, 400_000_000
+_MAX_ROUNDS = 50
+_FIXED, _CONTRADICTION, _TOO_MUCH = 0, 1, 2
+
+
+class Facts(NamedTuple):
+    """What the rules look up. stream_ptr, part_ptr: int64. op_stream, granule, part_op, value_in, value_out,
+    value: numbers of the pairs (granule, old) and (granule, new) per part (int32). makers_ptr (int64),
+    makers (int32): changing parts that leave each pair. changes_ptr (int64, n_granules * n_streams + 1),
+    changes (int32): the changing parts of each granule, by stream and program order. at_start: uint8 per
+    pair, whether it is an initial value. changing: uint8 per part."""
+
+    stream_ptr: NDArray[np.int64]
+    part_ptr: NDArray[np.int64]
+    op_stream: NDArray[np.int32]
+    granule: NDArray[np.int32]
+    part_op: NDArray[np.int32]
+    value_in: NDArray[np.int32]
+    makers_ptr: NDArray[np.int64]
+    makers: NDArray[np.int32]
+    changes_ptr: NDArray[np.int64]
+    changes: NDArray[np.int32]
+    at_start: NDArray[np.uint8]
+    changing: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Deduced:
+    """before: int32 (n_ops, n_streams), see `solver.cut_walk.Ops`; streams without operations left out.
+
+    contradiction: the operation that cannot stand anywhere, or -1. complete: whether the fixed point was
+    reached within the limits.
+    """
+
+    before: NDArray[np.int32]
+    contradiction: int
+    complete: bool
+
+
+@njit(cache=True)
+def grow(clocks, of, what):  # type: ignore[no-untyped-def]
+    """Elementwise maximum into clocks[of]. Returns whether it changed."""
+    changed = False
+    for t in range(what.size):
+        if what[t] > clocks[of, t]:
+            clocks[of, t] = what[t]
+            changed = True
+    return changed
+
+
+@njit(cache=True)
+def last_change(e, g, t, f, clocks):  # type: ignore[no-untyped-def]
+    """The last operation of stream t that changes granule g and must precede operation e, or -1."""
+    row = g * (f.stream_ptr.size - 1) + t
+    low, high = f.changes_ptr[row], f.changes_ptr[row + 1]
+    bound = clocks[e, t]
+    while low < high:
+        middle = (low + high) // 2
+        if f.part_op[f.changes[middle]] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return f.part_op[f.changes[low - 1]] if low > f.changes_ptr[row] else np.int32(-1)
+
+
+@njit(cache=True)
+def first_change_after(w, g, t, besides, f, clocks):  # type: ignore[no-untyped-def]
+    """The first operation of stream t, other than `besides`, that changes g and that w must precede (w = -1:
+    the first of all), or -1."""
+    row = g * (f.stream_ptr.size - 1) + t
+    for i in range(f.changes_ptr[row], f.changes_ptr[row + 1]):
+        y = f.part_op[f.changes[i]]
+        if y != besides and y != w and (w < 0 or clocks[y, f.op_stream[w]] > w):
+            return y
+    return np.int32(-1)
+
+
+@njit(cache=True)
+def possible(w, e, last, f, clocks):  # type: ignore[no-untyped-def]
+    """Whether w can be the last to change the granule before e. last: int32 (n_streams,), `last_change`."""
+    if w == e or clocks[w, f.op_stream[e]] > e:
+        return False
+    for t in range(last.size):
+        x = last[t]
+        if x >= 0 and x != w and clocks[x, f.op_stream[w]] > w:
+            return False
+    return True
+
+
+@njit(cache=True)
+def by_source(e, p, f, clocks, last, least):  # type: ignore[no-untyped-def]
+    """Apply the rules about what part p of operation e reads. Returns (changed or -1 for a contradiction,
+    candidates looked at). last, least: int32 (n_streams,), scratch."""
+    g, n_streams, value = f.granule[p], last.size, f.value_in[p]
+    untouched = True
+    for t in range(n_streams):
+        last[t] = last_change(e, g, t, f, clocks)
+        if last[t] >= 0:
+            untouched = False
+    n, source = 0, np.int32(-1)
+    if f.at_start[value] and untouched:
+        n = 1
+        for t in range(n_streams):
+            least[t] = f.stream_ptr[t]
+    steps = f.makers_ptr[value + 1] - f.makers_ptr[value]
+    for i in range(f.makers_ptr[value], f.makers_ptr[value + 1]):
+        w = f.part_op[f.makers[i]]
+        if not possible(w, e, last, f, clocks):
+            continue
+        n += 1
+        source = w
+        for t in range(n_streams):
+            reach = max(clocks[w, t], w + 1) if t == f.op_stream[w] else clocks[w, t]
+            least[t] = reach if n == 1 else min(least[t], reach)
+    if n == 0:
+        return -1, steps
+    changed = grow(clocks, e, least)
+    if n > 1:
+        return np.int64(changed), steps
+    for t in range(n_streams):
+        x = last[t]
+        if source >= 0 and x >= 0 and x != source and clocks[source, t] < x + 1:
+            clocks[source, t] = x + 1
+            changed = True
+        y = first_change_after(source, g, t, e, f, clocks)
+        if y >= 0 and clocks[y, f.op_stream[e]] < e + 1:
+            clocks[y, f.op_stream[e]] = e + 1
+            changed = True
+    return np.int64(changed), steps + n_streams
+
+
+@njit(cache=True)
+def sweep(f, clocks, steps, max_steps):  # type: ignore[no-untyped-def]
+    """Apply every rule once to every operation. Returns (-2: too much work, -1: contradiction, else whether
+    anything changed; the operation; steps so far)."""
+    n_streams = f.stream_ptr.size - 1
+    last, least = np.empty(n_streams, np.int32), np.empty(n_streams, np.int32)
+    changed = False
+    for e in range(f.op_stream.size):
+        s = f.op_stream[e]
+        if e > f.stream_ptr[s]:
+            changed |= grow(clocks, e, clocks[e - 1])
+        for t in range(n_streams):
+            reach = clocks[e, t] - 1
+            if reach >= f.stream_ptr[t] and t != s:
+                changed |= grow(clocks, e, clocks[reach])
+        for p in range(f.part_ptr[e], f.part_ptr[e + 1]):
+            found, more = by_source(e, p, f, clocks, last, least)
+            steps += more
+            if found < 0:
+                return -1, e, steps
+            changed |= found > 0
+        if clocks[e, s] > e:
+            return -1, e, steps
+        if steps > max_steps:
+            return -2, e, steps
+    return np.int64(changed), -1, steps
+
+
+@njit(cache=True)
+def mirror_clocks(clocks, stream_ptr, op_stream, mirrored):  # type: ignore[no-untyped-def]
+    """Put what `clocks` say into the mirrored problem's clocks. Returns whether those changed.
+
+    Operation o of stream s is number stream_ptr[s] + stream_ptr[s + 1] - 1 - o in the mirror. What must
+    precede o there follows it here.
+    """
+    changed = False
+    n_streams = stream_ptr.size - 1
+    for e in range(op_stream.size):
+        s = op_stream[e]
+        twin = stream_ptr[s] + stream_ptr[s + 1] - 1 - e
+        for t in range(n_streams):
+            reach = clocks[e, t] - 1
+            if t != s and reach >= stream_ptr[t]:
+                x = stream_ptr[t] + stream_ptr[t + 1] - 1 - reach
+                if mirrored[x, s] < twin + 1:
+                    mirrored[x, s] = twin + 1
+                    changed = True
+    return changed
+
+
+def _facts(problem: Problem, stream_ptr: NDArray[np.int64]) -> Facts:
+    n_streams, m = len(stream_ptr) - 1, len(problem.granule)
+    keys = np.full(1 << (4 * m).bit_length(), -1, np.int32)
+    values = np.empty((m, 2), np.int32)
+    scratch = np.zeros(2 * m, np.int32)
+    n = number_values(
+        problem.granule, problem.old, problem.new, keys, np.empty_like(keys), values, scratch, scratch
+    )
+    op_stream = np.repeat(np.arange(n_streams, dtype=np.int32), np.diff(stream_ptr))
+    part_op = problem.part_op.astype(np.int32)
+    changing = problem.old != problem.new
+    changers = np.flatnonzero(changing).astype(np.int32)
+    made = values[changers, 1]
+    where = problem.granule[changers].astype(np.int64) * n_streams + op_stream[part_op[changers]]
+    at_start = np.zeros(n, np.uint8)
+    first = problem.old == problem.initial[problem.granule]
+    at_start[values[first, 0]] = 1
+    rows = len(problem.address) * n_streams
+    return Facts(
+        stream_ptr=stream_ptr,
+        part_ptr=problem.part_ptr,
+        op_stream=op_stream,
+        granule=problem.granule,
+        part_op=part_op,
+        value_in=np.ascontiguousarray(values[:, 0]),
+        makers_ptr=np.concatenate([[0], np.cumsum(np.bincount(made, minlength=n))]).astype(np.int64),
+        makers=changers[np.argsort(made, kind="stable")],
+        changes_ptr=np.concatenate([[0], np.cumsum(np.bincount(where, minlength=rows))]).astype(np.int64),
+        changes=changers[np.argsort(where, kind="stable")],
+        at_start=at_start,
+        changing=changing.astype(np.uint8),
+    )
+
+
+def _mirror(problem: Problem, stream_ptr: NDArray[np.int64]) -> Problem:
+    """The streams backwards, old and new values exchanged."""
+    n = problem.n_ops
+    op_stream = np.repeat(np.arange(len(stream_ptr) - 1), np.diff(stream_ptr))
+    order = stream_ptr[op_stream] + stream_ptr[op_stream + 1] - 1 - np.arange(n)
+    sizes = np.diff(problem.part_ptr)
+    part_ptr = np.concatenate([[0], np.cumsum(sizes[order])]).astype(np.int64)
+    inside = np.arange(len(problem.granule)) - np.repeat(part_ptr[:-1], sizes[order])
+    parts = np.repeat(problem.part_ptr[order], sizes[order]) + inside
+    return Problem(
+        problem.region, problem.rows, problem.stream_ptr, problem.end_row, part_ptr, problem.granule[parts],
+        problem.new[parts], problem.old[parts], problem.address, problem.size, problem.final, problem.initial,
+    )  # fmt: skip
+
+
+def _first_clocks(stream_ptr: NDArray[np.int64]) -> NDArray[np.int32]:
+    op_stream = np.repeat(np.arange(len(stream_ptr) - 1), np.diff(stream_ptr))
+    clocks = np.tile(stream_ptr[:-1].astype(np.int32), (len(op_stream), 1))
+    clocks[np.arange(len(op_stream)), op_stream] = np.arange(len(op_stream))
+    return clocks
+
+
+def deduce(problem: Problem, *, max_clocks: int = MAX_CLOCKS, max_steps: int = MAX_STEPS) -> Deduced:
+    """What must precede what in every legal order of a region."""
+    used = np.flatnonzero(np.diff(problem.stream_ptr))
+    stream_ptr = np.append(problem.stream_ptr[used], problem.n_ops).astype(np.int64)
+    if problem.n_ops * len(used) > max_clocks:
+        return Deduced(np.empty((0, len(used)), np.int32), -1, False)
+    sides = [_facts(problem, stream_ptr), _facts(_mirror(problem, stream_ptr), stream_ptr)]
+    clocks = [_first_clocks(stream_ptr), _first_clocks(stream_ptr)]
+    steps, quiet, side = 0, 0, 0
+    for _ in range(_MAX_ROUNDS):
+        found, op, steps = sweep(sides[side], clocks[side], steps, max_steps)
+        if found == -1:
+            if side == 1:
+                s = int(sides[1].op_stream[op])
+                op = int(stream_ptr[s] + stream_ptr[s + 1] - 1 - op)
+            return Deduced(clocks[0], op, True)
+        if found == -2:
+            break
+        told = mirror_clocks(clocks[side], stream_ptr, sides[side].op_stream, clocks[1 - side])
+        quiet = 0 if found or told else quiet + 1
+        if quiet == 2:
+            return Deduced(clocks[0], -1, True)
+        side = 1 - side
+    mirror_clocks(clocks[1], stream_ptr, sides[1].op_stream, clocks[0])
+    return Deduced(clocks[0], -1, False)

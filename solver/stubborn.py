@@ -1,0 +1,116 @@
+"""Stubborn sets: from a cut, few moves that are enough to try (Valmari 1989, for this transition system).
+
+At a cut, let e(c) be the next operation of stream c, current(y) what granule y holds, and C(y) the streams
+whose next remaining access to y has current(y) as its old value. A non-empty set S of streams with work
+left is *closed* if for each c in S and each granule y of e(c), C(y) is in S. Claim: if the cut is alive,
+some legal way on begins with an enabled e(c), c in S. Hence it is enough to try those; if there is none,
+the cut is dead.
+
+Proof. Take a legal way on. It runs all that is left, so it has a first operation of a stream in S: e(c)
+for some c in S, since before it no stream in S has moved. Let y be any granule of e(c), and x the first
+operation of the whole way that accesses y; e(c) itself accesses y, so x exists and is not after e(c). x
+reads what y holds now, so x's access has current(y) as old value, and being the first of all it is the
+next remaining access to y of its stream d. So d is in C(y), which is in S, and no operation of a stream in
+S stands before e(c): x is e(c). This holds for each granule of e(c), however many: nothing before e(c)
+accesses any of them. So e(c) is enabled at the cut, and the operations before it neither change what it
+reads nor read what it changes; nor are they of its stream. It may be moved to the front. QED
+
+The proof uses the ways that are legal, so moves known to be in none (`too_early`) may be left out, and
+from C(y) those streams whose access to y is known to come after another remaining access to y.
+Two cases need no set: an enabled operation that changes nothing can be moved to the front of any way, and
+one without a rival is a closed set by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from solver.cut_walk import GRANULES, STREAMS, bit, granules_of, mismatch, too_early
+
+
+@njit(cache=True)
+def _after_another(k, g, ops, w):  # type: ignore[no-untyped-def]
+    """Whether the next access of slot k to granule g is known to come after another slot's."""
+    if ops.before.shape[0] == 0:
+        return False
+    op = np.searchsorted(ops.part_ptr, w.head[k], side="right") - 1
+    for other in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
+        if other != k and w.head[other] >= 0:
+            first = np.searchsorted(ops.part_ptr, w.head[other], side="right") - 1
+            if ops.before[op, ops.slot_stream[other]] > first:
+                return True
+    return False
+
+
+@njit(cache=True)
+def _close(c, enabled, least, ops, w, member, todo):  # type: ignore[no-untyped-def]
+    """The smallest closed set with stream c, into member. Returns its number of enabled moves, or
+    `least` as soon as it is seen not to be below that."""
+    member[:] = 0
+    member[c] = 1
+    todo[0], n, moves = c, 1, 0
+    while n > 0:
+        n -= 1
+        s = todo[n]
+        moves += enabled[s]
+        if moves >= least:
+            return least
+        op = w.position[s]
+        for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
+            g = ops.granule[p]
+            for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
+                t = ops.slot_stream[k]
+                follows = w.head[k] >= 0 and w.head_old[k] == w.held[g]
+                if follows and member[t] == 0 and not _after_another(k, g, ops, w):
+                    member[t] = 1
+                    todo[n] = t
+                    n += 1
+    return moves
+
+
+@njit(cache=True)
+def _explain(member, ops, w):  # type: ignore[no-untyped-def]
+    """Put into the walk's reason what makes the set closed and its other moves impossible: where its streams
+    stand, and the granules of their next operations."""
+    w.reason[GRANULES], w.reason[STREAMS] = np.uint64(0), np.uint64(0)
+    for s in range(member.size):
+        if member[s]:
+            op = w.position[s]
+            w.reason[STREAMS] |= bit(s)
+            w.reason[GRANULES] |= granules_of(op, ops)
+            earlier = too_early(op, ops, w)
+            if earlier >= 0:
+                w.reason[STREAMS] |= bit(earlier)
+
+
+@njit(cache=True)
+def moves_to_try(ops, w, chosen, enabled, member, best, todo):  # type: ignore[no-untyped-def]
+    """The enabled moves of a closed set that has the fewest, into `chosen` (int32, streams), ascending.
+    Returns how many; 0: the cut is dead. Leaves in the walk's reason why no other move is needed.
+
+    enabled, member, best: uint8, todo: int32 (n_streams,), scratch.
+    """
+    n_streams = w.position.size
+    for s in range(n_streams):
+        op = w.position[s]
+        enabled[s] = 0
+        if op < ops.stream_ptr[s + 1] and mismatch(op, ops, w) < 0 and too_early(op, ops, w) < 0:
+            enabled[s] = 1
+    least = n_streams + 1
+    for c in range(n_streams):
+        if w.position[c] == ops.stream_ptr[c + 1]:
+            continue
+        moves = _close(c, enabled, least, ops, w, member, todo)
+        if moves < least:
+            least = moves
+            best[:] = member
+            if least <= 1:
+                break
+    n = 0
+    for s in range(n_streams):
+        if best[s] and enabled[s]:
+            chosen[n] = s
+            n += 1
+    _explain(best, ops, w)
+    return n
