@@ -13,12 +13,16 @@ the problem and on its mirror image (streams backwards, old and new values excha
 
 An operation without a candidate, or that must precede itself, proves that there is no legal order. That
 some order keeps to `before` proves nothing: the search has the last word.
+
+For explanations some operations may be *doubted*: what a doubted operation read is not used. If it changes
+something it counts as a store of its new values over whatever was there; else it is left out. Likewise a
+final value may be doubted. Whatever is proved so holds of the rest, whoever doubts them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -38,7 +42,9 @@ class Facts(NamedTuple):
     value: numbers of the pairs (granule, old) and (granule, new) per part (int32). makers_ptr (int64),
     makers (int32): changing parts that leave each pair. changes_ptr (int64, n_granules * n_streams + 1),
     changes (int32): the changing parts of each granule, by stream and program order. at_start: uint8 per
-    pair, whether it is an initial value. changing: uint8 per part."""
+    pair, whether it is an initial value. any_start: uint8 per granule, whether every value may be. wild_ptr,
+    wild: changing parts of each granule that may leave any value. asked: uint8 per part, whether what it
+    reads is used."""
 
     stream_ptr: NDArray[np.int64]
     part_ptr: NDArray[np.int64]
@@ -51,7 +57,10 @@ class Facts(NamedTuple):
     changes_ptr: NDArray[np.int64]
     changes: NDArray[np.int32]
     at_start: NDArray[np.uint8]
-    changing: NDArray[np.uint8]
+    any_start: NDArray[np.uint8]
+    wild_ptr: NDArray[np.int64]
+    wild: NDArray[np.int32]
+    asked: NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,14 @@ class Deduced:
     before: NDArray[np.int32]
     contradiction: int
     complete: bool
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is not to be used. operations: bool (n_ops,). finals: bool (n_granules,)."""
+
+    operations: NDArray[np.bool_]
+    finals: NDArray[np.bool_]
 
 
 @njit(cache=True)
@@ -128,13 +145,17 @@ def by_source(e, p, f, clocks, last, least):  # type: ignore[no-untyped-def]
         if last[t] >= 0:
             untouched = False
     n, source = 0, np.int32(-1)
-    if f.at_start[value] and untouched:
+    if untouched and (f.at_start[value] or f.any_start[g]):
         n = 1
         for t in range(n_streams):
             least[t] = f.stream_ptr[t]
-    steps = f.makers_ptr[value + 1] - f.makers_ptr[value]
-    for i in range(f.makers_ptr[value], f.makers_ptr[value + 1]):
-        w = f.part_op[f.makers[i]]
+    made = f.makers_ptr[value + 1] - f.makers_ptr[value]
+    steps = made + f.wild_ptr[g + 1] - f.wild_ptr[g]
+    for i in range(steps):
+        if i < made:
+            w = f.part_op[f.makers[f.makers_ptr[value] + i]]
+        else:
+            w = f.part_op[f.wild[f.wild_ptr[g] + i - made]]
         if not possible(w, e, last, f, clocks):
             continue
         n += 1
@@ -175,6 +196,8 @@ def sweep(f, clocks, steps, max_steps):  # type: ignore[no-untyped-def]
             if reach >= f.stream_ptr[t] and t != s:
                 changed |= grow(clocks, e, clocks[reach])
         for p in range(f.part_ptr[e], f.part_ptr[e + 1]):
+            if not f.asked[p]:
+                continue
             found, more = by_source(e, p, f, clocks, last, least)
             steps += more
             if found < 0:
@@ -209,8 +232,23 @@ def mirror_clocks(clocks, stream_ptr, op_stream, mirrored):  # type: ignore[no-u
     return changed
 
 
-def _facts(problem: Problem, stream_ptr: NDArray[np.int64]) -> Facts:
-    n_streams, m = len(stream_ptr) - 1, len(problem.granule)
+def _grouped(
+    items: NDArray[np.int32], group: NDArray[Any], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(where each of n groups begins, the items by group)."""
+    begin = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n))]).astype(np.int64)
+    return begin, items[np.argsort(group, kind="stable")]
+
+
+def _facts(
+    problem: Problem,
+    stream_ptr: NDArray[np.int64],
+    asked: NDArray[np.bool_],
+    wild: NDArray[np.bool_],
+    any_start: NDArray[np.bool_],
+) -> Facts:
+    """asked, wild: per part, see `Facts`. any_start: per granule."""
+    n_streams, m, n_granules = len(stream_ptr) - 1, len(problem.granule), len(problem.address)
     keys = np.full(1 << (4 * m).bit_length(), -1, np.int32)
     values = np.empty((m, 2), np.int32)
     scratch = np.zeros(2 * m, np.int32)
@@ -220,13 +258,15 @@ def _facts(problem: Problem, stream_ptr: NDArray[np.int64]) -> Facts:
     op_stream = np.repeat(np.arange(n_streams, dtype=np.int32), np.diff(stream_ptr))
     part_op = problem.part_op.astype(np.int32)
     changing = problem.old != problem.new
+    known = np.flatnonzero(changing & ~wild).astype(np.int32)
+    makers_ptr, makers = _grouped(known, values[known, 1], n)
     changers = np.flatnonzero(changing).astype(np.int32)
-    made = values[changers, 1]
     where = problem.granule[changers].astype(np.int64) * n_streams + op_stream[part_op[changers]]
+    changes_ptr, changes = _grouped(changers, where, n_granules * n_streams)
+    wilds = np.flatnonzero(changing & wild).astype(np.int32)
+    wild_ptr, wild_parts = _grouped(wilds, problem.granule[wilds], n_granules)
     at_start = np.zeros(n, np.uint8)
-    first = problem.old == problem.initial[problem.granule]
-    at_start[values[first, 0]] = 1
-    rows = len(problem.address) * n_streams
+    at_start[values[problem.old == problem.initial[problem.granule], 0]] = 1
     return Facts(
         stream_ptr=stream_ptr,
         part_ptr=problem.part_ptr,
@@ -234,17 +274,20 @@ def _facts(problem: Problem, stream_ptr: NDArray[np.int64]) -> Facts:
         granule=problem.granule,
         part_op=part_op,
         value_in=np.ascontiguousarray(values[:, 0]),
-        makers_ptr=np.concatenate([[0], np.cumsum(np.bincount(made, minlength=n))]).astype(np.int64),
-        makers=changers[np.argsort(made, kind="stable")],
-        changes_ptr=np.concatenate([[0], np.cumsum(np.bincount(where, minlength=rows))]).astype(np.int64),
-        changes=changers[np.argsort(where, kind="stable")],
+        makers_ptr=makers_ptr,
+        makers=makers,
+        changes_ptr=changes_ptr,
+        changes=changes,
         at_start=at_start,
-        changing=changing.astype(np.uint8),
+        any_start=any_start.astype(np.uint8),
+        wild_ptr=wild_ptr,
+        wild=wild_parts,
+        asked=asked.astype(np.uint8),
     )
 
 
-def _mirror(problem: Problem, stream_ptr: NDArray[np.int64]) -> Problem:
-    """The streams backwards, old and new values exchanged."""
+def _mirror(problem: Problem, stream_ptr: NDArray[np.int64]) -> tuple[Problem, NDArray[np.int64]]:
+    """The streams backwards, old and new values exchanged; and which operation each one there is here."""
     n = problem.n_ops
     op_stream = np.repeat(np.arange(len(stream_ptr) - 1), np.diff(stream_ptr))
     order = stream_ptr[op_stream] + stream_ptr[op_stream + 1] - 1 - np.arange(n)
@@ -252,10 +295,11 @@ def _mirror(problem: Problem, stream_ptr: NDArray[np.int64]) -> Problem:
     part_ptr = np.concatenate([[0], np.cumsum(sizes[order])]).astype(np.int64)
     inside = np.arange(len(problem.granule)) - np.repeat(part_ptr[:-1], sizes[order])
     parts = np.repeat(problem.part_ptr[order], sizes[order]) + inside
-    return Problem(
+    mirror = Problem(
         problem.region, problem.rows, problem.stream_ptr, problem.end_row, part_ptr, problem.granule[parts],
         problem.new[parts], problem.old[parts], problem.address, problem.size, problem.final, problem.initial,
     )  # fmt: skip
+    return mirror, order
 
 
 def _first_clocks(stream_ptr: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -265,13 +309,40 @@ def _first_clocks(stream_ptr: NDArray[np.int64]) -> NDArray[np.int32]:
     return clocks
 
 
-def deduce(problem: Problem, *, max_clocks: int = MAX_CLOCKS, max_steps: int = MAX_STEPS) -> Deduced:
+def _sides(problem: Problem, stream_ptr: NDArray[np.int64], doubt: Doubt | None) -> list[Facts]:
+    """The facts of the problem and of its mirror image."""
+    mirror, order = _mirror(problem, stream_ptr)
+    believed = np.ones(problem.n_ops, np.bool_)
+    final_known = np.ones(len(problem.address), np.bool_)
+    if doubt is not None:
+        believed, final_known = ~doubt.operations, ~doubt.finals
+    sides = []
+    for side, trusted in ((problem, believed), (mirror, believed[order])):
+        changing = side.old != side.new
+        trusted_part = np.repeat(trusted, np.diff(side.part_ptr))
+        # Here, a doubted operation asks nothing; in the mirror, where it stands for what comes next, it may
+        # take any value, but what it leaves is still asked about.
+        here = side is problem
+        asked = trusted_part if here else trusted_part | changing
+        wild = np.zeros(len(changing), np.bool_) if here else ~trusted_part
+        open_start = np.zeros(len(final_known), np.bool_) if here else ~final_known
+        sides.append(_facts(side, stream_ptr, asked, wild, open_start))
+    return sides
+
+
+def deduce(
+    problem: Problem,
+    doubt: Doubt | None = None,
+    *,
+    max_clocks: int = MAX_CLOCKS,
+    max_steps: int = MAX_STEPS,
+) -> Deduced:
     """What must precede what in every legal order of a region."""
     used = np.flatnonzero(np.diff(problem.stream_ptr))
     stream_ptr = np.append(problem.stream_ptr[used], problem.n_ops).astype(np.int64)
     if problem.n_ops * len(used) > max_clocks:
         return Deduced(np.empty((0, len(used)), np.int32), -1, False)
-    sides = [_facts(problem, stream_ptr), _facts(_mirror(problem, stream_ptr), stream_ptr)]
+    sides = _sides(problem, stream_ptr, doubt)
     clocks = [_first_clocks(stream_ptr), _first_clocks(stream_ptr)]
     steps, quiet, side = 0, 0, 0
     for _ in range(_MAX_ROUNDS):
