@@ -1,4 +1,6 @@
-"""The yardstick: the emulator with no hooks at all, on the same image, one core.
+"""The yardsticks: the emulator with no hooks at all, on the same image, one core; and the same with its page
+table replaced by a native hook that maps every page to itself, as the recorder's is, which is faster for some
+programs.
 
 The only file outside `emu/` that touches Unicorn: what is compared with must not be what is measured.
 """
@@ -11,14 +13,28 @@ from pathlib import Path
 
 import numpy as np
 import unicorn
+from numba import cfunc
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from emu.elf import load_image
+from emu.native import FILL_HOOK, TLB_ENTRY, add_hook, row_getter
 from isa.x86_64 import X86_64
 
 _MEMORY = 64 << 20
 _DEVICES, _POWER_OFF = 0xF0000000, 0x10
+_PAGE = np.uint64(0xFFF)
+_ALL_RIGHTS = np.uint32(uc.UC_PROT_ALL)
+
+_entry_at = row_getter(TLB_ENTRY)
+
+
+@cfunc(FILL_HOOK, cache=True)
+def _on_fill(handle, address, access, result, user):  # type: ignore[no-untyped-def]
+    entry = _entry_at(result)
+    entry.address = address & ~_PAGE
+    entry.permissions = _ALL_RIGHTS
+    return True
 
 
 @dataclass(frozen=True)
@@ -30,8 +46,11 @@ class BareRun:
     exit_code: int
 
 
-def run_bare(program: Path) -> BareRun:
-    """Run a firmware image on one core until it powers the machine off; console output is dropped."""
+def run_bare(program: Path, *, own_pages: bool = False) -> BareRun:
+    """Run a firmware image on one core until it powers the machine off; console output is dropped.
+
+    own_pages: with UC_TLB_VIRTUAL and the hook that fills pages one to one, instead of the default.
+    """
     began = time.process_time()
     image, _ = load_image(program, X86_64, _MEMORY)
     engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
@@ -48,6 +67,10 @@ def run_bare(program: Path) -> BareRun:
             engine.emu_stop()
 
     engine.mmio_map(_DEVICES, 4096, lambda *_: 0, None, on_write, None)
+    if own_pages:
+        engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
+        handle = engine._uch
+        add_hook(int(getattr(handle, "value", handle)), uc.UC_HOOK_TLB_FILL, _on_fill, 0)
     for name, value in X86_64.reset:
         engine.reg_write(getattr(x86, f"UC_X86_REG_{name.upper()}"), value)
     for name, value in zip(X86_64.arguments, (0, 1), strict=True):

@@ -12,7 +12,7 @@ from numba import carray, njit
 from emu.bus import claim_from_others
 from emu.event import EVENT, READ, WRITE
 from emu.native import pointer
-from emu.state import PAGE_SHIFT
+from emu.state import PAGE_SHIFT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 #: Why an agent made an access; in the `pc` field of its events, since an agent has no program counter.
 CAUSE_DMA, CAUSE_INTERRUPT = 1, 2
@@ -23,6 +23,8 @@ AGENT = np.uint64(0xFF)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
+#: A page that the image covers; a DMA engine knows no more of it.
+_ANY = RIGHT_EXECUTE | RIGHT_WRITE | RIGHT_READ
 
 
 @njit(cache=True)
@@ -70,12 +72,12 @@ def agent_write(cores, machine, address, value, cause):
 
 
 @njit(cache=True)
-def _reachable(cores, machine, address):
-    """Inside RAM, aligned, on a page the image covers."""
+def _reachable(cores, address, rights):
+    """Inside RAM, aligned, on a page with one of these rights."""
     if address & np.uint64(7) != _ZERO or address >= cores[0].memory_bytes:
         return False
-    rights = carray(pointer(cores[0].page_rights), np.int64(cores[0].memory_bytes >> PAGE_SHIFT), np.uint8)
-    return rights[address >> PAGE_SHIFT] != np.uint8(0)
+    pages = carray(pointer(cores[0].page_rights), np.int64(cores[0].memory_bytes >> PAGE_SHIFT), np.uint8)
+    return (pages[address >> PAGE_SHIFT] & np.uint8(rights)) != np.uint8(0)
 
 
 @njit(cache=True)
@@ -87,7 +89,7 @@ def step_dma(cores, machines, words):
     machine = machines[0]
     moved = 0
     while moved < words and machine.dma_left >= _EIGHT and machine.agent_n < machine.agent_limit:
-        if _reachable(cores, machine, machine.dma_source) and _reachable(cores, machine, machine.dma_target):
+        if _reachable(cores, machine.dma_source, _ANY) and _reachable(cores, machine.dma_target, _ANY):
             value = agent_read(cores, machine, machine.dma_source, CAUSE_DMA)
             agent_write(cores, machine, machine.dma_target, value, CAUSE_DMA)
         machine.dma_source += _EIGHT
@@ -101,8 +103,9 @@ def step_dma(cores, machines, words):
 def write_frame(cores, machines, address, first, second):
     """The two words of an interrupt frame. False when they do not lie in writable memory."""
     machine = machines[0]
-    if not _reachable(cores, machine, address) or not _reachable(cores, machine, address + _EIGHT):
-        return False
+    for k in range(2):
+        if not _reachable(cores, address + np.uint64(8 * k), RIGHT_WRITE):
+            return False
     agent_write(cores, machine, address, first, CAUSE_INTERRUPT)
     agent_write(cores, machine, address + _EIGHT, second, CAUSE_INTERRUPT)
     return True

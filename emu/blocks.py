@@ -14,9 +14,9 @@ from emu.native import peek8, peek16, peek64, pointer, row_getter
 from emu.state import CODE, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of
 from isa.decode import Block
 
-#: Bits of an entry: VALID always; ENDS_RUN, REPEATS: see `isa.decode.Block`; then the number of
+#: Bits of an entry: VALID always; ENDS_RUN, REPEATS, NESTED: see `isa.decode.Block`; then the number of
 #: instructions (16 bits) and the row in the table of infos (32 bits).
-VALID, ENDS_RUN, REPEATS = np.uint64(1), np.uint64(2), np.uint64(4)
+VALID, ENDS_RUN, REPEATS, NESTED = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
 _N_SHIFT, _N_MASK, _ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 
 #: An instruction's entry in the offset pool: its byte offset, and whether it is atomic and helped
@@ -239,6 +239,7 @@ class BlockTable:
         n = len(block.offsets)
         self._reserve(n, len(code))
         flags = int(VALID) | int(ENDS_RUN) * block.ends_run | int(REPEATS) * block.repeats
+        flags |= int(NESTED) * block.nested
         self._entries[self._known] = flags | n << int(_N_SHIFT) | self._known << int(_ROW_SHIFT)
         self._infos[self._known] = (address, len(code), self._first, self._code, n)
         pool = np.array(block.offsets, np.uint16)

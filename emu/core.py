@@ -25,14 +25,31 @@ from emu.native import (
     uc_reg_write,
 )
 from emu.pages import host_memory, on_fill
-from emu.record_hooks import read_pc, store_bytes
-from emu.state import PAGE_BYTES, address_of
+from emu.pair_hook import on_pair
+from emu.record_hooks import read_pc
+from emu.state import PAGE_BYTES, STOP_SPLIT, address_of
+from emu.undo import store_bytes
 from isa.decode import Block, decode_block
 from isa.table import Isa
 
+#: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
+CPU_MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 _TCG_BUFFER_BYTES = 64 << 20
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ZERO = np.uint64(0)
+
+
+@njit(cache=True)
+def _leave_block(core, pc):
+    """The core has stopped at `pc`, in or after the block that ran: count what has run of it."""
+    if core.stop_pc != _ZERO and pc == core.stop_pc and core.undo_size != _ZERO:
+        store_bytes(core, core.undo_address, np.int64(core.undo_size), core.undo_old)
+    position = position_of(core, pc)
+    if core.stop_pc != _ZERO and position < position_of(core, core.stop_pc):
+        # Past the stop and back inside the block: it ran to its end and was branched to again.
+        position = block_info(core).n
+    core.count += position
+    core.entered = _ZERO
 
 
 @njit(cache=True, nogil=True)
@@ -41,21 +58,16 @@ def run_core(core, pc, until):
 
     Afterwards `count` is exact for the returned pc and no block is under way.
     """
-    core.stop_reason = _ZERO
-    core.stop_pc = _ZERO
-    core.exception = _ZERO
-    status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
-    now = read_pc(core)
-    if core.entered != _ZERO:
-        if core.stop_pc != _ZERO and now == core.stop_pc and core.undo_size != _ZERO:
-            store_bytes(core, core.undo_address, np.int64(core.undo_size), core.undo_old)
-        position = position_of(core, now)
-        if core.stop_pc != _ZERO and position < position_of(core, core.stop_pc):
-            # Past the stop and back inside the block: it ran to its end and was branched to again.
-            position = block_info(core).n
-        core.count += position
-        core.entered = _ZERO
-    return status, now
+    while True:
+        core.stop_reason = _ZERO
+        core.stop_pc = _ZERO
+        core.exception = _ZERO
+        status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
+        pc = read_pc(core)
+        if core.entered != _ZERO:
+            _leave_block(core, pc)
+        if core.stop_reason != np.uint64(STOP_SPLIT):
+            return status, pc
 
 
 @njit(cache=True)
@@ -115,8 +127,7 @@ class Core:
         self._lost = np.zeros(4096, np.uint64)
         self._scratch = np.zeros(2, np.uint64)
         self._engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
-        # A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
-        self._engine.ctl_set_cpu_model(x86.UC_CPU_X86_SANDYBRIDGE)
+        self._engine.ctl_set_cpu_model(CPU_MODEL)
         self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
         self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
         self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
@@ -143,6 +154,7 @@ class Core:
             ("stale_low", int(_LATEST)),
         ):
             self.row[name] = value
+        self._pairs: set[int] = set()
         self.blocks = BlockTable(self.row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
 
@@ -176,7 +188,17 @@ class Core:
         code = self.memory[address : address + size].tobytes()
         block = decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)
+        for offset in block.pairs:
+            if offset:
+                self._begin_block_at(address + offset)
         return block
+
+    def _begin_block_at(self, address: int) -> None:
+        """Break blocks off before the `cmpxchg8b` or `cmpxchg16b` at `address` (emu/pair_hook.py)."""
+        if address not in self._pairs:
+            self._pairs.add(address)
+            add_hook(self.handle, uc.UC_HOOK_CODE, on_pair, address_of(self.rows), at=address)
+        self.forget_code(address, address + 1)
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""

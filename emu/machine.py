@@ -18,10 +18,11 @@ from emu.device_kernels import CAUSE_TIMER, DEVICE_BASE
 from emu.elf import Image
 from emu.event import EVENT
 from emu.faults import Fault, describe_exception, describe_fill
+from emu.legality import is_illegal
 from emu.pages import host_memory
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
-from emu.record_hooks import log_input, undo_edge
+from emu.record_hooks import log_input
 from emu.recorded_core import RecordedCore
 from emu.state import (
     CORE,
@@ -35,6 +36,8 @@ from emu.state import (
     STOP_STRATUM,
     address_of,
 )
+from emu.undo import undo_stores
+from isa.decode import Block
 from isa.errors import UsageError
 from isa.table import Isa
 
@@ -170,11 +173,8 @@ class Machine:
             status = core.run()
             reason = int(core.row["stop_reason"])
             if reason == STOP_DECODE:
-                block = core.learn_block()
-                if block.unsupported >= 0:
-                    # Named before the block runs: the core stays at the block's first instruction.
-                    what = f"an instruction that would be computed wrongly: {block.unsupported_text}"
-                    return self._fail(number, what, core.pc + block.unsupported)
+                if self._refuses(number, core.learn_block()):
+                    return Stopped.FAULT
             elif reason == STOP_STALE:
                 core.forget_stale()
             elif reason == STOP_FLUSH:
@@ -186,6 +186,24 @@ class Machine:
                 return Stopped.POWER
             elif (stopped := self._ended_by_itself(number, status)) is not None:
                 return stopped
+
+    def _refuses(self, number: int, block: Block) -> bool:
+        """Fail at a block that would run or be counted wrongly. It is named before it runs: the core stays at
+        the block's first instruction."""
+        core = self.cores[number]
+        if block.unsupported >= 0:
+            what = f"an instruction that would be computed wrongly: {block.unsupported_text}"
+            self._fail(number, what, core.pc + block.unsupported)
+            return True
+        if block.unknown >= 0:
+            end = int(core.row["block_address"]) + int(core.row["block_size"])
+            code = core.memory[core.pc + block.unknown : end].tobytes()
+            # An illegal one ends its block, and fails when the core gets there.
+            if not is_illegal(code):
+                what = f"an instruction that the decoder does not know: {code[:15].hex(' ')}"
+                self._fail(number, what, core.pc + block.unknown)
+                return True
+        return False
 
     def _ended_by_itself(self, number: int, status: int) -> Stopped | None:
         """The emulator returned without a hook's asking: hlt, a random-number instruction, a fault."""
@@ -216,7 +234,7 @@ class Machine:
 
     def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
         core = self.cores[number]
-        undo_edge(core.row)
+        undo_stores(core.row)
         pc = core.pc if pc is None else pc
         code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
         self.fault = Fault(number, core.count, pc, what, code)
@@ -279,9 +297,8 @@ class Machine:
         if stack < 0 or not write_frame(
             self.core_rows, self.machine_rows, np.uint64(stack), np.uint64(flags), np.uint64(core.pc)
         ):
-            self._fail(
-                number, f"an interrupt whose frame at {stack & (1 << 64) - 1:#x} is not in aligned memory"
-            )
+            frame = f"{stack & (1 << 64) - 1:#x}"
+            self._fail(number, f"an interrupt whose frame at {frame} is not in aligned, writable memory")
             return False
         for name, value in (
             (self.isa.stack_pointer, stack),

@@ -12,6 +12,7 @@ from unicorn import x86_const as x86
 
 from emu.blocks import (
     HELPED,
+    NESTED,
     account,
     block_info,
     find_block,
@@ -43,8 +44,6 @@ from emu.state import (
     MESI,
     MODIFIED,
     PAGE_MASK,
-    PAGE_SHIFT,
-    RIGHT_WRITE,
     SHARED,
     STOP_DECODE,
     STOP_FLUSH,
@@ -55,15 +54,12 @@ from emu.state import (
     core_at,
     machine_at,
 )
+from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE, load_bytes, may_be_undone, note_store
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _UC_MEM_WRITE = 17
 
-#: An instruction's stores reach at most this far: `xsave`. Rows of the stores that may have to be undone:
-#: address, size, old bytes.
-_EDGE = np.uint64(4096 - 832)
-EDGE_ROWS = 256
 #: `exception` of an access that is not naturally aligned (SDM volume 3, table 6-1), plus 1; the number
 #: that stands for a system call there, past the interrupt vectors.
 _UNALIGNED = np.uint64(18)
@@ -173,7 +169,7 @@ def goes_on(core, machine, address, size):
     """
     entry = probe(core, address, size)
     count = core.count + instructions_of(core.entered)
-    special = core.sets | core.lost_n | core.stale_high | machine.attention
+    special = core.sets | core.lost_n | core.stale_high | machine.attention | (entry & NESTED)
     if entry == _ZERO or special != _ZERO or count + instructions_of(entry) > core.stop_at:
         return False
     if not _held_at_once(core, address, size):
@@ -217,8 +213,10 @@ def enter_block(core, machine, address, size):
     core.mid_run = _ONE
     core.fetched = _ZERO
     core.armed = _ZERO
-    if core.count + instructions_of(entry) > core.stop_at:
-        core.armed = core.exact
+    if core.exact != _ZERO and core.count + instructions_of(entry) > core.stop_at:
+        core.armed |= ARMED_SLICE
+    if (entry & NESTED) != _ZERO:
+        core.armed |= ARMED_UNDO
     return 0
 
 
@@ -247,25 +245,6 @@ def _preempt(core, is_write, address, size):
 
 
 @njit(cache=True)
-def load_bytes(core, address, size):
-    """The `size` (1 to 8) bytes at `address` in the core's memory, little-endian."""
-    if size == 8:
-        return peek64(core.memory + address)
-    value = _ZERO
-    for k in range(size):
-        value |= np.uint64(peek8(core.memory + address + np.uint64(k))) << np.uint64(8 * k)
-    return value
-
-
-@njit(cache=True)
-def store_bytes(core, address, size, value):
-    """Put the low `size` bytes of `value` into the core's memory."""
-    memory = carray(pointer(core.memory + address), size, np.uint8)
-    for k in range(size):
-        memory[k] = np.uint8((value >> np.uint64(8 * k)) & np.uint64(0xFF))
-
-
-@njit(cache=True)
 def _slow_access(core, is_write, first, last, held):
     machine = machine_at(core.machine)
     if held:
@@ -291,7 +270,7 @@ def _device_access(core, is_write, address, size, value):
         core.exception = _UNALIGNED
         uc_emu_stop(core.handle)
         return
-    core.armed = _ZERO
+    core.armed &= ~ARMED_SLICE
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     register = address & np.uint64(0xFFF)
@@ -308,49 +287,14 @@ def _device_access(core, is_write, address, size, value):
 
 
 @njit(cache=True)
-def _note_edge(core, address, size):
-    """Keep what a store near the end of a page overwrites, where the next page cannot be written.
-
-    An instruction of several stores (`movups`, `fstp` of 10 bytes, `fxsave`) may fail in the second page
-    when the first holds its beginning already; see `undo_edge`.
-    """
-    page = (address >> PAGE_SHIFT) + _ONE
-    inside = page < core.memory_bytes >> PAGE_SHIFT
-    if inside and (peek8(core.page_rights + page) & np.uint8(RIGHT_WRITE)) != np.uint8(0):
-        return
-    count = core.count + position_of(core, read_pc(core))
-    if core.edge_count != count:
-        core.edge_count = count
-        core.edge_n = _ZERO
-    if core.edge_n < np.uint64(EDGE_ROWS):
-        rows = carray(pointer(core.edge), (EDGE_ROWS, 3), np.uint64)
-        rows[core.edge_n, 0] = address
-        rows[core.edge_n, 1] = np.uint64(size)
-        rows[core.edge_n, 2] = load_bytes(core, address, size)
-        core.edge_n += _ONE
-
-
-@njit(cache=True)
-def undo_edge(core):
-    """Put back what the stores of an instruction that failed have overwritten."""
-    if core.edge_count != core.count:
-        return
-    rows = carray(pointer(core.edge), (EDGE_ROWS, 3), np.uint64)
-    while core.edge_n != _ZERO:
-        core.edge_n -= _ONE
-        row = rows[core.edge_n]
-        store_bytes(core, row[0], np.int64(row[1]), row[2])
-
-
-@njit(cache=True)
 def access_with_care(core, is_write, address, size, value):
     """Any access that is not to a single line held with the right that it needs."""
     if address + np.uint64(size) > core.memory_bytes:
         if address >= core.memory_bytes:
             _device_access(core, is_write, address, size, value)
         return
-    if is_write and (address & PAGE_MASK) >= _EDGE:
-        _note_edge(core, address, size)
+    if is_write and may_be_undone(core, address):
+        note_store(core, address, size, core.count + position_of(core, read_pc(core)))
     first = address >> core.line_shift
     last = (address + np.uint64(size) - _ONE) >> core.line_shift
     least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
@@ -359,7 +303,7 @@ def access_with_care(core, is_write, address, size, value):
         held = held and (peek8(core.line_state + last) & MESI) >= least
     if not held or core.sets != _ZERO:
         _slow_access(core, is_write, first, last, held)
-    if core.armed != _ZERO:
+    if (core.armed & ARMED_SLICE) != _ZERO:
         _preempt(core, is_write, address, size)
 
 
@@ -400,7 +344,7 @@ def on_memory(handle, kind, address, size, value, user):
     if last_byte < core.memory_bytes and last_byte >> core.line_shift == line:
         state = peek8(core.line_state + line) & MESI
         if is_write:
-            easy = state == np.uint8(MODIFIED) and (address & PAGE_MASK) < _EDGE
+            easy = state == np.uint8(MODIFIED) and (address & PAGE_MASK) < EDGE
         else:
             easy = state != np.uint8(INVALID)
         if easy and core.sets == _ZERO and core.armed == _ZERO:

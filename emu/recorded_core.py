@@ -14,7 +14,6 @@ from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
 from emu.record import RECORD
 from emu.record_hooks import (
-    EDGE_ROWS,
     on_block,
     on_exception,
     on_memory,
@@ -23,6 +22,7 @@ from emu.record_hooks import (
     on_system_call,
 )
 from emu.state import PAGE_BYTES, address_of
+from emu.undo import EDGE_ROWS
 from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.

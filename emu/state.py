@@ -16,7 +16,7 @@ PAGE_BYTES = 4096
 
 #: Why a hook stopped a core.
 RUNNING, STOP_SLICE, STOP_DECODE, STOP_STALE, STOP_FLUSH, STOP_POWER = 0, 1, 2, 3, 4, 5
-STOP_FRAME, STOP_BARRIER, STOP_DIVERGED, STOP_TRACE, STOP_STRATUM = 6, 7, 8, 9, 10
+STOP_FRAME, STOP_BARRIER, STOP_DIVERGED, STOP_TRACE, STOP_STRATUM, STOP_SPLIT = 6, 7, 8, 9, 10, 11
 
 #: Rights of a page, as in ELF's p_flags.
 RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4
@@ -53,7 +53,7 @@ CORE_FIELDS = (
     # private memory
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
-    # what the last instruction overwrote near the end of a page (emu/record_hooks.py)
+    # what the last instruction overwrote, if it may still fail (emu/undo.py)
     "edge", "edge_n", "edge_count",
     # block table; unstable: some page has been marked UNSTABLE
     "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes",

@@ -9,8 +9,9 @@ from emu.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
 from emu.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
 from emu.native import MEMORY_HOOK, pointer, row_getter
 from emu.record import RECORD
-from emu.record_hooks import load_bytes, read_pc
+from emu.record_hooks import read_pc
 from emu.state import core_at
+from emu.undo import load_bytes
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)

@@ -19,8 +19,11 @@ class Block:
     (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). helped: positions of those whose accesses the
     emulator makes in a helper, from which it cannot be stopped. ends_run: the last one transfers control, so
     that what follows it is another run of instructions. repeats: the last one is a repeated string
-    instruction, which the emulator runs as a block of its own from its second iteration on. unsupported:
-    offset of the first instruction that the emulator would compute wrongly, or -1, and its text.
+    instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
+    an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
+    `cmpxchg8b` and `cmpxchg16b`. unsupported: offset of the first instruction that the emulator would
+    compute wrongly, or -1, and its text. unknown: offset of bytes that are no instruction to the decoder
+    (decoding ends there), or -1.
     """
 
     offsets: tuple[int, ...]
@@ -28,8 +31,11 @@ class Block:
     helped: tuple[int, ...]
     ends_run: bool
     repeats: bool
+    nested: bool
+    pairs: tuple[int, ...]
     unsupported: int
     unsupported_text: str
+    unknown: int
 
 
 @lru_cache(maxsize=1)
@@ -44,12 +50,65 @@ def _printer() -> capstone.Cs:
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
 
 
+#: Legacy prefixes (SDM volume 2, 2.1.1).
+_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
+
+
+def _opcode_at(code: bytes) -> tuple[int, int]:
+    """(where the opcode begins, behind all prefixes; the REX prefix right before it, or 0)."""
+    position, rex = 0, 0
+    while position < len(code) and (code[position] in _PREFIXES or code[position] & 0xF0 == 0x40):
+        rex = code[position] if code[position] & 0xF0 == 0x40 else 0
+        position += 1
+    return position, rex
+
+
 def _is_vex(code: bytes) -> bool:
     """VEX, EVEX or XOP encoding (SDM volume 2, 2.3 and 2.7): 64-bit code has no LDS/LES/BOUND."""
     position = 0
     while position < len(code) - 1 and code[position] in (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x67):
         position += 1
     return code[position] in (0xC4, 0xC5, 0x62) or (code[position] == 0x8F and code[position + 1] & 0x1F > 7)
+
+
+def _is_narrow_branch(code: bytes) -> bool:
+    """A near branch with an operand-size prefix and no REX.W: 16 bits wide to AMD and to the emulator (AMD64
+    manual volume 3, CALL), of the usual width to Intel and to the decoder (SDM volume 2, CALL)."""
+    position, rex = _opcode_at(code)
+    opcode, second = (*code[position : position + 2], 0, 0)[:2]
+    # The decoder has the length of `ret imm16` wrong with REX.W too.
+    if 0x66 not in code[:position] or (rex & 8 and opcode != 0xC2):
+        return False
+    if opcode == 0x0F:
+        return second & 0xF0 == 0x80
+    if opcode == 0xFF:
+        return second >> 3 & 7 in (2, 4)
+    return opcode in (0xC2, 0xC3, 0xE8, 0xE9, 0xEB) or opcode & 0xF0 == 0x70 or opcode & 0xFC == 0xE0
+
+
+def _operand_length(code: bytes) -> int:
+    """Length of the ModR/M byte that begins `code`, with SIB byte and displacement (SDM volume 2, 2.1.3)."""
+    mode, base, length = code[0] >> 6, code[0] & 7, 1
+    if mode == 3:
+        return length
+    if base == 4:
+        base, length = (code[1] & 7 if len(code) > 1 else 0), 2
+    if mode == 2 or (mode == 0 and base == 5):
+        return length + 4
+    return length + mode
+
+
+def _reserved_nop_length(code: bytes) -> int:
+    """Length of a reserved no-operation, 0f 19 to 0f 1f with a ModR/M byte (SDM volume 2, table A-3), or 0.
+
+    The decoder refuses some of their forms; the emulator executes them all.
+    """
+    position, _ = _opcode_at(code)
+    if len(code) < position + 3 or code[position] != 0x0F or not 0x19 <= code[position + 1] <= 0x1F:
+        return 0
+    if 0xF0 in code[:position]:
+        return 0
+    return position + 2 + _operand_length(code[position + 2 :])
 
 
 #: Instructions whose memory accesses QEMU 5's x86 translator leaves to helper functions.
@@ -71,6 +130,27 @@ def _is_helped(instruction: capstone.CsInsn) -> bool:
     return any(o.type == x86.X86_OP_MEM and o.size == 10 for o in instruction.operands)
 
 
+_PAIRS = (x86.X86_INS_CMPXCHG8B, x86.X86_INS_CMPXCHG16B)
+
+
+def _is_nested_enter(instruction: capstone.CsInsn) -> bool:
+    return instruction.id == x86.X86_INS_ENTER and instruction.operands[1].imm & 31 != 0
+
+
+def _is_locked_bit_test(code: bytes) -> bool:
+    """`lock` before bt, bts, btr or btc of registers, which is illegal (SDM volume 2, LOCK)."""
+    position, _ = _opcode_at(code)
+    opcode, modrm = code[position : position + 2], code[position + 2 : position + 3]
+    if 0xF0 not in code[:position] or modrm < b"\xc0":
+        return False
+    bit_tests = (b"\x0f\xa3", b"\x0f\xab", b"\x0f\xb3", b"\x0f\xbb")
+    return opcode in bit_tests or (opcode == b"\x0f\xba" and modrm[0] >> 3 & 7 >= 4)
+
+
+def _computed_wrongly(code: bytes, *, decoded: bool) -> bool:
+    return (decoded and _is_vex(code)) or _is_narrow_branch(code) or _is_locked_bit_test(code)
+
+
 def _is_atomic(instruction: capstone.CsInsn) -> bool:
     if instruction.prefix[0] == x86.X86_PREFIX_LOCK:
         return True
@@ -83,25 +163,38 @@ def _is_atomic(instruction: capstone.CsInsn) -> bool:
 def decode_block(code: bytes, address: int) -> Block:
     """Decode the bytes of one translated block.
 
-    Bytes that Capstone cannot decode (an illegal instruction ends a block) count as one instruction.
+    Bytes that Capstone cannot decode count as one instruction, the last: an illegal instruction ends a
+    block. Whether they are one, only the emulator knows (`Block.unknown`).
     """
     offsets: list[int] = []
     atomic: list[int] = []
     helped: list[int] = []
-    ends_run, repeats, unsupported, text, position = False, False, -1, "", 0
+    pairs: list[int] = []
+    ends_run, repeats, nested, position = False, False, False, 0
+    unsupported, text, unknown = -1, "", -1
     while position < len(code):
         instruction = next(_engine().disasm(code[position:], address + position, 1), None)
         offsets.append(position)
+        rest = code[position:]
+        if unsupported < 0 and _computed_wrongly(rest, decoded=instruction is not None):
+            unsupported = position
+            shown = rest[: instruction.size if instruction else 15]
+            text = f"{shown.hex(' ')} {disassemble(shown, address + position)}"
         if instruction is None:
-            ends_run = True
+            ends_run = repeats = False
+            length = _reserved_nop_length(rest)
+            if length:
+                position += length
+                continue
+            ends_run, unknown = True, position
             break
-        raw = bytes(instruction.bytes)
-        if unsupported < 0 and _is_vex(raw):
-            unsupported, text = position, f"{instruction.mnemonic} {instruction.op_str}".strip()
         if _is_atomic(instruction):
             atomic.append(len(offsets) - 1)
         if _is_helped(instruction):
             helped.append(len(offsets) - 1)
+        if instruction.id in _PAIRS:
+            pairs.append(position)
+        nested = nested or _is_nested_enter(instruction)
         groups = instruction.groups
         ends_run = any(
             group in groups
@@ -109,7 +202,10 @@ def decode_block(code: bytes, address: int) -> Block:
         )
         repeats = instruction.prefix[0] in (0xF2, 0xF3) and instruction.mnemonic.startswith("rep")
         position += instruction.size
-    return Block(tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, unsupported, text)
+    return Block(
+        tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
+        unsupported, text, unknown,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=65536)

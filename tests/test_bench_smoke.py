@@ -54,18 +54,32 @@ def test_every_digest_of_a_larger_image_has_one() -> None:
 
 def test_the_bare_emulator_agrees_with_the_program() -> None:
     assert run_bare(image("nqueens")).exit_code == 0
+    assert run_bare(image("nqueens"), own_pages=True).exit_code == 0
 
 
 def test_speed_runs_on_a_small_program() -> None:
     console = quiet()
     tables = speed.main(console, rounds=2, size="", programs=("fig1",))
-    ratios, many, commands = tables
-    assert ratios.rows[0][0] == "fig1"
+    ratios, own_pages, many, commands = tables
+    assert ratios.rows[0][0] == own_pages.rows[0][0] == "fig1"
+    assert len(ratios.rows[0]) == len(own_pages.rows[0]) + 3
     assert len(many.rows) == 1
     assert [row[0] for row in commands.rows] == ["corebraid --help", "corebraid info REC"]
     saved = json.loads((report.OUT / "speed.json").read_text())
     assert saved["ratios"]["rows"] == ratios.rows
     assert "| fig1 |" in (report.OUT / "speed.md").read_text()
+
+
+def test_ratios_are_taken_within_a_round_against_either_yardstick() -> None:
+    seconds = {
+        "replay": [speed.Seconds(9, 6), speed.Seconds(9, 8)],
+        speed.BARE: [speed.Seconds(3, 2), speed.Seconds(3, 4)],
+        speed.BARE_PAGES: [speed.Seconds(1, 1), speed.Seconds(1, 2)],
+    }
+    measured = speed.Measured(seconds, instructions=6_000_000)
+    assert speed.ratios(measured, "replay", lambda s: s.run) == [3, 2]
+    assert speed.ratios(measured, "replay", lambda s: s.run, speed.BARE_PAGES) == [6, 4]
+    assert speed.mega_per_second(measured, speed.BARE) == 2
 
 
 def test_paper_runs_on_a_small_program() -> None:

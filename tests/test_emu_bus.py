@@ -14,7 +14,20 @@ from emu.bus import coherent_image, end_run, obtain
 from emu.cache import CacheGeometry
 from emu.event import EVENT
 from emu.record import MISS_LATE, MISS_WRITE, RECORD
-from emu.state import CORE, EXCLUSIVE, INVALID, LOST, MACHINE, MESI, MODIFIED, SHARED, address_of
+from emu.replay_hooks import apply_miss
+from emu.state import (
+    CODE,
+    CORE,
+    EXCLUSIVE,
+    INVALID,
+    LOST,
+    MACHINE,
+    MESI,
+    MODIFIED,
+    SHARED,
+    UNSTABLE,
+    address_of,
+)
 from isa.errors import UsageError
 
 PAGES = 2
@@ -250,6 +263,42 @@ def check_coherent_image(kernel: Kernel, model: Model) -> None:
             if state == MODIFIED:
                 model._copy_home(core, line)
     assert image.tobytes() == bytes(model.home)
+
+
+def code_is_unstable(kernel: Kernel, core: int) -> bool:
+    return bool(kernel.arrays[core]["page_flags"][0] & UNSTABLE)
+
+
+def test_only_a_changed_line_that_was_here_before_makes_code_unstable() -> None:
+    kernel = Kernel(2, CacheGeometry.parse("unbounded"), 1)
+    reader, writer = kernel.cores[1], kernel.arrays[0]["memory"]
+    kernel.arrays[1]["page_flags"][0] = CODE
+    reader["stale_low"] = (1 << 64) - 1
+    kernel.access(1, 3, 0, False)
+    assert not code_is_unstable(kernel, 1)
+    # Translated from the padding perhaps, so its translation goes all the same.
+    assert (int(reader["stale_low"]), int(reader["stale_high"])) == (3 * 64, 4 * 64)
+    for value, unstable in ((int(kernel.home[3 * 64]), False), (int(kernel.home[3 * 64]) ^ 1, True)):
+        kernel.access(0, 3, 1, True)
+        writer[3 * 64] = value
+        kernel.access(1, 3, 2, False)
+        assert code_is_unstable(kernel, 1) == unstable
+        assert bool(reader["unstable"]) == unstable
+
+
+def test_replay_marks_code_unstable_as_the_bus_does() -> None:
+    kernel = Kernel(1, CacheGeometry.parse("unbounded"), 1)
+    core, rows, blob = kernel.cores[0], kernel.arrays[0]["rows"], kernel.arrays[0]["blob"]
+    kernel.arrays[0]["page_flags"][0] = CODE
+    core["stale_low"] = (1 << 64) - 1
+    blob[:64], blob[64:128], blob[128:192] = 1, 1, 2
+    for number, unstable in enumerate((False, False, True)):
+        rows[number]["addr"], rows[number]["offset"], rows[number]["size"] = 3 * 64, 64 * number, 64
+        core["stale_high"] = 0
+        apply_miss(core, rows[number])
+        assert code_is_unstable(kernel, 0) == unstable
+        assert bool(core["stale_high"]) == (number != 1)
+        assert kernel.arrays[0]["memory"][3 * 64 : 4 * 64].tolist() == [2 if number == 2 else 1] * 64
 
 
 def test_downgrade_bound_asks_for_a_stratum() -> None:

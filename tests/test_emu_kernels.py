@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emu.blocks import BlockTable, find_block, instructions_of
+from emu.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
 from emu.device_kernels import next_random
 from emu.fingerprint import hash_page
 from emu.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
@@ -44,6 +44,58 @@ def test_block_table_is_a_dictionary() -> None:
         address, n = draw.randrange(MEMORY - 64), draw.randrange(1, 24)
         if (address, n) not in known:
             assert not find_block(rows[0], np.uint64(address), np.uint64(n))
+
+
+def colliding_keys(homes: tuple[int, ...], n: int) -> list[tuple[int, int]]:
+    """n (address, size) pairs whose search in a table of 4096 slots begins at one of `homes`."""
+    address, size = np.meshgrid(np.arange(1, 1 << 18, dtype=np.uint64), np.arange(1, 9, dtype=np.uint64))
+    key = (address << np.uint64(16) | size) * np.uint64(0x9E3779B97F4A7C15)
+    chosen = np.isin(key >> np.uint64(64 - 12), np.array(homes, np.uint64))
+    pairs = list(zip(address[chosen].tolist(), size[chosen].tolist(), strict=True))
+    return random.Random(f"{homes}/{n}").sample(pairs, n)
+
+
+@pytest.mark.parametrize("homes", [(7,), (100, 101, 103), (0, 1, 4094, 4095)], ids=str)
+def test_entries_that_change_places_stay_findable(homes: tuple[int, ...]) -> None:
+    rows = np.zeros(1, CORE)
+    memory, flags = np.zeros(MEMORY, np.uint8), np.zeros(MEMORY >> 12, np.uint8)
+    rows["memory"], rows["page_flags"] = address_of(memory), address_of(flags)
+    core, table = rows[0], BlockTable(rows[0])
+    keys, known = colliding_keys(homes, 400), {}
+    draw = random.Random(2)
+    for step in range(3000):
+        address, size = draw.choice(keys)
+        place = np.uint64(address), np.uint64(size)
+        if (address, size) not in known:
+            assert not probe(core, *place)
+            assert not find_block(core, *place), f"step {step}: {address:#x}, {size}"
+            if draw.random() < 0.3:
+                offsets = tuple(range(draw.randint(1, size)))
+                table.insert(address, bytes(size), replace(PLAIN, offsets=offsets), flags)
+                known[address, size] = len(offsets)
+        else:
+            early = probe(core, *place)
+            entry = find_block(core, *place)
+            assert entry, f"step {step}: {address:#x}, {size} is lost"
+            assert instructions_of(np.uint64(entry)) == known[address, size]
+            assert early in (0, entry)
+            assert probe(core, *place) == entry
+    assert len(known) > 200
+    for (address, size), n in known.items():
+        assert instructions_of(np.uint64(find_block(core, np.uint64(address), np.uint64(size)))) == n
+
+
+def test_probe_leaves_everything_to_find_block_once_code_may_change() -> None:
+    rows = np.zeros(1, CORE)
+    memory, flags = np.zeros(MEMORY, np.uint8), np.zeros(MEMORY >> 12, np.uint8)
+    rows["memory"], rows["page_flags"] = address_of(memory), address_of(flags)
+    table = BlockTable(rows[0])
+    table.insert(0x2000, bytes(4), replace(PLAIN, offsets=(0, 1)), flags)
+    place = np.uint64(0x2000), np.uint64(4)
+    assert probe(rows[0], *place) == find_block(rows[0], *place) != 0
+    mark_unstable(rows[0], np.uint64(5))
+    assert probe(rows[0], *place) == 0
+    assert find_block(rows[0], *place) != 0
 
 
 @pytest.mark.parametrize("second_page", [False, True])

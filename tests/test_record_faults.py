@@ -10,6 +10,7 @@ import pytest
 from guest import DATA, DEVICES, EXECUTE, INT_HANDLER, READ, TEXT, TIMER_PERIOD, Code, elf, run_guest
 
 from bench.soak import examine
+from recorder.reader import iter_image
 
 READ_ONLY = 0x300000
 TOP = (4 << 20) - 0x1000
@@ -109,6 +110,48 @@ def _interrupt_without_stack(code: Code) -> None:
     code.label("spin").raw("90 90").jump("spin")
 
 
+def _interrupted_with_stack_at(code: Code, stack: int) -> None:
+    code.jump("main").label("handler").raw("f4").label("main").mov("rax", code.address("handler"))
+    code.device(INT_HANDLER, "rax").device(TIMER_PERIOD, 20).mov("rsp", stack).raw("fb")
+    code.label("spin").raw("90 90").jump("spin")
+
+
+def _interrupt_on_read_only_stack(code: Code) -> None:
+    _interrupted_with_stack_at(code, READ_ONLY + 0x800)
+
+
+def _executed_but_not_decoded(code: Code) -> None:
+    code.emit("ff", 0, DATA + 8).raw("f2 0f bc c1  90 90")
+
+
+def _executed_but_not_decoded_at_a_block_end(code: Code) -> None:
+    code.emit("ff", 0, DATA + 8).raw("f2 0f bd c1").jump("fault")
+
+
+def _illegal_and_not_decoded(code: Code) -> None:
+    code.emit("ff", 0, DATA + 8).raw("06")
+
+
+def _locked_and_illegal(code: Code) -> None:
+    code.emit("ff", 0, DATA + 8).raw("f0 0f b9 c0")
+
+
+def _narrow_call(code: Code) -> None:
+    code.emit("ff", 0, DATA + 8).raw("66 e8 00 00 00 00")
+
+
+def _narrow_condition(code: Code) -> None:
+    code.raw("31 c0  66 0f 84 02 00 00 00")
+
+
+def _narrow_return(code: Code) -> None:
+    code.raw("66 c2 08 00")
+
+
+def _locked_bit_test_of_registers(code: Code) -> None:
+    code.mov("rsi", DATA).raw("48 89 06  f0 0f ab c8")
+
+
 #: Guest -> part of what the fault says.
 FAULTS: dict[Callable[[Code], None], str] = {
     _null: "a read of the page at 0x0, which is not mapped",
@@ -134,6 +177,15 @@ FAULTS: dict[Callable[[Code], None], str] = {
     _device_as_code: "instruction fetch from 0xf0000000",
     _single_step: "a debug exception",
     _interrupt_without_stack: "an interrupt whose frame",
+    _interrupt_on_read_only_stack: "is not in aligned, writable memory",
+    _executed_but_not_decoded: "the decoder does not know: f2 0f bc c1",
+    _executed_but_not_decoded_at_a_block_end: "the decoder does not know: f2 0f bd c1",
+    _illegal_and_not_decoded: "an illegal instruction",
+    _locked_and_illegal: "an illegal instruction",
+    _narrow_call: "computed wrongly: 66 e8 00 00",
+    _narrow_condition: "computed wrongly: 66 0f 84",
+    _narrow_return: "computed wrongly: 66 c2 08",
+    _locked_bit_test_of_registers: "computed wrongly: f0 0f ab c8",
 }
 
 
@@ -193,3 +245,17 @@ def test_a_store_that_fails_in_its_second_page_leaves_the_first_alone(store: str
     run = run_guest(elf(tmp_path / "guest.elf", code), tmp_path / "rec")
     assert run.outcome.end.reason == "fault"
     examine(run.path)
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["page below", "frame pointers"])
+def test_a_nested_enter_that_fails_leaves_the_stack_alone(reads: bool, tmp_path: Path) -> None:
+    """Its first stores succeed: then the page below cannot be written, or an old frame cannot be read."""
+    code = Code().mov("rsp", DATA + (0x800 if reads else 0x10)).mov("rbp", 0x90000 if reads else DATA + 0x900)
+    code.mov("rax", 7).store(DATA + 8, "rax").store(DATA + 0x7F8, "rax").raw("c8 10 00 05").power_off(0)
+    run = run_guest(elf(tmp_path / "guest.elf", code), tmp_path / "rec", 2)
+    assert run.outcome.fault is not None
+    page = "a read of the page at 0x8f000" if reads else f"a write to the page at {DATA - 0x1000:#x}"
+    assert page in run.outcome.fault.what
+    examine(run.path)
+    final = dict(iter_image(run.recording, "final"))[DATA]
+    assert final[8] == final[0x7F8] == 7

@@ -107,17 +107,36 @@ def atomics(code: Code) -> None:
     code.raw("49 89 c8")  # mov r8, rcx
     code.label("pair").load("rax", DATA + 0x140).load("rdx", DATA + 0x148)
     code.raw("48 89 c3  48 83 c3 01  48 89 d1  48 83 c1 01")  # rbx = rax + 1; rcx = rdx + 1
-    # First in its block: elsewhere the emulator takes the flags but ZF from an instruction long past.
-    code.jump("swap").label("swap").emit("0f c7", 1, DATA + 0x140, prefix="f0")  # lock cmpxchg16b
+    code.emit("0f c7", 1, DATA + 0x140, prefix="f0")  # lock cmpxchg16b
     code.jump_if("nz", "pair")
     code.raw("4c 89 c1").loop("rcx", "again")
 
 
+def pair_flags(code: Code) -> None:
+    """cmpxchg16b and cmpxchg8b behind every way to set flags, which are pushed and kept at once."""
+    code.mov("rcx", 4).mov("r9", 0).label("again").mov("rsi", DATA + 0x180)
+    ways = ("48 83 c1 00", "4c 29 c9", "48 d3 e2", "0c 80", "f9", "d3 fa", "90", "31 d2")
+    for number, flags in enumerate(ways):
+        code.mov("rax", 1 << 63 | number).raw(flags)
+        code.raw("f0 48 0f c7 0e  9c" if number % 2 else "0f c7 0e  9c").raw("41 58")  # ...; pushfq; pop r8
+        code.raw("0f c7 4e 10").emit("31", "r8", DATA + 8 * number)  # cmpxchg8b [rsi + 16]; xor [..], r8
+    code.loop("rcx", "again")
+
+
+def reserved_no_operations(code: Code) -> None:
+    """endbr64, and no-operations that the decoder does not know, among ordinary instructions."""
+    code.mov("rcx", 5).label("again").raw("f3 0f 1e fa")
+    for text in ("0f 1a c3", "0f 1b c3", "0f 1c c3", "0f 1d cb", "0f 1e d3", "66 0f 1c c3", "41 0f 1c c0"):
+        code.raw(text).emit("01", "rcx", DATA)
+    code.raw("0f 1e 04 25 00 00 00 00  0f 1f 44 00 00  f3 0f 1e fb").loop("rcx", "again")
+
+
 def calls(code: Code) -> None:
-    """push, pop, call, ret, enter, leave, and pushes of what a shared word holds."""
+    """push, pop, call, ret, enter (also nested), leave, and pushes of what a shared word holds."""
     code.mov("rcx", 6).label("again").call("leaf").loop("rcx", "again").jump("after")
     code.label("leaf").raw("51 53 c8 10 00 00")  # push rcx; push rbx; enter 16, 0
     code.emit("ff", 6, DATA).emit("8f", 0, DATA + 0x3C).raw("9c 9d")  # push [..]; pop [..]; pushfq; popfq
+    code.raw("55 48 89 e5  c8 20 00 03  c9 5d")  # push rbp; mov rbp, rsp; enter 32, 3; leave; pop rbp
     code.raw("c9 5b 59 c3").label("after")  # leave; pop rbx; pop rcx; ret
 
 
@@ -145,6 +164,18 @@ def others_code(code: Code) -> None:
         "90 b8 05 00 00 00 90 90 90 90 c3"
     )
     code.label("after")
+
+
+def others_code_of_other_length(code: Code) -> None:
+    """Core 0 rewrites four bytes of a function as four, one or two instructions, while the others, whose own
+    code lies in the same page, call it."""
+    code.compare("rbx", 0).jump_if("nz", "caller").mov("r12", 15).label("writer")
+    for version in ("90 90 90 90", "0f 1f 40 00", "48 ff c0 90"):
+        code.emit("c7", 0, 0x101040, wide=False).raw(version)
+        code.emit("ff", 0, DATA + 0x40).emit("ff", 0, DATA + 0x48)
+    code.loop("r12", "writer").jump("after").at(0x101000).label("caller").mov("r12", 60).label("calls")
+    code.mov("rax", 0).call("changing").emit("01", "rax", DATA).loop("r12", "calls").jump("after")
+    code.at(0x101040).label("changing").raw("90 90 90 90 c3").label("after")
 
 
 def inputs(code: Code) -> None:
@@ -211,9 +242,12 @@ GUESTS: dict[Callable[[Code], None], int] = {
     x87: 2,
     strings: 2,
     atomics: 3,
+    pair_flags: 2,
+    reserved_no_operations: 2,
     calls: 2,
     own_code: 2,
     others_code: 2,
+    others_code_of_other_length: 3,
     inputs: 2,
     atomics_on_devices: 2,
     helpers_and_devices: 2,

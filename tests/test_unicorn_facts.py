@@ -176,7 +176,7 @@ def test_a_helper_runs_to_its_end_and_the_stop_takes_hold_at_the_next_access(cod
 
 
 def test_the_flags_after_cmpxchg16b_depend_on_where_its_block_begins() -> None:
-    """All flags but ZF come from an instruction before the block: seen, and nothing may rest on them."""
+    """All flags but ZF come from an instruction before the block, unless it begins one: it must."""
     flags = []
     for between in ("", "eb 00"):
         guest = Guest(f"48 83 c1 01  {between}  f0 48 0f c7 0e", rsi=DATA, rcx=2).run()
@@ -184,6 +184,36 @@ def test_the_flags_after_cmpxchg16b_depend_on_where_its_block_begins() -> None:
     assert flags[0] & 0x40 == flags[1] & 0x40 == 0x40
     assert flags[1] == 0x44
     assert flags[0] != flags[1]
+
+
+def test_a_stop_in_a_code_hook_begins_a_block_there_with_the_flags_stored() -> None:
+    guest = Guest("48 83 c1 01  f0 48 0f c7 0e", rsi=DATA, rcx=2).blocks()
+
+    def split(engine: Uc, address: int, *_: Any) -> None:
+        if guest.seen[-1][0] != address - CODE:
+            engine.emu_stop()
+
+    guest.engine.hook_add(uc.UC_HOOK_CODE, split, None, CODE + 4, CODE + 4)
+    guest.run()
+    assert (guest.register("rip"), guest.register("rflags") & 0x8D5) == (CODE + 4, 0x04)
+    guest.run(CODE + 4)
+    assert guest.seen == [(0, 10), (4, 6)]
+    assert guest.register("rflags") & 0x8D5 == 0x44
+
+
+def test_the_code_behind_a_code_hook_spoils_the_flags_of_cmpxchg16b_unless_the_hook_writes_them() -> None:
+    flags = []
+    for write in (True, False):
+        guest = Guest("48 83 c1 01  eb 00  f0 48 0f c7 0e", rsi=DATA, rcx=2)
+
+        def settle(engine: Uc, *_: Any, write: bool = write) -> None:
+            if write:
+                engine.reg_write(x86.UC_X86_REG_RFLAGS, engine.reg_read(x86.UC_X86_REG_RFLAGS))
+
+        guest.engine.hook_add(uc.UC_HOOK_CODE, settle, None, CODE + 6, CODE + 6)
+        flags.append(guest.run().register("rflags") & 0x8D5)
+    assert flags[0] == 0x44
+    assert flags[1] != 0x44
 
 
 def test_until_ends_the_translation_and_it_must_be_thrown_away_before_and_after() -> None:
@@ -363,7 +393,8 @@ class Lengths:
 
 
 def aborts(code: bytes) -> bool:
-    """`lock` before bt, bts, btr or btc of registers: illegal, and it aborts the emulator's process."""
+    """`lock` before bt, bts, btr or btc of registers: illegal, and it aborts the emulator's process; behind
+    another access of its block it changes what that one accessed instead. No other `lock` does."""
     return code[:3] == b"\xf0\x0f\xba" or (code[:2] == b"\xf0\x0f" and code[2] in (0xA3, 0xAB, 0xB3, 0xBB))
 
 

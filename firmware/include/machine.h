@@ -20,7 +20,7 @@
  *   0x020   CORE_COUNT    R    shared    number of cores
  *   0x028   CYCLES        R    per core  this core's cycle count
  *   0x030   RANDOM        R    shared    64 random bits of the machine's seeded generator
- *   0x040   TIMER_PERIOD  W    per core  cycles between timer interrupts; 0 = off
+ *   0x040   TIMER_PERIOD  W    per core  cycles between timer interrupts; 0, or 2^40 and more, = off
  *   0x048   INT_HANDLER   W    per core  address of the interrupt handler; 0 = none, interrupts stay
  *                                        pending
  *   0x050   INT_CAUSE     R    per core  bit 0 timer, bit 1 inter-core interrupt; reading clears it
@@ -40,7 +40,8 @@
  * then it clears IF and jumps to the handler, which returns with `popfq; ret $128`. `hlt` waits for an
  * interrupt when IF = 1, and parks the core for good when IF = 0.
  *
- * Instructions. x86-64 with SSE2 and x87; no AVX (no VEX encodings). rdtsc, rdtscp and rdrand work.
+ * Instructions. x86-64 with SSE2 and x87; no AVX (no VEX encodings), no branches with a 66 prefix. rdtsc,
+ * rdtscp and rdrand work.
  */
 #ifndef MACHINE_H
 #define MACHINE_H

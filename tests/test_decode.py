@@ -1,0 +1,70 @@
+"""Encodings on which decoder and emulator are known to disagree, and what a block says of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from test_unicorn_facts import Lengths
+
+from emu.legality import is_illegal
+from isa.decode import decode_block
+
+NOP = b"\x90"
+
+
+def test_reserved_no_operations_have_the_emulators_length() -> None:
+    draw, lengths, decoded = random.Random(3), Lengths(), 0
+    for prefix in ("", "66", "f2", "f3", "48", "41", "66 4f", "2e"):
+        for opcode in range(0x19, 0x20):
+            for _ in range(12):
+                code = bytes.fromhex(prefix) + bytes([0x0F, opcode]) + draw.randbytes(6) + bytes(6)
+                executed, _ = lengths.of(code)
+                if not executed:
+                    continue
+                block = decode_block(code[:executed] + NOP, 0x1000)
+                assert block.unknown < 0, code.hex(" ")
+                assert block.offsets == (0, executed), code.hex(" ")
+                decoded += 1
+    assert decoded > 500
+
+
+@pytest.mark.parametrize(
+    ("code", "illegal"),
+    [("0f 0b", True), ("06", True), ("0f b9 c0", True), ("f0 90", True), ("0f ff c0", True),
+     ("f2 0f bc c1", False), ("f2 0f bd c1", False), ("f2 0f bc 01", False)],
+)  # fmt: skip
+def test_what_the_decoder_does_not_know_is_tried_on_the_emulator(code: str, illegal: bool) -> None:
+    assert is_illegal(bytes.fromhex(code)) == illegal
+    assert bool(Lengths().of(bytes.fromhex(code) + bytes(12))[0]) != illegal
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["66 e8 00 00", "66 e9 00 00", "66 c2 00 00", "66 48 c2 00 00", "66 0f 84 00 00", "48 66 0f 8f 00 00",
+     "66 eb 00", "66 74 00", "66 e3 00", "66 c3", "66 ff d0", "66 ff 20", "66 41 e8 00 00",
+     "66 f3 66 e8 00 00"],
+)  # fmt: skip
+def test_branches_16_bits_wide_are_unsupported(code: str) -> None:
+    block = decode_block(NOP + bytes.fromhex(code), 0x1000)
+    assert block.unsupported == 1
+    assert block.unsupported_text.startswith(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["66 48 e8 00 00 00 00", "66 48 0f 84 00 00 00 00", "66 66 48 e8 00 00 00 00", "f2 e8 00 00 00 00",
+     "f3 c3", "66 90", "66 ff 30", "66 ff 00", "66 68 00 00", "66 0f 1f 44 00 00", "67 e3 00",
+     "e8 66 00 00 00", "f0 0f ab 01", "f0 0f ba 29 01", "0f ab c8", "f3 0f 1e fa"],
+)  # fmt: skip
+def test_what_looks_like_them_is_supported(code: str) -> None:
+    block = decode_block(bytes.fromhex(code), 0x1000)
+    assert (block.offsets, block.unsupported, block.unknown) == ((0,), -1, -1)
+    assert Lengths().of(bytes.fromhex(code) + bytes(12))[0] == len(bytes.fromhex(code))
+
+
+@pytest.mark.parametrize(
+    "code", ["f0 0f ab c8", "f0 48 0f a3 c1", "f0 0f ba e8 05", "f0 44 0f bb c1", "66 f0 0f b3 c1"]
+)
+def test_locked_bit_tests_of_registers_are_unsupported(code: str) -> None:
+    assert decode_block(NOP + bytes.fromhex(code), 0x1000).unsupported == 1
