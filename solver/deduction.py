@@ -33,7 +33,7 @@ from solver.problem import Problem
 
 #: Most entries of `before`, and most candidates looked at in all, that deduction takes on.
 MAX_CLOCKS, MAX_STEPS = 1 << 24, 400_000_000
-_MAX_ROUNDS = 50
+_MAX_TURNS = 100
 _FIXED, _CONTRADICTION, _TOO_MUCH = 0, 1, 2
 
 
@@ -44,7 +44,8 @@ class Facts(NamedTuple):
     changes (int32): the changing parts of each granule, by stream and program order. at_start: uint8 per
     pair, whether it is an initial value. any_start: uint8 per granule, whether every value may be. wild_ptr,
     wild: changing parts of each granule that may leave any value. asked: uint8 per part, whether what it
-    reads is used."""
+    reads is used. order: int32 (n_ops,), all streams evenly forward: what must precede an operation is then
+    likely to be known when its turn comes."""
 
     stream_ptr: NDArray[np.int64]
     part_ptr: NDArray[np.int64]
@@ -61,6 +62,19 @@ class Facts(NamedTuple):
     wild_ptr: NDArray[np.int64]
     wild: NDArray[np.int32]
     asked: NDArray[np.uint8]
+    order: NDArray[np.int32]
+
+
+class News(NamedTuple):
+    """What changed since when, so that a rule is applied again only where it can say more. changed, seen:
+    int64 (n_ops,), when an operation's clocks last changed, and when the rules were last applied to it.
+    stirred: int64 (n_granules,), when the clocks of an operation on it last changed. now: int64 (2,), the time, and
+    how many changes there were."""
+
+    changed: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    stirred: NDArray[np.int64]
+    now: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -85,14 +99,33 @@ class Doubt:
 
 
 @njit(cache=True)
-def grow(clocks, of, what):  # type: ignore[no-untyped-def]
-    """Elementwise maximum into clocks[of]. Returns whether it changed."""
+def note(op, f, news):  # type: ignore[no-untyped-def]
+    """The clocks of an operation have changed."""
+    news.now[0] += 1
+    news.now[1] += 1
+    news.changed[op] = news.now[0]
+    for p in range(f.part_ptr[op], f.part_ptr[op + 1]):
+        news.stirred[f.granule[p]] = news.now[0]
+
+
+@njit(cache=True)
+def grow(clocks, of, what, f, news):  # type: ignore[no-untyped-def]
+    """Elementwise maximum into clocks[of]."""
     changed = False
     for t in range(what.size):
         if what[t] > clocks[of, t]:
             clocks[of, t] = what[t]
             changed = True
-    return changed
+    if changed:
+        note(of, f, news)
+
+
+@njit(cache=True)
+def reach_to(clocks, of, t, reach, f, news):  # type: ignore[no-untyped-def]
+    """The operations of stream t below `reach` precede operation `of`."""
+    if clocks[of, t] < reach:
+        clocks[of, t] = reach
+        note(of, f, news)
 
 
 @njit(cache=True)
@@ -135,8 +168,8 @@ def possible(w, e, last, f, clocks):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def by_source(e, p, f, clocks, last, least):  # type: ignore[no-untyped-def]
-    """Apply the rules about what part p of operation e reads. Returns (changed or -1 for a contradiction,
+def by_source(e, p, f, clocks, news, last, least):  # type: ignore[no-untyped-def]
+    """Apply the rules about what part p of operation e reads. Returns (whether there is a candidate,
     candidates looked at). last, least: int32 (n_streams,), scratch."""
     g, n_streams, value = f.granule[p], last.size, f.value_in[p]
     untouched = True
@@ -164,72 +197,70 @@ def by_source(e, p, f, clocks, last, least):  # type: ignore[no-untyped-def]
             reach = max(clocks[w, t], w + 1) if t == f.op_stream[w] else clocks[w, t]
             least[t] = reach if n == 1 else min(least[t], reach)
     if n == 0:
-        return -1, steps
-    changed = grow(clocks, e, least)
+        return False, steps
+    grow(clocks, e, least, f, news)
     if n > 1:
-        return np.int64(changed), steps
+        return True, steps
     for t in range(n_streams):
         x = last[t]
-        if source >= 0 and x >= 0 and x != source and clocks[source, t] < x + 1:
-            clocks[source, t] = x + 1
-            changed = True
+        if source >= 0 and x >= 0 and x != source:
+            reach_to(clocks, source, t, x + 1, f, news)
         y = first_change_after(source, g, t, e, f, clocks)
-        if y >= 0 and clocks[y, f.op_stream[e]] < e + 1:
-            clocks[y, f.op_stream[e]] = e + 1
-            changed = True
-    return np.int64(changed), steps + n_streams
+        if y >= 0:
+            reach_to(clocks, y, f.op_stream[e], e + 1, f, news)
+    return True, steps + n_streams
 
 
 @njit(cache=True)
-def sweep(f, clocks, steps, max_steps):  # type: ignore[no-untyped-def]
-    """Apply every rule once to every operation. Returns (-2: too much work, -1: contradiction, else whether
-    anything changed; the operation; steps so far)."""
+def sweep(f, clocks, news, steps, max_steps):  # type: ignore[no-untyped-def]
+    """Apply every rule to every operation about which there is news. Returns (_FIXED, _CONTRADICTION or
+    _TOO_MUCH; the operation; steps so far)."""
     n_streams = f.stream_ptr.size - 1
     last, least = np.empty(n_streams, np.int32), np.empty(n_streams, np.int32)
-    changed = False
-    for e in range(f.op_stream.size):
+    for e in f.order:
         s = f.op_stream[e]
-        if e > f.stream_ptr[s]:
-            changed |= grow(clocks, e, clocks[e - 1])
+        seen = news.seen[e]
+        news.now[0] += 1
+        # What changes from here on, by these very rules too, is news for the next time.
+        news.seen[e] = news.now[0]
+        if e > f.stream_ptr[s] and news.changed[e - 1] > seen:
+            grow(clocks, e, clocks[e - 1], f, news)
+        fresh = news.changed[e] > seen
         for t in range(n_streams):
             reach = clocks[e, t] - 1
-            if reach >= f.stream_ptr[t] and t != s:
-                changed |= grow(clocks, e, clocks[reach])
+            if reach >= f.stream_ptr[t] and t != s and (fresh or news.changed[reach] > seen):
+                grow(clocks, e, clocks[reach], f, news)
         for p in range(f.part_ptr[e], f.part_ptr[e + 1]):
-            if not f.asked[p]:
+            if not f.asked[p] or (news.changed[e] <= seen and news.stirred[f.granule[p]] <= seen):
                 continue
-            found, more = by_source(e, p, f, clocks, last, least)
+            possible_at_all, more = by_source(e, p, f, clocks, news, last, least)
             steps += more
-            if found < 0:
-                return -1, e, steps
-            changed |= found > 0
+            if not possible_at_all:
+                return _CONTRADICTION, e, steps
         if clocks[e, s] > e:
-            return -1, e, steps
+            return _CONTRADICTION, e, steps
         if steps > max_steps:
-            return -2, e, steps
-    return np.int64(changed), -1, steps
+            return _TOO_MUCH, e, steps
+    return _FIXED, -1, steps
 
 
 @njit(cache=True)
-def mirror_clocks(clocks, stream_ptr, op_stream, mirrored):  # type: ignore[no-untyped-def]
-    """Put what `clocks` say into the mirrored problem's clocks. Returns whether those changed.
+def mirror_clocks(clocks, since, f, news, mirrored, twin_f, twin_news):  # type: ignore[no-untyped-def]
+    """Put what clocks that changed after the time `since` say into the mirrored problem's clocks.
 
     Operation o of stream s is number stream_ptr[s] + stream_ptr[s + 1] - 1 - o in the mirror. What must
     precede o there follows it here.
     """
-    changed = False
-    n_streams = stream_ptr.size - 1
-    for e in range(op_stream.size):
-        s = op_stream[e]
-        twin = stream_ptr[s] + stream_ptr[s + 1] - 1 - e
-        for t in range(n_streams):
+    ends = f.stream_ptr
+    for e in range(f.op_stream.size):
+        if news.changed[e] <= since:
+            continue
+        s = f.op_stream[e]
+        twin = ends[s] + ends[s + 1] - 1 - e
+        for t in range(ends.size - 1):
             reach = clocks[e, t] - 1
-            if t != s and reach >= stream_ptr[t]:
-                x = stream_ptr[t] + stream_ptr[t + 1] - 1 - reach
-                if mirrored[x, s] < twin + 1:
-                    mirrored[x, s] = twin + 1
-                    changed = True
-    return changed
+            if t != s and reach >= ends[t]:
+                reach_to(mirrored, ends[t] + ends[t + 1] - 1 - reach, s, twin + 1, twin_f, twin_news)
 
 
 def _grouped(
@@ -256,6 +287,8 @@ def _facts(
         problem.granule, problem.old, problem.new, keys, np.empty_like(keys), values, scratch, scratch
     )
     op_stream = np.repeat(np.arange(n_streams, dtype=np.int32), np.diff(stream_ptr))
+    lengths = np.diff(stream_ptr)
+    share = (np.arange(problem.n_ops) - np.repeat(stream_ptr[:-1], lengths)) / np.repeat(lengths, lengths)
     part_op = problem.part_op.astype(np.int32)
     changing = problem.old != problem.new
     known = np.flatnonzero(changing & ~wild).astype(np.int32)
@@ -283,6 +316,7 @@ def _facts(
         wild_ptr=wild_ptr,
         wild=wild_parts,
         asked=asked.astype(np.uint8),
+        order=np.argsort(share, kind="stable").astype(np.int32),
     )
 
 
@@ -344,20 +378,35 @@ def deduce(
         return Deduced(np.empty((0, len(used)), np.int32), -1, False)
     sides = _sides(problem, stream_ptr, doubt)
     clocks = [_first_clocks(stream_ptr), _first_clocks(stream_ptr)]
-    steps, quiet, side = 0, 0, 0
-    for _ in range(_MAX_ROUNDS):
-        found, op, steps = sweep(sides[side], clocks[side], steps, max_steps)
-        if found == -1:
+    news = [_no_news(problem), _no_news(problem)]
+    told, settled, steps, side = [-1, -1], [-1, -1], 0, 0
+    complete = False
+    for turn in range(_MAX_TURNS):
+        found, op, steps = sweep(sides[side], clocks[side], news[side], steps, max_steps)
+        if found == _CONTRADICTION:
             if side == 1:
                 s = int(sides[1].op_stream[op])
                 op = int(stream_ptr[s] + stream_ptr[s + 1] - 1 - op)
             return Deduced(clocks[0], op, True)
-        if found == -2:
+        other = 1 - side
+        changes = int(news[side].now[1])
+        mirror_clocks(
+            clocks[side], told[side], sides[side], news[side], clocks[other], sides[other], news[other]
+        )
+        told[side] = int(news[side].now[0])
+        complete = turn > 0 and changes == settled[side] and int(news[other].now[1]) == settled[other]
+        settled[side] = changes
+        if complete or found == _TOO_MUCH:
             break
-        told = mirror_clocks(clocks[side], stream_ptr, sides[side].op_stream, clocks[1 - side])
-        quiet = 0 if found or told else quiet + 1
-        if quiet == 2:
-            return Deduced(clocks[0], -1, True)
-        side = 1 - side
-    mirror_clocks(clocks[1], stream_ptr, sides[1].op_stream, clocks[0])
-    return Deduced(clocks[0], -1, False)
+        side = other
+    mirror_clocks(clocks[1], told[1], sides[1], news[1], clocks[0], sides[0], news[0])
+    return Deduced(clocks[0], -1, complete)
+
+
+def _no_news(problem: Problem) -> News:
+    """Everything is news at first."""
+    n = problem.n_ops
+    return News(
+        np.zeros(n, np.int64), np.full(n, -1, np.int64), np.zeros(len(problem.address), np.int64),
+        np.zeros(2, np.int64),
+    )  # fmt: skip
