@@ -68,8 +68,8 @@ class Facts(NamedTuple):
 class News(NamedTuple):
     """What changed since when, so that a rule is applied again only where it can say more. changed, seen:
     int64 (n_ops,), when an operation's clocks last changed, and when the rules were last applied to it.
-    stirred: int64 (n_granules,), when the clocks of an operation on it last changed. now: int64 (2,), the time, and
-    how many changes there were."""
+    stirred: int64 (n_granules,), when the clocks of an operation on it last changed. now: int64 (2,), the
+    time, and how many changes there were."""
 
     changed: NDArray[np.int64]
     seen: NDArray[np.int64]
