@@ -38,13 +38,13 @@ _LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
 #: Operations run between two looks at the clock.
 _SLICE = 2_000_000
 _FIRST_FRAMES = 1 << 8
-#: Cuts opened before a search begins again in another manner: at first, and how that grows.
+#: Cuts opened without getting further before a search begins again: at first, and how that grows.
 _FIRST_PATIENCE, _MORE_PATIENCE = 2000, 1.5
 #: Most memory for the dead cuts.
 _MEMO_BYTES = 2 << 30
 #: Indexes of `at` in `search`: open cuts, dead cuts, whether the cut reached may be alive, cuts
-#: opened that had a choice, manner (`solver.move_order`).
-_OPEN, _DEAD, _ALIVE, _OPENED, _MANNER = 0, 1, 2, 3, 4
+#: opened that had a choice, manner (`solver.move_order`), the longest path of this try, and cuts opened then.
+_OPEN, _DEAD, _ALIVE, _OPENED, _MANNER, _BEST, _SINCE = 0, 1, 2, 3, 4, 5, 6
 
 
 class Frames(NamedTuple):
@@ -80,6 +80,8 @@ def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignor
     frames.length[f], frames.n[f], frames.tried[f] = length, n, 0
     frames.why[f] = w.reason
     at[_OPEN] += 1
+    if length > at[_BEST]:
+        at[_BEST], at[_SINCE] = length, at[_OPENED]
     return n > 0
 
 
@@ -160,7 +162,7 @@ class CutSearch:
     ) -> None:
         self._problem, self._before, self._counted = problem, before, counted
         self._seed = np.array([0x2545F4914F6CDD1D], np.uint64)
-        self._at = np.zeros(5, np.int64)
+        self._at = np.zeros(7, np.int64)
         self._tries = 0
         self._begin()
         self._dead = DeadCuts(len(self._walk.position))
@@ -172,8 +174,8 @@ class CutSearch:
         self._ops: Ops
         self._walk: Walk
         self._ops, self._walk = start(self._problem, self._before, counted=self._counted)
-        self._spent = self.opened
         self._at[[_OPEN, _ALIVE, _MANNER]] = 0, 1, min(self._tries, SHAKEN)
+        self._at[[_BEST, _SINCE]] = 0, self.opened
         self._tries += 1
         wake_all(self._ops, self._walk)
 
@@ -200,18 +202,18 @@ class CutSearch:
         """
         while self._status not in (_LEGAL, _ILLEGAL):
             patience = int(_FIRST_PATIENCE * _MORE_PATIENCE ** (self._tries - 1))
-            patience += self._problem.n_ops // 4
+            stop = int(self._at[_SINCE]) + patience
             work = int(self._walk.at[WORK]) + _SLICE
             self._status = search(
                 self._ops, self._walk, self._dead.keys, self._dead.filled, self._dead.why, self._frames,
-                self._at, self._seed, min(nodes, self._spent + patience), work,
+                self._at, self._seed, min(nodes, stop), work,
             )  # fmt: skip
             out_of_memory = self._status == _GROW and not self._grow()
             if out_of_memory or (self._status == _BUDGET and self.opened >= nodes):
                 return "budget"
             if self._status in (_BUDGET, _GROW) and time.monotonic() > until:
                 return "timeout"
-            if self._status == _BUDGET and self.opened >= self._spent + patience:
+            if self._status == _BUDGET and self.opened >= int(self._at[_SINCE]) + patience:
                 self._begin()
         return ""
 
