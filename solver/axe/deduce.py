@@ -34,15 +34,17 @@ _STEADY, _CHANGED, _CONFLICT = 0, 1, 2
 class Facts(NamedTuple):
     """What is known. need: as in `Chains`, with what was found. clock: int32 (n, chains). reads_from: int32
     (n,), the write that a node reads, INITIAL or UNKNOWN. last_reader: int32 (n, chains), one more than the
-    place in each chain of the last read known to read a write, else 0. order: int32 (n,), one order that
-    keeps `need`. changed: int64 (1,)."""
+    place in each chain of the last read known to read a write, else 0. order: int32 (n,), an order in which
+    clocks are computed. seen: int64 (n,), the sum of a node's clock when the rules were last applied to it.
+    status: int64 (2,), whether something changed, and how many reads were settled, in the pass so far."""
 
     need: NDArray[np.int32]
     clock: NDArray[np.int32]
     reads_from: NDArray[np.int32]
     last_reader: NDArray[np.int32]
     order: NDArray[np.int32]
-    changed: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    status: NDArray[np.int64]
 
 
 def no_facts(chains: Chains) -> Facts:
@@ -54,7 +56,8 @@ def no_facts(chains: Chains) -> Facts:
         np.full(n, UNKNOWN, np.int32),
         np.zeros_like(chains.need),
         np.zeros(n, np.int32),
-        np.zeros(1, np.int64),
+        np.full(n, -1, np.int64),
+        np.zeros(2, np.int64),
     )
 
 
@@ -105,7 +108,7 @@ def require(y, k, count, ch, f):  # type: ignore[no-untyped-def]
     """Note that `count` nodes of chain k come before node y."""
     if count > f.clock[y, k] and count > f.need[y, k]:
         f.need[y, k] = count
-        f.changed[0] = 1
+        f.status[0] = 1
         join_clock(y, ch, f)
 
 
@@ -190,7 +193,8 @@ def settle(r, visible, ch, f):  # type: ignore[no-untyped-def]
         return False
     if count == 1:
         f.reads_from[r] = only
-        f.changed[0] = 1
+        f.status[0] = 1
+        f.status[1] += 1
         if only >= 0 and f.last_reader[only, ch.chain[r]] <= place(r, ch):
             f.last_reader[only, ch.chain[r]] = place(r, ch) + 1
     else:
@@ -270,14 +274,21 @@ def keep_final(a, ch, f):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
-    """Apply every rule once. Returns _STEADY, _CHANGED or _CONFLICT."""
-    f.changed[0] = 0
-    if not compute_clocks(ch, f):
-        return _CONFLICT
+    """Apply every rule once where it may say something new. Returns _STEADY, _CHANGED or _CONFLICT."""
+    everything = f.status[1] > 0
+    f.status[:] = 0
     n_chains = ch.chain_ptr.size - 1
     visible = np.full(n_chains, -1, np.int64)
     for y in f.order:
         join_clock(y, ch, f)
+        total = f.clock[y].sum()
+        if total == f.seen[y] and not everything and (ch.reads[y] < 0 or f.reads_from[y] != UNKNOWN):
+            continue
+        if total != f.seen[y]:
+            f.seen[y] = total
+            f.status[0] = 1
+        if f.clock[y, ch.chain[y]] > place(y, ch) + 1:
+            return _CONFLICT
         if ch.reads[y] >= 0:
             for k in range(n_chains):
                 visible[k] = visible_writer(y, k, ch, f)
@@ -290,7 +301,7 @@ def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
     for a in range(ch.final.size):
         if ch.final[a] >= 0 and not keep_final(a, ch, f):
             return _CONFLICT
-    return _CHANGED if f.changed[0] else _STEADY
+    return _CHANGED if f.status[0] else _STEADY
 
 
 def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
@@ -299,8 +310,14 @@ def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
     if chains.contradictory:
         return False
     while True:
+        if not compute_clocks(chains, facts):
+            return False
         result = deduce_pass(chains, facts)
-        if result != _CHANGED:
-            return bool(result == _STEADY)
-        if callable(on_time):
-            on_time()
+        if result == _STEADY:
+            return True
+        while result == _CHANGED:
+            if callable(on_time):
+                on_time()
+            result = deduce_pass(chains, facts)
+        if result == _CONFLICT:
+            return False

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solver.axe.chains import Chains
 from solver.axe.deduce import Facts
-from solver.axe.walk import best_choice, describe, run, run_at_once, start_walk, take_back
+from solver.axe.walk import best_choice, describe, entangled, run, run_at_once, start_walk, take_back
 from solver.problem import Verdict
 
 _LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
@@ -62,8 +62,6 @@ def search(ch, f, w, key, table, pool, cuts):  # type: ignore[no-untyped-def]
         if w.at[3]:
             if w.at[4] >= stop:
                 return _BUDGET
-            if 2 * (w.at[2] + 2) > table.size or w.at[5] + key.size > pool.size:
-                return _GROW
             w.at[3] = 0
             if run_at_once(ch, f, w):
                 if w.at[0] == ch.op.size:
@@ -81,8 +79,11 @@ def search(ch, f, w, key, table, pool, cuts):  # type: ignore[no-untyped-def]
         take_back(w.frame_path[w.at[1] - 1], ch, f, w)
         y = best_choice(ch, f, w)
         if y >= 0:
-            w.at[3] = np.int64(run(y, ch, f, w))
+            go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w, w.scratch[0], w.scratch[1])
+            w.at[3] = np.int64(go_on)
             continue
+        if 2 * (w.at[2] + 2) > table.size or w.at[5] + key.size > pool.size:
+            return _GROW
         length = describe(ch, w, key)
         slot, known = key_slot(key, length, table, pool)
         if not known:

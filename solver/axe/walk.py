@@ -20,7 +20,10 @@ this one is what restores the value. (With known old values there is a rule like
 be wrong there too, since the store also empties its place in the buffer.)
 
 Dead ends. A walk is given up when it overwrites a write that a read to come is known to read
-(`solver.axe.deduce`), or the last copy of a value that is still to be read or to remain at the end.
+(`solver.axe.deduce`), or the last copy of a value that is still to be read or to remain at the end. Also
+when the reads known to read what memory holds at a location cannot all run before it is overwritten: all
+that comes before them must run first; a write among that, of another location that holds what is still to
+be read, must in turn wait for those reads; and so on (`entangled`).
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Walk(NamedTuple):
     read write w, or, at n + a, the initial value of location a. makers: int32 per pair, writes to come.
     touches: int32 per location, accesses to come; own: int32 (threads, locations), those of one thread.
     thread: int32, of each chain. path: int32 (n,), the nodes run; over: int32 (n,), what each overwrote.
-    frame_path: int32, per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
+    scratch: int32 (2, chains). frame_path: int32, per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
     or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
     cuts, whether a cut is being entered, cuts explored, length used of the pool of dead cuts]."""
 
@@ -57,6 +60,7 @@ class Walk(NamedTuple):
     thread: NDArray[np.int32]
     path: NDArray[np.int32]
     over: NDArray[np.int32]
+    scratch: NDArray[np.int32]
     frame_path: NDArray[np.int32]
     frame_tried: NDArray[np.uint64]
     at: NDArray[np.int64]
@@ -84,6 +88,7 @@ def start_walk(ch: Chains, f: Facts, n_threads: int) -> Walk:
         thread=thread,
         path=np.zeros(n, np.int32),
         over=np.zeros(n, np.int32),
+        scratch=np.zeros((2, n_chains), np.int32),
         frame_path=np.zeros(n_writes + 2, np.int32),
         frame_tried=np.zeros((n_writes + 2, 2), np.uint64),
         at=np.array([0, 0, 0, 1, 0, 0], np.int64),
@@ -199,6 +204,45 @@ def run_at_once(ch, f, w):  # type: ignore[no-untyped-def]
                     return False
                 again = True
     return True
+
+
+@njit(cache=True)
+def extend(a, ch, f, w, until):  # type: ignore[no-untyped-def]
+    """Add to `until` all that comes before the reads to come of what memory holds at location a."""
+    if w.cell[a] < 0:
+        return
+    last = f.last_reader[w.cell[a]]
+    for k in range(last.size):
+        if last[k] > w.position[k]:
+            clock = f.clock[ch.chain_ptr[k] + last[k] - 1]
+            for j in range(last.size):
+                if clock[j] > until[j]:
+                    until[j] = clock[j]
+
+
+@njit(cache=True)
+def entangled(a, ch, f, w, until, scanned):  # type: ignore[no-untyped-def]
+    """Whether location a would have to be overwritten before all reads of what it holds have run. until,
+    scanned: int32 per chain, for scratch."""
+    scanned[:] = w.position
+    until[:] = w.position
+    extend(a, ch, f, w, until)
+    again = True
+    while again:
+        again = False
+        for k in range(until.size):
+            while scanned[k] < until[k]:
+                y = ch.chain_ptr[k] + scanned[k]
+                scanned[k] += 1
+                again = True
+                if ch.writes[y] >= 0:
+                    b = ch.address[y]
+                    # The last reader may be an atomic that overwrites what it reads.
+                    if readers_of_cell(b, ch, w) > 0 and f.reads_from[y] != w.cell[b]:
+                        if b == a:
+                            return True
+                        extend(b, ch, f, w, until)
+    return False
 
 
 @njit(cache=True)
