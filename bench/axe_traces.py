@@ -91,17 +91,18 @@ def random_ops(shape: Shape, rng: random.Random) -> tuple[list[Op], list[Final]]
 
 
 def corrupted(ops: list[Op], finals: list[Final], rng: random.Random) -> tuple[list[Op], list[Final]]:
-    """The same with one to three things wrong: a value read or final is another of its location, or two
+    """The same with two to five things wrong: a value read or final is another of its location, or two
     neighbours of a thread are swapped. It may still be legal."""
     ops, finals = list(ops), list(finals)
-    for _ in range(rng.randrange(1, 4)):
+    for _ in range(rng.randrange(2, 6)):
         i = rng.randrange(len(ops))
         thread, kind, address, read, written = ops[i]
         known = [0] + [op[4] for op in ops if op[2] == address and op[1] in (STORE, RMW)]
         if finals and rng.random() < 0.15:
             finals[0] = (finals[0][0], rng.choice([0, 1, 2]))
         elif kind in (LOAD, RMW):
-            ops[i] = (thread, kind, address, rng.choice(known), written)
+            other = [value for value in known if value != read] or known
+            ops[i] = (thread, kind, address, rng.choice(other), written)
         else:
             later = [j for j in range(i + 1, len(ops)) if ops[j][0] == thread]
             if later:

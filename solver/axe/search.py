@@ -15,10 +15,10 @@ from solver.problem import Verdict
 
 _LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
 #: Cuts explored between two looks at the clock.
-_SLICE = 20_000
+_SLICE = 1_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 #: Largest pool of dead cuts, in int32.
-MOST_POOL = 1 << 28
+MOST_POOL = 1 << 27
 
 
 @njit(cache=True)
