@@ -1,5 +1,5 @@
-"""The campaign: random small traces, half of them corrupted, each decided under SC and TSO by the search, by z3
-and by the oracle, which must agree; every OK has an order that the independent checker accepts.
+"""The campaign: random small traces, half of them corrupted, each decided under SC and TSO by the search, by
+z3 and by the oracle, which must agree; every OK has an order that the independent checker accepts.
 
     python -m bench.axe_campaign --traces 20000 --seed 1
 """
@@ -89,9 +89,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"trace {number} of seed {options.seed}: {wrong}\n{to_text(case.ops, case.finals)}")
             return 1
         if (number + 1 - options.first) % 2000 == 0:
-            print(f"{number + 1 - options.first:>7,} traces agree, {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"{number + 1 - options.first:>7,} traces agree, {time.monotonic() - began:.0f} s", flush=True
+            )
     engines = "search and oracle" if options.no_smt else "search, z3 and oracle"
-    print(f"{options.traces:,} traces under SC and TSO: {engines} agree on every one; every OK order was checked")
+    print(f"{options.traces:,} traces under SC and TSO: {engines} agree on each; every OK order was checked")
     for name, n in sorted(count.items()):
         print(f"  {name:<22} {n:>7,}")
     return 0

@@ -1,4 +1,4 @@
-"""The oracle of `corebraid check`: the abstract machines of the axe manual (sections 4.1 and 4.2), every step a
+"""The oracle of `corebraid check`: the abstract machines of the axe manual (sections 4.1, 4.2), every step a
 choice, every state visited. No chain, no rule, no deduction; only for small traces."""
 
 from __future__ import annotations

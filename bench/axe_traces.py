@@ -17,9 +17,10 @@ Final = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """What a random trace is like. ops: how many. values: stores write 0 to values - 1, or, if 0, each another
-    value. sync, rmw: share of fences and atomics. loads: share of loads among the others. finals: share of
-    locations with a final constraint. tso: run with store buffers, drained with probability `drain` a step."""
+    """What a random trace is like. ops: how many. values: stores write 0 to values - 1, or, if 0, each
+    another value. sync, rmw: share of fences and atomics. loads: share of loads among the others. finals:
+    share of locations with a final constraint. tso: run with store buffers, drained with probability `drain`
+    a step."""
 
     threads: int
     addresses: int

@@ -55,7 +55,8 @@ LITMUS = {
     "silent store delayed": (
         False,
         True,
-        "0: x := 1 | 0: sync | 0: x := 1 | 0: y == 0 | 1: x := 2 | 1: y := 1 | 1: sync | 1: x == 2 | final x == 1",
+        "0: x := 1 | 0: sync | 0: x := 1 | 0: y == 0 | 1: x := 2 | 1: y := 1 | 1: sync | 1: x == 2 "
+        "| final x == 1",
     ),
     "repeated value": (True, True, "0: x := 1 | 1: x := 2 | 2: x == 1 | 2: x == 2 | 2: x == 1 | 0: x := 1"),
     "own future store": (False, False, "0: x == 1 | 0: x := 1 | 1: y := 1"),
@@ -63,7 +64,11 @@ LITMUS = {
     "two atomics": (False, False, "0: {x == 0; x := 1} | 1: {x == 0; x := 2}"),
     "atomics in turn": (True, True, "0: {x == 0; x := 1} | 1: {x == 1; x := 0} | 0: {x == 0; x := 1}"),
     "atomic and store": (False, False, "0: {x == 0; x := 1} | 1: x := 2 | 2: x == 1 | 2: x == 2 | 2: x == 1"),
-    "store between": (False, False, "0: {x == 1; x := 2} | 1: x := 1 | 1: x := 3 | 2: x == 1 | 2: x == 3 | 2: x == 2 | 2: x == 3"),
+    "store between": (
+        False,
+        False,
+        "0: {x == 1; x := 2} | 1: x := 1 | 1: x := 3 | 2: x == 1 | 2: x == 3 | 2: x == 2 | 2: x == 3",
+    ),
     "never written": (False, False, "0: x == 7"),
     "final of nothing": (True, True, "0: y := 1 | final x == 0"),
     "final never written": (False, False, "0: y := 1 | final x == 3"),
@@ -104,7 +109,7 @@ def test_explanations_are_illegal_and_minimal(name: str, tmp_path: Path) -> None
     (trace,) = read_traces(path)
     found = explain(trace, "sc", budget_s=60)
     assert found.minimal
-    ops, finals = [trace.thread == -1 for _ in range(1)][0].copy(), trace.final_value != trace.final_value
+    ops, finals = trace.thread < 0, trace.final_lines < 0
     ops[found.ops] = True
     finals[found.finals] = True
     assert decide(trace.part(ops, finals), "sc").verdict is Verdict.ILLEGAL
@@ -114,8 +119,16 @@ def test_explanations_are_illegal_and_minimal(name: str, tmp_path: Path) -> None
         fewer = ops.copy()
         fewer[found.ops[number]] = False
         part = trace.part(fewer, finals)
-        read = {(int(a), int(v)) for a, v, k in zip(part.address, part.read, part.kind, strict=True) if k in (0, 2)}
-        written = {(int(a), int(v)) for a, v, k in zip(part.address, part.written, part.kind, strict=True) if k in (1, 2)}
+        read = {
+            (int(a), int(v))
+            for a, v, k in zip(part.address, part.read, part.kind, strict=True)
+            if k in (0, 2)
+        }
+        written = {
+            (int(a), int(v))
+            for a, v, k in zip(part.address, part.written, part.kind, strict=True)
+            if k in (1, 2)
+        }
         read |= {(int(a), int(v)) for a, v in zip(part.final_address, part.final_value, strict=True)}
         if all(v == 0 or (a, v) in written for a, v in read):
             assert decide(part, "sc").verdict is Verdict.LEGAL, trace.op_text(int(found.ops[number]))

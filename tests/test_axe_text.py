@@ -49,7 +49,9 @@ def test_every_construct(tmp_path: Path) -> None:
 
 
 def test_traces_end_with_check_or_the_file(tmp_path: Path) -> None:
-    traces = parse(tmp_path, "# one\n# more\n0: M[0] := 1\n# inside\ncheck\n0: M[0] == 0\ncheck # x\n#three\ncheck")
+    traces = parse(
+        tmp_path, "# one\n# more\n0: M[0] := 1\n# inside\ncheck\n0: M[0] == 0\ncheck # x\n#three\ncheck"
+    )
     assert [(t.name, t.n_ops, t.line) for t in traces] == [("one", 1, 3), ("", 1, 6), ("three", 0, 9)]
     assert [t.n_ops for t in parse(tmp_path, "0: sync\ncheck\n0: sync\n0: sync")] == [1, 2]
     assert [t.n_ops for t in parse(tmp_path, "0: sync\ncheck\n\n# the end\n")] == [1]

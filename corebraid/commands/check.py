@@ -103,7 +103,8 @@ def command(
                 click.echo(f"  {line}")
     if tally.undecided:
         console.note(
-            f"{tally.undecided:,} of {tally.total:,} traces undecided; try a longer --timeout or another --engine"
+            f"{tally.undecided:,} of {tally.total:,} traces undecided; try a longer --timeout "
+            "or another --engine"
         )
     return 1 if tally.no or tally.undecided else 0
 
@@ -144,8 +145,7 @@ def _print_json(
 ) -> None:
     """One JSON object, written trace by trace, so that none is held."""
     head = json.dumps({"file": str(file), "model": model})
-    parts = 0
-    for trace, answer, reason in answers:
+    for number, (trace, answer, reason) in enumerate(answers):
         fields: dict[str, object] = {
             "name": trace.name or None,
             "line": trace.line,
@@ -157,11 +157,10 @@ def _print_json(
         if answer.reason:
             fields["reason"] = answer.reason
             console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
-        if witness and tally.ok and answer.verdict.value == "legal":
+        if witness and answer.verdict.value == "legal":
             fields["order"] = trace.lines[answer.order].tolist()
         if reason:
             fields["explanation"] = reason.facts(trace)
-        click.echo((f'{head[:-1]}, "traces": [\n' if not parts else ",\n") + json.dumps(fields), nl=False)
-        parts += 1
+        click.echo((",\n" if number else f'{head[:-1]}, "traces": [\n') + json.dumps(fields), nl=False)
     counts = json.dumps({"ok": tally.ok, "no": tally.no, "undecided": tally.undecided})
     click.echo(f'\n], "counts": {counts}}}')

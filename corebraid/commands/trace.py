@@ -116,7 +116,7 @@ def _refuse_parts(core: object, ordered: bool, *counts: object) -> None:
     if core is not None or ordered or any(option is not None for option in counts):
         raise UsageError(
             "--format axe writes all accesses to a location, each core's in program order",
-            remedy="leave out --core, --ordered, --from, --until, --kind, --region and --limit; --addr may stay",
+            remedy="leave out --core, --ordered, --from, --until, --kind, --region, --limit; keep --addr",
         )
 
 

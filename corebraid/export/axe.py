@@ -52,7 +52,9 @@ class _Locations:
         last = np.searchsorted(self.address, rows["addr"][rows_in] + rows["size"][rows_in])
         count = last - first
         row = np.repeat(rows_in, count)
-        location = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+        location = (
+            np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+        )
         address = self.address[location]
         shift = np.uint64(8) * (address - rows["addr"][row])
         mask = _FULL >> (np.uint64(64) - np.uint64(8) * self.size[location].astype(np.uint64))

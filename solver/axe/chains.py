@@ -34,12 +34,13 @@ class Chains(NamedTuple):
 
     op: int64 (n,), the operation of a node. chain: int32 (n,). kind: uint8 (n,). address: int32 (n,).
     reads, writes: int32 (n,), pairs or -1. buffered: int32 (n,), the last plain store of the same thread
-    before a load, to its location: under TSO its buffer may still hold it; else -1. own_commits: int32 (n,), the
-    chain whose stores are visible to the node before they commit, else -1. need: int32 (n, chains): how many
+    before a load, to its location: under TSO its buffer may still hold it; else -1. own_commits: int32
+    (n,), the chain whose stores are visible to the node before they commit, else -1. need: int32 (n, chains): how many
     nodes of each chain must have run before the node.
     initial: int32 (locations,), the pair of value 0. final: int32 (locations,), the pair that the trace
     demands at the end, -1 if it demands none. pair_address: int32 (pairs,).
-    writer_ptr, writers; maker_ptr, makers: int64 and int32: the nodes that write a location; a pair; ascending.
+    writer_ptr, writers; maker_ptr, makers: int64 and int32: the nodes that write a location; a pair;
+    ascending.
     contradictory: whether two final constraints contradict each other.
     """
 
@@ -117,8 +118,8 @@ def make_chains(trace: Trace, model: str) -> Chains:
     own_commits = np.where(kind == LOAD, chain[op] + 1, -1) if tso else np.full(trace.n_ops, -1)
     return Chains(
         chain_ptr, op, chain[op].astype(np.int32), kind, address, reads, writes, buffered,
-        own_commits.astype(np.int32), need, initial, final, pair_address, writer_ptr, writers, maker_ptr, makers,
-        contradictory,
+        own_commits.astype(np.int32), need, initial, final, pair_address, writer_ptr, writers, maker_ptr,
+        makers, contradictory,
     )  # fmt: skip
 
 
@@ -148,4 +149,16 @@ def _pairs(trace: Trace) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints, bool]:
     return reads, writes, pair[: at[0]].astype(np.int32), final, owner, contradictory
 
 
-__all__ = ["INITIAL", "LOAD", "MODELS", "RMW", "SC", "STORE", "SYNC", "TSO", "UNKNOWN", "Chains", "make_chains"]
+__all__ = [
+    "INITIAL",
+    "LOAD",
+    "MODELS",
+    "RMW",
+    "SC",
+    "STORE",
+    "SYNC",
+    "TSO",
+    "UNKNOWN",
+    "Chains",
+    "make_chains",
+]

@@ -1,5 +1,5 @@
-"""The independent checker of an order: the abstract machine of the axe manual, sections 4.1 and 4.2, run along
-it. It shares nothing with the search but the trace; it uses no chains, clocks or pairs."""
+"""The independent checker of an order: the abstract machine of the axe manual, sections 4.1 and 4.2, run
+along it. It shares nothing with the search but the trace; it uses no chains, clocks or pairs."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def walk_tso(order, thread, kind, address, read, written, memory, n_threads):  #
         if k == LOAD and store[op] >= 0 and not stood[store[op]]:
             if written[store[op]] != read[op]:
                 return i, 3
-        elif (k == LOAD or k == RMW) and memory[a] != read[op]:
+        elif k in (LOAD, RMW) and memory[a] != read[op]:
             return i, 3
-        if k == STORE or k == RMW:
+        if k in (STORE, RMW):
             memory[a] = written[op]
         stood[op] = True
         if before[op] == whole[t]:

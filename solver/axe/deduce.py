@@ -162,7 +162,7 @@ def can_read(r, s, visible, ch, f):  # type: ignore[no-untyped-def]
                 return False
         elif comes_before(r, s, ch, f):
             return False
-    for t in visible:
+    for t in visible:  # noqa: SIM110
         if t >= 0 and t != s and (s == INITIAL or comes_before(s, t, ch, f)):
             return False
     return True

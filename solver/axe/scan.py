@@ -109,7 +109,7 @@ def word(buf, i, end, text):  # type: ignore[no-untyped-def]
     """Whether a word stands at i."""
     if i + text.size > end:
         return False
-    for j in range(text.size):
+    for j in range(text.size):  # noqa: SIM110
         if buf[i + j] != text[j]:
             return False
     return True

@@ -17,6 +17,8 @@ _LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
 #: Cuts explored between two looks at the clock.
 _SLICE = 1_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+#: Cuts of the first walk.
+_FIRST_CUTS = 20_000
 #: Largest pool of dead cuts, in int32.
 MOST_POOL = 1 << 27
 
@@ -54,7 +56,7 @@ def enter_keys(used, table, pool):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(ch, f, w, key, table, pool, cuts):  # type: ignore[no-untyped-def]
+def search(ch, f, w, key, table, pool, cuts, by_file):  # type: ignore[no-untyped-def]
     """Go on with the walk for at most `cuts` cuts. Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET
     or _GROW (table or pool too small)."""
     stop = w.at[4] + cuts
@@ -77,7 +79,7 @@ def search(ch, f, w, key, table, pool, cuts):  # type: ignore[no-untyped-def]
         if w.at[1] == 0:
             return _ILLEGAL
         take_back(w.frame_path[w.at[1] - 1], ch, f, w)
-        y = best_choice(ch, f, w)
+        y = best_choice(ch, f, w, by_file)
         if y >= 0:
             go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w, w.scratch[0], w.scratch[1])
             w.at[3] = np.int64(go_on)
@@ -98,21 +100,43 @@ def search_order(
     chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int
 ) -> tuple[Verdict, NDArray[np.int64]]:
     """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts, at the deadline
-    (time.monotonic()), or when the dead cuts fill MOST_POOL."""
+    (time.monotonic()), or when the dead cuts fill MOST_POOL.
+
+    A bad choice early in a long walk is found out late, so the walk is begun anew, with the other way to
+    choose and each time more cuts; one that ends proves its answer.
+    """
+    turn, budget, by_file = _FIRST_CUTS, 0, False
+    while True:
+        by_file = not by_file
+        budget = min(turn, cuts)
+        verdict, nodes = _walk(chains, facts, n_threads, deadline, budget, by_file)
+        cuts -= budget
+        if verdict is not Verdict.UNDECIDED or cuts <= 0 or time.monotonic() > deadline or not len(nodes):
+            return verdict, nodes
+        turn = turn * 3 // 2
+
+
+def _walk(
+    chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int, by_file: bool
+) -> tuple[Verdict, NDArray[np.int64]]:
+    """As `search_order`, one walk. If UNDECIDED the nodes are its path, none if there is no room."""
     w = start_walk(chains, facts, n_threads)
     key = np.zeros(1 + len(w.position) + 2 * len(w.cell), np.int32)
     table, pool = np.full(1 << 10, -1, np.int64), np.zeros(max(1 << 14, 4 * len(key)), np.int32)
     while True:
-        result = search(chains, facts, w, key, table, pool, min(_SLICE, cuts - int(w.at[4])))
+        slice_ = min(_SLICE, cuts - int(w.at[4]))
+        result = search(chains, facts, w, key, table, pool, slice_, by_file)
         if result == _LEGAL:
             return Verdict.LEGAL, w.path.astype(np.int64)
         if result == _ILLEGAL:
             return Verdict.ILLEGAL, np.empty(0, np.int64)
         if result == _GROW:
+            if len(pool) > MOST_POOL:
+                return Verdict.UNDECIDED, np.empty(0, np.int64)
             if w.at[5] + len(key) > len(pool):
                 pool = np.concatenate([pool, np.zeros(3 * len(pool), np.int32)])
             if 2 * (w.at[2] + 2) > len(table):
                 table = np.full(4 * len(table), -1, np.int64)
                 enter_keys(int(w.at[5]), table, pool)
-        if time.monotonic() > deadline or w.at[4] >= cuts or len(pool) > MOST_POOL:
-            return Verdict.UNDECIDED, np.empty(0, np.int64)
+        if time.monotonic() > deadline or w.at[4] >= cuts:
+            return Verdict.UNDECIDED, w.path.astype(np.int64)

@@ -104,7 +104,9 @@ def _split(rows: _Rows, block: bytes) -> Iterator[_Section]:
 def _unreadable(path: Path, block: bytes, line: int, where: int, what: int) -> FormatError:
     end = block.index(b"\n", where)
     found = block[where:end].decode("utf-8", "replace").strip()
-    found = repr(found if len(found) <= _SHOWN else found[:_SHOWN] + "...") if found else "the end of the line"
+    found = (
+        repr(found if len(found) <= _SHOWN else found[:_SHOWN] + "...") if found else "the end of the line"
+    )
     return FormatError(
         "not a line of an axe trace", expected=scan.EXPECTED[what], found=found, where=f"{path}:{line}"
     )

@@ -46,7 +46,8 @@ class Walk(NamedTuple):
     read write w, or, at n + a, the initial value of location a. makers: int32 per pair, writes to come.
     touches: int32 per location, accesses to come; own: int32 (threads, locations), those of one thread.
     thread: int32, of each chain. path: int32 (n,), the nodes run; over: int32 (n,), what each overwrote.
-    scratch: int32 (2, chains). frame_path: int32, per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
+    scratch: int32 (2, chains). frame_path: int32,
+    per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
     or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
     cuts, whether a cut is being entered, cuts explored, length used of the pool of dead cuts]."""
 
@@ -68,7 +69,12 @@ class Walk(NamedTuple):
 
 def start_walk(ch: Chains, f: Facts, n_threads: int) -> Walk:
     """A walk before its first step."""
-    n, n_chains, n_addresses, n_pairs = len(ch.op), len(ch.chain_ptr) - 1, len(ch.initial), len(ch.pair_address)
+    n, n_chains, n_addresses, n_pairs = (
+        len(ch.op),
+        len(ch.chain_ptr) - 1,
+        len(ch.initial),
+        len(ch.pair_address),
+    )
     thread = (np.arange(n_chains) * n_threads // max(n_chains, 1)).astype(np.int32)
     reading, touching = ch.reads >= 0, ch.address >= 0
     loose = np.bincount(ch.reads[reading & (f.reads_from == UNKNOWN)], minlength=n_pairs)
@@ -130,7 +136,7 @@ def enabled(y, ch, f, w):  # type: ignore[no-untyped-def]
 def at_once(y, ch, w):  # type: ignore[no-untyped-def]
     """Whether an enabled node can run without losing an order: the rules above."""
     kind, a = ch.kind[y], ch.address[y]
-    if kind == LOAD or kind == SYNC or ch.reads[y] == ch.writes[y]:
+    if kind in (LOAD, SYNC) or ch.reads[y] == ch.writes[y]:
         return True
     if w.touches[a] == w.own[w.thread[ch.chain[y]], a]:
         return True
@@ -252,19 +258,20 @@ def awaited(y, ch, f, w):  # type: ignore[no-untyped-def]
         r = ch.chain_ptr[k] + w.position[k]
         if r < ch.chain_ptr[k + 1] and ch.reads[r] == ch.writes[y] and r != y:
             source = f.reads_from[r]
-            if source == UNKNOWN or source == y:
+            if source in (UNKNOWN, y):
                 return True
     return False
 
 
 @njit(cache=True)
-def best_choice(ch, f, w):  # type: ignore[no-untyped-def]
+def best_choice(ch, f, w, by_file):  # type: ignore[no-untyped-def]
     """The write to try next from the innermost open cut, marked as tried; -1 if none is left.
 
-    First those that overwrite what nobody to come reads, and whose value is waited for."""
+    First those that overwrite what nobody to come reads. Among them, by_file: the first in the file, which
+    often follows time; else those whose value is waited for, and the chain that ran last."""
     frame = w.at[1] - 1
     last = ch.chain[w.path[w.at[0] - 1]] if w.at[0] > 0 else -1
-    best, best_score = np.int64(-1), -1
+    best, best_score = -1, -1
     for k in range(w.position.size):
         y = ch.chain_ptr[k] + w.position[k]
         tried = (w.frame_tried[frame, k >> 6] >> np.uint64(k & 63)) & np.uint64(1)
@@ -272,13 +279,14 @@ def best_choice(ch, f, w):  # type: ignore[no-untyped-def]
             continue
         a = ch.address[y]
         score = 0 if w.loose[held(a, ch, w)] > 0 or readers_of_cell(a, ch, w) > 0 else 4
-        score += 2 if awaited(y, ch, f, w) else 0
-        score += 1 if k == last else 0
-        if score > best_score:
+        if not by_file:
+            score += 2 if awaited(y, ch, f, w) else 0
+            score += 1 if k == last else 0
+        if score > best_score or (by_file and score == best_score and ch.op[y] < ch.op[best]):
             best, best_score = y, score
     if best >= 0:
-        k = np.int64(ch.chain[best])
-        w.frame_tried[frame, k >> 6] |= np.uint64(1) << np.uint64(k & 63)
+        chosen = np.int64(ch.chain[best])
+        w.frame_tried[frame, chosen >> 6] |= np.uint64(1) << np.uint64(chosen & 63)
     return best
 
 
