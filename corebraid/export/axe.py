@@ -4,12 +4,13 @@ A location is a granule, named by the address of its first byte: accesses of dif
 another one begins or ends. What only one core touches, or nobody writes, is left out; so are device
 registers. A read-modify-write is an atomic. In the format memory is 0 at first: where it is not, a thread of
 its own stores the initial values and then raises a flag, at the address after memory, which every other
-thread reads before all else; so those stores come first under SC and under TSO.
+thread reads before all else; so those stores come first under SC and under TSO. Operations are written
+region by region, so that the file follows time as far as the strata tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -19,7 +20,7 @@ from corebraid.export.columns import Places, Rows
 from corebraid.selection import AddressRange
 from recorder.event import READ, RMW, UNCACHED, WRITE
 from solver.granules import find_granules
-from solver.regions import Region
+from solver.regions import Region, iter_regions
 from solver.regions import Rows as StreamRows
 from solver.traces import Traces
 
@@ -31,6 +32,20 @@ _TEXTS = {
 }
 
 _Words = NDArray[np.uint64]
+
+
+class _Replayed(StreamRows):
+    """One stream's rows of the whole recording, replayed when they are asked for, never held."""
+
+    def __init__(self, traces: Traces, stream: int, show: Callable[[int], None]) -> None:
+        super().__init__()
+        self._traces, self._stream, self._show = traces, stream, show
+
+    def pieces(self) -> Iterator[Rows]:
+        """The rows from the first to the last."""
+        for rows in self._traces.chunks(self._stream):
+            self._show(len(rows))
+            yield np.asarray(rows)
 
 
 class _Locations:
@@ -75,20 +90,23 @@ def export_axe(
     show: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Write the trace; returns its number of operations. name: its first comment. wanted: only locations
-    that it touches. show: called with the rows replayed so far."""
-    streams, replayed = [], 0
-    for stream in range(traces.n_streams):
-        streams.append(StreamRows())
-        for rows in traces.chunks(stream):
-            streams[-1].append(np.array(rows))
-            replayed += len(rows)
-            show(replayed)
+    that it touches. show: called with the rows replayed so far, of
+    the first of two times."""
+    replayed = 0
+
+    def count(rows: int) -> None:
+        nonlocal replayed
+        replayed += rows
+        show(replayed)
+
+    streams: list[StreamRows] = [_Replayed(traces, stream, count) for stream in range(traces.n_streams)]
     locations = _Locations(streams, wanted)
     sink.write(f"# {name}\n# a location is the address of a granule; comments: count, pc\n".encode())
     written = _initial(traces, sink, locations)
-    for stream, stream_rows in enumerate(streams):
-        for rows in stream_rows.pieces():
-            written += _write(rows, stream, sink, places, locations)
+    for region in iter_regions(traces):
+        for stream, stream_rows in enumerate(region.streams):
+            for rows in stream_rows.pieces():
+                written += _write(rows, stream, sink, places, locations)
     if traces.has_final:
         values = locations.values(traces.final())
         for address, value in zip(locations.address.tolist(), values, strict=True):

@@ -35,8 +35,8 @@ class Chains(NamedTuple):
     op: int64 (n,), the operation of a node. chain: int32 (n,). kind: uint8 (n,). address: int32 (n,).
     reads, writes: int32 (n,), pairs or -1. buffered: int32 (n,), the last plain store of the same thread
     before a load, to its location: under TSO its buffer may still hold it; else -1. own_commits: int32
-    (n,), the chain whose stores are visible to the node before they commit, else -1. need: int32 (n, chains): how many
-    nodes of each chain must have run before the node.
+    (n,), the chain whose stores are visible to the node before they commit, else -1. need: int32 (n, chains):
+    how many nodes of each chain must have run before the node.
     initial: int32 (locations,), the pair of value 0. final: int32 (locations,), the pair that the trace
     demands at the end, -1 if it demands none. pair_address: int32 (pairs,).
     writer_ptr, writers; maker_ptr, makers: int64 and int32: the nodes that write a location; a pair;
