@@ -21,6 +21,7 @@ _COMMANDS = {
     "replay": "replay",
     "order": "order",
     "check-order": "check_order",
+    "check": "check",
     "trace": "trace",
     "verify": "verify",
 }

@@ -44,10 +44,10 @@ _DEVICES = "dev"
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["text", "jsonl", "parquet"]),
+    type=click.Choice(["text", "jsonl", "parquet", "axe"]),
     default="text",
     show_default=True,
-    help="How to write the rows; parquet needs -o.",
+    help="How to write the rows; parquet needs -o. axe: the shared accesses, for 'corebraid check'.",
 )
 @click.option(
     "-o",
@@ -86,9 +86,12 @@ def command(
       corebraid trace REC --ordered --region 3 | less -S
       corebraid trace REC --ordered --addr idle_cores --kind W,RMW
       corebraid trace REC --ordered --format parquet -o trace.parquet
+      corebraid trace REC --format axe | corebraid check - --model sc
     """
     if format_name == "parquet" and target is None:
         raise UsageError("a Parquet file is not for the terminal", remedy="give -o FILE")
+    if format_name == "axe":
+        _refuse_parts(core, ordered, first, until, kinds, region, limit)
     console.announce_compilation("emu")
     from corebraid.devices import device_symbols
     from corebraid.program import GuestProgram
@@ -100,8 +103,36 @@ def command(
     certificate = _certificate(opened) if ordered else None
     if program.image is None:
         console.note(f"{recording}: no program.elf here, so there are no symbols and no disassembly")
+    if format_name == "axe":
+        with _sink(target) as sink, console.progress("rows") as show:
+            _write_axe(opened, program, wanted, sink, show)
+        return
     with _sink(target) as sink, console.progress("rows") as show:
         _write(_pieces(opened, certificate, wanted, limit), sink, format_name, program, opened, show)
+
+
+def _refuse_parts(core: object, ordered: bool, *counts: object) -> None:
+    """Some of the accesses to a location are not a legal trace of it."""
+    if core is not None or ordered or any(option is not None for option in counts):
+        raise UsageError(
+            "--format axe writes all accesses to a location, each core's in program order",
+            remedy="leave out --core, --ordered, --from, --until, --kind, --region, --limit; keep --addr",
+        )
+
+
+def _write_axe(
+    recording: Recording, program: GuestProgram, wanted: Selection, sink: BinaryIO, show: console.Advance
+) -> None:
+    from corebraid.export.axe import export_axe
+    from corebraid.export.columns import Places
+    from recorder.traces import RecordingTraces
+
+    manifest = recording.manifest
+    places = Places(program, manifest.n_cores)
+    traces = RecordingTraces(recording)
+    name = f"{manifest.program.name}: shared accesses of {manifest.n_cores} cores"
+    if not export_axe(traces, sink, places, name, wanted.addresses, show):
+        console.note("no two cores share a location that one of them writes")
 
 
 def _selection(

@@ -1,0 +1,268 @@
+"""The scanner: lines of the axe format to rows of numbers (axe manual, section 2).
+
+One item a line, blanks between any two tokens, `#` begins a comment anywhere:
+
+    T: M[A] == V          T: { M[A] == V; M[A] := W }      final M[A] == V
+    T: M[A] := V          T: sync                          check
+
+with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Kinds of a row beyond those of an operation (`solver.axe.trace`).
+FINAL, CHECK, NAME = 4, 5, 6
+#: Columns of a row (uint64). A NAME has the first and one past the last byte of its text in READ and
+#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none.
+KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE = range(8)
+COLUMNS = 8
+
+_LOAD, _STORE, _RMW, _SYNC = 0, 1, 2, 3
+_BLANKS = (32, 9, 13, 11, 12)
+_TEN = np.uint64(10)
+_TENTH = np.uint64((1 << 64) // 10)
+
+#: What was expected, by the code that `scan` gives.
+EXPECTED = (
+    "",
+    "an operation (T: ...), 'final', 'check' or a comment",
+    "':' after the thread",
+    "M[ADDRESS], '{' or 'sync'",
+    "a number",
+    "a number below 2**64",
+    "']'",
+    "'==' or ':='",
+    "'=='",
+    "';'",
+    "the same address as before ';'",
+    "':='",
+    "'}' ('>' if it began with '<')",
+    "':' in a time stamp",
+    "the end of the line, or '@' and time stamps",
+    "the end of the line",
+    "a location M[ADDRESS]",
+    "a time stamp below 2**63",
+)
+_ITEM, _COLON, _BODY, _NUMBER, _BIG, _BRACKET, _RELATION, _EQUALS, _SEMICOLON = range(1, 10)
+_SAME, _ASSIGN, _BRACE, _STAMP, _END_OR_STAMP, _END_OF_LINE, _LOCATION, _BIG_STAMP = range(10, 18)
+
+
+@njit(cache=True)
+def skip(buf, i, end):  # type: ignore[no-untyped-def]
+    """The first byte from i on that is not a blank."""
+    while i < end and buf[i] in _BLANKS:
+        i += 1
+    return i
+
+
+@njit(cache=True)
+def at(buf, i, end, char):  # type: ignore[no-untyped-def]
+    """Whether a character stands at i."""
+    return i < end and buf[i] == char
+
+
+@njit(cache=True)
+def number(buf, i, end):  # type: ignore[no-untyped-def]
+    """(value, position after it, 0 or what is wrong) of a decimal number."""
+    value, start = np.uint64(0), i
+    while i < end and 48 <= buf[i] <= 57:
+        digit = np.uint64(buf[i] - 48)
+        if value > _TENTH or (value == _TENTH and digit > np.uint64(5)):
+            return value, start, _BIG
+        value = value * _TEN + digit
+        i += 1
+    return value, i, _NUMBER if i == start else 0
+
+
+@njit(cache=True)
+def location(buf, i, end):  # type: ignore[no-untyped-def]
+    """(address, position after it, 0 or what is wrong) of M[A] or vA."""
+    if at(buf, i, end, 118):
+        return number(buf, i + 1, end)
+    if not at(buf, i, end, 77):
+        return np.uint64(0), i, _LOCATION
+    i = skip(buf, i + 1, end)
+    if not at(buf, i, end, 91):
+        return np.uint64(0), i, _LOCATION
+    value, i, wrong = number(buf, skip(buf, i + 1, end), end)
+    if wrong:
+        return value, i, wrong
+    i = skip(buf, i, end)
+    if not at(buf, i, end, 93):
+        return value, i, _BRACKET
+    return value, i + 1, 0
+
+
+@njit(cache=True)
+def relation(buf, i, end):  # type: ignore[no-untyped-def]
+    """The first character of '==' or ':=' at i, else 0."""
+    if i + 1 < end and (buf[i] == 61 or buf[i] == 58) and buf[i + 1] == 61:
+        return np.int64(buf[i])
+    return np.int64(0)
+
+
+@njit(cache=True)
+def word(buf, i, end, text):  # type: ignore[no-untyped-def]
+    """Whether a word stands at i."""
+    if i + text.size > end:
+        return False
+    for j in range(text.size):  # noqa: SIM110
+        if buf[i + j] != text[j]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def scan_atomic(buf, i, end, row):  # type: ignore[no-untyped-def]
+    """(position, 0 or what is wrong) after { M[A] == V; M[A] := W }, of which '{' or '<' is at i."""
+    closing = 125 if buf[i] == 123 else 62
+    row[KIND] = _RMW
+    row[ADDRESS], i, wrong = location(buf, skip(buf, i + 1, end), end)
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    if relation(buf, i, end) != 61:
+        return i, _EQUALS
+    row[READ], i, wrong = number(buf, skip(buf, i + 2, end), end)
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    if not at(buf, i, end, 59):
+        return i, _SEMICOLON
+    start = skip(buf, i + 1, end)
+    second, i, wrong = location(buf, start, end)
+    if wrong:
+        return i, wrong
+    if second != row[ADDRESS]:
+        return start, _SAME
+    i = skip(buf, i, end)
+    if relation(buf, i, end) != 58:
+        return i, _ASSIGN
+    row[WRITTEN], i, wrong = number(buf, skip(buf, i + 2, end), end)
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    if not at(buf, i, end, closing):
+        return i, _BRACE
+    return i + 1, 0
+
+
+@njit(cache=True)
+def scan_access(buf, i, end, row):  # type: ignore[no-untyped-def]
+    """(position, 0 or what is wrong) after M[A] == V or M[A] := V at i."""
+    row[ADDRESS], i, wrong = location(buf, i, end)
+    if wrong:
+        return i, _BODY if wrong == _LOCATION else wrong
+    i = skip(buf, i, end)
+    which = relation(buf, i, end)
+    if which == 0:
+        return i, _RELATION
+    row[KIND] = _LOAD if which == 61 else _STORE
+    value, i, wrong = number(buf, skip(buf, i + 2, end), end)
+    row[READ if which == 61 else WRITTEN] = value
+    return i, wrong
+
+
+@njit(cache=True)
+def scan_stamp(buf, i, end, row, column):  # type: ignore[no-untyped-def]
+    """(position, 0 or what is wrong) after an optional number at i."""
+    if i < end and 48 <= buf[i] <= 57:
+        value, after, wrong = number(buf, i, end)
+        if wrong or value >> np.uint64(63):
+            return i, _BIG_STAMP
+        row[column] = value + np.uint64(1)
+        return after, 0
+    return i, 0
+
+
+@njit(cache=True)
+def scan_operation(buf, i, end, row, sync):  # type: ignore[no-untyped-def]
+    """(position, 0 or what is wrong) after an operation at i; its row is filled in."""
+    row[THREAD], i, wrong = number(buf, i, end)
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    if not at(buf, i, end, 58):
+        return i, _COLON
+    i = skip(buf, i + 1, end)
+    if at(buf, i, end, 123) or at(buf, i, end, 60):
+        i, wrong = scan_atomic(buf, i, end, row)
+    elif word(buf, i, end, sync):
+        row[KIND] = _SYNC
+        i += sync.size
+    else:
+        i, wrong = scan_access(buf, i, end, row)
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    if not at(buf, i, end, 64):
+        return i, 0 if i == end or buf[i] == 35 else _END_OR_STAMP
+    i, wrong = scan_stamp(buf, skip(buf, i + 1, end), end, row, BEGIN)
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    if not at(buf, i, end, 58):
+        return i, _STAMP
+    return scan_stamp(buf, skip(buf, i + 1, end), end, row, END)
+
+
+@njit(cache=True)
+def scan_line(buf, i, end, row, words):  # type: ignore[no-untyped-def]
+    """(position, 0 or what is wrong) after the item at i, which is not a blank."""
+    check, final, sync = words
+    if 48 <= buf[i] <= 57:
+        i, wrong = scan_operation(buf, i, end, row, sync)
+    elif word(buf, i, end, check):
+        row[KIND] = CHECK
+        i, wrong = i + check.size, 0
+    elif word(buf, i, end, final):
+        row[KIND] = FINAL
+        row[ADDRESS], i, wrong = location(buf, skip(buf, i + final.size, end), end)
+        if not wrong:
+            i = skip(buf, i, end)
+            if relation(buf, i, end) != 61:
+                return i, _EQUALS
+            row[READ], i, wrong = number(buf, skip(buf, i + 2, end), end)
+    else:
+        return i, _ITEM
+    if wrong:
+        return i, wrong
+    i = skip(buf, i, end)
+    return i, 0 if i == end or buf[i] == 35 else _END_OF_LINE
+
+
+@njit(cache=True)
+def scan(buf, rows, state, words):  # type: ignore[no-untyped-def]
+    """Scan whole lines until `buf` or `rows` is used up.
+
+    buf: uint8, ends with a newline. rows: uint64 (n, COLUMNS). state: int64, [next byte, its line number,
+    whether a trace has its name or its first item]; updated. words: 'check', 'final', 'sync' as uint8.
+    Returns (rows filled, where, what): `where` is the byte at which EXPECTED[what] was expected, if what > 0.
+    """
+    filled = 0
+    while state[0] < buf.size and filled < rows.shape[0]:
+        start = state[0]
+        end = start
+        while buf[end] != 10:
+            end += 1
+        i = skip(buf, start, end)
+        row = rows[filled]
+        if i < end and (buf[i] != 35 or not state[2]):
+            row[:] = np.uint64(0)
+            row[LINE] = np.uint64(state[1])
+            if buf[i] == 35:
+                row[KIND] = NAME
+                row[READ], row[WRITTEN] = np.uint64(i + 1), np.uint64(end)
+                state[2] = 1
+            else:
+                i, wrong = scan_line(buf, i, end, row, words)
+                if wrong:
+                    return filled, i, wrong
+                state[2] = row[KIND] != np.uint64(CHECK)
+            filled += 1
+        state[0] = end + 1
+        state[1] += 1
+    return filled, 0, 0

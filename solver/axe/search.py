@@ -1,0 +1,142 @@
+"""The search: whether some walk over the cuts runs every node (DESIGN 6.5, with old values unknown)."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.axe.chains import Chains
+from solver.axe.deduce import Facts
+from solver.axe.walk import best_choice, describe, entangled, run, run_at_once, start_walk, take_back
+from solver.problem import Verdict
+
+_LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
+#: Cuts explored between two looks at the clock.
+_SLICE = 1_000
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+#: Cuts of the first walk.
+_FIRST_CUTS = 20_000
+#: Largest pool of dead cuts, in int32.
+MOST_POOL = 1 << 27
+
+
+@njit(cache=True)
+def key_slot(key, length, table, pool):  # type: ignore[no-untyped-def]
+    """(slot, found) of a key in the table of dead cuts; `pool` holds the whole keys, so it never errs."""
+    h = np.uint64(0)
+    for i in range(length):
+        h = (h ^ np.uint64(np.uint32(key[i]))) * _MIX
+        h ^= h >> np.uint64(29)
+    mask = np.uint64(table.size - 1)
+    slot = h & mask
+    while table[slot] >= 0:
+        start, same = table[slot], True
+        for i in range(length):
+            if pool[start + i] != key[i]:
+                same = False
+                break
+        if same:
+            return np.int64(slot), True
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot), False
+
+
+@njit(cache=True)
+def enter_keys(used, table, pool):  # type: ignore[no-untyped-def]
+    """Enter the keys of a pool into an empty table."""
+    start = 0
+    while start < used:
+        length = pool[start]
+        slot, _ = key_slot(pool[start : start + length], length, table, pool)
+        table[slot] = start
+        start += length
+
+
+@njit(cache=True)
+def search(ch, f, w, key, table, pool, cuts, by_file):  # type: ignore[no-untyped-def]
+    """Go on with the walk for at most `cuts` cuts. Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET
+    or _GROW (table or pool too small)."""
+    stop = w.at[4] + cuts
+    while True:
+        if w.at[3]:
+            if w.at[4] >= stop:
+                return _BUDGET
+            w.at[3] = 0
+            if run_at_once(ch, f, w):
+                if w.at[0] == ch.op.size:
+                    return _LEGAL
+                dead = False
+                if w.at[2] > 0:
+                    dead = key_slot(key, describe(ch, w, key), table, pool)[1]
+                if not dead:
+                    w.at[4] += 1
+                    w.frame_path[w.at[1]] = w.at[0]
+                    w.frame_tried[w.at[1], :] = np.uint64(0)
+                    w.at[1] += 1
+        if w.at[1] == 0:
+            return _ILLEGAL
+        take_back(w.frame_path[w.at[1] - 1], ch, f, w)
+        y = best_choice(ch, f, w, by_file)
+        if y >= 0:
+            go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w, w.scratch[0], w.scratch[1])
+            w.at[3] = np.int64(go_on)
+            continue
+        if 2 * (w.at[2] + 2) > table.size or w.at[5] + key.size > pool.size:
+            return _GROW
+        length = describe(ch, w, key)
+        slot, known = key_slot(key, length, table, pool)
+        if not known:
+            table[slot] = w.at[5]
+            pool[w.at[5] : w.at[5] + length] = key[:length]
+            w.at[5] += length
+            w.at[2] += 1
+        w.at[1] -= 1
+
+
+def search_order(
+    chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int
+) -> tuple[Verdict, NDArray[np.int64]]:
+    """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts, at the deadline
+    (time.monotonic()), or when the dead cuts fill MOST_POOL.
+
+    A bad choice early in a long walk is found out late, so the walk is begun anew, with the other way to
+    choose and each time more cuts; one that ends proves its answer.
+    """
+    turn, budget, by_file = _FIRST_CUTS, 0, False
+    while True:
+        by_file = not by_file
+        budget = min(turn, cuts)
+        verdict, nodes = _walk(chains, facts, n_threads, deadline, budget, by_file)
+        cuts -= budget
+        if verdict is not Verdict.UNDECIDED or cuts <= 0 or time.monotonic() > deadline or not len(nodes):
+            return verdict, nodes
+        turn = turn * 3 // 2
+
+
+def _walk(
+    chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int, by_file: bool
+) -> tuple[Verdict, NDArray[np.int64]]:
+    """As `search_order`, one walk. If UNDECIDED the nodes are its path, none if there is no room."""
+    w = start_walk(chains, facts, n_threads)
+    key = np.zeros(1 + len(w.position) + 2 * len(w.cell), np.int32)
+    table, pool = np.full(1 << 10, -1, np.int64), np.zeros(max(1 << 14, 4 * len(key)), np.int32)
+    while True:
+        slice_ = min(_SLICE, cuts - int(w.at[4]))
+        result = search(chains, facts, w, key, table, pool, slice_, by_file)
+        if result == _LEGAL:
+            return Verdict.LEGAL, w.path.astype(np.int64)
+        if result == _ILLEGAL:
+            return Verdict.ILLEGAL, np.empty(0, np.int64)
+        if result == _GROW:
+            if len(pool) > MOST_POOL:
+                return Verdict.UNDECIDED, np.empty(0, np.int64)
+            if w.at[5] + len(key) > len(pool):
+                pool = np.concatenate([pool, np.zeros(3 * len(pool), np.int32)])
+            if 2 * (w.at[2] + 2) > len(table):
+                table = np.full(4 * len(table), -1, np.int64)
+                enter_keys(int(w.at[5]), table, pool)
+        if time.monotonic() > deadline or w.at[4] >= cuts:
+            return Verdict.UNDECIDED, w.path.astype(np.int64)

@@ -1,0 +1,171 @@
+"""Reads a file of axe traces, one trace after the other, in memory that one trace needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import FormatError
+from solver.axe import scan
+from solver.axe.trace import SYNC, Trace
+
+MAX_THREADS = 64
+#: Bytes read at once, and the longest line that there may be.
+_CHUNK = 1 << 22
+_ROWS = 1 << 16
+_SHOWN = 24
+_WORDS = tuple(np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync"))
+
+_Rows = NDArray[np.uint64]
+
+
+def read_traces(path: Path) -> Iterator[Trace]:
+    """Every trace of a file; '-' is standard input.
+
+    A trace ends with a line 'check' or with the file, there if it holds anything. Raises FormatError: no
+    such file, a line that cannot be read (file, line, what was expected and found), more than MAX_THREADS
+    threads, a file without a trace.
+    """
+    yield from _traces(_sections(path), str(path))
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open(0, "rb", closefd=False) if str(path) == "-" else path.open("rb")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise FormatError(
+            f"cannot be read ({reason})", where=str(path), remedy="name a file of axe traces"
+        ) from None
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """The file in blocks of whole lines; the last one gets its newline."""
+    rest, lines = b"", 1
+    with _open(path) as file:
+        while True:
+            try:
+                read = file.read(_CHUNK)
+            except OSError as error:
+                raise FormatError(f"cannot be read ({error.strerror})", where=str(path)) from None
+            if not read:
+                break
+            rest += read
+            end = rest.rfind(b"\n") + 1
+            if end:
+                yield rest[:end]
+                lines += rest.count(b"\n", 0, end)
+                rest = rest[end:]
+            if len(rest) > _CHUNK:
+                raise FormatError(
+                    "a line that does not end",
+                    expected=f"at most {_CHUNK:,} bytes",
+                    where=f"{path}:{lines}",
+                    remedy="is this a text file of axe traces?",
+                )
+    if rest:
+        yield rest + b"\n"
+
+
+_Section = tuple[_Rows, str | None, bool]
+
+
+def _sections(path: Path) -> Iterator[_Section]:
+    """(rows of one trace, its name if it is among them, whether the trace ends here), piece by piece."""
+    state = np.array([0, 1, 0], np.int64)
+    for block in _blocks(path):
+        state[0], buf = 0, np.frombuffer(block, np.uint8)
+        while state[0] < len(buf):
+            rows = np.empty((_ROWS, scan.COLUMNS), np.uint64)
+            filled, where, what = scan.scan(buf, rows, state, _WORDS)
+            yield from _split(rows[:filled], block)
+            if what:
+                raise _unreadable(path, block, int(state[1]), int(where), int(what))
+
+
+def _split(rows: _Rows, block: bytes) -> Iterator[_Section]:
+    start = 0
+    for end in [*np.flatnonzero(rows[:, scan.KIND] == scan.CHECK).tolist(), len(rows)]:
+        part = rows[start:end]
+        name = None
+        if len(part) and part[0, scan.KIND] == scan.NAME:
+            first, last = int(part[0, scan.READ]), int(part[0, scan.WRITTEN])
+            name = block[first:last].decode("utf-8", "replace").strip()
+        checked = end < len(rows)
+        if len(part) or checked:
+            yield rows[start : end + checked], name, checked
+        start = end + 1
+
+
+def _unreadable(path: Path, block: bytes, line: int, where: int, what: int) -> FormatError:
+    end = block.index(b"\n", where)
+    found = block[where:end].decode("utf-8", "replace").strip()
+    found = (
+        repr(found if len(found) <= _SHOWN else found[:_SHOWN] + "...") if found else "the end of the line"
+    )
+    return FormatError(
+        "not a line of an axe trace", expected=scan.EXPECTED[what], found=found, where=f"{path}:{line}"
+    )
+
+
+def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
+    parts: list[_Rows] = []
+    name, seen = "", False
+    for rows, named, ends in sections:
+        name = named if named is not None else name
+        parts.append(rows)
+        if ends:
+            yield make_trace(np.concatenate(parts), name, where)
+            parts, name, seen = [], "", True
+    rows = np.concatenate(parts) if parts else np.empty((0, scan.COLUMNS), np.uint64)
+    if (rows[:, scan.KIND] != scan.NAME).any():
+        yield make_trace(rows, name, where)
+    elif not seen:
+        raise FormatError(
+            "no trace in this file",
+            expected="operations such as '0: M[1] := 1', or a line 'check'",
+            where=where,
+        )
+
+
+def make_trace(rows: _Rows, name: str, where: str) -> Trace:
+    """The trace of rows as `scan` makes them. Raises FormatError for more than MAX_THREADS threads."""
+    kinds = rows[:, scan.KIND]
+    ops, finals = rows[kinds <= SYNC], rows[kinds == scan.FINAL]
+    items = rows[kinds != scan.NAME]
+    threads, thread = np.unique(ops[:, scan.THREAD], return_inverse=True)
+    if len(threads) > MAX_THREADS:
+        first = np.sort(np.unique(ops[:, scan.THREAD], return_index=True)[1])[MAX_THREADS]
+        raise FormatError(
+            f"more than {MAX_THREADS} threads",
+            found=len(threads),
+            where=f"{where}:{int(ops[first, scan.LINE])}",
+            remedy=f"a trace has at most {MAX_THREADS}",
+        )
+    accesses = ops[:, scan.KIND] != SYNC
+    both = np.concatenate([ops[accesses, scan.ADDRESS], finals[:, scan.ADDRESS]])
+    addresses, index = np.unique(both, return_inverse=True)
+    address = np.full(len(ops), -1, np.int32)
+    n_accesses = int(accesses.sum())
+    address[accesses] = index[:n_accesses]
+    return Trace(
+        name=name,
+        line=int(items[0, scan.LINE]),
+        thread=thread.astype(np.int32),
+        kind=ops[:, scan.KIND].astype(np.uint8),
+        address=address,
+        read=np.ascontiguousarray(ops[:, scan.READ]),
+        written=np.ascontiguousarray(ops[:, scan.WRITTEN]),
+        begin=ops[:, scan.BEGIN].astype(np.int64) - 1,
+        end=ops[:, scan.END].astype(np.int64) - 1,
+        lines=ops[:, scan.LINE].astype(np.int64),
+        threads=threads,
+        addresses=addresses,
+        final_address=index[n_accesses:].astype(np.int32),
+        final_value=np.ascontiguousarray(finals[:, scan.READ]),
+        final_lines=finals[:, scan.LINE].astype(np.int64),
+    )

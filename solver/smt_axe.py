@@ -1,0 +1,130 @@
+"""An axe trace decided by z3: positions in difference logic, which write a read reads as booleans.
+
+Per read r and write s of its value: if r reads s, then s comes before r (unless r's own thread can forward
+it), and every other write t of the location comes before s or, unless t is visible to r in any case, after r.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import z3
+from numpy.typing import NDArray
+
+from solver.axe.chains import INITIAL, Chains, make_chains
+from solver.axe.trace import Trace
+from solver.problem import Verdict
+
+#: Largest number of (read, candidate, other write) for which a formula is built.
+MOST_CLAUSES = 2_000_000
+
+_Decision = tuple[Verdict, NDArray[np.int64], str, str]
+
+
+class OutOfTimeError(Exception):
+    """The time is used up while the formula is being built."""
+
+
+class _Encoder:
+    """Adds the formula of a trace to a solver."""
+
+    def __init__(self, chains: Chains, solver: z3.Solver, deadline: float) -> None:
+        self._ch, self._solver, self._deadline = chains, solver, deadline
+        self.position = [z3.Int(f"O_{node}", solver.ctx) for node in range(len(chains.op))]
+
+    def encode(self) -> None:
+        for y, need in enumerate(self._ch.need.tolist()):
+            for k, count in enumerate(need):
+                if count:
+                    self._solver.add(self._before(int(self._ch.chain_ptr[k]) + count - 1, y))
+        for r in np.flatnonzero(self._ch.reads >= 0).tolist():
+            if time.monotonic() > self._deadline:
+                raise OutOfTimeError
+            self._solver.add(self._any([self._reads(r, s) for s in self._candidates(r)]))
+        for a in np.flatnonzero(self._ch.final >= 0).tolist():
+            self._final(a)
+
+    def _any(self, terms: list[Any]) -> Any:
+        return z3.Or([z3.BoolVal(False, self._solver.ctx), *terms])
+
+    def _all(self, terms: list[Any]) -> Any:
+        return z3.And([z3.BoolVal(True, self._solver.ctx), *terms])
+
+    def _before(self, x: int, y: int) -> Any:
+        return self.position[x] < self.position[y]
+
+    def _writers(self, a: int) -> list[int]:
+        return [int(w) for w in self._ch.writers[self._ch.writer_ptr[a] : self._ch.writer_ptr[a + 1]]]
+
+    def _makers(self, pair: int) -> list[int]:
+        return [int(w) for w in self._ch.makers[self._ch.maker_ptr[pair] : self._ch.maker_ptr[pair + 1]]]
+
+    def _candidates(self, r: int) -> list[int]:
+        pair = int(self._ch.reads[r])
+        first = [INITIAL] if pair == self._ch.initial[self._ch.address[r]] else []
+        return first + [s for s in self._makers(pair) if s != r]
+
+    def _own(self, r: int, t: int) -> bool:
+        """Whether t is in the store buffer's chain of the thread of r, a load under TSO."""
+        return bool(self._ch.chain[t] == self._ch.own_commits[r])
+
+    def _reads(self, r: int, s: int) -> Any:
+        buffered = int(self._ch.buffered[r])
+        if s != INITIAL and self._own(r, s) and s > buffered:
+            return self._any([])
+        terms = [] if s == INITIAL or self._own(r, s) else [self._before(s, r)]
+        for t in self._writers(int(self._ch.address[r])):
+            if t in (r, s):
+                continue
+            older = [] if s == INITIAL else [self._before(t, s)]
+            if not self._own(r, t):
+                terms.append(self._any([*older, self._before(r, t)]))
+            elif t <= buffered:
+                terms.append(self._any(older))
+        return self._all(terms)
+
+    def _final(self, a: int) -> None:
+        pair, writers = int(self._ch.final[a]), self._writers(a)
+        if not writers:
+            self._solver.add(z3.BoolVal(pair == self._ch.initial[a], self._solver.ctx))
+            return
+        options = [[self._before(t, s) for t in writers if t != s] for s in self._makers(pair)]
+        self._solver.add(self._any([self._all(terms) for terms in options]))
+
+
+def _clauses(ch: Chains) -> int:
+    reads = ch.reads[ch.reads >= 0]
+    candidates = np.diff(ch.maker_ptr)[reads] + 1
+    writers = np.diff(ch.writer_ptr)[ch.pair_address[reads]]
+    return int((candidates * writers).sum())
+
+
+def solve_axe(trace: Trace, model: str, deadline: float) -> _Decision:
+    """(verdict, order of operations if LEGAL, "smt", why it is UNDECIDED). deadline: time.monotonic()."""
+    none = np.empty(0, np.int64)
+    chains = make_chains(trace, model)
+    if chains.contradictory:
+        return Verdict.ILLEGAL, none, "smt", ""
+    if _clauses(chains) > MOST_CLAUSES:
+        return Verdict.UNDECIDED, none, "", "too large"
+    context = z3.Context()
+    solver = z3.SolverFor("QF_IDL", ctx=context)
+    encoder = _Encoder(chains, solver, deadline)
+    try:
+        encoder.encode()
+    except OutOfTimeError:
+        return Verdict.UNDECIDED, none, "", "timeout"
+    solver.set("timeout", max(1, int((deadline - time.monotonic()) * 1000)))
+    try:
+        result = solver.check()
+    except z3.Z3Exception:
+        result = z3.unknown
+    if result == z3.unsat:
+        return Verdict.ILLEGAL, none, "smt", ""
+    if result != z3.sat:
+        return Verdict.UNDECIDED, none, "", "timeout" if time.monotonic() >= deadline else "gave up"
+    found = solver.model()
+    places = [found.eval(o, model_completion=True).as_long() for o in encoder.position]
+    return Verdict.LEGAL, chains.op[np.argsort(places, kind="stable")], "smt", ""
