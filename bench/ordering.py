@@ -1,5 +1,5 @@
-"""How fast regions are ordered, by what their values tell, against the paper's formulas in z3; and how much of
-every firmware program is decided, with strata and without any.
+"""How fast regions are ordered, by what their values tell, against the paper's formulas in z3; and how much
+of every firmware program is decided, with strata and without any.
 
 Regions of simulated cores (`bench.ordering_traces`) are given whole to an engine; preparation counts.
 """
@@ -162,11 +162,14 @@ def firmware_table(cores: int, timeout_s: float, say: Callable[[str], None]) -> 
     table = Table(
         f"firmware-{cores}",
         f"Every firmware program on {cores} cores: regions decided, and seconds for the whole pass",
-        [Column("program"), Column("strata"), Column("events", ",d"), Column("to order", ",d")]
-        + [Column("regions", "d"), Column("decided", "d"), Column("largest", ",d"), Column("seconds", ".2f")],
         [
-            f"Limit {timeout_s:g} s a region. Largest: operations to order in one region. Seconds include two",
-            "traced replays of every core and the checker.",
+            *(Column(name) for name in ("program", "strata")),
+            *(Column(name, ",d") for name in ("events", "to order", "regions", "decided", "largest")),
+            Column("seconds", ".2f"),
+        ],
+        [
+            f"Limit {timeout_s:g} s a region. Largest: operations to order in one region.",
+            "Seconds include traced replay of every core and the checker.",
         ],
     )
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:
