@@ -21,13 +21,13 @@ class Chains(NamedTuple):
 
     stream: int64 (S,), the problem's number of each stream. stream_ptr: int64 (S + 1,). op_stream: int32
     (n_ops,). part_ptr: int64 (n_ops + 1,). granule: int32 (n_parts,). old, new: uint64 (n_parts,).
-    old_value, new_value: int32 (n_parts,), numbers of the pairs (granule, value). initial: uint64 and
+    old_value, new_value: int32 (n_parts,), numbers of the pairs (granule, value). initial, final: uint64 and
     initial_value, final_value: int32 (n_granules,), -1 for a value that no part has.
 
     Segments, one for each granule and each stream that touches it, sorted so: those of granule g are
     segment_ptr[g] to segment_ptr[g + 1]; segment_stream: int32; the accesses of segment k, in program
-    order, are access_ptr[k] to access_ptr[k + 1] of access_op (int32) and access_net (uint64), the sum of
-    new - old in the segment up to and with each. The others hold operations that change a granule, sorted
+    order, are access_ptr[k] to access_ptr[k + 1] of access_op (int32), access_old, access_new (uint64) and
+    access_net (uint64), the sum of new - old in the segment up to and with each. The others hold operations that change a granule, sorted
     by number: of granule g, change_ptr and change_op; that leave the value v, maker_ptr and maker_op; that
     take the value v away, taker_ptr and taker_op.
     """
@@ -42,12 +42,15 @@ class Chains(NamedTuple):
     old_value: NDArray[np.int32]
     new_value: NDArray[np.int32]
     initial: NDArray[np.uint64]
+    final: NDArray[np.uint64]
     initial_value: NDArray[np.int32]
     final_value: NDArray[np.int32]
     segment_ptr: NDArray[np.int64]
     segment_stream: NDArray[np.int32]
     access_ptr: NDArray[np.int64]
     access_op: NDArray[np.int32]
+    access_old: NDArray[np.uint64]
+    access_new: NDArray[np.uint64]
     access_net: NDArray[np.uint64]
     change_ptr: NDArray[np.int64]
     change_op: NDArray[np.int32]
@@ -154,8 +157,10 @@ def chains_of(problem: Problem) -> Chains:
     taker_ptr, taker_op = _by_key(number[:m][changing], changer, len(distinct))
     return Chains(
         used, stream_ptr, op_stream, problem.part_ptr, problem.granule, problem.old, problem.new,
-        number[:m], number[m:], problem.initial, _find(distinct, every, problem.initial),
+        number[:m], number[m:], problem.initial, problem.final,
+        _find(distinct, every, problem.initial),
         _find(distinct, every, problem.final), _pointers(segment_granule, n_granules),
-        (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32), net,
+        (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32),
+        problem.old[by], problem.new[by], net,
         change_ptr, change_op, maker_ptr, maker_op, taker_ptr, taker_op,
     )  # fmt: skip

@@ -30,7 +30,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.chains import Chains, first_from, values_fit
-from solver.must import change_below
+from solver.must import Clocks
+from solver.must_rules import change_below
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.
@@ -45,7 +46,7 @@ class Nodes(NamedTuple):
     """A graph being built. position: int32 (room, S), each node's next operations. child: int32 (room, S),
     the node after the next operation of each stream, -1 for none. table: int32, open addressing; it holds
     nodes of the layer being entered, older numbers count as empty. at: int64, [next node to expand, nodes,
-    end of the layer being expanded, whether nodes were left out, layer]."""
+    end of the layer being expanded, whether nodes were left out, layer being entered]."""
 
     position: NDArray[np.int32]
     child: NDArray[np.int32]
@@ -257,7 +258,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
             nodes.child[i, s] = -1
             if chosen[s] == 0 and not (able[s] == 1 and guide.shape[0] > 0):
                 continue
-            guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[4] + 1])
+            guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[4]])
             if chosen[s] == 0 and not guided:
                 continue
             slot = slot_of(position, s, nodes, nodes.at[2])
@@ -328,7 +329,7 @@ def _finish(nodes: Nodes, chains: Chains, complete: bool) -> CutGraph:
 
 def build_graph(
     chains: Chains,
-    clocks: tuple[NDArray[np.int32], NDArray[np.int32]],
+    clocks: Clocks,
     *,
     reduced: bool,
     cuts: int = DEFAULT_CUTS,

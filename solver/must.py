@@ -1,15 +1,7 @@
-"""What must come before what: sound deduction to a fixed point, kept as vector clocks (DESIGN 6.6).
+"""What must come before what in every legal order: deduction to a fixed point (DESIGN 6.6).
 
-Every rule holds in all legal orders; it need not find all that holds. Per access to a granule:
-
-- source: it reads what the last change before it left. Changes with a change known to be between cannot
-  be that one. What precedes every candidate precedes the access; a single candidate is its source, and
-  then every other change comes before the source or after the access.
-- taker: the value that a change leaves is taken away by the next change, or is the final value. The
-  same, mirrored.
-
-With unique values this finds everything; it is the closure of Gibbons and Korach ("Testing shared
-memories", 1997) and more, because candidates need not be unique to say something.
+Each sweep closes the clocks under program order and transitivity, applies the rules of `solver.must_rules`
+to the granules where something changed, and takes over what their own graphs (`solver.projection`) show.
 """
 
 from __future__ import annotations
@@ -18,236 +10,84 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, first_from
+from solver.chains import Chains
+from solver.must_rules import fill_after, raise_clock, source_rule, spread, taker_rule
+from solver.projection import project, raise_from_projection
 
 #: No sweep after so many: what is known by then is sound, if not all.
 MAX_SWEEPS = 60
+#: A granule whose own graph has more nodes is left to the rules.
+MAX_PROJECTED = 20_000
+#: (clock, after), see `must_clocks`.
+Clocks = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 @njit(cache=True)
-def raise_clock(op, to, clock, op_stream):  # type: ignore[no-untyped-def]
-    """Note that operation `to` comes before `op`. Returns whether that is new."""
-    t = op_stream[to]
-    if clock[op, t] > to:
-        return False
-    for u in range(clock.shape[1]):
-        if clock[to, u] > clock[op, u]:
-            clock[op, u] = clock[to, u]
-    return True
+def mark_granules(touched, dirty, part_ptr, granule):  # type: ignore[no-untyped-def]
+    """Mark the granules of the touched operations, which are touched no more. Returns whether any was."""
+    found = False
+    dirty[:] = 0
+    for op in range(touched.size):
+        if touched[op]:
+            touched[op] = 0
+            found = True
+            for p in range(part_ptr[op], part_ptr[op + 1]):
+                dirty[granule[p]] = 1
+    return found
 
 
 @njit(cache=True)
-def fill_after(clock, after, stream_ptr):  # type: ignore[no-untyped-def]
-    """after[b, u]: the first operation of stream u that must come after b (u's end if there is none)."""
-    n_streams = stream_ptr.size - 1
-    for u in range(n_streams):
-        for s in range(n_streams):
-            d = stream_ptr[u]
-            for b in range(stream_ptr[s], stream_ptr[s + 1]):
-                if u == s:
-                    after[b, u] = b + 1
-                    continue
-                while d < stream_ptr[u + 1] and clock[d, s] <= b:
-                    d += 1
-                after[b, u] = d
-
-
-@njit(cache=True)
-def change_below(g, stream, end, c):  # type: ignore[no-untyped-def]
-    """The last operation of a stream below `end` that changes granule g, or -1."""
-    low = c.change_ptr[g]
-    at = first_from(c.change_op, low, c.change_ptr[g + 1], end)
-    if at > low and c.change_op[at - 1] >= c.stream_ptr[stream]:
-        return np.int64(c.change_op[at - 1])
-    return np.int64(-1)
-
-
-@njit(cache=True)
-def change_from(g, stream, first, c):  # type: ignore[no-untyped-def]
-    """The first operation of a stream from `first` on that changes granule g, or -1."""
-    end = c.change_ptr[g + 1]
-    at = first_from(c.change_op, c.change_ptr[g], end, first)
-    if at < end and c.change_op[at] < c.stream_ptr[stream + 1]:
-        return np.int64(c.change_op[at])
-    return np.int64(-1)
-
-
-@njit(cache=True)
-def apart(g, maker, taker, clock, after, c):  # type: ignore[no-untyped-def]
-    """`maker` is the source of `taker`: every other change of g comes before the one or after the other.
-    -1 stands for the initial state and for the end. Returns whether anything is new."""
-    new = False
-    for u in range(clock.shape[1]):
-        if maker >= 0:
-            # The taker itself, or what follows it, must not be taken for a change before it.
-            end = clock[taker, u] if taker >= 0 else c.stream_ptr[u + 1]
-            if taker >= 0 and u == c.op_stream[taker]:
-                end = taker
-            x = change_below(g, u, end, c)
-            if x == maker:
-                x = change_below(g, u, x, c)
-            if x >= 0 and x != taker:
-                new |= raise_clock(maker, x, clock, c.op_stream)
-        if taker >= 0:
-            first = after[maker, u] if maker >= 0 else c.stream_ptr[u]
-            y = change_from(g, u, first, c)
-            if y == taker:
-                y = change_from(g, u, y + 1, c)
-            if y >= 0 and y != maker:
-                new |= raise_clock(y, taker, clock, c.op_stream)
-    return new
-
-
-@njit(cache=True)
-def source_rule(p, op, clock, after, bound, c):  # type: ignore[no-untyped-def]
-    """The source rule for part p of `op`. Returns 1 if anything is new, 0 if not, -1 if it has no source.
-    bound: int64 (S,), scratch."""
-    g, v, n_streams = c.granule[p], c.old_value[p], clock.shape[1]
-    s = c.op_stream[op]
-    initial = c.initial_value[g] == v
-    for w in range(n_streams):
-        bound[w] = c.stream_ptr[w]
-    for u in range(n_streams):
-        x = change_below(g, u, op if u == s else clock[op, u], c)
-        if x >= 0:
-            initial = False
-            for w in range(n_streams):
-                if w == u:
-                    bound[w] = max(bound[w], x)
-                elif clock[x, w] > bound[w]:
-                    bound[w] = clock[x, w]
-    count, source = 0, np.int64(-1)
-    low, high = c.maker_ptr[v], c.maker_ptr[v + 1]
-    for u in range(n_streams):
-        at = first_from(c.maker_op, low, high, bound[u])
-        end = op if u == s else after[op, u]
-        bound[u] = -1
-        if at < high and c.maker_op[at] < end:
-            count += 1
-            bound[u] = source = np.int64(c.maker_op[at])
-            if at + 1 < high and c.maker_op[at + 1] < end:
-                count += 1
-    if count == 0 and not initial:
-        return -1
-    new = False
-    if count == 0:
-        new |= apart(g, np.int64(-1), op, clock, after, c)
-    elif count == 1 and not initial:
-        new |= raise_clock(op, source, clock, c.op_stream)
-        new |= apart(g, source, op, clock, after, c)
-    elif not initial:
-        for w in range(n_streams):
-            least = np.int64(1) << 60
-            for u in range(n_streams):
-                if bound[u] >= 0:
-                    least = min(least, np.int64(clock[bound[u], w]))
-            if least > clock[op, w]:
-                new |= raise_clock(op, least - 1, clock, c.op_stream)
-    return 1 if new else 0
-
-
-@njit(cache=True)
-def taker_rule(p, op, clock, after, bound, c):  # type: ignore[no-untyped-def]
-    """The taker rule for part p of `op`, which changes its granule. As `source_rule`."""
-    g, v, n_streams = c.granule[p], c.new_value[p], clock.shape[1]
-    s = c.op_stream[op]
-    final = c.final_value[g] == v
-    for w in range(n_streams):
-        bound[w] = c.stream_ptr[w + 1]
-    for u in range(n_streams):
-        y = change_from(g, u, after[op, u], c)
-        if y >= 0:
-            final = False
-            for w in range(n_streams):
-                if w == u:
-                    bound[w] = min(bound[w], y + 1)
-                elif after[y, w] < bound[w]:
-                    bound[w] = after[y, w]
-    count, taker = 0, np.int64(-1)
-    low, high = c.taker_ptr[v], c.taker_ptr[v + 1]
-    for u in range(n_streams):
-        first = op + 1 if u == s else np.int64(clock[op, u])
-        at = first_from(c.taker_op, low, high, bound[u])
-        bound[u] = -1
-        if at > low and c.taker_op[at - 1] >= first:
-            count += 1
-            bound[u] = taker = np.int64(c.taker_op[at - 1])
-            if at - 1 > low and c.taker_op[at - 2] >= first:
-                count += 1
-    if count == 0 and not final:
-        return -1
-    new = False
-    if count == 0:
-        new |= apart(g, op, np.int64(-1), clock, after, c)
-    elif count == 1 and not final:
-        new |= raise_clock(taker, op, clock, c.op_stream)
-        new |= apart(g, op, taker, clock, after, c)
-    elif not final:
-        for w in range(n_streams):
-            most = np.int64(-1)
-            for u in range(n_streams):
-                if bound[u] >= 0:
-                    most = max(most, bound[u] if u == w else np.int64(after[bound[u], w]))
-            if w != s and most < c.stream_ptr[w + 1]:
-                new |= raise_clock(most, op, clock, c.op_stream)
-    return 1 if new else 0
-
-
-@njit(cache=True)
-def spread(clock, sequence, stream_ptr, op_stream):  # type: ignore[no-untyped-def]
-    """Close the clocks under program order and transitivity. False if an operation precedes itself."""
-    again = True
-    while again:
-        again = False
-        for i in range(sequence.size):
-            b = sequence[i]
-            s = op_stream[b]
-            if b > stream_ptr[s]:
-                for u in range(clock.shape[1]):
-                    if u != s and clock[b - 1, u] > clock[b, u]:
-                        clock[b, u] = clock[b - 1, u]
-                        again = True
-            for u in range(clock.shape[1]):
-                x = clock[b, u] - 1
-                if u == s or x < stream_ptr[u]:
-                    continue
-                for w in range(clock.shape[1]):
-                    if clock[x, w] > clock[b, w]:
-                        clock[b, w] = clock[x, w]
-                        again = True
-            if clock[b, s] > b + 1:
-                return False
-    return True
-
-
-@njit(cache=True)
-def deduce(sequence, clock, after, sweeps, chains):  # type: ignore[no-untyped-def]
-    """Apply all rules to a fixed point, or `sweeps` times. False if there is no legal order.
-
-    sequence: int32, all operations, the closer to a legal order the quicker. clock: int32 (n_ops, S), what
-    is known; raised. after: int32 (n_ops, S), set.
-    """
+def apply_rules(sequence, clock, after, touched, dirty, sweeps, c):  # type: ignore[no-untyped-def]
+    """Apply the rules of `solver.must_rules` to a fixed point, or `sweeps` times, and mark the granules of
+    all that changed in `dirty`. False if there is no legal order."""
     bound = np.empty(clock.shape[1], np.int64)
+    now = np.zeros(dirty.size, np.uint8)
     for _ in range(sweeps):
-        if not spread(clock, sequence, chains.stream_ptr, chains.op_stream):
+        if not spread(clock, sequence, touched, c.stream_ptr, c.op_stream):
             return False
-        fill_after(clock, after, chains.stream_ptr)
-        again = False
+        fill_after(clock, after, touched, c.stream_ptr)
+        if not mark_granules(touched, now, c.part_ptr, c.granule):
+            return True
+        dirty |= now
         for i in range(sequence.size):
             op = sequence[i]
-            for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
-                found = source_rule(p, op, clock, after, bound, chains)
-                if found >= 0 and chains.old[p] != chains.new[p]:
-                    mirrored = taker_rule(p, op, clock, after, bound, chains)
-                    found = mirrored if mirrored < 0 else found | mirrored
-                if found < 0:
+            for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
+                if not now[c.granule[p]]:
+                    continue
+                if not source_rule(p, op, clock, after, touched, bound, c):
                     return False
-                again |= found > 0
+                if c.old[p] != c.new[p] and not taker_rule(p, op, clock, after, touched, bound, c):
+                    return False
+    if not spread(clock, sequence, touched, c.stream_ptr, c.op_stream):
+        return False
+    fill_after(clock, after, touched, c.stream_ptr)
+    return True
+
+
+@njit(cache=True)
+def deduce(sequence, clock, after, touched, sweeps, most, chains):  # type: ignore[no-untyped-def]
+    """Apply rules and projections to a fixed point, or `sweeps` times. False if there is no legal order.
+
+    sequence: int32, all operations, the closer to a legal order the quicker. clock, after: int32 (n_ops, S),
+    what is known; raised and lowered. touched: uint8 (n_ops,), operations whose rows have changed since the
+    rules were last applied. most: nodes of a granule's own graph at most, 0 for no projections.
+    """
+    dirty = np.zeros(chains.initial.size, np.uint8)
+    for _ in range(sweeps):
+        if not apply_rules(sequence, clock, after, touched, dirty, sweeps, chains):
+            return False
+        again = False
+        for g in range(dirty.size):
+            if dirty[g] and most > 0:
+                dirty[g] = 0
+                rank, alive, whole = project(g, clock, most, chains)
+                if whole and not alive[0]:
+                    return False
+                if whole:
+                    again |= raise_from_projection(g, rank, alive, clock, touched, chains)
         if not again:
-            break
-    ok = spread(clock, sequence, chains.stream_ptr, chains.op_stream)
-    fill_after(clock, after, chains.stream_ptr)
-    return ok
+            return True
+    return apply_rules(sequence, clock, after, touched, dirty, 1, chains)
 
 
 def no_clocks(chains: Chains) -> NDArray[np.int32]:
@@ -261,9 +101,10 @@ def no_clocks(chains: Chains) -> NDArray[np.int32]:
 def must_clocks(
     chains: Chains,
     sequence: NDArray[np.int32] | None = None,
-    known: NDArray[np.int32] | None = None,
+    known: Clocks | None = None,
     before: tuple[tuple[int, int], ...] = (),
-) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    most: int = MAX_PROJECTED,
+) -> Clocks | None:
     """(clock, after) as far as deduction goes, or None if it shows that there is no legal order.
 
     clock[b, u]: stream u has run up to, not including, this operation before b runs, in every legal order;
@@ -274,10 +115,29 @@ def must_clocks(
     if sequence is None:
         rank = np.arange(len(chains.op_stream)) - chains.stream_ptr[chains.op_stream]
         sequence = np.argsort(rank, kind="stable").astype(np.int32)
-    clock = no_clocks(chains) if known is None else known.copy()
+    n = len(chains.op_stream)
+    touched = np.zeros(n, np.uint8)
+    if known is None:
+        clock = no_clocks(chains)
+        after = np.zeros_like(clock)
+    else:
+        clock, after = known[0].copy(), known[1].copy()
     for a, b in before:
-        raise_clock(b, a, clock, chains.op_stream)
-    after = np.empty_like(clock)
-    if not deduce(sequence, clock, after, MAX_SWEEPS, chains):
+        raise_clock(b, a, clock, touched, chains.op_stream)
+    if not deduce(sequence, clock, after, touched, MAX_SWEEPS, most, chains):
         return None
+    return clock, after
+
+
+def with_edge(
+    chains: Chains, sequence: NDArray[np.int32], known: Clocks, first: int, second: int
+) -> Clocks | None:
+    """`known` and that `first` comes before `second`, closed under transitivity alone: quick. None if
+    `second` must come first."""
+    clock, after = known[0].copy(), known[1].copy()
+    touched = np.zeros(len(clock), np.uint8)
+    raise_clock(second, first, clock, touched, chains.op_stream)
+    if not spread(clock, sequence, touched, chains.stream_ptr, chains.op_stream):
+        return None
+    fill_after(clock, after, touched, chains.stream_ptr)
     return clock, after
