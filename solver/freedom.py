@@ -103,23 +103,25 @@ class Freedom:
     exact: bool
 
 
-def path_through(graph: CutGraph, node: int) -> NDArray[np.int64]:
-    """A legal order of the graph through a live node: int64 (n_ops,)."""
+def path_through(graph: CutGraph, node: int, stream: int | None = None) -> NDArray[np.int64]:
+    """A legal order of the graph through a live node, from where `stream` goes on if it is given:
+    int64 (n_ops,)."""
     order: list[int] = []
     at = node
     depth = int(np.searchsorted(graph.layer, node, side="right")) - 1
     for layer in range(depth - 1, -1, -1):
         first, end = int(graph.layer[layer]), int(graph.layer[layer + 1])
-        row, stream = (int(x[0]) for x in np.nonzero(graph.child[first:end] == at))
+        row, last = (int(x[0]) for x in np.nonzero(graph.child[first:end] == at))
         at = first + row
-        order.append(int(graph.position[at, stream]))
+        order.append(int(graph.position[at, last]))
     order.reverse()
     at = node
     for _ in range(len(graph.layer) - 2 - depth):
         children = graph.child[at]
-        stream = int(np.flatnonzero((children >= 0) & graph.alive[children])[0])
-        order.append(int(graph.position[at, stream]))
-        at = int(children[stream])
+        s = int(np.flatnonzero((children >= 0) & graph.alive[children])[0]) if stream is None else stream
+        stream = None
+        order.append(int(graph.position[at, s]))
+        at = int(children[s])
     return np.array(order, np.int64)
 
 
@@ -175,6 +177,10 @@ class Survey:
         if clocks is None:
             return None, True
         return self._finder.find(clocks, None if hard else 2 * self.problem.n_ops + 200)
+
+    def find(self, clocks: Clocks) -> NDArray[np.int64] | None:
+        """A legal order that the clocks allow, if a search finds one."""
+        return self._finder.find(clocks)[0]
 
     def decide_all(self) -> Freedom:
         """Decide every conflicting pair, within the limits."""
