@@ -53,6 +53,16 @@ class Chosen:
     figure: int
     proven: bool
 
+    def words(self, choice: Choice) -> str:
+        """What was reached."""
+        proven = "" if self.proven else ", not proven to be the best: the budget ended"
+        if choice.kind == "fewest-switches":
+            return f"{self.figure:,} switches{proven}"
+        if choice.kind == "before":
+            return ""
+        assert self.order is not None
+        return f"event is number {self.figure + 1:,} of {len(self.order):,}{proven}"
+
 
 @njit(cache=True)
 def switches_to_go(child, alive, togo):  # type: ignore[no-untyped-def]
@@ -203,4 +213,4 @@ def choose_order(problem: Problem, choice: Choice, *, cuts: int, timeout_s: floa
     if chosen.order is None:
         reason = "" if chosen.verdict is Verdict.ILLEGAL else "budget"
         return Solution(chosen.verdict, "choose", seconds, no_order(), reason)
-    return Solution(Verdict.LEGAL, "choose", seconds, chosen.order)
+    return Solution(Verdict.LEGAL, "choose", seconds, chosen.order, chosen.words(choice))
