@@ -75,5 +75,5 @@ def show_counts(counts: list[Count], budget: int) -> None:
         click.echo(f"... {len(counts) - _MOST_ROWS} more regions (--json has all)")
     total = total_of(counts, budget)
     if total.orders:
-        number = shorten(total.orders if total.exact else total.orders - 1)
-        click.echo(f"all regions together: {'' if total.exact else 'more than '}{number} orders")
+        text = shorten(total.orders) if total.exact else f"more than {shorten(total.orders - 1)}"
+        click.echo(f"all regions together: {text} order{'' if text == '1' else 's'}")

@@ -48,7 +48,10 @@ class EventName:
         stream = n_cores if core == "dev" else int(core)
         if stream > n_cores or (stream == n_cores and core != "dev"):
             raise UsageError(
-                "no such core in this recording", expected=f"0 to {n_cores - 1}, or dev", found=text, remedy=_REMEDY
+                "no such core in this recording",
+                expected=f"0 to {n_cores - 1}, or dev",
+                found=text,
+                remedy=_REMEDY,
             )
         return cls(stream, int(count), int(number) if dot else None, text)
 
@@ -78,7 +81,10 @@ def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
     wanted = [event for event in here if name.number in (None, event[1])]
     if not wanted:
         raise UsageError(
-            "no such access of this instruction", expected=f"0 to {here[-1][1]}", found=name.text, remedy=_REMEDY
+            "no such access of this instruction",
+            expected=f"0 to {here[-1][1]}",
+            found=name.text,
+            remedy=_REMEDY,
         )
     free = [event for event in wanted if event[2]]
     if not free:
@@ -90,7 +96,9 @@ def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
         )
     if len({op_of_row(problem, name.stream, row) for row, _, _ in free}) > 1:
         names = ", ".join(f"{name.text}.{number}" for _, number, _ in free)
-        raise UsageError("an instruction with several accesses", found=name.text, remedy=f"choose one of {names}")
+        raise UsageError(
+            "an instruction with several accesses", found=name.text, remedy=f"choose one of {names}"
+        )
     return Found(region, problem, free[0][0])
 
 

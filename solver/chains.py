@@ -26,10 +26,10 @@ class Chains(NamedTuple):
 
     Segments, one for each granule and each stream that touches it, sorted so: those of granule g are
     segment_ptr[g] to segment_ptr[g + 1]; segment_stream: int32; the accesses of segment k, in program
-    order, are access_ptr[k] to access_ptr[k + 1] of access_op (int32), access_old, access_new (uint64) and
-    access_net (uint64), the sum of new - old in the segment up to and with each. The others hold operations that change a granule, sorted
-    by number: of granule g, change_ptr and change_op; that leave the value v, maker_ptr and maker_op; that
-    take the value v away, taker_ptr and taker_op.
+    order, are access_ptr[k] to access_ptr[k + 1] of access_op (int32), access_old, access_new and access_net
+    (uint64), the last the sum of new - old in the segment up to and with each. The others hold operations
+    that change a granule, sorted by number: of granule g, change_ptr and change_op; that leave the value v,
+    maker_ptr and maker_op; that take the value v away, taker_ptr and taker_op.
     """
 
     stream: NDArray[np.int64]
@@ -78,9 +78,7 @@ def held(g, position, chains):  # type: ignore[no-untyped-def]
     value = chains.initial[g]
     for k in range(chains.segment_ptr[g], chains.segment_ptr[g + 1]):
         low = chains.access_ptr[k]
-        at = first_from(
-            chains.access_op, low, chains.access_ptr[k + 1], position[chains.segment_stream[k]]
-        )
+        at = first_from(chains.access_op, low, chains.access_ptr[k + 1], position[chains.segment_stream[k]])
         if at > low:
             value += chains.access_net[at - 1]
     return value
@@ -89,7 +87,7 @@ def held(g, position, chains):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def values_fit(op, position, chains):  # type: ignore[no-untyped-def]
     """Whether an operation's old values are what memory holds at a cut."""
-    for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):  # noqa: SIM110
+    for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
         if held(chains.granule[p], position, chains) != chains.old[p]:
             return False
     return True

@@ -57,7 +57,7 @@ class Chosen:
         """What was reached."""
         proven = "" if self.proven else ", not proven to be the best: the budget ended"
         if choice.kind == "fewest-switches":
-            return f"{self.figure:,} switches{proven}"
+            return f"{self.figure:,} switch{'' if self.figure == 1 else 'es'}{proven}"
         if choice.kind == "before":
             return ""
         assert self.order is not None
@@ -203,7 +203,12 @@ def choose_order(problem: Problem, choice: Choice, *, cuts: int, timeout_s: floa
     """`choose` as an engine's answer. Raises UsageError if no legal order is as wished."""
     began = time.monotonic()
     chosen = choose(problem, choice, Limits(cuts, timeout_s))
-    if choice.kind == "before" and chosen.order is None and chosen.proven and chosen.verdict is not Verdict.ILLEGAL:
+    if (
+        choice.kind == "before"
+        and chosen.order is None
+        and chosen.proven
+        and chosen.verdict is not Verdict.ILLEGAL
+    ):
         raise UsageError(
             "in no legal order does the first event come before the second",
             where=f"region {problem.region}",

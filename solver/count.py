@@ -14,6 +14,7 @@ legal order. Every one of them is a legal order.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, chains_of, held
+from solver.chains import Chains, held
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.freedom import Limits, Survey
 from solver.must import Clocks
@@ -209,7 +210,7 @@ def count_orders(problem: Problem, limits: Limits | None = None) -> Count:
     orders, explored, exact = 1, 0, True
     marks = waists(survey.chains, survey.clocks, survey.order)
     used = replace(problem, rows=problem.rows[survey.chains.stream], stream_ptr=survey.chains.stream_ptr)
-    for first, end in zip(marks[:-1], marks[1:], strict=True):
+    for first, end in itertools.pairwise(marks):
         if end - first < 2:
             continue
         window = piece(used, survey.chains, cuts[first], cuts[end])
@@ -235,6 +236,12 @@ def _count_one(problem: Problem, limits: Limits, until: float) -> tuple[int, boo
     guide = cuts_of_order(survey.chains, survey.order)
     width = max(limits.cuts // problem.n_ops, 1)
     part = build_graph(
-        survey.chains, survey.clocks, reduced=False, cuts=limits.cuts, width=width, guide=guide, until=until + 1
+        survey.chains,
+        survey.clocks,
+        reduced=False,
+        cuts=limits.cuts,
+        width=width,
+        guide=guide,
+        until=until + 1,
     )
     return max(paths(part), 1), False, graph.cuts

@@ -352,7 +352,10 @@ def build_graph(
     most = max(1, min(cuts, MAX_BYTES // (8 * n_streams), (1 << 31) - 1))
     shape = (1 << 10, n_streams)
     nodes = Nodes(
-        np.empty(shape, np.int32), np.empty(shape, np.int32), np.zeros(1 << 10, np.int32), np.zeros(5, np.int64)
+        np.empty(shape, np.int32),
+        np.empty(shape, np.int32),
+        np.zeros(1 << 10, np.int32),
+        np.zeros(5, np.int64),
     )
     nodes.position[0] = chains.stream_ptr[:-1]
     nodes.at[1] = 1

@@ -72,11 +72,11 @@ def list_pairs(start, only, must, low, c, first, second, granule, order, counts)
                         continue
                     if p > c.part_ptr[a] and seen_before(a, p, b, c):
                         continue
-                    x, y, what = a, np.int64(b), 2
+                    x, y, what = np.int64(a), np.int64(b), 2
                     if must[b, s] > a:
                         what = 0
                     elif must[a, t] > b:
-                        x, y, what = np.int64(b), a, 0
+                        x, y, what = np.int64(b), np.int64(a), 0
                     elif low[a, t] <= b and low[b, s] <= a:
                         what = 1
                     counts[what] += 1

@@ -126,9 +126,11 @@ class PathFinder:
         local = np.arange(n_ops) - self.chains.stream_ptr[self.chains.op_stream]
         self.rank: NDArray[np.int32] = local.astype(np.int32)
 
-    def find(self, clocks: Clocks | None = None, steps: int | None = None) -> tuple[NDArray[np.int64] | None, bool]:
-        """Search; `steps` at most, or the finder's. (a legal order that `clocks` allow, True), (None, True) if there is none, (None, False) if the
-        budget ended. int64 (n_ops,)."""
+    def find(
+        self, clocks: Clocks | None = None, steps: int | None = None
+    ) -> tuple[NDArray[np.int64] | None, bool]:
+        """(a legal order that `clocks` allow, int64 (n_ops,), True), (None, True) if there is none,
+        (None, False) if the budget ended. steps: at most, or the finder's."""
         clock, after = clocks or self.clocks
         self._searches += 1
         path = np.zeros(len(self.chains.op_stream), np.int32)
@@ -144,5 +146,3 @@ class PathFinder:
         """Prefer from now on what comes first in `order`."""
         self.rank = np.empty(len(order), np.int32)
         self.rank[order] = np.arange(len(order), dtype=np.int32)
-
-

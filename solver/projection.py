@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solver.chains import first_from
 from solver.must_rules import raise_clock
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -46,9 +45,9 @@ def may_step(rank, k, first, end, clock, c):  # type: ignore[no-untyped-def]
     op = c.access_op[c.access_ptr[first + k] + rank[k]]
     for j in range(end - first):
         at = c.access_ptr[first + j] + rank[j]
-        if j != k and at < c.access_ptr[first + j + 1]:
-            if c.access_op[at] < clock[op, c.segment_stream[first + j]]:
-                return False
+        waiting = j != k and at < c.access_ptr[first + j + 1]
+        if waiting and c.access_op[at] < clock[op, c.segment_stream[first + j]]:
+            return False
     return True
 
 

@@ -126,10 +126,12 @@ def small_problems(n: int, most: int = 20_000) -> Iterator[tuple[str, Problem, l
                 if orders is not None and problem.n_ops:
                     yield f"small_shape({seed}), {way}, region {problem.region}", problem, orders
         rng = random.Random(seed)
-        kind, cores, granules = rng.choice(("domain:2", "locks", "mixed")), rng.choice((2, 3)), rng.choice((1, 2, 3))
+        kind, cores, granules = (
+            rng.choice(("domain:2", "locks", "mixed")),
+            rng.choice((2, 3)),
+            rng.choice((1, 2, 3)),
+        )
         problem = region(kind, cores=cores, events=rng.randrange(4, 11), granules=granules, seed=seed)
         orders = all_orders(problem, most)
         if orders is not None:
             yield f"region({kind!r}, cores={cores}, granules={granules}, seed={seed})", problem, orders
-
-

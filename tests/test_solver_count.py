@@ -130,9 +130,14 @@ def test_the_words() -> None:
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0, "0"), (10**15 - 1, "999,999,999,999,999"), (10**15, "about 1.00e15"), (12345 * 10**400, "about 1.23e404"),
-     (10**1000 - 1, "about 9.99e999")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (10**15 - 1, "999,999,999,999,999"),
+        (10**15, "about 1.00e15"),
+        (12345 * 10**400, "about 1.23e404"),
+        (10**1000 - 1, "about 9.99e999"),
+    ],
+)
 def test_long_numbers_are_shortened(number: int, text: str) -> None:
     assert shorten(number) == text
 

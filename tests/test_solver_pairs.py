@@ -24,7 +24,9 @@ SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
 def listed(freedom: Freedom) -> dict[tuple[int, int], Order]:
     found: dict[tuple[int, int], Order] = {}
     for pairs in iter_pairs(freedom):
-        for a, b, order in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.order.tolist(), strict=True):
+        for a, b, order in zip(
+            pairs.first.tolist(), pairs.second.tolist(), pairs.order.tolist(), strict=True
+        ):
             assert (a, b) not in found
             assert (b, a) not in found
             found[a, b] = Order(order)

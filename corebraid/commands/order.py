@@ -44,7 +44,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     metavar="SECONDS",
     help="Longest time for one region; then it stays undecided.",
 )
-@click.option("--count", "counted", is_flag=True, help="Also count the legal orders of every region, exactly.")
+@click.option("--count", "counted", is_flag=True, help="Also count every region's legal orders.")
 @click.option(
     "--count-budget",
     type=positive,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from corebraid import console
 from corebraid.options import count, positive, recording_argument
@@ -168,7 +169,9 @@ class _Listing:
                     break
         self._say_total(total)
         if illegal:
-            console.note(f"no legal order: region {', '.join(map(str, illegal[:10]))}; the recording is damaged")
+            console.note(
+                f"no legal order: region {', '.join(map(str, illegal[:10]))}; the recording is damaged"
+            )
             return 1
         return 0
 
@@ -182,7 +185,12 @@ class _Listing:
         counts = {_NAMES[order]: n for order, n in tally(freedom).items()}
         if self.kinds:
             self._pairs(region, problem, freedom)
-        facts = {"region": region.index, "verdict": freedom.verdict.value, "unfiltered": problem.n_ops, **counts}
+        facts = {
+            "region": region.index,
+            "verdict": freedom.verdict.value,
+            "unfiltered": problem.n_ops,
+            **counts,
+        }
         if self.as_json:
             click.echo(json.dumps({"type": "region", **facts}))
         else:
@@ -205,7 +213,7 @@ class _Listing:
                 self._pair(pairs, at, problem, events)
                 self._left = None if self._left is None else self._left - 1
 
-    def _chosen(self, pairs: Pairs, problem: Problem) -> np.ndarray:  # type: ignore[type-arg]
+    def _chosen(self, pairs: Pairs, problem: Problem) -> NDArray[np.intp]:
         chosen = np.ones(len(pairs.first), bool)
         if self.wanted.core is not None:
             streams = problem.op_stream
