@@ -94,6 +94,27 @@ def values_fit(op, position, chains):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def stuck(op, position, run, chains):  # type: ignore[no-untyped-def]
+    """Whether `op` of stream `run`, run from a cut, would leave a value that no stream can go on from: each
+    waits at its next access to that granule for another one. Such a cut is dead."""
+    for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
+        if chains.old[p] == chains.new[p]:
+            continue
+        g, left, fits = chains.granule[p], False, False
+        for k in range(chains.segment_ptr[g], chains.segment_ptr[g + 1]):
+            s, end = chains.segment_stream[k], chains.access_ptr[k + 1]
+            at = first_from(chains.access_op, chains.access_ptr[k], end, position[s] + (1 if s == run else 0))
+            if at < end:
+                left = True
+                if chains.access_old[at] == chains.new[p]:
+                    fits = True
+                    break
+        if left and not fits:
+            return True
+    return False
+
+
+@njit(cache=True)
 def net_sums(access_ptr, part, old, new, net):  # type: ignore[no-untyped-def]
     """Fill net: per segment the running sum of new - old, modulo 2**64."""
     for k in range(access_ptr.size - 1):

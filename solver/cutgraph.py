@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, first_from, values_fit
+from solver.chains import Chains, first_from, stuck, values_fit
 from solver.must import Clocks
 from solver.must_rules import change_below
 
@@ -263,6 +263,8 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
                 continue
             slot = slot_of(position, s, nodes, nodes.at[2])
             if nodes.table[slot] < nodes.at[2]:
+                if not guided and stuck(position[s], position, s, c):
+                    continue
                 if not guided and (nodes.at[1] - nodes.at[2] >= width or nodes.at[1] >= most):
                     nodes.at[3] = 1
                     if guide.shape[0] == 0 and nodes.at[1] >= most:

@@ -176,7 +176,11 @@ class Survey:
             clocks = with_edge(self.chains, self._sequence(), self.clocks, first, second)
         if clocks is None:
             return None, True
-        return self._finder.find(clocks, None if hard else 2 * self.problem.n_ops + 200)
+        steps = self._finder.steps if hard else 2 * self.problem.n_ops + 200
+        order, decided = self._finder.find(clocks, steps)
+        if not decided:
+            order, decided = self._finder.find(clocks, steps, soon=first)
+        return order, decided
 
     def find(self, clocks: Clocks) -> NDArray[np.int64] | None:
         """A legal order that the clocks allow, if a search finds one."""
@@ -233,7 +237,7 @@ class Survey:
                     proved |= self._must(b, a)
                 progress |= decided
             if proved:
-                self.clocks = must_clocks(self.chains, self._sequence(), self.clocks) or self.clocks
+                self.clocks = must_clocks(self.chains, self._sequence(), self.clocks, most=0) or self.clocks
             if not progress:
                 return
 

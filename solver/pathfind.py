@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains
+from solver.chains import Chains, stuck
 from solver.cutgraph import can_run, choose_streams, fill_danger
 from solver.must import Clocks
 
@@ -90,6 +90,8 @@ def walk(clock, after, danger, c, rank, steps, memory, search, path):  # type: i
         s = best_of(choice[depth], position, rank)
         if s >= 0:
             choice[depth, s] = 0
+            if stuck(position[s], position, s, c):
+                continue
             path[depth] = position[s]
             position[s] += 1
             depth += 1
@@ -127,15 +129,20 @@ class PathFinder:
         self.rank: NDArray[np.int32] = local.astype(np.int32)
 
     def find(
-        self, clocks: Clocks | None = None, steps: int | None = None
+        self, clocks: Clocks | None = None, steps: int | None = None, soon: int | None = None
     ) -> tuple[NDArray[np.int64] | None, bool]:
         """(a legal order that `clocks` allow, int64 (n_ops,), True), (None, True) if there is none,
-        (None, False) if the budget ended. steps: at most, or the finder's."""
+        (None, False) if the budget ended. steps: at most, or the finder's. soon: prefer
+        what must come before this operation."""
         clock, after = clocks or self.clocks
         self._searches += 1
+        rank = self.rank
+        if soon is not None:
+            streams = self.chains.op_stream
+            rank = rank + np.where(clock[soon, streams] > np.arange(len(rank)), 0, len(rank)).astype(np.int32)
         path = np.zeros(len(self.chains.op_stream), np.int32)
         status = walk(
-            clock, after, self._danger, self.chains, self.rank, min(steps or self.steps, self.steps),
+            clock, after, self._danger, self.chains, rank, min(steps or self.steps, self.steps),
             self._memory, self._searches, path,
         )  # fmt: skip
         if status == _FOUND:

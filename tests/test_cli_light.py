@@ -67,7 +67,9 @@ def cpu_seconds(arguments: list[str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-@pytest.mark.parametrize("command", ["record", "info", "replay", "order", "check-order", "trace", "verify"])
+@pytest.mark.parametrize(
+    "command", ["record", "info", "replay", "order", "pairs", "check-order", "trace", "verify"]
+)
 def test_help_teaches(command: str) -> None:
     ran = run(command, "--help")
     assert ran.code == 0
