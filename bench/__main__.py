@@ -1,4 +1,4 @@
-"""`python -m bench [speed|paper|ordering]`: all measurements, or one of them."""
+"""`python -m bench [speed|paper|ordering|sure]`: all measurements, or one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from isa.kernel_cache import use_kernel_cache
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("all", "speed", "paper", "ordering"), default="all")
+    names = ("all", "speed", "paper", "ordering", "sure")
+    parser.add_argument("what", nargs="?", choices=names, default="all")
     parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
@@ -32,6 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.ordering import main as ordering
 
         ordering(console)
+    if options.what in ("all", "sure"):
+        from bench.sure import main as sure
+
+        sure(console)
     return 0
 
 

@@ -20,6 +20,7 @@ _COMMANDS = {
     "info": "info",
     "replay": "replay",
     "order": "order",
+    "pairs": "pairs",
     "check-order": "check_order",
     "check": "check",
     "trace": "trace",

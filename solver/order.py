@@ -15,6 +15,7 @@ from isa.errors import OrderError, UsageError
 from solver.boundary import Backward, Delta, Forward
 from solver.certificate import REASONS, Certificate, CertificateWriter, Head
 from solver.checker import CheckReport, check_certificate
+from solver.choose import Choice, choose_order
 from solver.cut import DEFAULT_NODES, solve_cut
 from solver.decide import solve_auto
 from solver.filters import Counts, unfiltered
@@ -31,12 +32,14 @@ _STATUS = {reason: status for status, reason in REASONS.items()}
 @dataclass(frozen=True)
 class Options:
     """How to solve. engine: one of ENGINES. timeout_s: per region. nodes: cuts that a cut search may
-    explore per region. encoding: of the SMT engine, "paper" or "chain"."""
+    explore per region. encoding: of the SMT engine, "paper" or "chain". choice: which legal order to choose
+    in the regions that it concerns, instead of the engine's."""
 
     engine: str = "auto"
     timeout_s: float = 60.0
     nodes: int = DEFAULT_NODES
     encoding: str = "chain"
+    choice: Choice | None = None
 
     def check(self) -> None:
         """Raises UsageError for values that make no sense."""
@@ -119,6 +122,8 @@ def solve(problem: Problem, options: Options) -> Solution:
     """Give a region to the engine or engines that the options name."""
     if problem.n_ops == 0:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
+    if options.choice and options.choice.concerns(problem.region):
+        return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
     if options.engine == "cut":
         return solve_cut(problem, timeout_s=options.timeout_s, nodes=options.nodes)
     if options.engine == "auto":

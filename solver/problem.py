@@ -73,7 +73,8 @@ class Problem:
 class Solution:
     """An engine's answer. order: int64 (n_ops,), the operations in a legal order, if LEGAL.
 
-    reason: why it is undecided: "timeout", "budget", "too large" or "gave up"; empty otherwise.
+    reason: why it is undecided: "timeout", "budget", "too large" or "gave up"; what was reached, where an
+    order was chosen (`solver.choose`); empty otherwise.
     """
 
     verdict: Verdict

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import paper, report, speed
+from bench import paper, report, speed, sure
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -180,3 +180,12 @@ def test_a_table_refuses_a_short_row() -> None:
     assert table.texts() == [["x", "0.2"]]
     with pytest.raises(ValueError, match="1 cells for 2 columns"):
         table.add("x")
+
+
+def test_sure_runs_on_small_regions() -> None:
+    pairs, counts = sure.main(quiet(), events=60, seeds=2, classes=("mixed", "locks"), count_events=40)
+    for row in pairs.rows:
+        shares = row[2:5]
+        assert abs(sum(float(share or 0) for share in shares) - 100) < 1e-6
+        assert row[5] == "2 of 2"
+    assert [row[1] for row in counts.rows] == ["2 of 2"] * 2

@@ -68,7 +68,7 @@ def cpu_seconds(arguments: list[str]) -> float:
 
 
 @pytest.mark.parametrize(
-    "command", ["record", "info", "replay", "order", "check-order", "check", "trace", "verify"]
+    "command", ["record", "info", "replay", "order", "pairs", "check-order", "check", "trace", "verify"]
 )
 def test_help_teaches(command: str) -> None:
     ran = run(command, "--help")

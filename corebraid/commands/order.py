@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid import console
-from corebraid.options import json_option, recording_argument
+from corebraid.options import json_option, positive, recording_argument
 
 if TYPE_CHECKING:
     from solver.order import OrderResult, RegionResult
@@ -44,8 +44,32 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     metavar="SECONDS",
     help="Longest time for one region; then it stays undecided.",
 )
+@click.option("--count", "counted", is_flag=True, help="Also count every region's legal orders.")
+@click.option(
+    "--count-budget",
+    type=positive,
+    default="2000000",
+    show_default=True,
+    metavar="CUTS",
+    help="Most cuts to explore in a region for --count and --choose; beyond, the count is 'more than N'.",
+)
+@click.option(
+    "--choose",
+    "choice",
+    metavar="WHAT",
+    help="Which legal order: fewest-switches, earliest:EVENT, latest:EVENT or before:EVENT,EVENT.",
+)
 @json_option
-def command(recording: Path, engine: str, encoding: str, region_timeout: float, as_json: bool) -> int:
+def command(
+    recording: Path,
+    engine: str,
+    encoding: str,
+    region_timeout: float,
+    counted: bool,
+    count_budget: int,
+    choice: str | None,
+    as_json: bool,
+) -> int:
     """Work out in which order the accesses of REC can have happened; writes REC/order.cert.
 
     Every region between two strata is ordered by itself, and the whole order is checked by an independent
@@ -54,6 +78,12 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
     Events: those that are local to one stream, read-only in their region, or repeats of an identical read
     need no ordering; 'unfiltered' are the rest, which the engine orders.
 
+    --count says how many orders of the unfiltered events are legal; orders that differ only in where the
+    others stand are one. --choose picks one: with as few changes of core as can be, or with an EVENT as
+    early or as late among the unfiltered events of its region as can be, or one EVENT before another.
+    An EVENT is CORE:COUNT, core ('dev' for devices) and instruction count as 'corebraid trace' shows them;
+    CORE:COUNT.N is the access number N, from 0, of that instruction.
+
     Exit code 0 also when some regions could not be decided in time (a warning names them); 1 when a region
     has no legal order.
 
@@ -61,6 +91,9 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
     Examples:
       corebraid order REC
       corebraid order REC --engine smt --encoding paper --region-timeout 300
+      corebraid order REC --count
+      corebraid order REC --choose fewest-switches
+      corebraid order REC --choose earliest:2:20375
     """
     console.announce_compilation("solver")
     from recorder.reader import Recording
@@ -70,6 +103,10 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
 
     opened = Recording.open(recording)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
+    if choice is not None:
+        from corebraid.counting import with_choice
+
+        options = with_choice(options, choice, opened, count_budget)
     began = time.monotonic()
     with console.progress("regions ordered") as show:
         result = order_recording(
@@ -80,10 +117,19 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
             lambda done, _: show(done),
         )
     seconds = time.monotonic() - began
-    if as_json:
-        console.facts(_facts(opened.path, result, seconds))
-    else:
+    facts = _facts(opened.path, result, seconds)
+    if not as_json:
         _show(opened.path, result, seconds)
+    if counted:
+        from corebraid.counting import count_facts, count_regions, show_counts
+        from solver.freedom import Limits
+
+        counts = count_regions(opened, Limits(count_budget, region_timeout))
+        facts.update(count_facts(counts, count_budget))
+        if not as_json:
+            show_counts(counts, count_budget)
+    if as_json:
+        console.facts(facts)
     return _verdict(result)
 
 

@@ -1,0 +1,194 @@
+"""Names of events on the command line, and how the two sides of a pair are shown.
+
+An event is CORE:COUNT, or CORE:COUNT.N where its instruction makes several accesses: the core ('dev' for
+devices), the instruction count and the number of the access, from 0, as `corebraid trace` lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.export.columns import KIND_NAMES, Place, Places, Rows, kind_codes
+from corebraid.program import GuestProgram
+from corebraid.symbols import with_offset
+from isa.errors import UsageError
+from solver.choose import Choice, op_of_row
+from solver.problem import Problem
+from solver.regions import Region
+from solver.traces import Traces
+from solver.unfiltered import is_unfiltered, iter_problems, numbered_pieces, rows_of_ops
+
+HELP = (
+    "An EVENT is CORE:COUNT, the core ('dev' for devices) and the instruction count that 'corebraid trace' "
+    "and 'corebraid pairs' show; CORE:COUNT.N is the access number N, from 0, of that instruction."
+)
+_REMEDY = "write CORE:COUNT or CORE:COUNT.N, such as 2:20375 or 2:20375.1"
+
+
+@dataclass(frozen=True)
+class EventName:
+    """stream: the core's number, or the number of cores for devices. number: None if not given."""
+
+    stream: int
+    count: int
+    number: int | None
+    text: str
+
+    @classmethod
+    def parse(cls, text: str, n_cores: int) -> EventName:
+        """From 'CORE:COUNT' or 'CORE:COUNT.N'. Raises UsageError."""
+        core, colon, rest = text.partition(":")
+        count, dot, number = rest.partition(".")
+        digits = (count, number if dot else "0", "0" if core == "dev" else core)
+        if not colon or not all(d.isascii() and d.isdigit() and len(d) < 20 for d in digits):
+            raise UsageError("not an event", found=repr(text), remedy=_REMEDY)
+        stream = n_cores if core == "dev" else int(core)
+        if stream > n_cores or (stream == n_cores and core != "dev"):
+            raise UsageError(
+                "no such core in this recording",
+                expected=f"0 to {n_cores - 1}, or dev",
+                found=text,
+                remedy=_REMEDY,
+            )
+        return cls(stream, int(count), int(number) if dot else None, text)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where an event is: its region and its row among those of its stream there."""
+
+    region: Region
+    problem: Problem
+    row: int
+
+    def op(self, stream: int) -> int:
+        """The operation that it is part of."""
+        return op_of_row(self.problem, stream, self.row)
+
+
+def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
+    """The event, if it is of this region. Raises UsageError if it needs no ordering, or is ambiguous."""
+    here: list[tuple[int, int, bool]] = []
+    for at, piece, nth in numbered_pieces(region.streams[name.stream]):
+        same = np.flatnonzero(piece["count"] == np.uint64(name.count))
+        kept = is_unfiltered(piece[same], problem)
+        here += zip((at + same).tolist(), nth[same].tolist(), kept.tolist(), strict=True)
+    if not here:
+        return None
+    wanted = [event for event in here if name.number in (None, event[1])]
+    if not wanted:
+        raise UsageError(
+            "no such access of this instruction",
+            expected=f"0 to {here[-1][1]}",
+            found=name.text,
+            remedy=_REMEDY,
+        )
+    free = [event for event in wanted if event[2]]
+    if not free:
+        raise UsageError(
+            "the event was filtered: it is local to one core or only read in its region, so where it stands "
+            "tells nothing",
+            where=f"event {name.text}, region {region.index}",
+            remedy="choose one that 'corebraid pairs' lists",
+        )
+    if len({op_of_row(problem, name.stream, row) for row, _, _ in free}) > 1:
+        names = ", ".join(f"{name.text}.{number}" for _, number, _ in free)
+        raise UsageError(
+            "an instruction with several accesses", found=name.text, remedy=f"choose one of {names}"
+        )
+    return Found(region, problem, free[0][0])
+
+
+def find_events(traces: Traces, names: list[EventName]) -> list[Found]:
+    """The events, all of one region. Raises UsageError if there is no such event, they need no ordering, or
+    are of different regions."""
+    for region, problem in iter_problems(traces):
+        found = [find_in(name, region, problem) for name in names]
+        if all(found):
+            return [event for event in found if event]
+        if any(found):
+            raise UsageError(
+                "events of different regions: a stratum lies between them, so their order is certain",
+                found=" and ".join(name.text for name in names),
+                remedy="choose two events of one region",
+            )
+    raise UsageError("no such event", found=" or ".join(name.text for name in names), remedy=_REMEDY)
+
+
+def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
+    """From 'fewest-switches', 'earliest:EVENT', 'latest:EVENT' or 'before:EVENT,EVENT'. Raises UsageError."""
+    kind, _, rest = text.partition(":")
+    wanted = {"fewest-switches": 0, "earliest": 1, "latest": 1, "before": 2}
+    events = rest.split(",") if rest else []
+    if wanted.get(kind) != len(events):
+        raise UsageError(
+            "not a choice of order",
+            expected="fewest-switches, earliest:EVENT, latest:EVENT or before:EVENT,EVENT",
+            found=repr(text),
+            remedy=_REMEDY,
+        )
+    if not events:
+        return Choice(kind)
+    names = [EventName.parse(event, n_cores) for event in events]
+    found = find_events(traces, names)
+    region = found[0].problem.region
+    if kind != "before":
+        return Choice(kind, region, names[0].stream, found[0].row)
+    return Choice(kind, region, names[0].stream, found[0].row, names[1].stream, found[1].row)
+
+
+class RegionEvents:
+    """The operations of one region as a user knows them. rows: EVENT (n_ops,), the first row of each."""
+
+    def __init__(self, region: Region, problem: Problem, places: Places, n_cores: int) -> None:
+        self.rows, self._nth = rows_of_ops(region, problem)
+        self._places, self._n_cores = places, n_cores
+        self._kinds: NDArray[np.uint8] = kind_codes(self.rows)
+        self._where = places.index(self.rows)
+
+    def name(self, op: int) -> str:
+        """CORE:COUNT or CORE:COUNT.N."""
+        row = self.rows[op]
+        core = "dev" if row["core"] == self._n_cores else str(row["core"])
+        return f"{core}:{row['count']}" + (f".{self._nth[op]}" if self._nth[op] else "")
+
+    def text(self, op: int) -> str:
+        """Name, place, kind and values in columns."""
+        row, place = self.rows[op], self._place(op)
+        where = f"({place.agent})" if place.agent else f"{place.pc:#x} {place.name}".rstrip()
+        kind = KIND_NAMES[self._kinds[op]]
+        values = f"{int(row['old']):#x}" + (f"->{int(row['new']):#x}" if kind not in ("R", "F") else "")
+        return f"{self.name(op):<12} {where:<28} {kind:<3} {values:<18}"
+
+    def facts(self, op: int) -> dict[str, object]:
+        """As JSON."""
+        row, place = self.rows[op], self._place(op)
+        return {
+            "event": self.name(op),
+            "core": int(row["core"]),
+            "count": int(row["count"]),
+            "agent": place.agent or None,
+            "pc": None if place.agent else f"{place.pc:#x}",
+            "symbol": place.symbol or None,
+            "offset": place.offset,
+            "addr": f"{int(row['addr']):#x}",
+            "size": int(row["size"]),
+            "kind": KIND_NAMES[self._kinds[op]],
+            "old": f"{int(row['old']):#x}",
+            "new": f"{int(row['new']):#x}",
+        }
+
+    def _place(self, op: int) -> Place:
+        return self._places.places[self._where[op]]
+
+
+def data_name(program: GuestProgram, address: int) -> str:
+    """'symbol+offset' of data, or '-'."""
+    index, offset = program.symbols.find(np.array([address], np.uint64))
+    return with_offset(program.symbols.names[index[0]], int(offset[0])) if index[0] >= 0 else "-"
+
+
+__all__ = ["HELP", "EventName", "Found", "RegionEvents", "Rows", "data_name", "find_events", "parse_choice"]

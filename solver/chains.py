@@ -1,0 +1,185 @@
+"""A region as arrays that answer, for any cut: what does a granule hold, and who can change it?
+
+What a granule holds at a cut is a function of the cut alone (DESIGN 6.5): along a legal order old and new
+values telescope, so it is the initial value plus the sum of (new - old) over the accesses that have run,
+modulo 2**64. Prefix sums per granule and stream give it without walking.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.problem import Problem
+
+
+class Chains(NamedTuple):
+    """The operations of a `Problem` without its empty streams, and sorted views of their parts.
+
+    stream: int64 (S,), the problem's number of each stream. stream_ptr: int64 (S + 1,). op_stream: int32
+    (n_ops,). part_ptr: int64 (n_ops + 1,). granule: int32 (n_parts,). old, new: uint64 (n_parts,).
+    old_value, new_value: int32 (n_parts,), numbers of the pairs (granule, value). initial, final: uint64 and
+    initial_value, final_value: int32 (n_granules,), -1 for a value that no part has.
+
+    Segments, one for each granule and each stream that touches it, sorted so: those of granule g are
+    segment_ptr[g] to segment_ptr[g + 1]; segment_stream: int32; the accesses of segment k, in program
+    order, are access_ptr[k] to access_ptr[k + 1] of access_op (int32), access_old, access_new and access_net
+    (uint64), the last the sum of new - old in the segment up to and with each. The others hold operations
+    that change a granule, sorted by number: of granule g, change_ptr and change_op; that leave the value v,
+    maker_ptr and maker_op; that take the value v away, taker_ptr and taker_op.
+    """
+
+    stream: NDArray[np.int64]
+    stream_ptr: NDArray[np.int64]
+    op_stream: NDArray[np.int32]
+    part_ptr: NDArray[np.int64]
+    granule: NDArray[np.int32]
+    old: NDArray[np.uint64]
+    new: NDArray[np.uint64]
+    old_value: NDArray[np.int32]
+    new_value: NDArray[np.int32]
+    initial: NDArray[np.uint64]
+    final: NDArray[np.uint64]
+    initial_value: NDArray[np.int32]
+    final_value: NDArray[np.int32]
+    segment_ptr: NDArray[np.int64]
+    segment_stream: NDArray[np.int32]
+    access_ptr: NDArray[np.int64]
+    access_op: NDArray[np.int32]
+    access_old: NDArray[np.uint64]
+    access_new: NDArray[np.uint64]
+    access_net: NDArray[np.uint64]
+    change_ptr: NDArray[np.int64]
+    change_op: NDArray[np.int32]
+    maker_ptr: NDArray[np.int64]
+    maker_op: NDArray[np.int32]
+    taker_ptr: NDArray[np.int64]
+    taker_op: NDArray[np.int32]
+
+
+@njit(cache=True)
+def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
+    """Index of the first of ops[low:high] (ascending) that is not below `op`; high if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ops[middle] < op:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def held(g, position, chains):  # type: ignore[no-untyped-def]
+    """The value (uint64) of granule g at a cut (int32 (S,), the next operation of each stream)."""
+    value = chains.initial[g]
+    for k in range(chains.segment_ptr[g], chains.segment_ptr[g + 1]):
+        low = chains.access_ptr[k]
+        at = first_from(chains.access_op, low, chains.access_ptr[k + 1], position[chains.segment_stream[k]])
+        if at > low:
+            value += chains.access_net[at - 1]
+    return value
+
+
+@njit(cache=True)
+def values_fit(op, position, chains):  # type: ignore[no-untyped-def]
+    """Whether an operation's old values are what memory holds at a cut."""
+    for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
+        if held(chains.granule[p], position, chains) != chains.old[p]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def stuck(op, position, run, chains):  # type: ignore[no-untyped-def]
+    """Whether `op` of stream `run`, run from a cut, would leave a value that no stream can go on from: each
+    waits at its next access to that granule for another one. Such a cut is dead."""
+    for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
+        if chains.old[p] == chains.new[p]:
+            continue
+        g, left, fits = chains.granule[p], False, False
+        for k in range(chains.segment_ptr[g], chains.segment_ptr[g + 1]):
+            s, end = chains.segment_stream[k], chains.access_ptr[k + 1]
+            at = first_from(chains.access_op, chains.access_ptr[k], end, position[s] + (1 if s == run else 0))
+            if at < end:
+                left = True
+                if chains.access_old[at] == chains.new[p]:
+                    fits = True
+                    break
+        if left and not fits:
+            return True
+    return False
+
+
+@njit(cache=True)
+def net_sums(access_ptr, part, old, new, net):  # type: ignore[no-untyped-def]
+    """Fill net: per segment the running sum of new - old, modulo 2**64."""
+    for k in range(access_ptr.size - 1):
+        total = np.uint64(0)
+        for i in range(access_ptr[k], access_ptr[k + 1]):
+            total += new[part[i]] - old[part[i]]
+            net[i] = total
+
+
+def _by_key(
+    key: NDArray[np.int32], op: NDArray[np.int64], n_keys: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(ptr, ops): the operations of each key, ascending."""
+    by = np.lexsort((op, key))
+    return _pointers(key, n_keys), op[by].astype(np.int32)
+
+
+def _pointers(key: NDArray[np.int32], n_keys: int) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.bincount(key, minlength=n_keys))]).astype(np.int64)
+
+
+def _find(
+    distinct: NDArray[np.void], granule: NDArray[np.int64], value: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Number of each pair (granule, value) among the distinct ones, -1 if it is not there."""
+    wanted = np.empty(len(granule), distinct.dtype)
+    wanted["granule"], wanted["value"] = granule, value
+    if not len(distinct):
+        return np.full(len(granule), -1, np.int32)
+    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+    return np.where(distinct[at] == wanted, at, -1).astype(np.int32)
+
+
+def chains_of(problem: Problem) -> Chains:
+    """The arrays of a problem."""
+    used = np.flatnonzero(np.diff(problem.stream_ptr))
+    stream_ptr = np.append(problem.stream_ptr[used], problem.n_ops).astype(np.int64)
+    n_streams, n_granules, m = len(used), len(problem.address), len(problem.granule)
+    op_stream = np.repeat(np.arange(n_streams, dtype=np.int32), np.diff(stream_ptr))
+    pairs = np.empty(2 * m, [("granule", np.int32), ("value", np.uint64)])
+    pairs["granule"] = np.concatenate([problem.granule, problem.granule])
+    pairs["value"] = np.concatenate([problem.old, problem.new])
+    distinct, inverse = np.unique(pairs, return_inverse=True)
+    number: NDArray[np.int32] = inverse.astype(np.int32)
+    op, every = problem.part_op, np.arange(n_granules)
+
+    by = np.lexsort((op, problem.granule))
+    segment = problem.granule[by].astype(np.int64) * max(n_streams, 1) + op_stream[op[by]]
+    keys, starts = np.unique(segment, return_index=True)
+    access_ptr = np.append(starts, m).astype(np.int64)
+    net = np.zeros(m, np.uint64)
+    net_sums(access_ptr, by, problem.old, problem.new, net)
+    segment_granule = (keys // max(n_streams, 1)).astype(np.int32)
+
+    changing = problem.old != problem.new
+    changer = op[changing]
+    change_ptr, change_op = _by_key(problem.granule[changing], changer, n_granules)
+    maker_ptr, maker_op = _by_key(number[m:][changing], changer, len(distinct))
+    taker_ptr, taker_op = _by_key(number[:m][changing], changer, len(distinct))
+    return Chains(
+        used, stream_ptr, op_stream, problem.part_ptr, problem.granule, problem.old, problem.new,
+        number[:m], number[m:], problem.initial, problem.final,
+        _find(distinct, every, problem.initial),
+        _find(distinct, every, problem.final), _pointers(segment_granule, n_granules),
+        (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32),
+        problem.old[by], problem.new[by], net,
+        change_ptr, change_op, maker_ptr, maker_op, taker_ptr, taker_op,
+    )  # fmt: skip

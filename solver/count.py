@@ -1,0 +1,247 @@
+"""How many legal orders a region has, exactly: paths through the graph of its legal cuts.
+
+What is counted are the orders of the region's unfiltered operations. Orders that differ only in where
+filtered accesses (local, read-only, repeats of an identical read) stand are one.
+
+A region falls apart first. In time: at a cut that every legal order passes, the orders before it and those
+after it combine freely, so the counts multiply. In space: streams that share no granule interleave freely,
+so the counts multiply, times the number of ways to interleave. What is left is counted over the graph,
+layer by layer, in integers of as many 64-bit words as it takes.
+
+Where a graph is over the budget, the answer is a lower bound: the paths of a part of the graph around one
+legal order. Every one of them is a legal order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.chains import Chains, held
+from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
+from solver.freedom import Limits, Survey
+from solver.must import Clocks
+from solver.problem import Problem, Verdict
+
+_TOP = np.uint64(1) << np.uint64(56)
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of legal orders: exactly `orders`, or, if not `exact`, at least that many. cuts: explored
+    in all. budget: cuts allowed."""
+
+    orders: int
+    exact: bool
+    cuts: int
+    budget: int
+
+    @property
+    def words(self) -> str:
+        """What it means, in words."""
+        if self.exact and self.orders == 0:
+            return "no legal order: the recording is damaged"
+        if self.exact and self.orders == 1:
+            return "exactly this order is possible"
+        if self.exact:
+            return f"{shorten(self.orders)} orders of the unfiltered events fit the evidence"
+        reached = f"(budget of {self.budget:,} cuts or its time reached)"
+        if self.orders == 0:
+            return f"not known whether there is a legal order {reached}"
+        return f"more than {shorten(self.orders - 1)} orders fit the evidence {reached}"
+
+
+def shorten(number: int) -> str:
+    """A number of up to 15 digits as it is; a longer one as 'about 1.23e45'."""
+    text = str(number) if number < 10**15 else ""
+    if text:
+        return f"{number:,}"
+    digits = int(math.log10(number)) if number < 10**300 else int(number.bit_length() * math.log10(2))
+    while 10 ** (digits + 1) <= number:
+        digits += 1
+    while 10**digits > number:
+        digits -= 1
+    return f"about {number // 10 ** (digits - 2) / 100:.2f}e{digits}"
+
+
+@njit(cache=True)
+def add_limbs(into, other):  # type: ignore[no-untyped-def]
+    """into += other, little-endian words (uint64); no carry may leave the last word."""
+    carry = np.uint64(0)
+    for k in range(into.size):
+        total = into[k] + other[k]
+        over = np.uint64(1) if total < into[k] else np.uint64(0)
+        into[k] = total + carry
+        if into[k] < carry:
+            over = np.uint64(1)
+        carry = over
+
+
+@njit(cache=True)
+def count_paths(child, layer, alive):  # type: ignore[no-untyped-def]
+    """Paths from the first node to the last one: uint64 words, the least significant first."""
+    words = 1
+    now = np.zeros((1, 1), np.uint64)
+    now[0, 0] = np.uint64(1)
+    for depth in range(layer.size - 2):
+        first, end, last = layer[depth], layer[depth + 1], layer[depth + 2]
+        # A count grows at most by the number of streams, below 2**8, in a layer.
+        for i in range(end - first):
+            if now[i, words - 1] >= _TOP:
+                words += 1
+                break
+        after = np.zeros((last - end, words), np.uint64)
+        wide = np.zeros(words, np.uint64)
+        for i in range(first, end):
+            if not alive[i]:
+                continue
+            for k in range(now.shape[1]):
+                wide[k] = now[i - first, k]
+            for s in range(child.shape[1]):
+                if child[i, s] >= 0 and alive[child[i, s]]:
+                    add_limbs(after[child[i, s] - end], wide)
+        now = after
+    return now[0]
+
+
+def paths(graph: CutGraph) -> int:
+    """Number of paths from the first cut to the last."""
+    if not graph.legal:
+        return 0
+    words = count_paths(graph.child, graph.layer, graph.alive)
+    return int.from_bytes(words.astype("<u8").tobytes(), "little")
+
+
+def waists(chains: Chains, clocks: Clocks, order: NDArray[np.int64]) -> list[int]:
+    """Numbers of operations run at the cuts that every legal order passes, as far as the clocks know: what
+    follows must come after all that precedes. 0 and n_ops are among them."""
+    cuts = cuts_of_order(chains, order)
+    clock = np.vstack([clocks[0], np.full(len(chains.stream), 1 << 30, np.int32)])
+    ends = chains.stream_ptr[1:]
+    found = []
+    for depth in range(len(cuts)):
+        following = np.where(cuts[depth] < ends, cuts[depth], len(clock) - 1)
+        known = clock[following]
+        # An operation's own clock counts itself.
+        if (known >= cuts[depth]).all():
+            found.append(depth)
+    return found
+
+
+def piece(problem: Problem, chains: Chains, start: NDArray[np.int32], end: NDArray[np.int32]) -> Problem:
+    """The region between two cuts (int32 (S,)) as a problem of its own."""
+    ops = np.concatenate([np.arange(a, b) for a, b in zip(start, end, strict=True)]).astype(np.int64)
+    n_granules = len(problem.address)
+    initial = np.array([held(g, start, chains) for g in range(n_granules)], np.uint64)
+    final = np.array([held(g, end, chains) for g in range(n_granules)], np.uint64)
+    return choose_ops(problem, ops, end - start).bounded(initial, final)
+
+
+def choose_ops(problem: Problem, ops: NDArray[np.int64], lengths: NDArray[np.int32]) -> Problem:
+    """Only the operations `ops`, ascending, so many of each stream."""
+    sizes = np.diff(problem.part_ptr)[ops]
+    parts = np.repeat(problem.part_ptr[ops] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    parts = (parts + np.arange(sizes.sum())).astype(np.int64)
+    return replace(
+        problem,
+        rows=lengths.astype(np.int64),
+        stream_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        end_row=problem.end_row[ops],
+        part_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        granule=problem.granule[parts],
+        old=problem.old[parts],
+        new=problem.new[parts],
+    )
+
+
+def components(problem: Problem) -> list[Problem]:
+    """The region as problems of streams that share no granule with the others'."""
+    group = list(range(problem.n_streams))
+
+    def root(s: int) -> int:
+        while group[s] != s:
+            group[s] = group[group[s]]
+            s = group[s]
+        return s
+
+    streams = problem.op_stream[problem.part_op]
+    seen: dict[int, int] = {}
+    for s, g in sorted(set(zip(streams.tolist(), problem.granule.tolist(), strict=True))):
+        group[root(s)] = root(seen.setdefault(g, s))
+    roots = np.array([root(s) for s in range(problem.n_streams)])
+    lengths = np.diff(problem.stream_ptr)
+    found = []
+    for number in np.unique(roots[lengths > 0]):
+        mine = np.flatnonzero((roots == number) & (lengths > 0))
+        ops = np.concatenate([np.arange(*problem.stream_ptr[s : s + 2]) for s in mine])
+        found.append(choose_ops(problem, ops, lengths[mine]))
+    return found
+
+
+def _interleavings(sizes: list[int]) -> int:
+    ways, total = 1, 0
+    for size in sizes:
+        total += size
+        ways *= math.comb(total, size)
+    return ways
+
+
+def count_orders(problem: Problem, limits: Limits | None = None) -> Count:
+    """Count the legal orders of a region's operations, within the limits."""
+    limits = limits or Limits(DEFAULT_CUTS)
+    if problem.n_ops == 0:
+        return Count(1, True, 0, limits.cuts)
+    survey = Survey(problem, limits)
+    until = survey.until
+    if survey.verdict is Verdict.ILLEGAL or survey.clocks is None:
+        return Count(0, True, 0, limits.cuts)
+    if survey.order is None:
+        graph = build_graph(survey.chains, survey.clocks, reduced=True, cuts=limits.cuts, until=until)
+        if not graph.legal:
+            return Count(0, graph.complete, graph.cuts, limits.cuts)
+        return Count(1, False, graph.cuts, limits.cuts)
+    cuts = cuts_of_order(survey.chains, survey.order)
+    orders, explored, exact = 1, 0, True
+    marks = waists(survey.chains, survey.clocks, survey.order)
+    used = replace(problem, rows=problem.rows[survey.chains.stream], stream_ptr=survey.chains.stream_ptr)
+    for first, end in itertools.pairwise(marks):
+        if end - first < 2:
+            continue
+        window = piece(used, survey.chains, cuts[first], cuts[end])
+        parts = components(window)
+        orders *= _interleavings([part.n_ops for part in parts])
+        for part in parts:
+            if np.count_nonzero(np.diff(part.stream_ptr)) > 1:
+                left = max(limits.cuts - explored, 1)
+                ways, known, tried = _count_one(part, replace(limits, cuts=left), until)
+                orders, exact, explored = orders * ways, exact and known, explored + tried
+    return Count(orders, exact, explored, limits.cuts)
+
+
+def _count_one(problem: Problem, limits: Limits, until: float) -> tuple[int, bool, int]:
+    """(orders, whether that is exact, cuts explored) of a piece, which has a legal order."""
+    survey = Survey(problem, replace(limits, seconds=max(until - time.monotonic(), 0.0)))
+    assert survey.clocks is not None
+    graph = build_graph(survey.chains, survey.clocks, reduced=False, cuts=limits.cuts, until=until)
+    if graph.complete:
+        return paths(graph), True, graph.cuts
+    if survey.order is None:
+        return 1, False, graph.cuts
+    guide = cuts_of_order(survey.chains, survey.order)
+    width = max(limits.cuts // problem.n_ops, 1)
+    part = build_graph(
+        survey.chains,
+        survey.clocks,
+        reduced=False,
+        cuts=limits.cuts,
+        width=width,
+        guide=guide,
+        until=until + 1,
+    )
+    return max(paths(part), 1), False, graph.cuts

@@ -1,0 +1,155 @@
+"""One legal order with a wish: a depth-first walk over cuts, in stubborn sets, close to an order in hand.
+
+Clocks that know the wish (`solver.must.must_clocks` with `before`) keep the walk to orders that fulfil it;
+cuts from which it failed are remembered whole. The walk prefers what comes first in `rank`, so that an
+order found differs little from the one the ranks are of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.chains import Chains, stuck
+from solver.cutgraph import can_run, choose_streams, fill_danger
+from solver.must import Clocks
+
+DEFAULT_STEPS = 20_000
+_FOUND, _NONE, _BUDGET = 0, 1, 2
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Memory(NamedTuple):
+    """Cuts that failed, in open addressing. key: int32 (n, S). stamp: int32 (n,), the search that a slot
+    belongs to; slots of older searches count as empty."""
+
+    key: NDArray[np.int32]
+    stamp: NDArray[np.int32]
+
+
+@njit(cache=True)
+def dead_slot(position, memory, search):  # type: ignore[no-untyped-def]
+    """(slot, whether it holds the cut)."""
+    h = np.uint64(0)
+    for s in range(position.size):
+        h = (h ^ np.uint64(position[s])) * _MIX
+        h ^= h >> np.uint64(29)
+    mask = np.uint64(memory.stamp.size - 1)
+    slot = h & mask
+    while memory.stamp[slot] == search:
+        same = True
+        for s in range(position.size):
+            if memory.key[slot, s] != position[s]:
+                same = False
+                break
+        if same:
+            return np.int64(slot), True
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot), False
+
+
+@njit(cache=True)
+def best_of(choice, position, rank):  # type: ignore[no-untyped-def]
+    """The marked stream whose next operation has the least rank; -1 if none is marked."""
+    best = -1
+    for s in range(position.size):
+        if choice[s] and (best < 0 or rank[position[s]] < rank[position[best]]):
+            best = s
+    return best
+
+
+@njit(cache=True)
+def walk(clock, after, danger, c, rank, steps, memory, search, path):  # type: ignore[no-untyped-def]
+    """Fill `path` (int32 (n_ops,)) with an order. Returns _FOUND, _NONE or _BUDGET."""
+    n_streams, n_ops = c.stream.size, c.op_stream.size
+    position = c.stream_ptr[:-1].astype(np.int32)
+    choice = np.zeros((n_ops + 1, n_streams), np.uint8)
+    able, chosen = np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8)
+    inside, todo = np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.int64)
+    depth, entering = 0, True
+    while True:
+        if depth == n_ops:
+            return _FOUND
+        if entering:
+            entering = False
+            choice[depth] = 0
+            if not dead_slot(position, memory, search)[1]:
+                if steps == 0:
+                    return _BUDGET
+                steps -= 1
+                count = can_run(position, clock, c, able)
+                for s in range(n_streams):
+                    chosen[s] = 1 if able[s] == 1 else 0
+                if count > 1:
+                    choose_streams(position, clock, after, danger, c, able, inside, todo, chosen)
+                choice[depth] = chosen
+        s = best_of(choice[depth], position, rank)
+        if s >= 0:
+            choice[depth, s] = 0
+            if stuck(position[s], position, s, c):
+                continue
+            path[depth] = position[s]
+            position[s] += 1
+            depth += 1
+            entering = True
+            continue
+        slot, known = dead_slot(position, memory, search)
+        if not known:
+            memory.stamp[slot] = search
+            memory.key[slot] = position
+        if depth == 0:
+            return _NONE
+        depth -= 1
+        position[c.op_stream[path[depth]]] -= 1
+
+
+@dataclass
+class PathFinder:
+    """Searches over one region. order: int64 (n_ops,), what was found last; empty before.
+
+    clocks: what is known of all legal orders. steps: cuts that one search may enter.
+    """
+
+    chains: Chains
+    clocks: Clocks
+    steps: int = DEFAULT_STEPS
+
+    def __post_init__(self) -> None:
+        n_streams, n_ops = len(self.chains.stream), len(self.chains.op_stream)
+        self._danger = np.zeros_like(self.clocks[0])
+        fill_danger(self._danger, self.clocks[1], self.chains)
+        room = 1 << (2 * self.steps + 1).bit_length()
+        self._memory = Memory(np.zeros((room, n_streams), np.int32), np.zeros(room, np.int32))
+        self._searches = 0
+        local = np.arange(n_ops) - self.chains.stream_ptr[self.chains.op_stream]
+        self.rank: NDArray[np.int32] = local.astype(np.int32)
+
+    def find(
+        self, clocks: Clocks | None = None, steps: int | None = None, soon: int | None = None
+    ) -> tuple[NDArray[np.int64] | None, bool]:
+        """(a legal order that `clocks` allow, int64 (n_ops,), True), (None, True) if there is none,
+        (None, False) if the budget ended. steps: at most, or the finder's. soon: prefer
+        what must come before this operation."""
+        clock, after = clocks or self.clocks
+        self._searches += 1
+        rank = self.rank
+        if soon is not None:
+            streams = self.chains.op_stream
+            rank = rank + np.where(clock[soon, streams] > np.arange(len(rank)), 0, len(rank)).astype(np.int32)
+        path = np.zeros(len(self.chains.op_stream), np.int32)
+        status = walk(
+            clock, after, self._danger, self.chains, rank, min(steps or self.steps, self.steps),
+            self._memory, self._searches, path,
+        )  # fmt: skip
+        if status == _FOUND:
+            return path.astype(np.int64), True
+        return None, status == _NONE
+
+    def stay_close(self, order: NDArray[np.int64]) -> None:
+        """Prefer from now on what comes first in `order`."""
+        self.rank = np.empty(len(order), np.int32)
+        self.rank[order] = np.arange(len(order), dtype=np.int32)

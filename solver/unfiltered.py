@@ -1,0 +1,75 @@
+"""The regions of a recording as problems, one after the other, and which rows their operations are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recorder.event import EVENT, UNCACHED
+from solver.boundary import Forward
+from solver.filters import unfiltered
+from solver.granules import find_granules
+from solver.problem import Problem
+from solver.regions import Region, Rows, iter_regions
+from solver.traces import Events, Traces
+
+
+def iter_problems(traces: Traces) -> Iterator[tuple[Region, Problem]]:
+    """Every region with its unfiltered operations, the values at both ends filled in.
+
+    Raises OrderError where the events do not follow from memory, FormatError for a row that no trace may
+    hold.
+    """
+    forward = Forward(traces.initial())
+    for region in iter_regions(traces):
+        granules = find_granules(region)
+        problem, _counts = unfiltered(region, granules)
+        bounded, _delta = forward.advance(region, granules, problem)
+        yield region, bounded
+
+
+def is_unfiltered(rows: Events, problem: Problem) -> NDArray[np.bool_]:
+    """Which rows (EVENT (n,)) of the problem's region touch a granule that is not filtered: bool (n,)."""
+    if not len(problem.address):
+        return np.zeros(len(rows), bool)
+    by = np.argsort(problem.address)
+    start = problem.address[by]
+    end = start + problem.size[by].astype(np.uint64)
+    last = np.searchsorted(start, rows["addr"] + rows["size"].astype(np.uint64)) - 1
+    touches = (last >= 0) & (end[np.maximum(last, 0)] > rows["addr"])
+    answer: NDArray[np.bool_] = touches & ((rows["flags"] & np.uint8(UNCACHED)) == 0)
+    return answer
+
+
+def numbered_pieces(rows: Rows) -> Iterator[tuple[int, Events, NDArray[np.int64]]]:
+    """A stream's rows in a region piece by piece: (index of the first, EVENT (n,), int64 (n,) how many rows
+    of the same instruction count precede each)."""
+    at, count, run = 0, -1, 0
+    for piece in rows.pieces():
+        counts = piece["count"]
+        starts = np.flatnonzero(np.concatenate([[True], counts[1:] != counts[:-1]]))
+        nth = np.arange(len(piece)) - np.repeat(starts, np.diff(np.append(starts, len(piece))))
+        if int(counts[0]) == count:
+            same = starts[1] if len(starts) > 1 else len(piece)
+            nth[:same] += run
+        yield at, piece, nth.astype(np.int64)
+        at, count, run = at + len(piece), int(counts[-1]), int(nth[-1]) + 1
+
+
+def rows_of_ops(region: Region, problem: Problem) -> tuple[Events, NDArray[np.int64]]:
+    """The first row of each operation, EVENT (n_ops,), and how many rows of its stream with the same
+    instruction count precede it, int64 (n_ops,)."""
+    found, numbers = np.zeros(problem.n_ops, EVENT), np.zeros(problem.n_ops, np.int64)
+    for stream, rows in enumerate(region.streams):
+        first, end = int(problem.stream_ptr[stream]), int(problem.stream_ptr[stream + 1])
+        taken = first
+        for at, piece, nth in numbered_pieces(rows):
+            kept = np.flatnonzero(is_unfiltered(piece, problem))
+            ops = first + np.searchsorted(problem.end_row[first:end], at + kept, side="right")
+            new, where = np.unique(ops, return_index=True)
+            where, new = where[new >= taken], new[new >= taken]
+            found[new], numbers[new] = piece[kept[where]], nth[kept[where]]
+            taken = max(taken, int(new[-1]) + 1) if len(new) else taken
+    return found, numbers
