@@ -84,6 +84,9 @@ def command(
     An EVENT is CORE:COUNT, core ('dev' for devices) and instruction count as 'corebraid trace' shows them;
     CORE:COUNT.N is the access number N, from 0, of that instruction.
 
+    Of a region without a legal order, the fewest events are shown that cannot be ordered together, others
+    counting as mere stores.
+
     Exit code 0 also when some regions could not be decided in time (a warning names them); 1 when a region
     has no legal order.
 
@@ -128,6 +131,14 @@ def command(
         facts.update(count_facts(counts, count_budget))
         if not as_json:
             show_counts(counts, count_budget)
+    illegal = [region.region for region in _with_verdict(result, "illegal")]
+    if illegal:
+        from corebraid.explaining import explain_regions, show_explained
+
+        explained = explain_regions(opened, illegal, region_timeout)
+        facts["explanations"] = [one.facts() for one in explained]
+        if not as_json:
+            show_explained(explained)
     if as_json:
         console.facts(facts)
     return _verdict(result)
