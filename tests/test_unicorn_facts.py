@@ -7,12 +7,9 @@ that what is built on the fact must be looked at again.
 from __future__ import annotations
 
 import ctypes
-import random
-import re
 from collections.abc import Callable
 from typing import Any
 
-import capstone
 import pytest
 from unicorn import Uc, UcError
 from unicorn import unicorn_const as uc
@@ -351,77 +348,3 @@ def test_bytes_changed_from_outside_leave_a_stale_translation_until_it_is_remove
     engine.ctl_remove_cache(CODE + 1, CODE + 2)
     engine.emu_start(CODE, 0)
     assert engine.reg_read(x86.UC_X86_REG_AL) == 2
-
-
-class Lengths:
-    """Executes one instruction at a time and compares its length with the decoder's."""
-
-    def __init__(self) -> None:
-        self.engine = Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
-        self.engine.ctl_set_cpu_model(x86.UC_CPU_X86_SANDYBRIDGE)
-        self.engine.mem_map(0, 0x20000)
-        self.engine.hook_add(uc.UC_HOOK_CODE, self._instruction)
-        self.engine.hook_add(uc.UC_HOOK_INTR, self._interrupt)
-        self.decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-        self.sizes: list[int] = []
-        self.start = self.engine.context_save()
-
-    def _instruction(self, engine: Uc, address: int, size: int, user: Any) -> None:
-        self.sizes.append(size)
-        if len(self.sizes) > 1:
-            engine.emu_stop()
-
-    def _interrupt(self, engine: Uc, number: int, user: Any) -> None:
-        self.sizes.clear()
-        engine.emu_stop()
-
-    def of(self, code: bytes) -> tuple[int, int]:
-        """(the emulator's, the decoder's) length; the emulator's is 0 if the instruction failed."""
-        self.engine.context_restore(self.start)
-        for name in ("RAX", "RBX", "RCX", "RDX", "RSI", "RDI", "RBP", "RSP", "R8", "R12"):
-            self.engine.reg_write(getattr(x86, f"UC_X86_REG_{name}"), DATA)
-        self.engine.mem_write(0, bytes([0x90]) * 0x4000)
-        self.engine.ctl_remove_cache(0, 0x4000)
-        self.engine.mem_write(CODE, code)
-        self.sizes.clear()
-        try:
-            self.engine.emu_start(CODE, 0)
-        except UcError:
-            return 0, 0
-        instruction = next(self.decoder.disasm(code, CODE, 1), None)
-        return self.sizes[0] if self.sizes else 0, instruction.size if instruction else 0
-
-
-def aborts(code: bytes) -> bool:
-    """`lock` before bt, bts, btr or btc of registers: illegal, and it aborts the emulator's process; behind
-    another access of its block it changes what that one accessed instead. No other `lock` does."""
-    return code[:3] == b"\xf0\x0f\xba" or (code[:2] == b"\xf0\x0f" and code[2] in (0xA3, 0xAB, 0xB3, 0xBB))
-
-
-#: A 66 prefix makes the displacement of a near branch 16 bits wide to AMD and to the emulator, and is ignored
-#: by Intel and the decoder; VEX, EVEX and XOP encodings the machine refuses.
-DIFFER = re.compile(
-    rb"[\x66\xf2\xf3]*\x66[\x66\x48\xf2\xf3]*(\xe8|\xe9|\xc2|\x0f[\x80-\x8f])|.?.?[\xc4\xc5\x62\x8f]"
-)
-
-
-def test_the_decoder_and_the_emulator_agree_on_lengths() -> None:
-    """Of the instructions that both know; the emulator executes some encodings that the decoder refuses."""
-    draw, lengths, differ, compared = random.Random(5), Lengths(), [], 0
-    for prefix in ("", "66", "f2", "f3", "48", "66 48", "f0"):
-        for opcode in (*(f"{n:02x}" for n in range(256)), *(f"0f {n:02x}" for n in range(256))):
-            for _ in range(3):
-                code = bytes.fromhex(f"{prefix} {opcode}") + draw.randbytes(2) + bytes(12)
-                if aborts(code) or DIFFER.match(code):
-                    continue
-                emulator, decoder = lengths.of(code)
-                compared += emulator > 0 and decoder > 0
-                if emulator and decoder and emulator != decoder:
-                    differ.append(f"{code.hex(' ')}: emulator {emulator}, decoder {decoder}")
-    print(*differ, sep="\n")
-    assert compared > 3000
-    assert not differ
-
-
-def test_reserved_no_operations_are_executed_and_not_decoded() -> None:
-    assert Lengths().of(bytes.fromhex("0f 1c c3") + bytes(12)) == (3, 0)
