@@ -134,7 +134,7 @@ class _Cursor:
     def _refill(self) -> bool:
         for chunk in self._chunks:
             if len(chunk):
-                self._rest = np.array(chunk, EVENT)
+                self._rest = np.asarray(chunk, EVENT)
                 self._validate(self._rest)
                 return True
         if self._last[2]:
