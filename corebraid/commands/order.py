@@ -13,9 +13,12 @@ from corebraid import console
 from corebraid.options import json_option, recording_argument
 
 if TYPE_CHECKING:
+    from recorder.reader import Recording
     from solver.order import OrderResult, RegionResult
 
 _MOST_ROWS = 40
+#: A recording of fewer instructions is ordered in one process: others would cost more than they save.
+_SHORT = 5_000_000
 DISCLAIMER = "a legal order, not necessarily the one that ran"
 
 
@@ -44,8 +47,31 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     metavar="SECONDS",
     help="Longest time for one region; then it stays undecided.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes to use.  [default: one for each processor; one for a short recording]",
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    default="",
+    help="Solve the regions on the dask.distributed cluster whose scheduler is at ADDRESS "
+    "(tcp://HOST:PORT).",
+)
+@click.option("--fresh", is_flag=True, help="Do not use regions that an earlier run has solved.")
 @json_option
-def command(recording: Path, engine: str, encoding: str, region_timeout: float, as_json: bool) -> int:
+def command(
+    recording: Path,
+    engine: str,
+    encoding: str,
+    region_timeout: float,
+    jobs: int | None,
+    cluster: str,
+    fresh: bool,
+    as_json: bool,
+) -> int:
     """Work out in which order the accesses of REC can have happened; writes REC/order.cert.
 
     Every region between two strata is ordered by itself, and the whole order is checked by an independent
@@ -54,6 +80,9 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
     Events: those that are local to one stream, read-only in their region, or repeats of an identical read
     need no ordering; 'unfiltered' are the rest, which the engine orders.
 
+    When it is interrupted, or regions stay undecided, the regions that were solved are kept in
+    REC/order.partial, and the next run goes on from there.
+
     Exit code 0 also when some regions could not be decided in time (a warning names them); 1 when a region
     has no legal order.
 
@@ -61,15 +90,21 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
     Examples:
       corebraid order REC
       corebraid order REC --engine smt --encoding paper --region-timeout 300
+      corebraid order REC --jobs 8
+      corebraid order REC --cluster tcp://10.0.0.1:8786
     """
     console.announce_compilation("solver")
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
     from solver.certificate import FILE_NAME
-    from solver.order import Options, order_recording
+    from solver.order import Options, Resources, order_recording
+    from solver.partial import FILE_NAME as PARTIAL_NAME
 
     opened = Recording.open(recording)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
+    resources = Resources(
+        jobs or _default_jobs(opened), cluster, opened.path / PARTIAL_NAME, fresh, console.note
+    )
     began = time.monotonic()
     with console.progress("regions ordered") as show:
         result = order_recording(
@@ -78,6 +113,7 @@ def command(recording: Path, engine: str, encoding: str, region_timeout: float, 
             opened.manifest.id,
             options,
             lambda done, _: show(done),
+            resources,
         )
     seconds = time.monotonic() - began
     if as_json:
@@ -115,6 +151,14 @@ def _facts(recording: Path, result: OrderResult, seconds: float) -> dict[str, ob
             for region in result.regions
         ],
     }
+
+
+def _default_jobs(recording: Recording) -> int:
+    from corebraid.parallel import usable_processors
+
+    manifest = recording.manifest
+    short = manifest.complete and sum(manifest.instructions) < _SHORT
+    return 1 if short else usable_processors()
 
 
 def _show(recording: Path, result: OrderResult, seconds: float) -> None:
