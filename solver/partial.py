@@ -72,7 +72,9 @@ class Partial:
                 self._entries.clear()
                 self.note = f"{error.what}; starting over (where: {error.where})"
 
-    def __len__(self) -> int:
+    @property
+    def taken_over(self) -> int:
+        """How many finished regions the file held."""
         return len(self._entries)
 
     def find(self, problem: Problem) -> Answer | None:

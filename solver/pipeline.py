@@ -35,8 +35,8 @@ def order_all(
         kept = Partial(resources.keep, recording, options, fresh=resources.fresh)
         if kept.note:
             resources.say(f"{resources.keep.name}: {kept.note}")
-        elif len(kept):
-            resources.say(f"{len(kept)} solved regions are kept from an earlier run (--fresh starts over)")
+        elif kept.taken_over:
+            resources.say(f"{kept.taken_over} solved regions are kept from an earlier run (--fresh starts over)")
 
     def show() -> None:
         if on_region:
@@ -64,7 +64,7 @@ def _alone(
     walks = Walks(traces)
     for region in iter_regions(traces):
         problem = ledger.compose(region, sift_region(region))
-        found = kept.find(problem) if kept else None
+        found = kept.find(problem) if kept is not None else None
         try:
             _settle(ledger, walks, region, found or _fresh(problem, options, kept))
         except OrderError:

@@ -182,7 +182,7 @@ class Schedule:
         return self._spool.region(number, self._spool.borders(number))
 
     def _solve(self, problem: Problem) -> None:
-        kept = self._partial.find(problem) if self._partial else None
+        kept = self._partial.find(problem) if self._partial is not None else None
         if kept is not None:
             self._reused.add(problem.region)
             self._settle(problem.region, kept)
@@ -194,7 +194,7 @@ class Schedule:
             self._add(_SOLVE, problem.region)
 
     def _answered(self, region: int, got: Answer) -> None:
-        if self._partial:
+        if self._partial is not None:
             self._partial.add(self._ledger.problem(region), got)
         self._settle(region, got)
 
