@@ -1,7 +1,8 @@
 """Regions solved on an existing dask.distributed cluster: problems go out, answers come back.
 
-The one file that touches dask. A worker that dies loses its region only, which the scheduler gives to
-another; one whose workers die again and again is left undecided.
+The one file that touches dask. A worker that dies loses its regions only, which the scheduler gives to
+another. Regions whose workers died again and again go out once more, each alone, since dask cannot tell
+which of a worker's regions killed it; one that kills even then is left undecided.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ class Cluster:
                 remedy="start one with 'dask scheduler', and workers with 'dask worker'",
             ) from None
         self._futures: dict[int, Any] = {}
+        self._suspects: dict[int, Problem] = {}
+        self._sent: dict[int, Problem] = {}
+        self._alone: int | None = None
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._wake, self._woken = os.pipe()
         self._seen = self._looked = time.monotonic()
@@ -86,12 +90,12 @@ class Cluster:
     @property
     def room(self) -> int:
         """How many more regions the cluster should be given."""
-        return max(_AHEAD * self._threads - len(self._futures), 0)
+        return 0 if self._suspects else max(_AHEAD * self._threads - len(self._futures), 0)
 
     def submit(self, problem: Problem) -> None:
         """Send a region."""
         future = self._client.submit(answer_here, problem, self._options, pure=False)
-        self._futures[problem.region] = future
+        self._futures[problem.region], self._sent[problem.region] = future, problem
         future.add_done_callback(lambda _, region=problem.region: self._tell(region))
 
     def _tell(self, region: int) -> None:
@@ -107,16 +111,27 @@ class Cluster:
         while not self._done.empty():
             os.read(self._wake, 1)
             region = self._done.get()
-            answers.append((region, self._result(self._futures.pop(region))))
+            got = self._result(region, self._futures.pop(region))
+            problem = self._sent.pop(region)
+            if got is not None:
+                answers.append((region, got))
+            else:
+                self._suspects[region] = problem
+        if self._suspects and not self._futures:
+            self._alone = next(iter(self._suspects))
+            self.submit(self._suspects.pop(self._alone))
         self._look()
         return answers
 
-    def _result(self, future: Any) -> Answer:
+    def _result(self, region: int, future: Any) -> Answer | None:
+        """The answer, or None for a region that is to be tried alone."""
         if future.status == "cancelled" or future.status == "lost":
             raise self._lost(None)
         try:
             got: Answer = future.result()
         except self._killed:
+            if region != self._alone:
+                return None
             return Answer(Verdict.UNDECIDED, "", 0.0, WORKER_DIED, no_order(), no_order())
         except (CancelledError, OSError, TimeoutError) as error:
             raise self._lost(error) from None
