@@ -146,7 +146,7 @@ def sift_row(row, table, at, granule, olds, news, tally):  # type: ignore[no-unt
     number in the row of the first byte that breaks its chain, or -1)."""
     word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
     left, old, new = np.int64(row.size), row.old, row.new
-    shared, done, end = False, 0, at
+    shared, done, end = False, np.int64(0), at
     while left > 0:
         size = min(left, 8 - low)
         entry = table[find_slot(word, table)]
@@ -162,7 +162,7 @@ def sift_row(row, table, at, granule, olds, news, tally):  # type: ignore[no-unt
         left -= size
         if left > 0:
             old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
-            word, low, done = word + np.uint64(1), 0, size
+            word, low, done = word + np.uint64(1), np.int64(0), size
     if end > at:
         tally[_HOT] += 1
     elif shared:
@@ -372,9 +372,9 @@ def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
 
 def chains_of(g: Granules) -> Chains:
     """What the filtered accesses of a region that was sifted say."""
-    found = Chains(
-        *(np.empty(g.words, t) for t in (np.uint64, np.uint8, np.uint8, np.uint64, np.uint64))
-    )
+    n = g.words
+    known, written = np.empty(n, np.uint8), np.empty(n, np.uint8)
+    found = Chains(np.empty(n, np.uint64), known, written, np.empty(n, np.uint64), np.empty(n, np.uint64))
     list_chains(g.table, found.word, found.known, found.written, found.first, found.last)
     return found
 

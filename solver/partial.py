@@ -1,4 +1,4 @@
-"""`order.partial`: the regions that an ordering has finished, kept until all are (docs/format.md, section 10).
+"""`order.partial`: the regions that an ordering has finished, kept until all are (docs/format.md, 10).
 
 An entry is bound to its problem by a digest of all its arrays, so that it can only be used for the very
 same question; and an order that is used again goes through the checker like any other.
@@ -110,9 +110,7 @@ class Partial:
             at += len(part)
             last = at == len(runs)
             out = np.empty(len(part) * MAX_VARINT, np.uint8)
-            head = _ENTRY.pack(
-                region, verdict, last, 0, milliseconds, digest, answer.engine.encode("ascii")
-            )
+            head = _ENTRY.pack(region, verdict, last, 0, milliseconds, digest, answer.engine.encode("ascii"))
             assert self._writer is not None
             payload = head + out[: encode(part, out)].tobytes()
             self._writer.append(payload, len(part), self._finished, self._finished)
@@ -140,7 +138,12 @@ class Partial:
             region, verdict, last, _, milliseconds, digest, engine = _ENTRY.unpack_from(raw)
             values = np.empty(len(raw), np.uint64)
             n = decode(np.frombuffer(raw, np.uint8, offset=_ENTRY.size), values)
-            if n < 0 or n % 2 or verdict not in (_LEGAL, _ILLEGAL) or (n and int(values[:n].max()) >= 1 << 56):
+            if (
+                n < 0
+                or n % 2
+                or verdict not in (_LEGAL, _ILLEGAL)
+                or (n and int(values[:n].max()) >= 1 << 56)
+            ):
                 raise self._bad(f"frame {frame.sequence} is malformed")
             parts.append(values[:n])
             if not last:
@@ -148,9 +151,9 @@ class Partial:
             runs, parts = np.concatenate(parts).astype(np.int64), []
             what = Verdict.LEGAL if verdict == _LEGAL else Verdict.ILLEGAL
             name = engine.rstrip(b"\0").decode("ascii", "replace")
-            self._entries[region, digest] = Answer(what, name, milliseconds / 1000, "", runs[0::2], runs[1::2])
+            self._entries[region, digest] = Answer(
+                what, name, milliseconds / 1000, "", runs[0::2], runs[1::2]
+            )
 
     def _bad(self, what: str) -> FormatError:
         return FormatError(what, where=str(self._path), remedy="nothing: the regions are solved again")
-
-

@@ -36,7 +36,9 @@ def order_all(
         if kept.note:
             resources.say(f"{resources.keep.name}: {kept.note}")
         elif kept.taken_over:
-            resources.say(f"{kept.taken_over} solved regions are kept from an earlier run (--fresh starts over)")
+            resources.say(
+                f"{kept.taken_over} solved regions are kept from an earlier run (--fresh starts over)"
+            )
 
     def show() -> None:
         if on_region:

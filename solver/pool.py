@@ -7,13 +7,15 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from isa.errors import CorebraidError
 
+#: How a task is named: what is done, and with which number.
+Key = tuple[str, int]
 Calls = Mapping[str, Callable[..., Iterator[Any]]]
 #: What became of a task: a part of its result, its end, an error of corebraid's tree, a dead process.
 PART, DONE, FAILED, DIED = "part", "done", "failed", "died"
@@ -25,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 class News:
     """Something about the task `key`: one of PART, DONE, FAILED (value: the error) and DIED."""
 
-    key: Hashable
+    key: Key
     what: str
     value: Any = None
 
@@ -63,7 +65,7 @@ class _Worker:
         self.process = context.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
-        self.key: Hashable | None = None
+        self.key: Key | None = None
 
 
 class Pool:
@@ -84,7 +86,7 @@ class Pool:
         """How many workers have nothing to do."""
         return sum(worker.key is None for worker in self._workers)
 
-    def start(self, key: Hashable, name: str, *arguments: Any) -> None:
+    def start(self, key: Key, name: str, *arguments: Any) -> None:
         """Give an idle worker a task; `key` is how `news` will name it. If it is dead, `news` says so."""
         worker = next(worker for worker in self._workers if worker.key is None)
         worker.key = key

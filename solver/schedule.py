@@ -58,7 +58,9 @@ class Schedule:
                 _EXTRACT: spool.extract,
                 _SIFT: lambda region, borders: iter([sift_region(spool.region(region, borders))]),
                 _SOLVE: lambda problem: iter([answer(problem, options)]),
-                _WALK: lambda region, borders, *runs: iter([walks.walk(spool.region(region, borders), *runs)]),
+                _WALK: lambda region, borders, *runs: iter(
+                    [walks.walk(spool.region(region, borders), *runs)]
+                ),
             },
         )
         self._n_streams = traces.n_streams
@@ -145,7 +147,7 @@ class Schedule:
             self._take(news)
 
     def _take(self, news: News) -> None:
-        stage, number = news.key  # type: ignore[misc]
+        stage, number = news.key
         if news.what == DIED:
             self._died(stage, number)
         elif news.what == FAILED:
@@ -244,5 +246,3 @@ class Schedule:
         )
         if past and self._ledger.composed >= region:
             raise error
-
-

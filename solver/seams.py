@@ -93,17 +93,16 @@ def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped
         touched[now[2]] = word + 1
         now[2] += 1
     shift = np.uint64(8 * here)
-    byte = walk_word(
-        word + 1, 0, size - here, row.old >> shift, row.new >> shift, value, first, known
-    )
+    byte = walk_word(word + 1, 0, size - here, row.old >> shift, row.new >> shift, value, first, known)
     return byte + here if byte >= 0 else byte
 
 
 @njit(cache=True)
-def walk_runs(stream, left, run, region, low, high, memory, window, at, fill, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+def walk_runs(stream, left, run, region, low, high, memory, windows, value, first, known, touched, now):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run]. now = [stream of an
     unfinished indivisible access or -1, rows walked, words touched]. Returns (run, status, stream, byte):
     _REFILL asks for rows of that stream; the violations name the row at that stream's position."""
+    window, at, fill = windows
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
@@ -193,8 +192,9 @@ class RegionWalker:
         try:
             while run < len(stream):
                 run, status, s, byte = walk_runs(
-                    stream, left, run, index, low, high, self._memory, windows.rows, windows.at,
-                    windows.fill, self._value, self._first, self._known, touched, now,
+                    stream, left, run, index, low, high, self._memory,
+                    (windows.rows, windows.at, windows.fill),
+                    self._value, self._first, self._known, touched, now,
                 )  # fmt: skip
                 if status == _REFILL:
                     if not windows.refill(s):
@@ -292,7 +292,14 @@ class Seams:
         """Go over a walked region. Raises OrderError if it does not begin with what memory holds."""
         memory = self._memory
         i, byte = cross_seam(
-            seam.word, seam.known, seam.first, seam.last, self._marks, memory.state, memory.loaded, memory.image
+            seam.word,
+            seam.known,
+            seam.first,
+            seam.last,
+            self._marks,
+            memory.state,
+            memory.loaded,
+            memory.image,
         )
         if i >= 0:
             address = int(seam.word[i]) * 8 + byte
@@ -303,7 +310,9 @@ class Seams:
     def pass_over(self, address: NDArray[np.uint64], value: NDArray[np.uint8]) -> None:
         """Go over a region that has no order: give the bytes that it wrote their values after it."""
         self._memory.store(address, np.ones(len(address), np.uint8), value.astype(np.uint64))
-        np.bitwise_or.at(self._marks, address >> np.uint64(3), np.uint8(1) << (address & np.uint64(7)).astype(np.uint8))
+        np.bitwise_or.at(
+            self._marks, address >> np.uint64(3), np.uint8(1) << (address & np.uint64(7)).astype(np.uint8)
+        )
 
     def finish(self, final: NDArray[np.uint8]) -> None:
         """Compare memory with the final image wherever an event touched it. Raises OrderError."""

@@ -1,7 +1,7 @@
 """All streams of a recording in unnamed temporary files, cut at the strata, for several processes to read.
 
 Each stream is extracted once, by one process, and read as soon as a region is there. The files have no
-names: they are gone when the last process that has them open is, however it ended. 56 bytes an event.
+names: they are gone when the last process that has them open is, however it ended. About 28 bytes an event.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import CorebraidError
-from recorder.event import EVENT
+from solver.packed_rows import MOST_WORDS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions import Cursor, Region
 from solver.traces import Events, Traces
 
@@ -22,25 +23,37 @@ from solver.traces import Events, Traces
 _ROWS_A_MESSAGE, _REGIONS_A_MESSAGE = 1 << 14, 64
 
 
-class SpooledRows:
-    """One stream's rows of one region in the spool: `first` to `end` of the file."""
+_WORD = 8
+#: A stream's rows and words up to the end of a region.
+Ends = tuple[int, int]
+#: Where a stream's rows of a region are: how many, first word, end.
+Border = tuple[int, int, int]
 
-    def __init__(self, file: int, first: int, end: int) -> None:
-        self._file, self._first, self._end = file, first, end
+
+class SpooledRows:
+    """One stream's rows of one region in the spool."""
+
+    def __init__(self, file: int, region: int, stream: int, border: Border) -> None:
+        self._file, self._region, self._stream = file, region, stream
+        self._n, self._first, self._end = border
 
     def __len__(self) -> int:
-        return self._end - self._first
+        return self._n
 
     def pieces(self) -> Iterator[Events]:
-        """The rows, mapped from the file and not copied."""
-        if self._first == self._end:
+        """The rows, unpacked; a piece is good until the next one is asked for."""
+        if not self._n:
             return
-        start = self._first * EVENT.itemsize
+        start = self._first * _WORD
         aligned = start - start % mmap.ALLOCATIONGRANULARITY
-        length = self._end * EVENT.itemsize - aligned
+        length = self._end * _WORD - aligned
         # Private and writable, so that kernels see arrays of one type only; nobody writes.
         held = mmap.mmap(self._file, length, flags=mmap.MAP_PRIVATE, offset=aligned)
-        yield np.frombuffer(held, EVENT, count=len(self), offset=start - aligned)
+        words = np.frombuffer(held, np.uint64, count=self._end - self._first, offset=start - aligned)
+        rows, last, at = room(), start_of_region(), 0
+        while at < len(words):
+            n, at = unpack_rows(words, at, self._region, self._stream, last, rows)
+            yield rows[:n]
 
 
 class TraceSpool:
@@ -48,36 +61,42 @@ class TraceSpool:
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
-        self._files = [tempfile.TemporaryFile(prefix="corebraid-trace-") for _ in range(traces.n_streams)]
-        self._ends: list[list[int]] = [[0] for _ in self._files]
+        self._files = [
+            tempfile.TemporaryFile(prefix="corebraid-trace-")  # noqa: SIM115
+            for _ in range(traces.n_streams)
+        ]
+        self._ends: list[list[Ends]] = [[(0, 0)] for _ in self._files]
 
-    def extract(self, stream: int) -> Iterator[list[int]]:
-        """Write a stream's events to its file. Yields, in batches, how many rows stand in the file after each
-        region, from the first to the last; `learn` wants to hear of them.
+    def extract(self, stream: int) -> Iterator[list[Ends]]:
+        """Write a stream's events to its file. Yields, in batches, how many rows and words stand in the file
+        after each region, from the first to the last; `learn` wants to hear of them.
 
         Raises what the traces raise, FormatError as `regions.Cursor`, and CorebraidError when the disk is
         full; what was yielded before is good.
         """
         cursor = Cursor(self._traces, stream)
-        rows = told = 0
-        ends: list[int] = []
+        rows = words = told = 0
+        ends: list[Ends] = []
         for region in range(len(self._traces.strata) + 1):
+            last = start_of_region()
             try:
                 for piece in cursor.take(region):
-                    self._write(stream, rows, piece)
-                    rows += len(piece)
+                    packed = np.empty(len(piece) * MOST_WORDS, np.uint64)
+                    packed = packed[: pack_rows(piece, packed, last)]
+                    self._write(stream, words, packed)
+                    rows, words = rows + len(piece), words + len(packed)
             except CorebraidError:
                 yield ends
                 raise
-            ends.append(rows)
+            ends.append((rows, words))
             if rows - told >= _ROWS_A_MESSAGE or len(ends) >= _REGIONS_A_MESSAGE:
                 yield ends
                 ends, told = [], rows
         yield ends
 
-    def _write(self, stream: int, row: int, piece: Events) -> None:
-        data = memoryview(np.ascontiguousarray(piece).view(np.uint8).data)
-        at, file = row * EVENT.itemsize, self._files[stream].fileno()
+    def _write(self, stream: int, word: int, packed: NDArray[np.uint64]) -> None:
+        data = memoryview(packed.view(np.uint8).data)
+        at, file = word * _WORD, self._files[stream].fileno()
         while data:
             try:
                 n = os.pwrite(file, data, at)
@@ -85,12 +104,12 @@ class TraceSpool:
                 raise CorebraidError(
                     f"no room for the events of stream {stream} ({error.strerror})",
                     where=tempfile.gettempdir(),
-                    remedy=f"set TMPDIR to a folder with room ({EVENT.itemsize} bytes an event), or use "
+                    remedy="set TMPDIR to a folder with room (about 28 bytes an event), or use "
                     "--jobs 1, which needs none",
                 ) from None
             data, at = data[n:], at + n
 
-    def learn(self, stream: int, ends: list[int]) -> None:
+    def learn(self, stream: int, ends: list[Ends]) -> None:
         """Take note of what `extract` yielded, in this process or another."""
         self._ends[stream] += ends
 
@@ -98,14 +117,16 @@ class TraceSpool:
         """How many regions of a stream are in its file, as far as `learn` was told."""
         return len(self._ends[stream]) - 1
 
-    def borders(self, region: int) -> list[tuple[int, int]]:
-        """(first row, end) of a region in every stream's file."""
-        return [(ends[region], ends[region + 1]) for ends in self._ends]
+    def borders(self, region: int) -> list[Border]:
+        """Where a region is in every stream's file."""
+        pairs = [(ends[region], ends[region + 1]) for ends in self._ends]
+        return [(rows - before, first, end) for (before, first), (rows, end) in pairs]
 
-    def region(self, index: int, borders: list[tuple[int, int]]) -> Region:
+    def region(self, index: int, borders: list[Border]) -> Region:
         """A region from the files. borders: as the process that learnt of them knows."""
-        files = zip(self._files, borders, strict=True)
-        return Region(index, [SpooledRows(file.fileno(), *border) for file, border in files])
+        files = enumerate(zip(self._files, borders, strict=True))
+        rows = [SpooledRows(file.fileno(), index, stream, border) for stream, (file, border) in files]
+        return Region(index, rows)
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""

@@ -69,7 +69,10 @@ def alone(tmp_path: Path) -> tuple[bytes, int]:
 
 
 def test_a_worker_that_dies_loses_nothing(
-    cluster: distributed.LocalCluster, alone: tuple[bytes, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: distributed.LocalCluster,
+    alone: tuple[bytes, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected, region = alone
     on_workers(cluster, solve_badly, region, str(tmp_path / "mark"), 1)

@@ -1,4 +1,4 @@
-"""Several processes give what one gives: the same certificate, the same errors; and what a killed one costs."""
+"""Several processes give what one gives, certificate or error; and what a killed one costs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, damage, make
 
 import solver.order as order_module
 from isa.errors import CorebraidError
+from recorder.event import EVENT, GLUED, UNCACHED
 from solver.order import Options, OrderResult, Resources, order_recording, solve
+from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.problem import Problem, Solution, Verdict
 from solver.traces import MemoryTraces
 
@@ -118,3 +121,31 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("solver.trace_spool.os.pwrite", full)
     with pytest.raises(CorebraidError, match=r"no room for the events of stream 0 \(No space left.*TMPDIR"):
         order_recording(make(1, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=2))
+
+
+def test_packed_rows_come_back() -> None:
+    """Also those that do not follow closely, in pieces that end with whole indivisible accesses."""
+    rng = np.random.default_rng(4)
+    for case in range(60):
+        n = int(rng.integers(0, 3 * ROWS))
+        rows = np.zeros(n, EVENT)
+        rows["seq"] = np.arange(n) + int(rng.integers(0, 99)) + (rng.random(n) < 0.1).cumsum()
+        rows["count"] = np.sort(rng.integers(0, 1 << int(rng.integers(1, 63)), n))
+        rows["pc"] = rng.integers(0, 1 << 63, n, np.uint64) >> rng.integers(0, 63, n).astype(np.uint64)
+        rows["addr"] = rng.integers(0, 1 << 63, n, np.uint64) >> rng.integers(0, 40, n).astype(np.uint64)
+        rows["old"] = rng.integers(0, 1 << 63, n, np.uint64)
+        rows["new"] = np.where(rng.random(n) < 0.5, rows["old"], rng.integers(0, 1 << 63, n, np.uint64))
+        rows["stratum"], rows["core"] = 7, 3
+        rows["size"], rows["kind"] = rng.integers(1, 9, n), rng.integers(1, 4, n)
+        rows["flags"] = rng.choice([0, 0, UNCACHED, GLUED], n)
+        rows["flags"][15::16] = rows["flags"][-1:] = 0
+        packed = np.empty(n * MOST_WORDS, np.uint64)
+        last, used = start_of_region(), 0
+        for part in np.array_split(rows, 3):
+            used += pack_rows(part, packed[used:], last)
+        last, at, found, out = start_of_region(), 0, [np.empty(0, EVENT)], room()
+        while at < used:
+            m, at = unpack_rows(packed[:used], at, 7, 3, last, out)
+            assert not out["flags"][m - 1] & GLUED
+            found.append(out[:m].copy())
+        assert np.concatenate(found).tobytes() == rows.tobytes(), f"case {case}"

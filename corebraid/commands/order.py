@@ -57,8 +57,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     "--cluster",
     metavar="ADDRESS",
     default="",
-    help="Solve the regions on the dask.distributed cluster whose scheduler is at ADDRESS "
-    "(tcp://HOST:PORT).",
+    help="Solve the regions on the dask.distributed cluster whose scheduler is at ADDRESS (tcp://HOST:PORT).",
 )
 @click.option("--fresh", is_flag=True, help="Do not use regions that an earlier run has solved.")
 @json_option
