@@ -69,13 +69,13 @@ def pack_rows(rows, out, last):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def unpack_rows(words, at, region, stream, last, rows):  # type: ignore[no-untyped-def]
-    """Unpack about ROWS rows of one region and stream from words[at] on, whole indivisible accesses. last: as
-    for `pack_rows`. Returns (rows, the word behind them)."""
+def unpack_rows(words, at, region, stream, last, rows, most):  # type: ignore[no-untyped-def]
+    """Unpack `most` rows of one region and stream from words[at] on, or as many more as an indivisible access
+    needs. last: as for `pack_rows`. Returns (rows, the word behind them)."""
     n = 0
     number, count = last[0], last[1]
     glued = False
-    while at < words.size and (n < ROWS or (glued and n < rows.size)):
+    while at < words.size and (n < most or (glued and n < rows.size)):
         row = rows[n]
         head = words[at]
         at += 1

@@ -66,7 +66,7 @@ def _alone(
     walks = Walks(traces)
     for region in iter_regions(traces):
         problem = ledger.compose(region, sift_region(region))
-        found = kept.find(problem) if kept is not None else None
+        found = kept.find(problem) if kept is not None and problem.n_ops else None
         try:
             _settle(ledger, walks, region, found or _fresh(problem, options, kept))
         except OrderError:

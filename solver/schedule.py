@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from isa.errors import CorebraidError, OrderError
 from solver.cluster import WORKER_DIED, Cluster
 from solver.ledger import Ledger
-from solver.order import Answer, Options, answer
+from solver.order import Answer, Options, answer, runs_of
 from solver.partial import Partial
 from solver.pool import DIED, DONE, FAILED, News, Pool
 from solver.problem import Problem, Verdict, no_order
 from solver.regions import Region
+from solver.seams import Seam
 from solver.stages import Sifted, Walks, sift_region
 from solver.trace_spool import TraceSpool
 from solver.traces import Traces
@@ -33,6 +34,14 @@ _LOOK_S = 1.0
 _AHEAD = 256
 
 Task = tuple[str, int]
+
+
+def _sift(region: Region, walks: Walks) -> Iterator[Sifted | Seam]:
+    """Sift a region; if it leaves nothing to solve, walk it too while its rows are at hand."""
+    sifted = sift_region(region)
+    yield sifted
+    if sifted.problem.n_ops == 0:
+        yield walks.walk(region, *runs_of(sifted.problem, no_order()))
 
 
 class Schedule:
@@ -56,7 +65,7 @@ class Schedule:
             jobs,
             {
                 _EXTRACT: spool.extract,
-                _SIFT: lambda region, borders: iter([sift_region(spool.region(region, borders))]),
+                _SIFT: lambda region, borders: _sift(spool.region(region, borders), walks),
                 _SOLVE: lambda problem: iter([answer(problem, options)]),
                 _WALK: lambda region, borders, *runs: iter(
                     [walks.walk(spool.region(region, borders), *runs)]
@@ -66,6 +75,7 @@ class Schedule:
         self._n_streams = traces.n_streams
         self._ready: list[tuple[int, int, str]] = []
         self._sifted: dict[int, Sifted] = {}
+        self._walked_early: dict[int, Seam] = {}
         self._for_cluster: deque[int] = deque()
         self._told: Counter[int] = Counter()
         self._tries: Counter[Task] = Counter()
@@ -167,8 +177,10 @@ class Schedule:
             self._compose()
         elif isinstance(value, Answer):
             self._answered(number, value)
-        else:
-            self._ledger.walked(value)  # type: ignore[arg-type]
+        elif isinstance(value, Seam) and stage == _SIFT and number >= self._ledger.composed:
+            self._walked_early[number] = value
+        elif isinstance(value, Seam):
+            self._ledger.walked(value)
 
     def _compose(self) -> None:
         while (region := self._ledger.composed) in self._sifted:
@@ -184,12 +196,15 @@ class Schedule:
         return self._spool.region(number, self._spool.borders(number))
 
     def _solve(self, problem: Problem) -> None:
-        kept = self._partial.find(problem) if self._partial is not None else None
+        kept = self._partial.find(problem) if self._partial is not None and problem.n_ops else None
         if kept is not None:
             self._reused.add(problem.region)
             self._settle(problem.region, kept)
         elif problem.n_ops == 0:
-            self._settle(problem.region, answer(problem, self._options))
+            self._ledger.answer(problem.region, answer(problem, self._options))
+            if problem.region in self._walked_early:
+                self._ledger.walked(self._walked_early.pop(problem.region))
+            self._show()
         elif self._cluster:
             self._for_cluster.append(problem.region)
         else:
@@ -222,7 +237,8 @@ class Schedule:
             self._failed_streams.add(number)
             self._note_error((self._spool.complete(number), 0, number), error)
         elif stage == _SIFT:
-            self._note_error((number, 1, 0), error)
+            walked = number in self._sifted or number < self._ledger.composed
+            self._note_error((number, 3 if walked else 1, 0), error)
         elif stage == _WALK and number in self._reused and isinstance(error, OrderError):
             self._reused.discard(number)
             self._ledger.take_back(number)
@@ -239,10 +255,10 @@ class Schedule:
         streams are past it."""
         if self._error is None:
             return
-        (region, _, _), error = self._error
+        (region, rank, _), error = self._error
         past = all(
             stream in self._failed_streams or self._spool.complete(stream) > region
             for stream in range(self._n_streams)
         )
-        if past and self._ledger.composed >= region:
+        if past and self._ledger.composed >= region + (rank == 3):
             raise error

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import CorebraidError
-from solver.packed_rows import MOST_WORDS, pack_rows, room, start_of_region, unpack_rows
+from recorder.event import EVENT
+from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions import Cursor, Region
 from solver.traces import Events, Traces
 
@@ -24,6 +25,8 @@ _ROWS_A_MESSAGE, _REGIONS_A_MESSAGE = 1 << 14, 64
 
 
 _WORD = 8
+#: A stream's rows of a region stay unpacked while the region is worked on, up to this many.
+_HELD_ROWS = 1 << 16
 #: A stream's rows and words up to the end of a region.
 Ends = tuple[int, int]
 #: Where a stream's rows of a region are: how many, first word, end.
@@ -36,23 +39,32 @@ class SpooledRows:
     def __init__(self, file: int, region: int, stream: int, border: Border) -> None:
         self._file, self._region, self._stream = file, region, stream
         self._n, self._first, self._end = border
+        self._held: Events | None = None
 
     def __len__(self) -> int:
         return self._n
 
     def pieces(self) -> Iterator[Events]:
         """The rows, unpacked; a piece is good until the next one is asked for."""
-        if not self._n:
+        if self._held is not None:
+            yield self._held
+        if self._held is not None or not self._n:
             return
         start = self._first * _WORD
         aligned = start - start % mmap.ALLOCATIONGRANULARITY
         length = self._end * _WORD - aligned
         # Private and writable, so that kernels see arrays of one type only; nobody writes.
-        held = mmap.mmap(self._file, length, flags=mmap.MAP_PRIVATE, offset=aligned)
-        words = np.frombuffer(held, np.uint64, count=self._end - self._first, offset=start - aligned)
-        rows, last, at = room(), start_of_region(), 0
+        mapped = mmap.mmap(self._file, length, flags=mmap.MAP_PRIVATE, offset=aligned)
+        words = np.frombuffer(mapped, np.uint64, count=self._end - self._first, offset=start - aligned)
+        last, at = start_of_region(), 0
+        if self._n <= _HELD_ROWS:
+            self._held = np.empty(self._n, EVENT)
+            unpack_rows(words, 0, self._region, self._stream, last, self._held, self._n)
+            yield self._held
+            return
+        rows = room()
         while at < len(words):
-            n, at = unpack_rows(words, at, self._region, self._stream, last, rows)
+            n, at = unpack_rows(words, at, self._region, self._stream, last, rows, ROWS)
             yield rows[:n]
 
 

@@ -145,7 +145,7 @@ def test_packed_rows_come_back() -> None:
             used += pack_rows(part, packed[used:], last)
         last, at, found, out = start_of_region(), 0, [np.empty(0, EVENT)], room()
         while at < used:
-            m, at = unpack_rows(packed[:used], at, 7, 3, last, out)
+            m, at = unpack_rows(packed[:used], at, 7, 3, last, out, ROWS)
             assert not out["flags"][m - 1] & GLUED
             found.append(out[:m].copy())
         assert np.concatenate(found).tobytes() == rows.tobytes(), f"case {case}"
