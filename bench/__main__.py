@@ -1,4 +1,4 @@
-"""`python -m bench [speed|paper]`: all measurements, or one of them."""
+"""`python -m bench [speed|paper|path]`: all measurements, or one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isa.kernel_cache import use_kernel_cache
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("all", "speed", "paper"), default="all")
+    parser.add_argument("what", nargs="?", choices=("all", "speed", "paper", "path"), default="all")
     parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
@@ -28,6 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.paper import main as paper
 
         paper(console)
+    if options.what in ("all", "path"):
+        from bench.ordering_path import main as path
+
+        path(console)
     return 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import paper, report, speed
+from bench import ordering_path, paper, report, speed
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -166,3 +166,11 @@ def test_a_table_refuses_a_short_row() -> None:
     assert table.texts() == [["x", "0.2"]]
     with pytest.raises(ValueError, match="1 cells for 2 columns"):
         table.add("x")
+
+
+def test_the_ordering_path_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "OUT", tmp_path)
+    stages, jobs = ordering_path.main(Console(quiet=True), ("fig1",), "", 2)
+    assert stages.texts()[0][0] == jobs.texts()[0][0] == "fig1"
+    assert all(float(cell) > 0 for cell in jobs.texts()[0][1:])
+    assert (tmp_path / "path.md").exists()

@@ -32,9 +32,7 @@ def test_two_processes_write_the_certificate_of_one(rec: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupt_leaves_finished_regions_and_nothing_else(
-    rec: Path, jobs: int, tmp_path: Path
-) -> None:
+def test_an_interrupt_leaves_finished_regions_and_nothing_else(rec: Path, jobs: int, tmp_path: Path) -> None:
     """Solved by z3 with the paper's formulas, the recording takes far longer than the test waits."""
     (rec / "order.cert").unlink(missing_ok=True)
     (rec / "order.partial").unlink(missing_ok=True)
