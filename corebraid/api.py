@@ -19,7 +19,8 @@ from recorder.traces import RecordingTraces
 from solver.braid import braid
 from solver.certificate import FILE_NAME, Certificate
 from solver.checker import CheckReport, check_certificate
-from solver.order import Options, OrderResult, order_recording
+from solver.order import Options, OrderResult, Resources, order_recording
+from solver.partial import FILE_NAME as PARTIAL_NAME
 
 Path_ = Path | str
 
@@ -84,15 +85,24 @@ def order(
     engine: str = "auto",
     encoding: str = "chain",
     region_timeout: float = 60.0,
+    jobs: int = 1,
+    cluster: str = "",
+    keep: bool = False,
 ) -> OrderResult:
     """Find a legal order of every strata region and write `order.cert` into the recording.
 
     region_timeout: seconds for one region; one that takes longer is left undecided and the rest goes on.
+    jobs: processes to use, forked from this one. cluster: address of a dask.distributed scheduler that
+    solves the regions. keep: use and leave `order.partial`, the solved regions of an ordering that is not
+    finished, in the recording.
     Raises OrderError when no order can exist, FormatError, Divergence.
     """
     opened = _opened(recording)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
-    return order_recording(RecordingTraces(opened), opened.path / FILE_NAME, opened.manifest.id, options)
+    resources = Resources(jobs, cluster, opened.path / PARTIAL_NAME if keep else None)
+    return order_recording(
+        RecordingTraces(opened), opened.path / FILE_NAME, opened.manifest.id, options, resources=resources
+    )
 
 
 def check_order(recording: Recording | Path_) -> CheckReport:

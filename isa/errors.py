@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class CorebraidError(Exception):
     """A failure that a user can act on.
@@ -26,6 +28,10 @@ class CorebraidError(Exception):
         self.where, self.remedy = where, remedy
         super().__init__(self.line())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes as they are, whatever a class's constructor asks for."""
+        return _restore, (type(self), self.args, self.__dict__)
+
     def line(self) -> str:
         """The whole message as one line."""
         text = f"{self.where}: {self.what}" if self.where else self.what
@@ -36,6 +42,13 @@ class CorebraidError(Exception):
         if self.remedy:
             text += f"; {self.remedy}"
         return " ".join(text.split())
+
+
+def _restore(kind: type[CorebraidError], args: tuple[Any, ...], values: dict[str, Any]) -> CorebraidError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(values)
+    return error
 
 
 class UsageError(CorebraidError):

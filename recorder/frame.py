@@ -32,6 +32,7 @@ KIND_NAMES = {
     FINAL_IMAGE: "final image",
     # Written by the solver (solver/certificate.py), in these frames.
     6: "certificate",
+    7: "unfinished order",
 }
 #: Most bytes that a frame holds before compression; LZ4 grows what it cannot compress by at most 1/255.
 MAX_RAW = 1 << 20

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import UNCACHED
-from solver.granules import Granules, find_slot
+from solver.filters import Chains, broken_chain, chains_of
+from solver.granules import Granules
 from solver.image import FlatMemory, ensure, load_word
 from solver.problem import Problem
 from solver.regions import Region
@@ -101,41 +102,31 @@ def _where(region: int, address: int, size: int) -> str:
 
 
 @njit(cache=True)
-def apply_filtered(rows, keys, hot_bytes, state, loaded, image):  # type: ignore[no-untyped-def]
-    """Run one stream's filtered accesses over memory, byte by byte. Returns (row, byte) of the first whose
-    old value is not memory's, or (-1, -1)."""
-    for i in range(rows.size):
-        row = rows[i]
-        if row.flags & UNCACHED:
-            continue
-        size = np.int64(row.size)
-        old, new, skip, word = row.old, row.new, np.int64(0), ~np.uint64(0)
-        ensure(np.int64(row.addr) >> 12, state, loaded, image)
-        ensure((np.int64(row.addr) + size - 1) >> 12, state, loaded, image)
-        for k in range(size):
-            a = np.int64(row.addr) + k
-            if np.uint64(a >> 3) != word:
-                word = np.uint64(a >> 3)
-                skip = np.int64(hot_bytes[find_slot(word, keys)])
-            if (skip >> (a & 7)) & 1 == 0:
-                if state[a] != (old & _BYTE):
-                    return i, k
-                state[a] = np.uint8(new & _BYTE)
-            old >>= np.uint64(8)
-            new >>= np.uint64(8)
-    return -1, -1
+def byte_mask(bits):  # type: ignore[no-untyped-def]
+    """0xFF in every byte of a word (uint64) whose bit is set."""
+    mask = np.uint64(0)
+    for b in range(8):
+        if bits & (1 << b):
+            mask |= _BYTE << np.uint64(8 * b)
+    return mask
 
 
 @njit(cache=True)
-def written_words(keys, written, word, mask):  # type: ignore[no-untyped-def]
-    """List the table's written words into `word` and `mask`. Returns how many."""
-    n = 0
-    for slot in range(keys.size):
-        if written[slot]:
-            word[n] = keys[slot] - np.uint64(1)
-            mask[n] = written[slot]
-            n += 1
-    return n
+def apply_chains(word, known, first, last, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Take memory from the first to the last value of every known byte. Returns (index, byte) of the first
+    whose first value is not memory's, or (-1, -1)."""
+    words = state.view(np.uint64)
+    for i in range(word.size):
+        ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
+        mask = byte_mask(known[i])
+        held = words[word[i]]
+        wrong = (held ^ first[i]) & mask
+        if wrong != 0:
+            for b in range(8):
+                if (wrong >> np.uint64(8 * b)) & _BYTE:
+                    return i, b
+        words[word[i]] = (held & ~mask) | (last[i] & mask)
+    return -1, -1
 
 
 @njit(cache=True)
@@ -165,7 +156,8 @@ def unwind(word, mask, before, after, state, loaded, image):  # type: ignore[no-
 
 
 class Forward:
-    """Memory at every stratum, from the initial image forwards. Call `advance` once a region, in order."""
+    """Memory at every stratum, from the initial image forwards. Call `advance` or `compose` once a region,
+    in order."""
 
     def __init__(self, initial: NDArray[np.uint8]) -> None:
         self.memory = FlatMemory(initial)
@@ -174,36 +166,35 @@ class Forward:
         return self.memory.state, self.memory.loaded, self.memory.image
 
     def advance(self, region: Region, g: Granules, problem: Problem) -> tuple[Problem, Delta]:
+        """`compose` for a region that was just sifted with these granules."""
+        return self.compose(region, problem, chains_of(g), net_values(problem))
+
+    def compose(self, region: Region, problem: Problem, chains: Chains, net: Net) -> tuple[Problem, Delta]:
         """Take memory over a region. Returns the problem with its values at both ends, and what changed.
 
         Raises OrderError if the region's events do not lead from memory as it stands to any state.
         """
-        word, mask = np.zeros(len(g.keys) // 2 + 1, np.uint64), np.zeros(len(g.keys) // 2 + 1, np.uint8)
-        n = written_words(g.keys, g.written, word, mask)
-        word, mask = word[:n].copy(), mask[:n].copy()
+        wrote = chains.written != 0
+        word, mask = chains.word[wrote], chains.written[wrote]
         before = load_words(word, *self._image())
-        for stream, rows in enumerate(region.streams):
-            for piece in rows.pieces():
-                bad, byte = apply_filtered(piece, g.keys, g.hot_bytes, *self._image())
-                if bad >= 0:
-                    self._broken_chain(region.index, stream, piece[bad], byte)
-        bounded = self._ends(problem)
-        self.memory.store(g.address, g.size, bounded.final)
+        i, byte = apply_chains(chains.word, chains.known, chains.first, chains.last, *self._image())
+        if i >= 0:
+            raise self._broken_chain(region, int(chains.word[i]) * 8 + byte)
+        bounded = self._ends(problem, net)
+        self.memory.store(problem.address, problem.size, bounded.final)
         return bounded, Delta(word, mask, before, load_words(word, *self._image()))
 
-    def _broken_chain(self, region: int, stream: int, row: np.void, byte: int) -> None:
-        address = int(row["addr"]) + byte
-        raise OrderError(
-            "an event does not follow from memory",
-            expected=f"{(int(row['old']) >> (8 * byte)) & 0xFF:#04x}",
-            found=f"{int(self.memory.state[address]):#04x}",
-            where=f"{_where(region, address, 1)}, stream {stream}, event {row['seq']}, "
-            f"instruction count {row['count']}, pc {int(row['pc']):#x}",
-            remedy=_DAMAGED,
-        )
+    def _broken_chain(self, region: Region, address: int) -> OrderError:
+        """The error for a byte that the region's filtered accesses do not find as memory holds it."""
+        for stream, rows in enumerate(region.streams):
+            for piece in rows.pieces():
+                inside = (piece["addr"] <= address) & (address - piece["addr"] < piece["size"])
+                for row in piece[inside & ((piece["flags"] & UNCACHED) == 0)][:1]:
+                    byte = address - int(row["addr"])
+                    return broken_chain(region.index, stream, row, byte, int(self.memory.state[address]))
+        raise AssertionError(f"no event at {address:#x}")
 
-    def _ends(self, problem: Problem) -> Problem:
-        net = net_values(problem)
+    def _ends(self, problem: Problem, net: Net) -> Problem:
         held = self.memory.load(problem.address, problem.size)
         wrong = np.flatnonzero(net.changes & (net.initial != held))
         if len(wrong):
@@ -227,11 +218,13 @@ class Backward:
     def __init__(self, final: NDArray[np.uint8]) -> None:
         self.memory = FlatMemory(final)
 
-    def retreat(self, problem: Problem, delta: Delta) -> None:
+    def retreat(self, problem: Problem, delta: Delta, net: Net | None = None) -> None:
         """Take memory back over a region: {old + final} - {new} for its unfiltered granules, first old
-        values for the local ones. Raises OrderError where that disagrees with the forward direction."""
+        values for the local ones. net: `net_values(problem)`, where it is at hand.
+
+        Raises OrderError where that disagrees with the forward direction."""
         held = self.memory.load(problem.address, problem.size)
-        net = net_values(problem)
+        net = net or net_values(problem)
         final = np.where(net.changes, net.final, held)
         initial = np.where(net.changes, net.initial, held)
         self._compare(problem, "final", final, held)

@@ -27,7 +27,7 @@ FILE_NAME = "order.cert"
 CERTIFICATE = 6
 ORDERED = 0
 #: Why a region has no order, by status.
-REASONS = {1: "timeout", 2: "budget", 3: "gave up", 4: "illegal", 5: "too large"}
+REASONS = {1: "timeout", 2: "budget", 3: "gave up", 4: "illegal", 5: "too large", 6: "worker died"}
 
 _HEAD = struct.Struct("<HHI16s")
 _VERSION = 1

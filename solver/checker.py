@@ -238,7 +238,7 @@ class _Walk:
         for s in range(self._traces.n_streams):
             if windows.at[s] < windows.fill[s] or windows.refill(s):
                 row = windows.buffer[s, windows.at[s]]
-                raise OrderError("an event that the order leaves out", where=_where(s, row))
+                raise OrderError("an event that the order leaves out", where=name_row(s, row))
         if self.now[1] >= 0:
             raise OrderError("the order ends inside an indivisible access", where=f"stream {self.now[1]}")
         if not self._traces.has_final:
@@ -258,7 +258,7 @@ class _Walk:
 
     def _violation(self, status: int, s: int, byte: int) -> OrderError:
         row = self.streams.buffer[s, self.streams.at[s]]
-        where = _where(s, row)
+        where = name_row(s, row)
         if status == _STRATUM:
             return OrderError(
                 "an event stands after one of a later region",
@@ -285,7 +285,8 @@ class _Walk:
         )
 
 
-def _where(stream: int, row: np.void) -> str:
+def name_row(stream: int, row: np.void) -> str:
+    """A row of a stream, as errors name it."""
     return (
         f"stream {stream}, event {row['seq']}, instruction count {row['count']}, pc {int(row['pc']):#x}, "
         f"address {int(row['addr']):#x}, region {row['stratum']}"

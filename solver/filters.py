@@ -1,9 +1,14 @@
 """Unfiltered events: what is left after local and read-only accesses (MICRO 2009, section 4.3) and
-repeated reads (DESIGN 6.3) are dropped."""
+repeated reads (DESIGN 6.3) are dropped.
+
+The same pass follows the filtered accesses from value to value: those of a local granule are one stream's
+program order, those of a read-only one all see the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -11,11 +16,20 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import GLUED, UNCACHED
-from solver.granules import SHARED, Granules, find_slot
+from solver.granules import Granules, byte_bits, find_slot
 from solver.problem import Problem
 from solver.regions import Region
+from solver.traces import Events
 
-_LOCAL, _READ_ONLY, _HOT = 0, 1, 2
+#: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
+#: what became of them.
+_OPS, _KEPT, _BEFORE, _PARTS, _UNCACHED, _LOCAL, _READ_ONLY, _HOT, _AT = range(9)
+#: Most parts of one indivisible access: 16 rows of 8 bytes.
+_MOST_PARTS = 128
+_DONE, _FULL, _CONTRADICTS, _BROKEN = 0, 1, 2, 3
+_BYTE = np.uint64(0xFF)
+_ALL = ~np.uint64(0)
+_DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
 
 
 @dataclass(frozen=True)
@@ -45,72 +59,117 @@ class Counts:
 
 
 @njit(cache=True)
-def row_class(row, keys, owner, hot):  # type: ignore[no-untyped-def]
-    """(class, number of unfiltered granules) of one row."""
-    parts, local = 0, True
-    for i in range(np.int64(row.size)):
-        a = row.addr + np.uint64(i)
-        slot = find_slot(a >> np.uint64(3), keys)
-        b = np.int64(a & np.uint64(7))
-        if hot[slot] & (1 << b):
-            parts += 1
-        if owner[slot, b] == SHARED:
-            local = False
-    if parts > 0:
-        return _HOT, parts
-    return (_LOCAL if local else _READ_ONLY), 0
-
-
-@njit(cache=True)
-def count_rows(rows, keys, owner, hot):  # type: ignore[no-untyped-def]
-    """(uncached, local, read-only, unfiltered rows, unfiltered parts) before repeats are dropped."""
-    counts = np.zeros(5, np.int64)
-    for i in range(rows.size):
-        if rows[i].flags & UNCACHED:
-            counts[0] += 1
+def follow_bytes(entry, bits, low, old, new):  # type: ignore[no-untyped-def]
+    """Take the word's filtered bytes `bits` from their old to their new values; old and new begin at byte
+    `low`. Returns the number in the word of the first byte whose old value differs, or -1."""
+    for b in range(8):
+        bit = np.uint8(1 << b)
+        if bits & bit == 0:
             continue
-        kind, parts = row_class(rows[i], keys, owner, hot)
-        counts[1 + kind] += 1
-        counts[4] += parts
-    return counts
+        up, down = np.uint64(8 * b), np.uint64(8 * (b - low))
+        was, becomes = (old >> down) & _BYTE, (new >> down) & _BYTE
+        if entry.known & bit == 0:
+            entry.known |= bit
+            entry.first = (entry.first & ~(_BYTE << up)) | (was << up)
+        elif (entry.last >> up) & _BYTE != was:
+            return b
+        entry.last = (entry.last & ~(_BYTE << up)) | (becomes << up)
+    return -1
 
 
 @njit(cache=True)
-def row_parts(row, keys, hot, hot_bytes, base, first, at, granule, old, new):  # type: ignore[no-untyped-def]
-    """Append a row's unfiltered parts to those of its operation, which start at `first`.
+def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
+    """As `follow_bytes`; bits: the filtered ones of the bytes low to low + size - 1."""
+    if bits != byte_bits(low, size):
+        return follow_bytes(entry, bits, low, old, new)
+    known = entry.known & bits
+    if known != bits and known != 0:
+        return follow_bytes(entry, bits, low, old, new)
+    up = np.uint64(8 * low)
+    mask = (_ALL >> np.uint64(64 - 8 * size)) << up
+    old, new = (old << up) & mask, (new << up) & mask
+    if known == 0:
+        entry.known |= bits
+        entry.first |= old
+    elif (entry.last & mask) != old:
+        return follow_bytes(entry, bits, low, old >> up, new >> up)
+    entry.last = (entry.last & ~mask) | new
+    return -1
+
+
+@njit(cache=True)
+def word_parts(entry, low, size, old, new, at, granule, olds, news):  # type: ignore[no-untyped-def]
+    """Append the unfiltered parts of an access to one word. Returns the new end."""
+    shift = np.uint64(0)
+    for k in range(size):
+        b = low + k
+        bit = np.uint8(1 << b)
+        if entry.hot & bit:
+            number = entry.base
+            for lower in range(b):
+                number += (entry.hot >> lower) & 1
+            granule[at], olds[at], news[at], shift = number, np.uint64(0), np.uint64(0), np.uint64(0)
+            at += 1
+        if entry.hot_bytes & bit:
+            olds[at - 1] |= ((old >> np.uint64(8 * k)) & _BYTE) << shift
+            news[at - 1] |= ((new >> np.uint64(8 * k)) & _BYTE) << shift
+            shift += np.uint64(8)
+    return at
+
+
+@njit(cache=True)
+def join_parts(first, at, end, granule, old, new):  # type: ignore[no-untyped-def]
+    """Join parts at..end to those of their operation, which start at `first`: a granule occurs once.
 
     Returns the new end, or -1 if the operation contradicts itself (a granule touched twice whose second
     old value is not the first new one).
     """
-    shift, p = np.uint64(0), at
-    for i in range(np.int64(row.size)):
-        a = row.addr + np.uint64(i)
-        slot = find_slot(a >> np.uint64(3), keys)
-        b = np.int64(a & np.uint64(7))
-        if hot[slot] & (1 << b):
-            number = base[slot]
-            for lower in range(b):
-                number += (hot[slot] >> lower) & 1
-            granule[p], old[p], new[p], shift = number, np.uint64(0), np.uint64(0), np.uint64(0)
-            p += 1
-        if hot_bytes[slot] & (1 << b):
-            old[p - 1] |= ((row.old >> np.uint64(8 * i)) & np.uint64(0xFF)) << shift
-            new[p - 1] |= ((row.new >> np.uint64(8 * i)) & np.uint64(0xFF)) << shift
-            shift += np.uint64(8)
-    end = at
-    for q in range(at, p):
+    kept = at
+    for q in range(at, end):
         twin = -1
         for r in range(first, at):
             if granule[r] == granule[q]:
                 twin = r
         if twin < 0:
-            granule[end], old[end], new[end] = granule[q], old[q], new[q]
-            end += 1
+            granule[kept], old[kept], new[kept] = granule[q], old[q], new[q]
+            kept += 1
         elif new[twin] != old[q]:
             return -1
         else:
             new[twin] = new[q]
-    return end
+    return kept
+
+
+@njit(cache=True)
+def sift_row(row, table, at, granule, olds, news, tally):  # type: ignore[no-untyped-def]
+    """Follow a row's filtered bytes, append its unfiltered parts, count it. Returns (new end of the parts,
+    number in the row of the first byte that breaks its chain, or -1)."""
+    word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
+    left, old, new = np.int64(row.size), row.old, row.new
+    shared, done, end = False, np.int64(0), at
+    while left > 0:
+        size = min(left, 8 - low)
+        entry = table[find_slot(word, table)]
+        bits = byte_bits(low, size)
+        cold = bits & ~entry.hot_bytes
+        if cold != bits:
+            end = word_parts(entry, low, size, old, new, end, granule, olds, news)
+        if cold != 0:
+            shared = shared or (entry.shared & bits) != 0
+            broken = follow(entry, np.uint8(cold), low, size, old, new)
+            if broken >= 0:
+                return at, done + broken - low
+        left -= size
+        if left > 0:
+            old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
+            word, low, done = word + np.uint64(1), np.int64(0), size
+    if end > at:
+        tally[_HOT] += 1
+    elif shared:
+        tally[_READ_ONLY] += 1
+    else:
+        tally[_LOCAL] += 1
+    return end, -1
 
 
 @njit(cache=True)
@@ -126,23 +185,33 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def select_rows(rows, keys, hot, hot_bytes, base, granule, old, new, part_ptr, end_row, at):  # type: ignore[no-untyped-def]
-    """Append the unfiltered operations of a piece of a stream. at = [operations, unfiltered rows, rows before
-    the piece]; updated. Returns the number of a row that contradicts its operation, or -1."""
-    ops, kept = at[0], at[1]
-    part, i = part_ptr[ops], 0
+def sift_rows(rows, start, table, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
+    """Sift a piece of a stream from row `start` on: follow its filtered bytes and append its unfiltered
+    operations. Returns (status, row, byte): _FULL asks for longer arrays and to go on from that row."""
+    ops, part, i = tally[_OPS], tally[_PARTS], start
+    status, byte = _DONE, np.int64(0)
     while i < rows.size:
-        first, op_rows = part, 0
+        if part + _MOST_PARTS > granule.size or ops == end_row.size:
+            status = _FULL
+            break
+        first, hot_rows = part, 0
         while True:
-            glued = (rows[i].flags & GLUED) != 0
-            if (rows[i].flags & UNCACHED) == 0:
-                end = row_parts(rows[i], keys, hot, hot_bytes, base, first, part, granule, old, new)
-                if end < 0:
-                    return i
-                op_rows += 1 if end > part else 0
-                part = end
+            row = rows[i]
+            if row.flags & UNCACHED:
+                tally[_UNCACHED] += 1
+            else:
+                end, broken = sift_row(row, table, part, granule, old, new, tally)
+                if broken >= 0:
+                    return _BROKEN, i, broken
+                if end > part and part > first:
+                    end = join_parts(first, part, end, granule, old, new)
+                    if end < 0:
+                        return _CONTRADICTS, i, byte
+                if end > part:
+                    hot_rows += 1
+                    part = end
             i += 1
-            if not glued or i == rows.size:
+            if (row.flags & GLUED) == 0 or i == rows.size:
                 break
         if part == first:
             continue
@@ -151,73 +220,146 @@ def select_rows(rows, keys, hot, hot_bytes, base, granule, old, new, part_ptr, e
         else:
             ops += 1
             part_ptr[ops] = part
-            kept += op_rows
-        end_row[ops - 1] = at[2] + i
-    at[0], at[1] = ops, kept
-    at[2] += rows.size
-    return -1
+            tally[_KEPT] += hot_rows
+        end_row[ops - 1] = tally[_BEFORE] + i
+    tally[_OPS], tally[_PARTS] = ops, part
+    if status == _DONE:
+        tally[_BEFORE] += rows.size
+    return status, i, byte
 
 
-@dataclass
-class _Gathered:
-    """One stream's unfiltered operations."""
-
-    granule: NDArray[np.int32]
-    old: NDArray[np.uint64]
-    new: NDArray[np.uint64]
-    part_ptr: NDArray[np.int64]
-    end_row: NDArray[np.int64]
-    kept: int
-
-
-def _gather(region: Region, stream: int, g: Granules, tally: NDArray[np.int64]) -> _Gathered:
-    n_rows, n_parts = int(tally[3]), int(tally[4])
-    granule, old, new = (
-        np.zeros(n_parts, np.int32),
-        np.zeros(n_parts, np.uint64),
-        np.zeros(n_parts, np.uint64),
-    )
-    part_ptr, end_row = np.zeros(n_rows + 1, np.int64), np.zeros(n_rows, np.int64)
-    at = np.zeros(3, np.int64)
-    for piece in region.streams[stream].pieces():
-        bad = select_rows(piece, g.keys, g.hot, g.hot_bytes, g.base, granule, old, new, part_ptr, end_row, at)
-        if bad >= 0:
-            raise OrderError(
-                "an indivisible access that contradicts itself",
-                where=f"region {region.index}, stream {stream}, event {piece[bad]['seq']}",
-                remedy="the recording is damaged",
-            )
-    ops, parts = int(at[0]), int(part_ptr[at[0]])
-    return _Gathered(
-        granule[:parts], old[:parts], new[:parts], part_ptr[: ops + 1], end_row[:ops], int(at[1])
-    )
+@njit(cache=True)
+def list_chains(table, word, known, written, first, last):  # type: ignore[no-untyped-def]
+    """List all words of the table with what `follow` found."""
+    n = 0
+    for slot in range(table.size):
+        entry = table[slot]
+        if entry.key != np.uint64(0):
+            word[n] = entry.key - np.uint64(1)
+            known[n], written[n] = entry.known, entry.written
+            first[n], last[n] = entry.first, entry.last
+            n += 1
 
 
-def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:
-    """The region's unfiltered events as a `Problem` (its boundary values still zero), and the counts.
+@dataclass(frozen=True)
+class Chains:
+    """What a region's filtered accesses say of its two ends, for every 8-byte word that it touches.
 
-    Raises OrderError if rows of one indivisible access contradict each other.
+    word: uint64 (n,), address / 8. known, written: uint8 (n,), bit b set if byte b is filtered; if an
+    event of the region wrote it. first, last: uint64 (n,), values at the two ends of the known bytes.
     """
-    gathered, sums = [], np.zeros(5, np.int64)
-    for stream, rows in enumerate(region.streams):
-        tally = np.zeros(5, np.int64)
+
+    word: NDArray[np.uint64]
+    known: NDArray[np.uint8]
+    written: NDArray[np.uint8]
+    first: NDArray[np.uint64]
+    last: NDArray[np.uint64]
+
+
+class _Gathered:
+    """One stream's unfiltered operations, in arrays that grow."""
+
+    def __init__(self) -> None:
+        self.tally = np.zeros(_AT, np.int64)
+        self.granule, self.old, self.new = (np.empty(512, t) for t in (np.int32, np.uint64, np.uint64))
+        self.part_ptr, self.end_row = np.zeros(257, np.int64), np.empty(256, np.int64)
+
+    def sift(self, piece: Events, table: NDArray[Any]) -> tuple[int, int, int]:
+        """Sift a piece. Returns (status, row, byte) of `sift_rows`, never _FULL."""
+        status, row, byte = _FULL, 0, 0
+        while status == _FULL:
+            status, row, byte = sift_rows(
+                piece, row, table, self.granule, self.old, self.new, self.part_ptr, self.end_row, self.tally
+            )
+            if status == _FULL:
+                self._grow()
+        return status, row, byte
+
+    def _grow(self) -> None:
+        for name in ("granule", "old", "new", "part_ptr", "end_row"):
+            array = getattr(self, name)
+            longer = np.empty(2 * len(array), array.dtype)
+            longer[: len(array)] = array
+            setattr(self, name, longer)
+
+    def cut(self) -> None:
+        """Drop what the arrays have too much."""
+        ops, parts = int(self.tally[_OPS]), int(self.tally[_PARTS])
+        self.granule, self.old, self.new = self.granule[:parts], self.old[:parts], self.new[:parts]
+        self.part_ptr, self.end_row = self.part_ptr[: ops + 1], self.end_row[:ops]
+
+
+def _refuse(region: Region, stream: int, piece: Events, status: int, row: int, byte: int) -> OrderError:
+    bad = piece[row]
+    if status == _CONTRADICTS:
+        return OrderError(
+            "an indivisible access that contradicts itself",
+            where=f"region {region.index}, stream {stream}, event {bad['seq']}",
+            remedy="the recording is damaged",
+        )
+    address = int(bad["addr"]) + byte
+    held = _value_before(region, stream, int(bad["seq"]), address)
+    return broken_chain(region.index, stream, bad, byte, held)
+
+
+def _value_before(region: Region, stream: int, seq: int, address: int) -> int:
+    """What a filtered byte holds before an event: the new value of the last earlier access."""
+    held = 0
+    for number, rows in enumerate(region.streams[: stream + 1]):
         for piece in rows.pieces():
-            tally += count_rows(piece, g.keys, g.owner, g.hot)
-        sums += tally
-        gathered.append(_gather(region, stream, g, tally))
-    kept = sum(got.kept for got in gathered)
-    stream_ptr = np.cumsum([0] + [len(got.end_row) for got in gathered]).astype(np.int64)
-    part_base = np.cumsum([0] + [len(got.granule) for got in gathered])
-    part_ptr = np.concatenate(
-        [np.zeros(1, np.int64)] + [got.part_ptr[1:] + part_base[s] for s, got in enumerate(gathered)]
+            inside = (piece["addr"] <= address) & (address - piece["addr"] < piece["size"])
+            inside &= (piece["flags"] & UNCACHED) == 0
+            if number == stream:
+                inside &= piece["seq"] < seq
+            for row in piece[inside][-1:]:
+                held = (int(row["new"]) >> (8 * (address - int(row["addr"])))) & 0xFF
+    return held
+
+
+def broken_chain(region: int, stream: int, row: np.void, byte: int, held: int) -> OrderError:
+    """The error for an event whose old value at `byte` is not what memory holds there."""
+    return OrderError(
+        "an event does not follow from memory",
+        expected=f"{(int(row['old']) >> (8 * byte)) & 0xFF:#04x}",
+        found=f"{held:#04x}",
+        where=f"region {region}, address {int(row['addr']) + byte:#x}, 1 bytes, stream {stream}, "
+        f"event {row['seq']}, instruction count {row['count']}, pc {int(row['pc']):#x}",
+        remedy=_DAMAGED,
     )
+
+
+def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
+    """The region's unfiltered events as a `Problem` (its boundary values still zero), the counts, and what
+    the filtered ones say. The granules are used up: each table serves once.
+
+    Raises OrderError if rows of one indivisible access contradict each other, or if a filtered access does
+    not see what the one before it left.
+    """
+    gathered = [_Gathered() for _ in region.streams]
+    for stream, rows in enumerate(region.streams):
+        for piece in rows.pieces():
+            status, row, byte = gathered[stream].sift(piece, g.table)
+            if status != _DONE:
+                raise _refuse(region, stream, piece, status, row, byte)
+        gathered[stream].cut()
+    sums = np.sum([got.tally for got in gathered], axis=0)
+    hot, kept = int(sums[_HOT]), int(sums[_KEPT])
+    uncached, local, read_only = (int(sums[k]) for k in (_UNCACHED, _LOCAL, _READ_ONLY))
+    counts = Counts(region.events, uncached, local, read_only, hot - kept, kept)
+    return _problem(region, g, gathered), counts, chains_of(g)
+
+
+def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
+    part_base = np.cumsum([0] + [len(got.granule) for got in gathered])
     empty = np.zeros(len(g.address), np.uint64)
-    problem = Problem(
+    return Problem(
         region=region.index,
         rows=np.array([len(rows) for rows in region.streams], np.int64),
-        stream_ptr=stream_ptr,
+        stream_ptr=np.cumsum([0] + [len(got.end_row) for got in gathered]).astype(np.int64),
         end_row=np.concatenate([got.end_row for got in gathered]),
-        part_ptr=part_ptr,
+        part_ptr=np.concatenate(
+            [np.zeros(1, np.int64)] + [got.part_ptr[1:] + part_base[s] for s, got in enumerate(gathered)]
+        ),
         granule=np.concatenate([got.granule for got in gathered]),
         old=np.concatenate([got.old for got in gathered]),
         new=np.concatenate([got.new for got in gathered]),
@@ -226,5 +368,18 @@ def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:
         initial=empty,
         final=empty,
     )
-    uncached, local, read_only, hot = (int(x) for x in sums[:4])
-    return problem, Counts(region.events, uncached, local, read_only, hot - kept, kept)
+
+
+def chains_of(g: Granules) -> Chains:
+    """What the filtered accesses of a region that was sifted say."""
+    n = g.words
+    known, written = np.empty(n, np.uint8), np.empty(n, np.uint8)
+    found = Chains(np.empty(n, np.uint64), known, written, np.empty(n, np.uint64), np.empty(n, np.uint64))
+    list_chains(g.table, found.word, found.known, found.written, found.first, found.last)
+    return found
+
+
+def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:
+    """The first two of `sift`."""
+    problem, counts, _ = sift(region, g)
+    return problem, counts

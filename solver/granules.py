@@ -8,6 +8,7 @@ touched it, was it written) holds for the whole granule.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -17,98 +18,140 @@ from recorder.event import READ, UNCACHED
 from solver.regions import Region
 from solver.traces import Events
 
-#: `owner` of a byte: the stream that touched it, or one of these.
-UNTOUCHED, SHARED = 255, 254
+#: One 8-byte word that a region touches; each u1 but `stream` has a bit for every byte of the word.
+#: key: word number + 1, 0 where the slot is empty. begin: a granule begins here. written: some event
+#: writes. stream, now: the last stream that came here, and what it touched; before: what others touched
+#: before it. shared: touched by several streams. hot: an unfiltered granule begins here; hot_bytes: the
+#: bytes of those. base: number of the first of them. known: bytes of filtered accesses, with their value
+#: before the first of these (`first`) and after the last (`last`).
+WORD = np.dtype(
+    [
+        ("key", "<u8"),
+        ("first", "<u8"),
+        ("last", "<u8"),
+        ("base", "<i4"),
+        ("begin", "u1"),
+        ("written", "u1"),
+        ("stream", "u1"),
+        ("now", "u1"),
+        ("before", "u1"),
+        ("shared", "u1"),
+        ("hot", "u1"),
+        ("hot_bytes", "u1"),
+        ("known", "u1"),
+    ],
+    align=True,
+)
+#: Slots of the smallest table, and of the largest that is made before it is needed.
+_LEAST, _MOST_AT_ONCE = 1 << 10, 1 << 16
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
 
 
 @njit(cache=True)
-def find_slot(word, keys):  # type: ignore[no-untyped-def]
+def find_slot(word, table):  # type: ignore[no-untyped-def]
     """Slot of a word in the table: the one that holds it, or the empty one where it belongs."""
-    mask = np.uint64(keys.size - 1)
+    mask = np.uint64(table.size - 1)
     slot = ((word * _HASH) >> np.uint64(32)) & mask
-    while keys[slot] != np.uint64(0) and keys[slot] != word + _ONE:
+    while table[slot].key != np.uint64(0) and table[slot].key != word + _ONE:
         slot = (slot + _ONE) & mask
     return np.int64(slot)
 
 
 @njit(cache=True)
-def mark_rows(rows, start, stream, keys, begin, written, owner, used):  # type: ignore[no-untyped-def]
-    """Enter rows into the table until it is half full. Returns (rows done, slots used)."""
+def byte_bits(low, size):  # type: ignore[no-untyped-def]
+    """Bits of the bytes low to low + size - 1 of a word (uint8)."""
+    return np.uint8(((1 << size) - 1) << low)
+
+
+@njit(cache=True)
+def mark_word(table, word, low, size, stream, writes):  # type: ignore[no-untyped-def]
+    """Enter an access to `size` bytes of one word from byte `low` on. Returns the slots newly used."""
+    entry = table[find_slot(word, table)]
+    fresh = 0
+    if entry.key == np.uint64(0):
+        entry.key = word + _ONE
+        entry.begin = np.uint8(1)
+        entry.stream = np.uint8(stream)
+        fresh = 1
+    elif entry.stream != np.uint8(stream):
+        entry.before |= entry.now
+        entry.now = np.uint8(0)
+        entry.stream = np.uint8(stream)
+    bits = byte_bits(low, size)
+    entry.begin |= np.uint8(1 << low) | np.uint8((1 << (low + size)) & 0xFF)
+    entry.now |= bits
+    entry.shared |= bits & entry.before
+    if writes:
+        entry.written |= bits
+    return fresh
+
+
+@njit(cache=True)
+def mark_rows(rows, start, stream, table, used):  # type: ignore[no-untyped-def]
+    """Enter a stream's rows into the table until it is half full; streams must come one after another.
+    Returns (rows done, slots used)."""
+    most = table.size // 2 - 2
     for i in range(start, rows.size):
-        if used + 2 > keys.size // 2:
+        if used > most:
             return i, used
         row = rows[i]
         if row.flags & UNCACHED:
             continue
-        first = row.addr
-        left = np.int64(row.size)
-        while left > 0:
-            word = first >> np.uint64(3)
-            low = np.int64(first & np.uint64(7))
-            high = low + left if low + left < 8 else 8
-            slot = find_slot(word, keys)
-            if keys[slot] == np.uint64(0):
-                keys[slot] = word + _ONE
-                begin[slot] = 1
-                used += 1
-            begin[slot] |= np.uint8(1 << low)
-            if high < 8:
-                begin[slot] |= np.uint8(1 << high)
-            for b in range(low, high):
-                if owner[slot, b] == UNTOUCHED:
-                    owner[slot, b] = stream
-                elif owner[slot, b] != stream:
-                    owner[slot, b] = SHARED
-                if row.kind != READ:
-                    written[slot] |= np.uint8(1 << b)
-            first += np.uint64(high - low)
-            left -= high - low
+        word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
+        size, writes = np.int64(row.size), row.kind != READ
+        here = min(size, 8 - low)
+        used += mark_word(table, word, low, here, stream, writes)
+        if here < size:
+            used += mark_word(table, word + _ONE, 0, size - here, stream, writes)
     return rows.size, used
 
 
 @njit(cache=True)
-def rehash(keys, begin, written, owner, keys2, begin2, written2, owner2):  # type: ignore[no-untyped-def]
+def rehash(table, larger):  # type: ignore[no-untyped-def]
     """Move a table's entries into a larger empty one."""
-    for i in range(keys.size):
-        if keys[i] != np.uint64(0):
-            slot = find_slot(keys[i] - _ONE, keys2)
-            keys2[slot] = keys[i]
-            begin2[slot] = begin[i]
-            written2[slot] = written[i]
-            owner2[slot] = owner[i]
+    for i in range(table.size):
+        if table[i].key != np.uint64(0):
+            larger[find_slot(table[i].key - _ONE, larger)] = table[i]
 
 
 @njit(cache=True)
-def mark_hot(keys, begin, written, owner, hot, hot_bytes, base):  # type: ignore[no-untyped-def]
+def mark_hot(table):  # type: ignore[no-untyped-def]
     """Mark the granules that several streams touch and one writes; number them. Returns how many."""
     count = 0
-    for slot in range(keys.size):
-        base[slot] = count
+    for slot in range(table.size):
+        entry = table[slot]
+        hot = entry.shared & entry.written
+        if hot == 0:
+            continue
+        entry.base = count
         inside = False
         for b in range(8):
-            if begin[slot] & (1 << b):
-                inside = owner[slot, b] == SHARED and (written[slot] & (1 << b)) != 0
+            bit = np.uint8(1 << b)
+            if entry.begin & bit:
+                inside = (hot & bit) != 0
                 if inside:
-                    hot[slot] |= np.uint8(1 << b)
+                    entry.hot |= bit
                     count += 1
             if inside:
-                hot_bytes[slot] |= np.uint8(1 << b)
+                entry.hot_bytes |= bit
     return count
 
 
 @njit(cache=True)
-def list_hot(keys, hot, hot_bytes, base, address, size):  # type: ignore[no-untyped-def]
+def list_hot(table, address, size):  # type: ignore[no-untyped-def]
     """Address and size (bytes) of every numbered granule."""
-    for slot in range(keys.size):
-        granule = base[slot] - 1
+    for slot in range(table.size):
+        entry = table[slot]
+        if entry.hot == 0:
+            continue
+        granule = entry.base - 1
         for b in range(8):
-            if hot[slot] & (1 << b):
+            if entry.hot & (1 << b):
                 granule += 1
-                address[granule] = ((keys[slot] - _ONE) << np.uint64(3)) + np.uint64(b)
-            if hot_bytes[slot] & (1 << b):
+                address[granule] = ((entry.key - _ONE) << np.uint64(3)) + np.uint64(b)
+            if entry.hot_bytes & (1 << b):
                 size[granule] += np.uint8(1)
 
 
@@ -116,47 +159,35 @@ def list_hot(keys, hot, hot_bytes, base, address, size):  # type: ignore[no-unty
 class Granules:
     """The granules of one region: a hash table over the 8-byte words it touches.
 
-    keys: uint64 (n,), word number + 1, 0 where empty; n is a power of two. begin: uint8 (n,), bit b set
-    where a granule begins at byte b. written: uint8 (n,), bit per written byte. owner: uint8 (n, 8), the
-    stream that touched each byte, SHARED or UNTOUCHED. hot: uint8 (n,), bit b set where an unfiltered
-    granule begins; hot_bytes: uint8 (n,), the bytes of those. base: int32 (n,), number of a word's first
-    unfiltered granule. address (uint64), size (uint8, bytes): the unfiltered granules.
+    table: WORD (n,), n a power of two. address (uint64), size (uint8, bytes): the unfiltered granules.
+    words: how many words are touched.
     """
 
-    keys: NDArray[np.uint64]
-    begin: NDArray[np.uint8]
-    written: NDArray[np.uint8]
-    owner: NDArray[np.uint8]
-    hot: NDArray[np.uint8]
-    hot_bytes: NDArray[np.uint8]
-    base: NDArray[np.int32]
+    table: NDArray[Any]
     address: NDArray[np.uint64]
     size: NDArray[np.uint8]
+    words: int
 
 
 class _Table:
     """The table while it grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int) -> None:
         self.used = 0
-        self._allocate(1 << 10)
-
-    def _allocate(self, n: int) -> None:
-        self.keys = np.zeros(n, np.uint64)
-        self.begin, self.written = np.zeros(n, np.uint8), np.zeros(n, np.uint8)
-        self.owner = np.full((n, 8), UNTOUCHED, np.uint8)
-
-    def _arrays(self) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-        return self.keys, self.begin, self.written, self.owner
+        slots = _LEAST
+        while slots < min(rows // 8, _MOST_AT_ONCE):
+            slots *= 2
+        self.words = np.zeros(slots, WORD)
 
     def mark(self, rows: Events, stream: int) -> None:
         done = 0
-        while done < len(rows):
-            done, self.used = mark_rows(rows, done, stream, *self._arrays(), self.used)
-            if done < len(rows):
-                small = self._arrays()
-                self._allocate(len(self.keys) * 4)
-                rehash(*small, *self._arrays())
+        while True:
+            done, self.used = mark_rows(rows, done, stream, self.words, self.used)
+            if done == len(rows):
+                return
+            larger = np.zeros(len(self.words) * 4, WORD)
+            rehash(self.words, larger)
+            self.words = larger
 
 
 def find_granules(region: Region) -> Granules:
@@ -164,13 +195,11 @@ def find_granules(region: Region) -> Granules:
 
     Local and read-only as in MICRO 2009, section 4.3: touched by one stream only; written by none.
     """
-    table = _Table()
+    table = _Table(region.events)
     for stream, rows in enumerate(region.streams):
         for piece in rows.pieces():
             table.mark(piece, stream)
-    n = len(table.keys)
-    hot, hot_bytes, base = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.zeros(n, np.int32)
-    count = mark_hot(table.keys, table.begin, table.written, table.owner, hot, hot_bytes, base)
+    count = mark_hot(table.words)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
-    list_hot(table.keys, hot, hot_bytes, base, address, size)
-    return Granules(table.keys, table.begin, table.written, table.owner, hot, hot_bytes, base, address, size)
+    list_hot(table.words, address, size)
+    return Granules(table.words, address, size, table.used)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError, UsageError
-from solver.boundary import Backward, Delta, Forward
-from solver.certificate import REASONS, Certificate, CertificateWriter, Head
-from solver.checker import CheckReport, check_certificate
+from solver.checker import CheckReport
 from solver.choose import Choice, choose_order
 from solver.cut import DEFAULT_NODES, solve_cut
 from solver.decide import solve_auto
-from solver.filters import Counts, unfiltered
-from solver.granules import find_granules
-from solver.problem import Problem, Solution, Verdict, implied_initial
-from solver.regions import iter_regions
-from solver.spool import Spool
+from solver.filters import Counts
+from solver.problem import Problem, Solution, Verdict, implied_initial, no_order
 from solver.traces import Traces
 
 ENGINES = ("auto", "cut", "smt")
-_STATUS = {reason: status for status, reason in REASONS.items()}
 
 
 @dataclass(frozen=True)
@@ -85,6 +78,25 @@ class OrderResult:
         return Verdict.LEGAL
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What to order a recording with. jobs: processes. cluster: address of a dask.distributed scheduler that
+    solves the regions. keep: file in which finished regions are kept while others are not; what it holds
+    already is used, unless `fresh`. say: told in a line what the user should know of that.
+    """
+
+    jobs: int = 1
+    cluster: str = ""
+    keep: Path | None = None
+    fresh: bool = False
+    say: Callable[[str], None] = field(default=lambda _: None)
+
+    def check(self) -> None:
+        """Raises UsageError for values that make no sense."""
+        if self.jobs < 1:
+            raise UsageError("jobs", expected="at least 1", found=self.jobs)
+
+
 @njit(cache=True)
 def make_runs(order, op_stream, end_row, rows, stream, run):  # type: ignore[no-untyped-def]
     """Runs of rows for an order of operations. Before each operation come its stream's earlier filtered
@@ -135,79 +147,29 @@ def solve(problem: Problem, options: Options) -> Solution:
     return solve_smt(problem, timeout_s=options.timeout_s, encoding=options.encoding)
 
 
-_PROBLEM_FIELDS = (
-    "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
-    "initial", "final",
-)  # fmt: skip
+@dataclass(frozen=True)
+class Answer:
+    """What became of a region's problem. stream, rows: int64, the runs that place all of its rows, if LEGAL.
+
+    engine, seconds, reason: as in `Solution`.
+    """
+
+    verdict: Verdict
+    engine: str
+    seconds: float
+    reason: str
+    stream: NDArray[np.int64]
+    rows: NDArray[np.int64]
 
 
-class _Shelf:
-    """Problems, changes and runs of all regions, on disk until they are needed."""
-
-    def __init__(self) -> None:
-        self._problems, self._deltas, self._runs = Spool(), Spool(), Spool()
-
-    def put(self, problem: Problem, delta: Delta) -> None:
-        self._problems.put(problem.region, [getattr(problem, name) for name in _PROBLEM_FIELDS])
-        self._deltas.put(problem.region, [delta.word, delta.mask, delta.before, delta.after])
-
-    def problem(self, region: int) -> Problem:
-        arrays: list[NDArray[Any]] = self._problems.get(region)
-        return Problem(region, *arrays)
-
-    def delta(self, region: int) -> Delta:
-        return Delta(*self._deltas.get(region))
-
-    def put_runs(self, region: int, runs: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
-        self._runs.put(region, list(runs))
-
-    def runs(self, region: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        stream, rows = self._runs.get(region)
-        return stream, rows
-
-    def close(self) -> None:
-        for spool in (self._problems, self._deltas, self._runs):
-            spool.close()
-
-
-def _forward(traces: Traces, shelf: _Shelf) -> list[Counts]:
-    """First pass: unfiltered events and boundary values of every region."""
-    forward = Forward(traces.initial())
-    counts = []
-    for region in iter_regions(traces):
-        granules = find_granules(region)
-        problem, count = unfiltered(region, granules)
-        shelf.put(*forward.advance(region, granules, problem))
-        counts.append(count)
-    return counts
-
-
-def _solve_all(
-    traces: Traces,
-    shelf: _Shelf,
-    counts: list[Counts],
-    options: Options,
-    on_region: Callable[[int, int], None] | None,
-) -> list[RegionResult]:
-    """Second pass: the regions from the last to the first, as the paper does (section 4.2)."""
-    backward = Backward(traces.final()) if traces.has_final else None
-    results = []
-    for done, region in enumerate(reversed(range(len(counts)))):
-        problem = shelf.problem(region)
-        if backward:
-            backward.retreat(problem, shelf.delta(region))
-        solution = solve(problem, options)
-        if solution.verdict is Verdict.LEGAL:
-            _compare_initial(problem, solution)
-            shelf.put_runs(region, runs_of(problem, solution.order))
-        results.append(
-            RegionResult(
-                region, counts[region], solution.verdict, solution.engine, solution.seconds, solution.reason
-            )
-        )
-        if on_region:
-            on_region(done + 1, len(counts))
-    return results[::-1]
+def answer(problem: Problem, options: Options) -> Answer:
+    """Solve a region and place its rows. Raises OrderError if the engine contradicts the recording."""
+    solution = solve(problem, options)
+    runs = (no_order(), no_order())
+    if solution.verdict is Verdict.LEGAL:
+        _compare_initial(problem, solution)
+        runs = runs_of(problem, solution.order)
+    return Answer(solution.verdict, solution.engine, solution.seconds, solution.reason, *runs)
 
 
 def _compare_initial(problem: Problem, solution: Solution) -> None:
@@ -223,63 +185,28 @@ def _compare_initial(problem: Problem, solution: Solution) -> None:
         )
 
 
-def _write(
-    path: Path, recording: bytes, traces: Traces, shelf: _Shelf, results: list[RegionResult], engine: str
-) -> None:
-    writer = CertificateWriter(path, recording, Head(engine, traces.n_streams, len(results)))
-    totals = np.zeros(traces.n_streams, np.int64)
-    for result in results:
-        rows = shelf.problem(result.region).rows
-        totals += rows
-        if result.verdict is Verdict.LEGAL:
-            writer.ordered(result.region, *shelf.runs(result.region))
-        else:
-            reason = "illegal" if result.verdict is Verdict.ILLEGAL else result.reason
-            writer.unordered(result.region, _STATUS[reason], rows)
-    writer.finish(totals)
-
-
 def order_recording(
     traces: Traces,
     certificate: Path,
     recording: bytes,
     options: Options | None = None,
     on_region: Callable[[int, int], None] | None = None,
+    resources: Resources | None = None,
 ) -> OrderResult:
     """Order a recording region by region and write the certificate.
 
     certificate: the file to write; one that is there is replaced, but only by one that the checker has
     accepted. recording: 16 bytes, the recording's id. on_region(done, all): called after each region.
+    resources: processes, a cluster, and where finished regions are kept; one process and nothing kept
+    unless given. The certificate is the same whatever they are.
     A region that cannot be decided within the limits is reported and the others are ordered nevertheless.
     Raises OrderError if the recording is damaged (no order can exist, whatever the regions' insides), or
     if the checker rejects what an engine returned.
     """
-    options = options or Options()
+    # Loaded only here: the pipeline is built from this module's `answer`.
+    from solver.pipeline import order_all
+
+    options, resources = options or Options(), resources or Resources()
     options.check()
-    shelf = _Shelf()
-    unchecked = certificate.with_name(certificate.name + ".unchecked")
-    try:
-        counts = _forward(traces, shelf)
-        results = _solve_all(traces, shelf, counts, options, on_region)
-        unchecked.unlink(missing_ok=True)
-        _write(unchecked, recording, traces, shelf, results, options.engine)
-        open_regions = [r.region for r in results if r.verdict is not Verdict.LEGAL]
-        rebase = {region: _bytes_after(shelf.delta(region)) for region in open_regions}
-        report = check_certificate(traces, Certificate(unchecked, recording), rebase)
-        unchecked.replace(certificate)
-    finally:
-        shelf.close()
-        unchecked.unlink(missing_ok=True)
-    total = counts[0]
-    for count in counts[1:]:
-        total = total + count
-    return OrderResult(results, total, report)
-
-
-def _bytes_after(delta: Delta) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    """Address (uint64) and value (uint8) of every byte that a region wrote, after it."""
-    lane = np.arange(8, dtype=np.uint64)
-    address = delta.word[:, None] * np.uint64(8) + lane
-    value = (delta.after[:, None] >> (lane * np.uint64(8))) & np.uint64(0xFF)
-    written = (delta.mask[:, None] >> lane.astype(np.uint8)) & 1 != 0
-    return address[written], value[written].astype(np.uint8)
+    resources.check()
+    return order_all(traces, certificate, recording, options, on_region, resources)

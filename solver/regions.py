@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
 
 import numpy as np
 from numba import njit
@@ -31,6 +31,16 @@ _BAD = {
     _CUT_OFF: "an event where the rest of an indivisible access should be",
     _TOO_LONG: f"an indivisible access of more than {MAX_GLUED} events",
 }
+
+
+class RowSource(Protocol):
+    """One stream's rows of one region in program order."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def pieces(self) -> Iterator[Events]:
+        """The rows from the first to the last, as EVENT arrays; none ends inside an indivisible access."""
 
 
 class Rows:
@@ -90,7 +100,7 @@ class Region:
     """The events between two successive strata. streams: the rows of each stream."""
 
     index: int
-    streams: list[Rows]
+    streams: Sequence[RowSource]
 
     @property
     def events(self) -> int:
@@ -122,8 +132,11 @@ def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untype
     return -1, 0
 
 
-class _Cursor:
-    """One stream: what was read of it and not yet handed out."""
+class Cursor:
+    """One stream: what was read of it and not yet handed out.
+
+    Raises FormatError for a row that no trace may hold (size, address, order of strata).
+    """
 
     def __init__(self, traces: Traces, stream: int) -> None:
         self._traces, self._stream = traces, stream
@@ -134,7 +147,7 @@ class _Cursor:
     def _refill(self) -> bool:
         for chunk in self._chunks:
             if len(chunk):
-                self._rest = np.array(chunk, EVENT)
+                self._rest = np.asarray(chunk, EVENT)
                 self._validate(self._rest)
                 return True
         if self._last[2]:
@@ -157,23 +170,29 @@ class _Cursor:
                 remedy=_REMEDY,
             )
 
-    def take(self, region: int) -> Rows:
-        """The stream's rows of a region."""
-        rows = Rows()
+    def take(self, region: int) -> Iterator[Events]:
+        """The stream's rows of a region, piece by piece; regions must come in order."""
         while len(self._rest) or self._refill():
             n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
-            rows.append(self._rest[:n])
-            self._rest = self._rest[n:]
+            piece, self._rest = self._rest[:n], self._rest[n:]
+            if n:
+                yield piece
             if len(self._rest):
-                break
+                return
+
+    def rows(self, region: int) -> Rows:
+        """`take`, put together."""
+        rows = Rows()
+        for piece in self.take(region):
+            rows.append(piece)
         return rows
 
 
 def iter_regions(traces: Traces) -> Iterator[Region]:
     """Every region from the first to the last, n_strata + 1 of them, empty ones included.
 
-    Raises FormatError for a row that no trace may hold (size, address, order of strata).
+    Raises FormatError as `Cursor` does.
     """
-    cursors = [_Cursor(traces, stream) for stream in range(traces.n_streams)]
+    cursors = [Cursor(traces, stream) for stream in range(traces.n_streams)]
     for index in range(len(traces.strata) + 1):
-        yield Region(index, [cursor.take(index) for cursor in cursors])
+        yield Region(index, [cursor.rows(index) for cursor in cursors])

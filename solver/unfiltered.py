@@ -12,7 +12,7 @@ from solver.boundary import Forward
 from solver.filters import unfiltered
 from solver.granules import find_granules
 from solver.problem import Problem
-from solver.regions import Region, Rows, iter_regions
+from solver.regions import Region, RowSource, iter_regions
 from solver.traces import Events, Traces
 
 
@@ -43,7 +43,7 @@ def is_unfiltered(rows: Events, problem: Problem) -> NDArray[np.bool_]:
     return answer
 
 
-def numbered_pieces(rows: Rows) -> Iterator[tuple[int, Events, NDArray[np.int64]]]:
+def numbered_pieces(rows: RowSource) -> Iterator[tuple[int, Events, NDArray[np.int64]]]:
     """A stream's rows in a region piece by piece: (index of the first, EVENT (n,), int64 (n,) how many rows
     of the same instruction count precede each)."""
     at, count, run = 0, -1, 0

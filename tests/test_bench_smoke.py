@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import paper, report, speed, sure
+from bench import ordering, ordering_path, paper, report, speed, sure
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -189,3 +189,21 @@ def test_sure_runs_on_small_regions() -> None:
         assert abs(sum(float(share or 0) for share in shares) - 100) < 1e-6
         assert row[5] == "2 of 2"
     assert [row[1] for row in counts.rows] == ["2 of 2"] * 2
+
+
+def test_the_ordering_path_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "OUT", tmp_path)
+    stages, jobs = ordering_path.main(Console(quiet=True), ("fig1",), "", 2)
+    assert stages.texts()[0][0] == jobs.texts()[0][0] == "fig1"
+    assert all(float(cell) > 0 for cell in jobs.texts()[0][1:])
+    assert (tmp_path / "path.md").exists()
+
+
+def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "SMALL", 40)
+    monkeypatch.setattr(ordering, "LARGE", 60)
+    monkeypatch.setattr(ordering, "HUGE", ((80, 2),))
+    small, large = ordering.main(quiet(), seeds=2, timeout_s=30, firmware_cores=())
+    assert len(small.rows) == 18
+    assert len(large.rows) == 7
+    assert not any("undecided" in str(cell) for row in (*small.rows, *large.rows) for cell in row)

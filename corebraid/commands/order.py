@@ -13,9 +13,12 @@ from corebraid import console
 from corebraid.options import json_option, positive, recording_argument
 
 if TYPE_CHECKING:
+    from recorder.reader import Recording
     from solver.order import OrderResult, RegionResult
 
 _MOST_ROWS = 40
+#: A recording of fewer instructions is ordered in one process: others would cost more than they save.
+_SHORT = 5_000_000
 DISCLAIMER = "a legal order, not necessarily the one that ran"
 
 
@@ -59,6 +62,19 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     metavar="WHAT",
     help="Which legal order: fewest-switches, earliest:EVENT, latest:EVENT or before:EVENT,EVENT.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes to use.  [default: one for each processor; one for a short recording]",
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    default="",
+    help="Solve the regions on the dask.distributed cluster whose scheduler is at ADDRESS (tcp://HOST:PORT).",
+)
+@click.option("--fresh", is_flag=True, help="Do not use regions that an earlier run has solved.")
 @json_option
 def command(
     recording: Path,
@@ -68,6 +84,9 @@ def command(
     counted: bool,
     count_budget: int,
     choice: str | None,
+    jobs: int | None,
+    cluster: str,
+    fresh: bool,
     as_json: bool,
 ) -> int:
     """Work out in which order the accesses of REC can have happened; writes REC/order.cert.
@@ -77,6 +96,9 @@ def command(
 
     Events: those that are local to one stream, read-only in their region, or repeats of an identical read
     need no ordering; 'unfiltered' are the rest, which the engine orders.
+
+    When it is interrupted, or regions stay undecided, the regions that were solved are kept in
+    REC/order.partial, and the next run goes on from there.
 
     --count says how many orders of the unfiltered events are legal; orders that differ only in where the
     others stand are one. --choose picks one: with as few changes of core as can be, or with an EVENT as
@@ -97,12 +119,15 @@ def command(
       corebraid order REC --count
       corebraid order REC --choose fewest-switches
       corebraid order REC --choose earliest:2:20375
+      corebraid order REC --jobs 8
+      corebraid order REC --cluster tcp://10.0.0.1:8786
     """
     console.announce_compilation("solver")
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
     from solver.certificate import FILE_NAME
-    from solver.order import Options, order_recording
+    from solver.order import Options, Resources, order_recording
+    from solver.partial import FILE_NAME as PARTIAL_NAME
 
     opened = Recording.open(recording)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
@@ -110,6 +135,9 @@ def command(
         from corebraid.counting import with_choice
 
         options = with_choice(options, choice, opened, count_budget)
+    # What was solved before was not chosen.
+    keep = None if choice is not None else opened.path / PARTIAL_NAME
+    resources = Resources(jobs or _default_jobs(opened), cluster, keep, fresh, console.note)
     began = time.monotonic()
     with console.progress("regions ordered") as show:
         result = order_recording(
@@ -118,6 +146,7 @@ def command(
             opened.manifest.id,
             options,
             lambda done, _: show(done),
+            resources,
         )
     seconds = time.monotonic() - began
     facts = _facts(opened.path, result, seconds)
@@ -172,6 +201,14 @@ def _facts(recording: Path, result: OrderResult, seconds: float) -> dict[str, ob
             for region in result.regions
         ],
     }
+
+
+def _default_jobs(recording: Recording) -> int:
+    from corebraid.parallel import usable_processors
+
+    manifest = recording.manifest
+    short = manifest.complete and sum(manifest.instructions) < _SHORT
+    return 1 if short else usable_processors()
 
 
 def _show(recording: Path, result: OrderResult, seconds: float) -> None:

@@ -1,0 +1,27 @@
+"""What a worker of a cluster runs. Importing it chooses the kernel cache, so it must come before Numba."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from isa.kernel_cache import use_kernel_cache
+
+if TYPE_CHECKING:
+    from solver.order import Answer, Options
+    from solver.problem import Problem
+
+use_kernel_cache()
+
+
+def digest_here() -> bytes:
+    """Which solver this worker has: `solver.partial.solver_digest`."""
+    from solver.partial import solver_digest
+
+    return solver_digest()
+
+
+def answer_here(problem: Problem, options: Options) -> Answer:
+    """`solver.order.answer` on this worker."""
+    from solver.order import answer
+
+    return answer(problem, options)

@@ -1,0 +1,327 @@
+"""The checker by regions: each region's order is walked by itself, and the seams between them compared.
+
+A walk starts without knowing memory: the first access to a byte tells what it must hold when the region
+begins, and every later one is checked against the one before it. `Seams` then goes over the regions from
+the first to the last and compares what each must find with what the one before it left. Both together say
+what `solver.checker` says of the whole order, and share no code with granules, filters or engines either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from isa.errors import OrderError
+from recorder.event import EVENT, GLUED, UNCACHED
+from solver.checker import name_row
+from solver.image import FlatMemory, ensure, zeros
+from solver.regions import Region
+from solver.traces import Events
+
+_WINDOW_ROWS = 1 << 10
+_OK, _REFILL, _OLD, _PLACE, _SPLIT, _RANGE = 0, 1, 2, 3, 4, 5
+_BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
+_NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Seam:
+    """What a walked region asks of memory, and what it leaves. rows: how many were walked.
+
+    word: uint64 (n,), address / 8, of all words that it touches. known: uint8 (n,), bit b set if it
+    touches byte b. first, last: uint64 (n,), what these bytes must hold before it, and hold after it.
+    """
+
+    region: int
+    rows: int
+    word: NDArray[np.uint64]
+    known: NDArray[np.uint8]
+    first: NDArray[np.uint64]
+    last: NDArray[np.uint64]
+
+
+@njit(cache=True)
+def walk_bytes(word, low, size, old, new, value, first, known):  # type: ignore[no-untyped-def]
+    """As `walk_word`, byte by byte."""
+    for b in range(low, low + size):
+        up = np.uint64(8 * b)
+        was, becomes = old & _BYTE, new & _BYTE
+        if known[word] & (1 << b) == 0:
+            known[word] |= np.uint8(1 << b)
+            first[word] |= was << up
+        elif (value[word] >> up) & _BYTE != was:
+            return b - low
+        value[word] = (value[word] & ~(_BYTE << up)) | (becomes << up)
+        old, new = old >> np.uint64(8), new >> np.uint64(8)
+    return -1
+
+
+@njit(cache=True)
+def walk_word(word, low, size, old, new, value, first, known):  # type: ignore[no-untyped-def]
+    """Compare an access to `size` bytes of a word from byte `low` on with what they hold, where that is
+    known, and store its new ones. Returns the number of the first byte that differs, or -1."""
+    bits = np.uint8(((1 << size) - 1) << low)
+    if known[word] & bits != bits:
+        return walk_bytes(word, low, size, old, new, value, first, known)
+    up = np.uint64(8 * low)
+    mask = (_ALL >> np.uint64(64 - 8 * size)) << up
+    held = value[word]
+    if (held ^ (old << up)) & mask != 0:
+        return walk_bytes(word, low, size, old, new, value, first, known)
+    value[word] = (held & ~mask) | ((new << up) & mask)
+    return -1
+
+
+@njit(cache=True)
+def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+    """Walk one row. Words not seen before are entered in `touched`, now[2] of them. Returns the number of
+    the first byte that differs, or -1."""
+    word, low = np.int64(row.addr >> np.uint64(3)), np.int64(row.addr & np.uint64(7))
+    size = np.int64(row.size)
+    here = min(size, 8 - low)
+    if known[word] == 0:
+        touched[now[2]] = word
+        now[2] += 1
+    byte = walk_word(word, low, here, row.old, row.new, value, first, known)
+    if byte >= 0 or here == size:
+        return byte
+    if known[word + 1] == 0:
+        touched[now[2]] = word + 1
+        now[2] += 1
+    shift = np.uint64(8 * here)
+    byte = walk_word(word + 1, 0, size - here, row.old >> shift, row.new >> shift, value, first, known)
+    return byte + here if byte >= 0 else byte
+
+
+@njit(cache=True)
+def walk_runs(stream, left, run, region, low, high, memory, windows, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+    """Walk runs from `run` on: of each, the next left[run] rows of stream[run]. now = [stream of an
+    unfinished indivisible access or -1, rows walked, words touched]. Returns (run, status, stream, byte):
+    _REFILL asks for rows of that stream; the violations name the row at that stream's position."""
+    window, at, fill = windows
+    while run < stream.size:
+        s = stream[run]
+        while left[run] > 0:
+            if at[s] == fill[s]:
+                return run, _REFILL, s, 0
+            if touched.size - now[2] < 2:
+                return run, _RANGE, s, 0
+            row = window[s, at[s]]
+            if now[0] >= 0 and now[0] != s:
+                return run, _SPLIT, s, 0
+            if np.int64(row.stratum) != region or row.count < low[s] or row.count >= high[s]:
+                return run, _PLACE, s, 0
+            if row.flags & UNCACHED == 0:
+                size = np.uint64(row.size)
+                if row.addr > memory or row.addr + size > memory or size < 1 or size > 8:
+                    return run, _RANGE, s, 0
+                byte = walk_row(row, value, first, known, touched, now)
+                if byte >= 0:
+                    return run, _OLD, s, byte
+            now[0] = s if row.flags & GLUED else -1
+            at[s] += 1
+            now[1] += 1
+            left[run] -= 1
+        run += 1
+    return run, _OK, 0, 0
+
+
+@njit(cache=True)
+def take_words(touched, value, first, known, bits, before, after):  # type: ignore[no-untyped-def]
+    """Read the touched words out and forget them."""
+    for i in range(touched.size):
+        w = touched[i]
+        bits[i], before[i], after[i] = known[w], first[w], value[w]
+        known[w] = 0
+        first[w] = value[w] = np.uint64(0)
+
+
+class _Windows:
+    """A window on every stream of a region."""
+
+    def __init__(self, region: Region) -> None:
+        n = len(region.streams)
+        self.rows = np.zeros((n, _WINDOW_ROWS), EVENT)
+        self.at, self.fill = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self._pieces = [_cut(rows.pieces()) for rows in region.streams]
+
+    def refill(self, stream: int) -> bool:
+        """More rows of a stream whose window is used up; False at its end."""
+        piece = next(self._pieces[stream], None)
+        if piece is None:
+            return False
+        self.rows[stream, : len(piece)] = piece
+        self.at[stream], self.fill[stream] = 0, len(piece)
+        return True
+
+
+def _cut(pieces: Iterator[Events]) -> Iterator[Events]:
+    for piece in pieces:
+        for start in range(0, len(piece), _WINDOW_ROWS):
+            yield piece[start : start + _WINDOW_ROWS]
+
+
+class RegionWalker:
+    """Walks regions, one at a time, in any order. memory_bytes: of the guest. strata: see `Traces`."""
+
+    def __init__(self, memory_bytes: int, strata: NDArray[np.uint64], n_streams: int) -> None:
+        words = (memory_bytes + 7) // 8
+        self._memory = np.uint64(memory_bytes)
+        self._value, self._first = zeros(8 * words).view(np.uint64), zeros(8 * words).view(np.uint64)
+        self._known = zeros(words)
+        edge = np.ascontiguousarray(strata, np.uint64).reshape(-1, n_streams)
+        self._edges = np.concatenate(
+            [np.zeros((1, n_streams), np.uint64), edge, np.full((1, n_streams), _NO_END)]
+        )
+
+    def walk(self, region: Region, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> Seam:
+        """Walk all rows of a region in the order that the runs (stream and rows of each, int64) say.
+
+        Raises OrderError at the first violation, also if a row is left out or the order ends inside an
+        indivisible access.
+        """
+        windows, index = _Windows(region), region.index
+        touched = np.empty(2 * region.events + 2, np.int64)
+        now, left = np.array([-1, 0, 0], np.int64), rows.copy()
+        low, high = self._edges[index], self._edges[index + 1]
+        run = 0
+        try:
+            while run < len(stream):
+                run, status, s, byte = walk_runs(
+                    stream, left, run, index, low, high, self._memory,
+                    (windows.rows, windows.at, windows.fill),
+                    self._value, self._first, self._known, touched, now,
+                )  # fmt: skip
+                if status == _REFILL:
+                    if not windows.refill(s):
+                        raise OrderError(
+                            "the order has more events of a stream than its trace",
+                            where=f"stream {s}, region {index}",
+                        )
+                elif status != _OK:
+                    raise self._violation(windows, now, status, s, byte)
+            self._expect_end(windows, now, index)
+        finally:
+            word = touched[: now[2]]
+            bits = np.empty(len(word), np.uint8)
+            first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
+            take_words(word, self._value, self._first, self._known, bits, first, last)
+        return Seam(index, int(now[1]), word.astype(np.uint64), bits, first, last)
+
+    def _expect_end(self, windows: _Windows, now: NDArray[np.int64], index: int) -> None:
+        for s in range(len(windows.at)):
+            if windows.at[s] < windows.fill[s] or windows.refill(s):
+                row = windows.rows[s, windows.at[s]]
+                raise OrderError("an event that the order leaves out", where=name_row(s, row))
+        if now[0] >= 0:
+            raise OrderError(
+                "the order ends inside an indivisible access", where=f"stream {now[0]}, region {index}"
+            )
+
+    def _violation(
+        self, windows: _Windows, now: NDArray[np.int64], status: int, s: int, byte: int
+    ) -> OrderError:
+        row = windows.rows[s, windows.at[s]]
+        where = name_row(s, row)
+        if status == _PLACE:
+            return OrderError("an event's stratum is not what its instruction count says", where=where)
+        if status == _SPLIT:
+            return OrderError(
+                "an event stands inside an indivisible access",
+                found=f"one of stream {int(now[0])} is unfinished",
+                where=where,
+            )
+        if status == _RANGE:
+            return OrderError("an event outside memory", where=where)
+        address = int(row["addr"]) + byte
+        held = (int(self._value[address // 8]) >> (8 * (address % 8))) & 0xFF
+        return _differs(address, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
+
+
+def _differs(address: int, held: int, found: int, where: str) -> OrderError:
+    return OrderError(
+        f"an event does not read what memory holds at {address:#x}",
+        expected=f"{held:#04x}",
+        found=f"{found:#04x}",
+        where=where,
+    )
+
+
+@njit(cache=True)
+def cross_seam(word, known, first, last, marks, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Compare the first values of a region's bytes with memory and store their last ones. Returns
+    (index, byte) of the first that differs, or (-1, 0)."""
+    for i in range(word.size):
+        a = np.int64(word[i]) << 3
+        ensure(a >> 12, state, loaded, image)
+        marks[word[i]] |= known[i]
+        for b in range(8):
+            if known[i] & (1 << b):
+                if state[a + b] != np.uint8((first[i] >> np.uint64(8 * b)) & _BYTE):
+                    return i, b
+                state[a + b] = np.uint8((last[i] >> np.uint64(8 * b)) & _BYTE)
+    return -1, 0
+
+
+@njit(cache=True)
+def first_difference(state, loaded, marks, final):  # type: ignore[no-untyped-def]
+    """Address of the first touched byte that is not the final image's, or -1."""
+    for page in range(loaded.size):
+        if loaded[page] == 0:
+            continue
+        for a in range(page << 12, min((page + 1) << 12, final.size)):
+            if (marks[a >> 3] >> (a & 7)) & 1 and state[a] != final[a]:
+                return a
+    return -1
+
+
+class Seams:
+    """Memory between the regions, as the walked orders leave it. Call `cross` or `pass_over` once a region,
+    from the first to the last, then `finish`."""
+
+    def __init__(self, initial: NDArray[np.uint8]) -> None:
+        self._memory = FlatMemory(initial)
+        self._marks = zeros(len(self._memory.state) // 8)
+        self.events = 0
+
+    def cross(self, seam: Seam) -> None:
+        """Go over a walked region. Raises OrderError if it does not begin with what memory holds."""
+        memory = self._memory
+        i, byte = cross_seam(
+            seam.word,
+            seam.known,
+            seam.first,
+            seam.last,
+            self._marks,
+            memory.state,
+            memory.loaded,
+            memory.image,
+        )
+        if i >= 0:
+            address = int(seam.word[i]) * 8 + byte
+            held, found = int(memory.state[address]), (int(seam.first[i]) >> (8 * byte)) & 0xFF
+            raise _differs(address, held, found, f"region {seam.region}")
+        self.events += seam.rows
+
+    def pass_over(self, address: NDArray[np.uint64], value: NDArray[np.uint8]) -> None:
+        """Go over a region that has no order: give the bytes that it wrote their values after it."""
+        self._memory.store(address, np.ones(len(address), np.uint8), value.astype(np.uint64))
+        np.bitwise_or.at(
+            self._marks, address >> np.uint64(3), np.uint8(1) << (address & np.uint64(7)).astype(np.uint8)
+        )
+
+    def finish(self, final: NDArray[np.uint8]) -> None:
+        """Compare memory with the final image wherever an event touched it. Raises OrderError."""
+        final = np.asarray(final)
+        a = first_difference(self._memory.state, self._memory.loaded, self._marks, final)
+        if a >= 0:
+            raise OrderError(
+                "memory after the last event is not the final image",
+                expected=f"{int(final[a]):#04x}",
+                found=f"{int(self._memory.state[a]):#04x}",
+                where=f"address {a:#x}",
+            )

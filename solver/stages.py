@@ -1,0 +1,47 @@
+"""What is done with one region, in whatever process: sift it, solve it, walk its order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.boundary import Net, net_values
+from solver.filters import Chains, Counts, sift
+from solver.granules import find_granules
+from solver.problem import Problem
+from solver.regions import Region
+from solver.seams import RegionWalker, Seam
+from solver.traces import Traces
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """A region's unfiltered events, without values at its two ends, and what its events say of these."""
+
+    problem: Problem
+    counts: Counts
+    chains: Chains
+    net: Net
+
+
+def sift_region(region: Region) -> Sifted:
+    """Granules, filters and the region's own part of the boundary values. Raises OrderError."""
+    problem, counts, chains = sift(region, find_granules(region))
+    return Sifted(problem, counts, chains, net_values(problem))
+
+
+class Walks:
+    """The checker's walk over regions of `traces`; what it needs is made when it is first used."""
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+        self._walker: RegionWalker | None = None
+
+    def walk(self, region: Region, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> Seam:
+        """See `RegionWalker.walk`. Raises OrderError."""
+        if self._walker is None:
+            traces = self._traces
+            self._walker = RegionWalker(traces.memory_bytes, traces.strata, traces.n_streams)
+        return self._walker.walk(region, stream, rows)

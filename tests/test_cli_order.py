@@ -1,0 +1,62 @@
+"""`corebraid order` with processes, interrupts and a cluster that is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cli_factory import record, run, start
+
+
+@pytest.fixture(scope="module")
+def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of uts with many regions."""
+    path = tmp_path_factory.mktemp("order") / "rec"
+    assert record(path, "uts", "--strata", "cycles:10000").code == 0
+    return path
+
+
+def test_two_processes_write_the_certificate_of_one(rec: Path) -> None:
+    assert run("order", rec, "--jobs", 1).code == 0
+    alone = (rec / "order.cert").read_bytes()
+    ran = run("order", rec, "--jobs", 2, "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["verdict"] == "legal"
+    assert (rec / "order.cert").read_bytes() == alone
+    assert run("check-order", rec).code == 0
+    assert not (rec / "order.partial").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_leaves_finished_regions_and_nothing_else(rec: Path, jobs: int, tmp_path: Path) -> None:
+    """Solved by z3 with the paper's formulas, the recording takes far longer than the test waits."""
+    (rec / "order.cert").unlink(missing_ok=True)
+    (rec / "order.partial").unlink(missing_ok=True)
+    before = {path.name for path in rec.iterdir()}
+    arguments = ("order", rec, "--engine", "smt", "--encoding", "paper", "--region-timeout", 600)
+    process = start(*arguments, "--jobs", jobs, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (rec / "order.partial").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "corebraid: interrupted"
+    assert {path.name for path in rec.iterdir()} == before | {"order.partial"}
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+def test_a_cluster_that_is_not_there_is_one_line(rec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solver.cluster._CONNECT_S", 1)
+    (rec / "order.partial").unlink(missing_ok=True)
+    ran = run("order", rec, "--cluster", "tcp://127.0.0.1:9")
+    assert (ran.code, ran.out, len(ran.lines)) == (2, "", 1), ran.err
+    assert "cluster tcp://127.0.0.1:9: no scheduler answers" in ran.err
+    assert run("order", rec, "--jobs", 0).code == 2
