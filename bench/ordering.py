@@ -203,8 +203,8 @@ def warm_up() -> None:
 
 def main(
     console: Console,
-    seeds: int = 20,
-    timeout_s: float = 20.0,
+    seeds: int = 8,
+    timeout_s: float = 5.0,
     firmware_cores: tuple[int, ...] = (8, 16),
 ) -> list[Table]:
     """Measure and publish."""

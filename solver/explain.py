@@ -2,7 +2,7 @@
 
 An explanation is a set of operations and of final values such that no order can serve them all, even if
 nothing is asked of the others: one that is left out counts as a store of its new value over whatever was
-there, or not at all if it changes nothing (`solver.deduction.Doubt`). It is found by leaving out more and
+there, or not at all if it changes nothing (`solver.facts.Doubt`). It is found by leaving out more and
 more while deduction still proves that there is no order: halves first, then single ones. So each of what
 remains is needed for the proof.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.deduction import Doubt, deduce
+from solver.deduction import deduce
+from solver.facts import Doubt
 from solver.problem import Problem
 
 
