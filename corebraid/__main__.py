@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+
 from isa.kernel_cache import use_kernel_cache
+
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -11,7 +17,15 @@ def main() -> None:
     use_kernel_cache()
     from corebraid.cli import cli
 
-    cli(prog_name="corebraid")
+    try:
+        cli(prog_name="corebraid")
+    except SystemExit as ending:
+        if ending.code == _INTERRUPTED and threading.active_count() > 1:
+            # A solver that does not heed an interrupt must not be torn down under its own feet.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_INTERRUPTED)
+        raise
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -39,45 +40,25 @@ ENCODINGS: dict[str, tuple[_Encode, Callable[[z3.Context], z3.Solver]]] = {
 MAX_PAIRS = 1_000_000
 #: An interrupt that comes while z3 is between two steps can be lost, so it is repeated.
 _KNOCK_S = 0.05
+#: How long z3 is waited for when all is to end.
+_PARTING_S = 2.0
 
 
 class OutOfTimeError(Exception):
     """The time for one region is used up while its formula is being built."""
 
 
-class _Watchdog:
-    """Interrupts a z3 context from a deadline on, until closed: z3 overruns its own timeout in some of
-    its preprocessing."""
-
-    def __init__(self, context: z3.Context, deadline: float) -> None:
-        self._context, self._deadline = context, deadline
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def _watch(self) -> None:
-        if self._done.wait(max(0.0, self._deadline - time.monotonic())):
-            return
-        while not self._done.wait(_KNOCK_S):
-            self._context.interrupt()
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-
-def _check(solver: z3.Solver, context: z3.Context, deadline: float) -> z3.CheckSatResult:
+def _check(solver: z3.Solver, deadline: float) -> z3.CheckSatResult:
     left = deadline - time.monotonic()
     if left <= 0:
         return z3.unknown
     solver.set("timeout", max(1, int(left * 1000)))
-    with _Watchdog(context, deadline):
-        try:
-            return solver.check()
-        except z3.Z3Exception:
-            return z3.unknown
+    # z3's own handler of Ctrl-C would take it from Python's.
+    solver.set("ctrl_c", False)
+    try:
+        return solver.check()
+    except z3.Z3Exception:
+        return z3.unknown
 
 
 def count_pairs(problem: Problem) -> int:
@@ -96,33 +77,76 @@ def _sorted_order(problem: Problem, model: z3.ModelRef, position: list[Any]) -> 
     return np.lexsort((np.arange(problem.n_ops), value))
 
 
+class _Attempt:
+    """One formula, built and solved in a thread of its own: an exception that Ctrl-C raises inside z3's
+    Python wrappers can leave them with an object that is freed twice."""
+
+    def __init__(self, problem: Problem, encoding: str, began: float, deadline: float) -> None:
+        self._problem, self._encoding, self._began, self._deadline = problem, encoding, began, deadline
+        self._context = z3.Context()
+        self._solution: Solution | None = None
+        self._error: BaseException | None = None
+        self._stopped = False
+
+    def _on_time(self) -> None:
+        if self._stopped or time.monotonic() > self._deadline:
+            raise OutOfTimeError
+
+    def _answer(self, verdict: Verdict, order: NDArray[np.int64], reason: str = "") -> Solution:
+        return Solution(verdict, f"smt-{self._encoding}", time.monotonic() - self._began, order, reason)
+
+    def _solve(self) -> Solution:
+        encode, new_solver = ENCODINGS[self._encoding]
+        solver = new_solver(self._context)
+        try:
+            position = encode(self._problem, solver, self._on_time)
+        except OutOfTimeError:
+            return self._answer(Verdict.UNDECIDED, no_order(), "timeout")
+        if position is None:
+            return self._answer(Verdict.ILLEGAL, no_order())
+        result = _check(solver, self._deadline)
+        if result == z3.sat:
+            return self._answer(Verdict.LEGAL, _sorted_order(self._problem, solver.model(), position))
+        if result == z3.unsat:
+            return self._answer(Verdict.ILLEGAL, no_order())
+        late = time.monotonic() >= self._deadline
+        return self._answer(Verdict.UNDECIDED, no_order(), "timeout" if late else "gave up")
+
+    def _run(self) -> None:
+        try:
+            self._solution = self._solve()
+        except BaseException as error:
+            self._error = error
+
+    def _wait(self, thread: threading.Thread, until: float = math.inf) -> None:
+        """Until the thread has ended; from the deadline on with interrupts, since z3 overruns its own timeout
+        in some of its preprocessing."""
+        while thread.is_alive() and time.monotonic() < until:
+            late = self._stopped or time.monotonic() >= self._deadline
+            if late:
+                self._context.interrupt()
+            thread.join(_KNOCK_S if late else max(self._deadline - time.monotonic(), 0.0))
+
+    def result(self) -> Solution:
+        """Start, and wait for the answer."""
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            self._wait(thread)
+        except BaseException:
+            self._stopped = True
+            self._wait(thread, time.monotonic() + _PARTING_S)
+            raise
+        if self._error is not None:
+            raise self._error
+        assert self._solution is not None
+        return self._solution
+
+
 def solve_smt(problem: Problem, *, timeout_s: float, encoding: str = "chain") -> Solution:
     """Decide a region with z3. encoding: a key of ENCODINGS. Undecided after `timeout_s` seconds."""
     began = time.monotonic()
-    deadline = began + timeout_s
-    context = z3.Context()
-    encode, new_solver = ENCODINGS[encoding]
-    solver = new_solver(context)
-
-    def on_time() -> None:
-        if time.monotonic() > deadline:
-            raise OutOfTimeError
-
-    def answer(verdict: Verdict, order: NDArray[np.int64], reason: str = "") -> Solution:
-        return Solution(verdict, f"smt-{encoding}", time.monotonic() - began, order, reason)
-
     if count_pairs(problem) > MAX_PAIRS:
-        return answer(Verdict.UNDECIDED, no_order(), "too large")
-    try:
-        position = encode(problem, solver, on_time)
-    except OutOfTimeError:
-        return answer(Verdict.UNDECIDED, no_order(), "timeout")
-    if position is None:
-        return answer(Verdict.ILLEGAL, no_order())
-    result = _check(solver, context, deadline)
-    if result == z3.sat:
-        return answer(Verdict.LEGAL, _sorted_order(problem, solver.model(), position))
-    if result == z3.unsat:
-        return answer(Verdict.ILLEGAL, no_order())
-    late = time.monotonic() >= deadline
-    return answer(Verdict.UNDECIDED, no_order(), "timeout" if late else "gave up")
+        seconds = time.monotonic() - began
+        return Solution(Verdict.UNDECIDED, f"smt-{encoding}", seconds, no_order(), "too large")
+    return _Attempt(problem, encoding, began, began + timeout_s).result()
