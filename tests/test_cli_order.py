@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
-from cli_factory import record, run
+from cli_factory import record, run, start
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,28 @@ def test_two_processes_write_the_certificate_of_one(rec: Path) -> None:
     assert (rec / "order.cert").read_bytes() == alone
     assert run("check-order", rec).code == 0
     assert not (rec / "order.partial").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_leaves_finished_regions_and_nothing_else(rec: Path, jobs: int, tmp_path: Path) -> None:
+    """Solved by z3 with the paper's formulas, the recording takes far longer than the test waits."""
+    (rec / "order.cert").unlink(missing_ok=True)
+    (rec / "order.partial").unlink(missing_ok=True)
+    before = {path.name for path in rec.iterdir()}
+    arguments = ("order", rec, "--engine", "smt", "--encoding", "paper", "--region-timeout", 600)
+    process = start(*arguments, "--jobs", jobs, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (rec / "order.partial").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "corebraid: interrupted"
+    assert {path.name for path in rec.iterdir()} == before | {"order.partial"}
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 def test_a_cluster_that_is_not_there_is_one_line(rec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
