@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -64,8 +65,13 @@ def run(*arguments: object, stdin: bytes = b"") -> Ran:
     return Ran(result.exit_code, result.stdout, result.stderr)
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
-    """Start corebraid in a process of its own."""
+    """Start corebraid in a process of its own, which heeds Ctrl-C even where this one was started so as to
+    ignore it: in the background of a shell script."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "corebraid", *(str(argument) for argument in arguments)]
     return subprocess.Popen(
@@ -74,6 +80,7 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
+        preexec_fn=_heed_interrupts,
         **options,  # type: ignore[call-overload]
     )
 

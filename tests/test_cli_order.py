@@ -39,13 +39,17 @@ def test_an_interrupt_leaves_finished_regions_and_nothing_else(rec: Path, jobs: 
     before = {path.name for path in rec.iterdir()}
     arguments = ("order", rec, "--engine", "smt", "--encoding", "paper", "--region-timeout", 600)
     process = start(*arguments, "--jobs", jobs, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while not (rec / "order.partial").exists():
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 120
+        while not (rec / "order.partial").exists():
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     assert process.returncode == 130
     assert err.decode().splitlines()[-1] == "corebraid: interrupted"
     assert {path.name for path in rec.iterdir()} == before | {"order.partial"}
