@@ -2,6 +2,9 @@
 
 Every fetch on a read or write miss is logged with the line as received, before any write (MICRO, 3.1).
 An upgrade (SHARED to MODIFIED) invalidates the other copies and fetches nothing.
+
+Under TSO a core's memory also holds stores that have not committed (`emu.store_buffer`). Committed ones go
+through to home memory, so nothing is ever written back from a core's memory there.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from numba import carray, njit
 from emu.blocks import mark_unstable
 from emu.cache import insert_line, remove_line, touch_line
 from emu.native import pointer
-from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECORD
+from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECEIVED, RECORD
 from emu.state import (
     CODE,
     DIRTY,
@@ -26,6 +29,7 @@ from emu.state import (
     SEEN,
     SHARED,
 )
+from emu.store_buffer import lay_over
 
 #: Lines a core can lose in the middle of one run before the run counts as having lost all of them.
 LOST_LIMIT = 4096
@@ -91,7 +95,9 @@ def drop_line(core, machine, line):
 
 @njit(cache=True)
 def write_back(core, machine, line):
-    """Copy the core's line to home memory."""
+    """Copy the core's line to home memory, unless that is current anyway."""
+    if machine.tso != _ZERO:
+        return
     base = line << core.line_shift
     n = np.int64(machine.line_bytes)
     home = carray(pointer(machine.home + base), n, np.uint8)
@@ -142,10 +148,14 @@ def claim_from_others(core_id, cores, machine, line, for_write):
 
 @njit(cache=True)
 def receive_line(core, machine, line):
-    """Copy the line from home into the core's memory. Returns True when its bytes were others before."""
+    """Copy the line from home into the core's memory, under its buffered stores. Returns True when its
+    bytes were others before."""
     base = line << core.line_shift
     n = np.int64(machine.line_bytes)
     home = carray(pointer(machine.home + base), n, np.uint8)
+    if core.buffered != _ZERO:
+        home = home.copy()
+        lay_over(core, base, home)
     mine = carray(pointer(core.memory + base), n, np.uint8)
     changed = False
     for k in range(n):
@@ -165,24 +175,37 @@ def receive_line(core, machine, line):
 
 
 @njit(cache=True)
-def log_miss(core, machine, line, count, flags):
-    """Append a miss record with the line as it stands in the core's memory."""
-    base = line << core.line_shift
-    n = np.int64(machine.line_bytes)
+def _log_line(core, kind, flags, count, base, value, line):
     rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
     row = rows[np.int64(core.rows_n)]
     row.count = count
     row.addr = base
-    row.value = _ZERO
+    row.value = value
     row.offset = np.uint32(core.blob_n)
-    row.size = np.uint16(n)
-    row.kind = np.uint8(MISS)
+    row.size = np.uint16(line.size)
+    row.kind = np.uint8(kind)
     row.flags = np.uint8(flags)
     core.rows_n += _ONE
-    source = carray(pointer(core.memory + base), n, np.uint8)
-    blob = carray(pointer(core.blob + core.blob_n), n, np.uint8)
-    blob[:] = source
-    core.blob_n += np.uint64(n)
+    blob = carray(pointer(core.blob + core.blob_n), line.size, np.uint8)
+    blob[:] = line
+    core.blob_n += np.uint64(line.size)
+
+
+@njit(cache=True)
+def log_miss(core, machine, line, count, flags):
+    """Append a miss record with the line as it stands in the core's memory, and one with the line as received
+    where buffered stores make them differ."""
+    base = line << core.line_shift
+    n = np.int64(machine.line_bytes)
+    mine = carray(pointer(core.memory + base), n, np.uint8)
+    _log_line(core, MISS, flags, count, base, core.committed, mine)
+    if core.buffered != _ZERO:
+        home = carray(pointer(machine.home + base), n, np.uint8)
+        differs = False
+        for k in range(n):
+            differs = differs or home[k] != mine[k]
+        if differs:
+            _log_line(core, RECEIVED, 0, count, base, _ZERO, home)
     if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
         machine.attention = _ONE
 
@@ -263,6 +286,8 @@ def coherent_image(machines, cores, image):
     machines: MACHINE[1]. cores: CORE[n]. image: uint8[memory], holding home memory, changed in place.
     """
     machine = machines[0]
+    if machine.tso != _ZERO:
+        return
     n = np.int64(machine.line_bytes)
     for k in range(len(cores)):
         core = cores[k]

@@ -12,6 +12,7 @@ from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from emu.blocks import BlockTable, block_info, position_of
+from emu.data_access import read_pc
 from emu.native import (
     FLUSH_TLB,
     REMOVE_CACHE,
@@ -26,8 +27,8 @@ from emu.native import (
 )
 from emu.pages import host_memory, on_fill
 from emu.pair_hook import on_pair
-from emu.record_hooks import read_pc
 from emu.state import PAGE_BYTES, STOP_SPLIT, address_of
+from emu.store_buffer import drop_newest
 from emu.undo import store_bytes
 from isa.decode import Block, decode_block
 from isa.table import Isa
@@ -42,7 +43,8 @@ _ZERO = np.uint64(0)
 @njit(cache=True)
 def _leave_block(core, pc):
     """The core has stopped at `pc`, in or after the block that ran: count what has run of it."""
-    if core.stop_pc != _ZERO and pc == core.stop_pc and core.undo_size != _ZERO:
+    undone = core.stop_pc != _ZERO and pc == core.stop_pc and core.undo_size != _ZERO
+    if undone:
         store_bytes(core, core.undo_address, np.int64(core.undo_size), core.undo_old)
     position = position_of(core, pc)
     if core.stop_pc != _ZERO and position < position_of(core, core.stop_pc):
@@ -50,6 +52,8 @@ def _leave_block(core, pc):
         position = block_info(core).n
     core.count += position
     core.entered = _ZERO
+    if undone:
+        drop_newest(core, core.count)
 
 
 @njit(cache=True, nogil=True)
@@ -155,6 +159,9 @@ class Core:
         ):
             self.row[name] = value
         self._pairs: set[int] = set()
+        self._fences: set[int] = set()
+        #: Native hook for instructions that empty the store buffer, under TSO.
+        self.fence_hook: object = None
         self.blocks = BlockTable(self.row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
 
@@ -191,6 +198,8 @@ class Core:
         for offset in block.pairs:
             if offset:
                 self._begin_block_at(address + offset)
+        for offset in block.fences if self.fence_hook else ():
+            self._hook_fence(address + offset)
         return block
 
     def _begin_block_at(self, address: int) -> None:
@@ -199,6 +208,12 @@ class Core:
             self._pairs.add(address)
             add_hook(self.handle, uc.UC_HOOK_CODE, on_pair, address_of(self.rows), at=address)
         self.forget_code(address, address + 1)
+
+    def _hook_fence(self, address: int) -> None:
+        if address not in self._fences:
+            self._fences.add(address)
+            add_hook(self.handle, uc.UC_HOOK_CODE, self.fence_hook, address_of(self.rows), at=address)
+            self.forget_code(address, address + 1)
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""

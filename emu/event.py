@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Kinds of an event.
-READ, WRITE, RMW = 1, 2, 3
+#: Kinds of an event. FENCE: no access, but all earlier stores of the core have left its store buffer; only
+#: under TSO, always UNCACHED.
+READ, WRITE, RMW, FENCE = 1, 2, 3, 4
 
 #: Flags of an event.
 #: UNCACHED: a device register; never ordered (MICRO section 4.3 leaves uncacheable accesses out).

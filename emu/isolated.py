@@ -13,6 +13,7 @@ from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
 from emu.event import EVENT
 from emu.native import map_device_page
+from emu.pages import host_memory
 from emu.rdrand import finish_random_read
 from emu.record import INPUT, INPUT_RDRAND, RECORD
 from emu.record_hooks import on_exception
@@ -38,7 +39,9 @@ from emu.state import (
     STOP_TRACE,
     address_of,
 )
-from emu.trace_hooks import on_traced_access
+from emu.store_buffer import new_buffer
+from emu.trace_hooks import on_traced_access, on_traced_fence, trace_fence
+from emu.tso_trace import first_unsettled, keep_tail, settle_all, settle_until
 from isa.table import Isa
 
 #: Rows of the trace buffer, and what one block may add after the last check.
@@ -77,10 +80,20 @@ Step = NeedRows | AtBarrier | TraceFull | Diverged
 class IsolatedCore:
     """Replays one core. Feed it rows, call `step` until the log's END barrier.
 
-    traced: every data access is kept as an EVENT row, at the price of a memory hook.
+    traced: every data access is kept as an EVENT row, at the price of a memory hook. store_buffer: as in
+    `emu.machine.MachineConfig`.
     """
 
-    def __init__(self, isa: Isa, number: int, memory_bytes: int, line_bytes: int, *, traced: bool) -> None:
+    def __init__(
+        self,
+        isa: Isa,
+        number: int,
+        memory_bytes: int,
+        line_bytes: int,
+        *,
+        traced: bool,
+        store_buffer: int = 0,
+    ) -> None:
         self._core_rows = np.zeros(1, CORE)
         self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
         self.core.page_rights[1:] = RIGHT_READ | RIGHT_WRITE | RIGHT_EXECUTE
@@ -107,6 +120,14 @@ class IsolatedCore:
             self._row["trace"] = address_of(self._trace)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_traced_access)
+        self._buffering = traced and store_buffer > 0
+        if self._buffering:
+            self._buffer = new_buffer()
+            self._received = host_memory(memory_bytes)
+            self._row["buffering"], self._row["buffer_limit"] = 1, store_buffer
+            self._row["buffer"] = address_of(self._buffer)
+            self._row["received"] = address_of(self._received)
+            self.core.fence_hook = on_traced_fence
 
     def feed(self, rows: NDArray[np.void], blob: NDArray[np.uint8]) -> None:
         """Give the next rows (RECORD[n], at least one) and their blob; all earlier ones are used up."""
@@ -136,15 +157,42 @@ class IsolatedCore:
         self._row["rows_next"] += 1
         self._row["next_due"] = 0
 
-    def set_stratum(self, number: int) -> None:
-        """Events from here on belong to this strata region."""
+    def set_stratum(self, number: int, committed: int, buffered: int) -> Diverged | None:
+        """Events from here on belong to this strata region. committed, buffered: stores that had left the
+        store buffer, and that were in it (TSO). What was wrong with those, if anything."""
+        wrong = None
+        if self._buffering:
+            settle_until(self._row, np.uint64(committed))
+            found = int(self._row["committed"]), int(self._row["buffered"])
+            if found != (committed, buffered):
+                wrong = Diverged(
+                    "the store buffer at a stratum",
+                    f"{committed} stores committed, {buffered} buffered",
+                    f"{found[0]} committed, {found[1]} buffered",
+                )
         self._row["trace_stratum"] = number
+        return wrong
+
+    def fence(self) -> None:
+        """The context changes: the store buffer is empty (SDM volume 3, 12.10)."""
+        if self._buffering:
+            trace_fence(self._row, np.uint64(self.count), np.uint64(self.core.pc))
+
+    def empty_store_buffer(self) -> None:
+        """The log ends: all stores have committed."""
+        if self._buffering:
+            settle_all(self._row)
 
     def take_trace(self) -> NDArray[np.void]:
-        """The events since the last call, EVENT[n]."""
-        n = int(self._row["trace_n"])
-        self._row["trace_n"] = 0
-        return self._trace[:n].copy()
+        """The events since the last call, EVENT[n]; those from the first on whose old bytes are not known yet
+        are kept back."""
+        n = int(first_unsettled(self._row)) if self._buffering else int(self._row["trace_n"])
+        taken = self._trace[:n].copy()
+        if self._buffering:
+            keep_tail(self._row, np.uint64(n))
+        else:
+            self._row["trace_n"] = 0
+        return taken
 
     @property
     def unused_inputs(self) -> int:

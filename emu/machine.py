@@ -14,6 +14,8 @@ from unicorn import unicorn_const as uc
 from emu.agents import step_dma, write_frame
 from emu.bus import coherent_image, end_run
 from emu.cache import CacheGeometry
+from emu.commit import commit_between_slices, commit_core
+from emu.data_access import log_input
 from emu.device_kernels import CAUSE_TIMER, DEVICE_BASE
 from emu.elf import Image
 from emu.event import EVENT
@@ -22,7 +24,6 @@ from emu.legality import is_illegal
 from emu.pages import host_memory
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
-from emu.record_hooks import log_input
 from emu.recorded_core import RecordedCore
 from emu.state import (
     CORE,
@@ -36,6 +37,7 @@ from emu.state import (
     STOP_STRATUM,
     address_of,
 )
+from emu.store_buffer import MOST_BUFFERED, drop_newest
 from emu.undo import undo_stores
 from isa.decode import Block
 from isa.errors import UsageError
@@ -61,7 +63,8 @@ class Stopped(Enum):
 
 @dataclass(frozen=True)
 class MachineConfig:
-    """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`."""
+    """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
+    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC)."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -69,6 +72,7 @@ class MachineConfig:
     seed: int = 0
     downgrade_bound: int = 0
     input: bytes = b""
+    store_buffer: int = 0
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -81,6 +85,12 @@ class MachineConfig:
                 "a machine has 1m to 3840m of memory, in whole pages",
                 found=str(self.memory_bytes),
                 remedy="choose another --memory",
+            )
+        if not 0 <= self.store_buffer <= MOST_BUFFERED:
+            raise UsageError(
+                f"a store buffer holds 1 to {MOST_BUFFERED} stores",
+                found=str(self.store_buffer),
+                remedy="choose another --store-buffer",
             )
 
 
@@ -127,15 +137,20 @@ class Machine:
             ("console_limit", _CONSOLE_BYTES),
             ("input", address_of(self._input)),
             ("input_n", len(self.config.input)),
+            ("tso", 1 if self.config.store_buffer else 0),
             ("agent_rows", address_of(self._agent_rows)),
             ("agent_limit", _AGENT_ROWS - 2 * _DMA_WORDS_AT_ONCE - 2 * 64),
         ):
             self.state[name] = value
 
     def _make_core(self, number: int) -> RecordedCore:
-        return RecordedCore(
-            self.core_rows, number, self.machine_rows, self.isa, self.config.memory_bytes, self.config.cache
-        )
+        config = self.config
+        core = RecordedCore(
+            self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache,
+            config.store_buffer,
+        )  # fmt: skip
+        core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
+        return core
 
     def _load(self, image: Image) -> None:
         for segment in image.segments:
@@ -235,6 +250,7 @@ class Machine:
     def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
         core = self.cores[number]
         undo_stores(core.row)
+        drop_newest(core.row, np.uint64(core.count))
         pc = core.pc if pc is None else pc
         code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
         self.fault = Fault(number, core.count, pc, what, code)
@@ -248,6 +264,21 @@ class Machine:
             return 0
         words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
         return int(step_dma(self.core_rows, self.machine_rows, words))
+
+    def step_store_buffers(self) -> bool:
+        """Let stores commit, at random. Returns whether any may have (`RecordedCore.take_commits`)."""
+        if not self.state["tso"]:
+            return False
+        return bool(commit_between_slices(self.core_rows, self.machine_rows))
+
+    def empty_store_buffers(self) -> None:
+        """All stores commit, core by core: the run is over."""
+        for number in self._all:
+            self.empty_store_buffer(number)
+
+    def empty_store_buffer(self, number: int) -> None:
+        """All stores of a core commit."""
+        commit_core(self.core_rows, self.machine_rows, number)
 
     def clock(self) -> int:
         """The fastest core's cycle count."""
@@ -293,6 +324,8 @@ class Machine:
         flags = self.isa.read(context, self.isa.flags_register)
         if not flags & self.isa.interrupt_enable:
             return False
+        # SDM volume 3, 12.10: an interrupt waits until the store buffer is empty.
+        self.empty_store_buffer(number)
         stack = self.isa.read(context, self.isa.stack_pointer) - self.isa.red_zone - 16
         if stack < 0 or not write_frame(
             self.core_rows, self.machine_rows, np.uint64(stack), np.uint64(flags), np.uint64(core.pc)

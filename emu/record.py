@@ -10,15 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 #: Kinds of a record, and what `addr`, `value`, `flags` and the blob hold.
-#: MISS: addr = line address; flags = MISS_* bits; blob = the line as received, before any write.
+#: MISS: addr = line address; flags = MISS_* bits; blob = the line as received, before any write. Under TSO
+#:        the core's own buffered stores lie over it, and value = how many of its stores had left the buffer.
 #: INPUT: flags = one of INPUT_*; value = what the core was given; addr = the register's address (MMIO)
 #:        or the auxiliary value (RDTSCP's ecx, RDRAND's carry flag); size = bytes of the read.
-#: STRATUM: value = the stratum's number, from 0.
+#: STRATUM: value = the stratum's number, from 0. Under TSO addr = how many stores had left the buffer, size =
+#:        how many were in it.
 #: DIGEST: blob = a digest (recorder/digest.py), taken at exactly this instruction count.
 #: CONTEXT: a context header; addr = what runs from here (process identifier), value = the core's cycle
 #:          count, flags = one of CONTEXT_*; blob = registers as the ISA table lays them out.
 #: END: value = one of END_*; the core's log ends at exactly this instruction count.
-MISS, INPUT, STRATUM, DIGEST, CONTEXT, END = 1, 2, 3, 4, 5, 6
+#: RECEIVED: addr = line address; blob = the line of the MISS before it as it was received, where the core's
+#:        buffered stores have changed it there.
+MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 
 #: MISS_WRITE: the miss was a write's. MISS_FETCH: an instruction fetch's.
 #: MISS_LATE: this core lost the line in the middle of the straight run of instructions that missed on it

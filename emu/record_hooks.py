@@ -10,20 +10,11 @@ import numpy as np
 from numba import carray, cfunc, njit
 from unicorn import x86_const as x86
 
-from emu.blocks import (
-    HELPED,
-    NESTED,
-    account,
-    block_info,
-    find_block,
-    instruction_offset,
-    instructions_of,
-    position_of,
-    probe,
-)
-from emu.bus import end_run, fetch_line, obtain
+from emu.blocks import NESTED, account, find_block, instructions_of, position_of, probe
+from emu.bus import end_run, fetch_line
 from emu.cache import touch_line
-from emu.device_kernels import device_read, device_write
+from emu.commit import commit_some
+from emu.data_access import access_with_care, log_input, read_pc, stop
 from emu.native import (
     BLOCK_HOOK,
     INSTRUCTION_HOOK,
@@ -31,20 +22,17 @@ from emu.native import (
     MEMORY_HOOK,
     SYSTEM_CALL_HOOK,
     peek8,
-    peek64,
     pointer,
     uc_emu_stop,
-    uc_reg_read,
     uc_reg_write,
 )
-from emu.record import INPUT, INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, RECORD
+from emu.record import INPUT_RDTSC, INPUT_RDTSCP
 from emu.state import (
     CORE,
     INVALID,
     MESI,
     MODIFIED,
     PAGE_MASK,
-    SHARED,
     STOP_DECODE,
     STOP_FLUSH,
     STOP_POWER,
@@ -54,32 +42,16 @@ from emu.state import (
     core_at,
     machine_at,
 )
-from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE, load_bytes, may_be_undone, note_store
+from emu.store_buffer import newest_overlap
+from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _UC_MEM_WRITE = 17
 
-#: `exception` of an access that is not naturally aligned (SDM volume 3, table 6-1), plus 1; the number
-#: that stands for a system call there, past the interrupt vectors.
-_UNALIGNED = np.uint64(18)
+#: `exception` of a system call: a number past the interrupt vectors.
 SYSTEM_CALL = 256
-_RIP = x86.UC_X86_REG_RIP
 _RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
-
-
-@njit(cache=True)
-def stop(core, reason):
-    """Stop the core; `reason` says why to the code around uc_emu_start."""
-    core.stop_reason = np.uint64(reason)
-    uc_emu_stop(core.handle)
-
-
-@njit(cache=True)
-def read_pc(core):
-    """The program counter; exact inside memory and instruction hooks."""
-    uc_reg_read(core.handle, _RIP, pointer(core.scratch))
-    return peek64(core.scratch)
 
 
 @njit(cache=True)
@@ -87,21 +59,6 @@ def write_register(core, register, number):
     """Set a 64-bit register of the running core."""
     carray(pointer(core.scratch), 1, np.uint64)[0] = number
     uc_reg_write(core.handle, register, pointer(core.scratch))
-
-
-@njit(cache=True)
-def log_input(core, what, count, address, value, size):
-    """Append an input record."""
-    rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
-    row = rows[np.int64(core.rows_n)]
-    row.count = count
-    row.addr = address
-    row.value = value
-    row.offset = np.uint32(core.blob_n)
-    row.size = np.uint16(size)
-    row.kind = np.uint8(INPUT)
-    row.flags = np.uint8(what)
-    core.rows_n += _ONE
 
 
 @njit(cache=True)
@@ -127,7 +84,14 @@ def _fetch_block(core, machine, address, size):
     line = address >> core.line_shift
     while line <= last:
         if (peek8(core.line_state + line) & MESI) == np.uint8(INVALID):
-            if fetch_line(core, cores, machine, line, core.count, False, True):
+            if core.buffered != _ZERO:
+                base, n = line << core.line_shift, _ONE << core.line_shift
+                commit_some(core, cores, machine, core.count, newest_overlap(core, base, n))
+            if (peek8(core.line_state + line) & MESI) != np.uint8(INVALID):
+                changed = core.stale_high != _ZERO
+            else:
+                changed = fetch_line(core, cores, machine, line, core.count, False, True)
+            if changed:
                 return True
         elif core.sets != _ZERO:
             touch_line(core, line)
@@ -144,7 +108,7 @@ def _wanted(core, machine):
         return STOP_STRATUM
     if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
         return STOP_FLUSH
-    if machine.console_n >= machine.console_limit >> _ONE:
+    if machine.console_n >= machine.console_limit >> _ONE or core.commits_n >= core.commits_limit:
         return STOP_FLUSH
     machine.attention = _ZERO
     return 0
@@ -221,100 +185,6 @@ def enter_block(core, machine, address, size):
 
 
 @njit(cache=True)
-def _preempt(core, is_write, address, size):
-    """End the slice before this access, if the access is at or past the slice's end.
-
-    Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
-    roll back, so the bytes are kept here and put back afterwards (`run_core`). An instruction that the
-    emulator executes in a helper (fxsave, cmpxchg16b) cannot be taken back: the slice goes on to the next
-    access. Should one that is not known as such be stopped, the stop takes hold at an access after it.
-    """
-    pc = read_pc(core)
-    position = position_of(core, pc)
-    if pc == core.stop_pc or core.count + position < core.stop_at:
-        return
-    if (instruction_offset(core, block_info(core), position) & HELPED) != np.uint16(0):
-        return
-    core.stop_pc = pc
-    core.undo_size = _ZERO
-    if is_write:
-        core.undo_size = np.uint64(size)
-        core.undo_address = address
-        core.undo_old = load_bytes(core, address, size)
-    stop(core, STOP_SLICE)
-
-
-@njit(cache=True)
-def _slow_access(core, is_write, first, last, held):
-    machine = machine_at(core.machine)
-    if held:
-        if core.sets != _ZERO:
-            touch_line(core, first)
-            touch_line(core, last)
-        return
-    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    count = core.count + position_of(core, read_pc(core))
-    obtain(core, cores, machine, first, count, is_write)
-    if last != first:
-        obtain(core, cores, machine, last, count, is_write)
-
-
-@njit(cache=True)
-def _device_access(core, is_write, address, size, value):
-    """Device registers are plain memory of the core: a read hook fills in what the load will see."""
-    # A device acts once: an instruction that touched one must not be taken back and run again, and one that
-    # is being taken back (the stop came in a helper before it) must not touch it.
-    if core.stop_pc != _ZERO:
-        return
-    if (address & (np.uint64(size) - _ONE)) != _ZERO:
-        core.exception = _UNALIGNED
-        uc_emu_stop(core.handle)
-        return
-    core.armed &= ~ARMED_SLICE
-    machine = machine_at(core.machine)
-    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    register = address & np.uint64(0xFFF)
-    if is_write:
-        device_write(core, cores, machine, register, value)
-        return
-    answer = device_read(core, machine, register)
-    page = carray(pointer(core.device_page), 4096, np.uint8)
-    for k in range(size):
-        if np.int64(register) + k < 4096:
-            page[np.int64(register) + k] = np.uint8((answer >> np.uint64(8 * k)) & np.uint64(0xFF))
-    count = core.count + position_of(core, read_pc(core))
-    log_input(core, INPUT_MMIO, count, address, answer & _mask(size), size)
-
-
-@njit(cache=True)
-def access_with_care(core, is_write, address, size, value):
-    """Any access that is not to a single line held with the right that it needs."""
-    if address + np.uint64(size) > core.memory_bytes:
-        if address >= core.memory_bytes:
-            _device_access(core, is_write, address, size, value)
-        return
-    if is_write and may_be_undone(core, address):
-        note_store(core, address, size, core.count + position_of(core, read_pc(core)))
-    first = address >> core.line_shift
-    last = (address + np.uint64(size) - _ONE) >> core.line_shift
-    least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
-    held = (peek8(core.line_state + first) & MESI) >= least
-    if last != first:
-        held = held and (peek8(core.line_state + last) & MESI) >= least
-    if not held or core.sets != _ZERO:
-        _slow_access(core, is_write, first, last, held)
-    if (core.armed & ARMED_SLICE) != _ZERO:
-        _preempt(core, is_write, address, size)
-
-
-@njit(cache=True)
-def _mask(size):
-    if size >= 8:
-        return ~_ZERO
-    return (_ONE << np.uint64(8 * size)) - _ONE
-
-
-@njit(cache=True)
 def _timestamp(core, what, auxiliary):
     count = core.count + position_of(core, read_pc(core))
     now = count + core.latency
@@ -347,7 +217,8 @@ def on_memory(handle, kind, address, size, value, user):
             easy = state == np.uint8(MODIFIED) and (address & PAGE_MASK) < EDGE
         else:
             easy = state != np.uint8(INVALID)
-        if easy and core.sets == _ZERO and core.armed == _ZERO:
+        waits = core.buffering if is_write else core.buffered
+        if easy and core.sets | core.armed | waits == _ZERO:
             return
     access_with_care(core, is_write, address, size, np.uint64(value))
 

@@ -10,6 +10,7 @@ from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from emu.cache import CacheGeometry
+from emu.commit import COMMIT_WORDS, on_fence
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
 from emu.record import RECORD
@@ -22,15 +23,21 @@ from emu.record_hooks import (
     on_system_call,
 )
 from emu.state import PAGE_BYTES, address_of
+from emu.store_buffer import BUFFER_ROWS, new_buffer
 from emu.undo import EDGE_ROWS
 from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.
 _ROWS, _ROWS_SLACK = 65536, 32768
+#: Rows that say when stores committed, and what one slice's end may add.
+_COMMITS, _COMMITS_SLACK = 1 << 14, BUFFER_ROWS + (1 << 12)
 
 
 class RecordedCore(Core):
-    """One core of a `Machine`. Misses and inputs are appended to its log natively."""
+    """One core of a `Machine`. Misses and inputs are appended to its log natively.
+
+    store_buffer: stores that its store buffer holds, 0 for none: sequential consistency.
+    """
 
     def __init__(
         self,
@@ -40,6 +47,7 @@ class RecordedCore(Core):
         isa: Isa,
         memory_bytes: int,
         cache: CacheGeometry,
+        store_buffer: int = 0,
     ) -> None:
         super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
         self._log_rows = np.zeros(_ROWS, RECORD)
@@ -48,6 +56,8 @@ class RecordedCore(Core):
         self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
         self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        self._buffer = new_buffer()
+        self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
         for name, value in (
             ("core_id", number),
             ("n_cores", len(core_rows)),
@@ -63,8 +73,15 @@ class RecordedCore(Core):
             ("rows_limit", _ROWS - _ROWS_SLACK),
             ("blob", address_of(self._log_blob)),
             ("blob_limit", (_ROWS - _ROWS_SLACK) * cache.line),
+            ("buffering", 1 if store_buffer else 0),
+            ("buffer", address_of(self._buffer)),
+            ("buffer_limit", store_buffer),
+            ("commits", address_of(self._commits)),
+            ("commits_limit", _COMMITS - _COMMITS_SLACK),
         ):
             self.row[name] = value
+        if store_buffer:
+            self.fence_hook = on_fence
         self.map_plain_page(DEVICE_BASE, self._device_page)
         self.add_hook(uc.UC_HOOK_BLOCK, on_block)
         self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_memory)
@@ -74,10 +91,13 @@ class RecordedCore(Core):
         self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
         self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
 
-    def append_record(self, kind: int, flags: int, address: int, value: int, blob: bytes = b"") -> bool:
-        """Append a record at the core's count. Returns whether the log is due to be taken."""
+    def append_record(
+        self, kind: int, flags: int, address: int, value: int, blob: bytes = b"", size: int = 0
+    ) -> bool:
+        """Append a record at the core's count; size: of one without bytes of its own. Returns whether the log
+        is due to be taken."""
         n, at = int(self.row["rows_n"]), int(self.row["blob_n"])
-        self._log_rows[n] = (self.count, address, value, at, len(blob), kind, flags)
+        self._log_rows[n] = (self.count, address, value, at, len(blob) or size, kind, flags)
         self._log_blob[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
         self.row["rows_n"], self.row["blob_n"] = n + 1, at + len(blob)
         return n + 1 >= int(self.row["rows_limit"]) or at >= int(self.row["blob_limit"])
@@ -87,3 +107,9 @@ class RecordedCore(Core):
         n, blob_n = int(self.row["rows_n"]), int(self.row["blob_n"])
         self.row["rows_n"], self.row["blob_n"] = 0, 0
         return self._log_rows[:n], self._log_blob[:blob_n]
+
+    def take_commits(self) -> NDArray[np.uint64]:
+        """When stores committed since the last call: uint64[n, 2], instruction count, committed by then."""
+        n = int(self.row["commits_n"])
+        self.row["commits_n"] = 0
+        return self._commits[:n].copy()

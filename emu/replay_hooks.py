@@ -33,8 +33,18 @@ from emu.native import (
     pointer,
     row_getter,
 )
-from emu.record import INPUT_MMIO, INPUT_RDTSC, INPUT_RDTSCP, MISS, MISS_FETCH, MISS_LATE, RECORD
-from emu.record_hooks import read_pc, stop, write_register
+from emu.record import (
+    INPUT_MMIO,
+    INPUT_RDTSC,
+    INPUT_RDTSCP,
+    MISS,
+    MISS_FETCH,
+    MISS_LATE,
+    RECEIVED,
+    RECORD,
+)
+from emu.data_access import read_pc, stop
+from emu.record_hooks import write_register
 from emu.state import (
     CODE,
     PADDED,
@@ -49,6 +59,7 @@ from emu.state import (
     core_at,
 )
 from emu.trace_hooks import take_back, trace_fetch
+from emu.tso_trace import receive_bytes, settle_until
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -68,6 +79,9 @@ def apply_miss(core, row):
     """Put the line of a miss record into the core's memory."""
     n = np.int64(row.size)
     source = carray(pointer(core.blob + np.uint64(row.offset)), n, np.uint8)
+    if core.received != _ZERO:
+        settle_until(core, row.value)
+        receive_bytes(core, row.addr, source)
     mine = carray(pointer(core.memory + row.addr), n, np.uint8)
     changed = False
     for k in range(n):
@@ -92,6 +106,14 @@ def apply_miss(core, row):
 
 
 @njit(cache=True)
+def _apply_received(core, row):
+    """Keep a line as it was received, without the core's buffered stores; only a trace asks for it."""
+    if core.received != _ZERO:
+        line = carray(pointer(core.blob + np.uint64(row.offset)), np.int64(row.size), np.uint8)
+        receive_bytes(core, row.addr, line)
+
+
+@njit(cache=True)
 def apply_due(core, before, early):
     """Apply miss records whose count is below `before`, up to the first barrier.
 
@@ -99,11 +121,15 @@ def apply_due(core, before, early):
     """
     while core.rows_next < core.rows_n:
         row = _row(core, core.rows_next)
-        if row.kind != np.uint8(MISS) or row.count >= before:
+        is_miss = row.kind == np.uint8(MISS)
+        if row.count >= before or not (is_miss or row.kind == np.uint8(RECEIVED)):
             return
         if early and row.count > core.count and (row.flags & np.uint8(MISS_LATE)) != np.uint8(0):
             return
-        apply_miss(core, row)
+        if is_miss:
+            apply_miss(core, row)
+        else:
+            _apply_received(core, row)
         core.rows_next += _ONE
 
 

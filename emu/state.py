@@ -67,6 +67,10 @@ CORE_FIELDS = (
     "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_count", "trace_stratum",
     # interrupts
     "pending", "handler", "timer_period", "timer_due", "cause", "parked",
+    # store buffer (emu/store_buffer.py); buffering: nonzero under TSO. committed: stores that left it.
+    # commits: when they did, for the sealed truth. received: in a traced replay, memory without buffered stores
+    "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
+    "commits", "commits_n", "commits_limit", "received",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -81,6 +85,8 @@ MACHINE_FIELDS = (
     "console", "console_n", "console_limit", "input", "input_n", "input_next",
     "dma_source", "dma_target", "dma_length", "dma_left",
     "agent_rows", "agent_n", "agent_limit", "agent_number",
+    # nonzero under TSO: home memory has every committed store
+    "tso",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

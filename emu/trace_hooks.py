@@ -6,24 +6,22 @@ import numpy as np
 from numba import carray, cfunc, njit
 
 from emu.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
-from emu.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
-from emu.native import MEMORY_HOOK, pointer, row_getter
+from emu.data_access import read_pc
+from emu.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from emu.native import BLOCK_HOOK, MEMORY_HOOK, pointer
 from emu.record import RECORD
-from emu.record_hooks import read_pc
 from emu.state import core_at
+from emu.store_buffer import drop_newest
+from emu.tso_trace import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
 from emu.undo import load_bytes
-
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _UC_MEM_WRITE = 17
-_EVENT_BYTES = np.uint64(EVENT.itemsize)
-
-event_at = row_getter(EVENT)
 
 
 @njit(cache=True)
 def _append(core, count, pc, address, old, new, size, kind, flags):
-    row = event_at(core.trace + core.trace_n * _EVENT_BYTES)
+    row = event_at(core.trace + core.trace_n * EVENT_BYTES)
     row.seq = core.trace_sequence
     row.count = count
     row.pc = pc
@@ -51,11 +49,12 @@ def trace_fetch(core, address, n, count):
 def take_back(core):
     """Drop the rows of an instruction that is about to run a second time: a store into its own block."""
     while core.trace_n > _ZERO:
-        last = event_at(core.trace + (core.trace_n - _ONE) * _EVENT_BYTES)
+        last = event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES)
         if last.count != core.count or (last.flags & np.uint8(FETCH)) != np.uint8(0):
             return
         core.trace_n -= _ONE
         core.trace_sequence -= _ONE
+        drop_newest(core, core.count)
 
 
 @njit(cache=True)
@@ -94,6 +93,8 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
     """Join the accesses of an atomic instruction: R then W is one RMW, two halves are glued."""
     rows = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)
     if is_write:
+        if core.buffering != _ZERO:
+            store_received(core, address, size, value)
         for back in (1, 2):
             index = _earlier_read(core, back, count, address, size)
             if index >= 0:
@@ -132,6 +133,11 @@ def trace_access(core, is_write, address, size, value):
     core.accesses += _ONE
     if size < 8:
         value &= (_ONE << np.uint64(8 * size)) - _ONE
+    if core.buffered != _ZERO:
+        if atomic or address >= core.memory_bytes:
+            settle_all(core)
+        else:
+            settle_due(core, count)
     if address >= core.memory_bytes:
         _trace_device(core, is_write, count, pc, address, value, size)
         return
@@ -139,6 +145,8 @@ def trace_access(core, is_write, address, size, value):
     if atomic:
         _trace_atomic(core, is_write, count, pc, address, value, size, old)
     elif is_write:
+        if core.buffering != _ZERO:
+            trace_store(core, address, size, value, count)
         _append(core, count, pc, address, old, value, size, WRITE, 0)
     else:
         _append(core, count, pc, address, old, old, size, READ, 0)
@@ -147,3 +155,18 @@ def trace_access(core, is_write, address, size, value):
 @cfunc(MEMORY_HOOK, cache=True)
 def on_traced_access(handle, kind, address, size, value, user):
     trace_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
+
+
+@njit(cache=True)
+def trace_fence(core, count, pc):
+    """The core's store buffer is empty here, and must be."""
+    settle_all(core)
+    _append(core, count, pc, _ZERO, _ZERO, _ZERO, 1, FENCE, UNCACHED)
+
+
+@cfunc(BLOCK_HOOK, cache=True)
+def on_traced_fence(handle, address, size, user):
+    core = core_at(user)
+    if core.entered != _ZERO:
+        position, _ = _position(core, address)
+        trace_fence(core, core.count + position, address)

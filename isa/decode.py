@@ -21,7 +21,8 @@ class Block:
     that what follows it is another run of instructions. repeats: the last one is a repeated string
     instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
     an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
-    `cmpxchg8b` and `cmpxchg16b`. unsupported: offset of the first instruction that the emulator would
+    `cmpxchg8b` and `cmpxchg16b`. fences: byte offsets of instructions that make no atomic access and yet wait
+    until the store buffer is empty (SDM volume 3, 9.3 and 12.10). unsupported: offset of the first instruction that the emulator would
     compute wrongly, or -1, and its text. unknown: offset of bytes that are no instruction to the decoder
     (decoding ends there), or -1.
     """
@@ -33,6 +34,7 @@ class Block:
     repeats: bool
     nested: bool
     pairs: tuple[int, ...]
+    fences: tuple[int, ...]
     unsupported: int
     unsupported_text: str
     unknown: int
@@ -130,6 +132,14 @@ def _is_helped(instruction: capstone.CsInsn) -> bool:
     return any(o.type == x86.X86_OP_MEM and o.size == 10 for o in instruction.operands)
 
 
+#: `mfence`, and the serializing instructions (SDM volume 3, 9.3).
+_FENCES = frozenset(
+    getattr(x86, f"X86_INS_{name}")
+    for name in (
+        "MFENCE", "CPUID", "IRET", "IRETD", "IRETQ", "INVD", "WBINVD", "INVLPG", "LGDT", "LIDT", "LLDT",
+        "LTR", "WRMSR", "RSM",
+    )
+)  # fmt: skip
 _PAIRS = (x86.X86_INS_CMPXCHG8B, x86.X86_INS_CMPXCHG16B)
 
 
@@ -170,6 +180,7 @@ def decode_block(code: bytes, address: int) -> Block:
     atomic: list[int] = []
     helped: list[int] = []
     pairs: list[int] = []
+    fences: list[int] = []
     ends_run, repeats, nested, position = False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
@@ -194,6 +205,8 @@ def decode_block(code: bytes, address: int) -> Block:
             helped.append(len(offsets) - 1)
         if instruction.id in _PAIRS:
             pairs.append(position)
+        if instruction.id in _FENCES:
+            fences.append(position)
         nested = nested or _is_nested_enter(instruction)
         groups = instruction.groups
         ends_run = any(
@@ -204,7 +217,7 @@ def decode_block(code: bytes, address: int) -> Block:
         position += instruction.size
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
-        unsupported, text, unknown,
+        tuple(fences), unsupported, text, unknown,
     )  # fmt: skip
 
 

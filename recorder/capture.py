@@ -17,6 +17,7 @@ from emu.fingerprint import Fingerprint
 from emu.machine import Machine, MachineConfig, Stopped
 from emu.scheduler import DEFAULT_SLICE, is_named_policy, make_scheduler
 from emu.state import PAGE_BYTES
+from isa.errors import UsageError
 from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
 from recorder.digest import Digest
@@ -47,7 +48,8 @@ Console = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """How to record. limit: instructions over all cores after which the recording ends, 0 for none."""
+    """How to record. limit: instructions over all cores after which the recording ends, 0 for none. model: "sc"
+    or "tso"; store_buffer: stores that a core's store buffer holds under TSO."""
 
     cores: int = 1
     seed: int = 0
@@ -58,6 +60,8 @@ class RecordOptions:
     memory_bytes: int = 64 << 20
     limit: int = 0
     input: bytes = b""
+    model: str = "sc"
+    store_buffer: int = 16
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,9 @@ class Capture:
             options.seed,
             options.strata.bound if options.strata.kind == "downgrades" else 0,
             options.input,
+            options.store_buffer if options.model == "tso" else 0,
         )
+        _check_model(options)
         config.check()
         self._scheduler = make_scheduler(options.schedule, options.seed, options.cores, options.longest_slice)
         image, raw = load_image(program, isa, options.memory_bytes)
@@ -130,9 +136,11 @@ class Capture:
             cache=str(options.cache),
             seed=options.seed,
             schedule=schedule,
+            model=options.model,
             strata=str(options.strata),
             agents=("devices",),
             options={
+                **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
                 "slice": options.longest_slice,
                 "limit": options.limit,
                 "input": hashlib.sha256(options.input).hexdigest(),
@@ -147,6 +155,7 @@ class Capture:
             self._drain(number)
 
     def _drain(self, number: int) -> None:
+        self._note_commits(number)
         rows, blob = self.machine.cores[number].take_log()
         if len(rows):
             self.writer.append_core(number, rows, blob)
@@ -170,6 +179,17 @@ class Capture:
             self._drain(number)
         self._drain_agents()
         self._drain_truth()
+
+    def _note_commits(self, number: int) -> None:
+        """Into the truth: which stores of a core have committed, and where the core stood."""
+        stores = len(self.machine.cores) + 1 + number
+        for count, committed in self.machine.cores[number].take_commits().tolist():
+            self._note_slice(number, count)
+            self._note_slice(stores, committed)
+
+    def _note_all_commits(self) -> None:
+        for number in range(len(self.machine.cores)):
+            self._note_commits(number)
 
     def _note_slice(self, stream: int, end: int) -> None:
         self._truth[self._truth_n] = (stream, end)
@@ -200,8 +220,10 @@ class Capture:
         mark["number"], mark["stratum"] = int(self.machine.state["agent_number"]), self._strata
         mark["kind"] = MARK
         self.writer.append_agent(mark)
-        for number in range(len(self.machine.cores)):
-            self._append(number, STRATUM, 0, self._strata)
+        for number, core in enumerate(self.machine.cores):
+            committed, buffered = int(core.row["committed"]), int(core.row["buffered"])
+            if core.append_record(STRATUM, 0, committed, self._strata, size=buffered):
+                self._drain(number)
             self._digest(number)
         self._strata += 1
         self.machine.state["want_stratum"] = 0
@@ -241,6 +263,7 @@ class Capture:
                 stopped = machine.run_slice(piece.core, self._bounded(piece.length), exact=piece.exact)
                 # An instruction that fails does not retire, but it was fetched.
                 tried = 1 if stopped is Stopped.FAULT else 0
+                self._note_commits(piece.core)
                 self._note_slice(piece.core, machine.cores[piece.core].count + tried)
                 if stopped is Stopped.POWER:
                     return "power-off", piece.core
@@ -267,9 +290,12 @@ class Capture:
         machine, agent = self.machine, len(self.machine.cores)
         if machine.step_agents():
             self._note_slice(agent, int(machine.state["agent_number"]))
+        if machine.step_store_buffers():
+            self._note_all_commits()
         machine.raise_timers()
         for number in machine.interrupted():
             if machine.deliver_interrupt(number):
+                self._note_commits(number)
                 self._note_slice(agent, int(machine.state["agent_number"]))
                 self._context(number, CONTEXT_INTERRUPT)
         if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
@@ -280,6 +306,8 @@ class Capture:
 
     def _finish(self, reason: str, ended_by: int | None) -> Outcome:
         machine = self.machine
+        machine.empty_store_buffers()
+        self._note_all_commits()
         for number in range(len(machine.cores)):
             self._digest(number)
             self._append(number, END, 0, _END_CODES[reason])
@@ -301,6 +329,17 @@ class Capture:
         totals |= {"strata": self._strata, "cycles": machine.clock()}
         manifest = self.writer.finish(end, [core.count for core in machine.cores], totals)
         return Outcome(manifest, fault)
+
+
+def _check_model(options: RecordOptions) -> None:
+    if options.model not in ("sc", "tso"):
+        raise UsageError("no such memory model", expected="sc or tso", found=options.model)
+    if options.model == "tso" and options.store_buffer < 1:
+        raise UsageError(
+            "a store buffer holds at least one store",
+            found=str(options.store_buffer),
+            remedy="use --model sc for none",
+        )
 
 
 def _pages(memory: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:

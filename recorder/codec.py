@@ -23,6 +23,7 @@ from recorder.record import (
     MISS_FETCH,
     MISS_LATE,
     MISS_WRITE,
+    RECEIVED,
     RECORD,
     STRATUM,
 )
@@ -40,9 +41,11 @@ ADDRESS_LIMIT = 1 << 48
 #: Most bytes of an input read.
 INPUT_BYTES = 8
 
-#: Flag of a STRATUM in its tag: the number follows (else it is the number after the last one's).
-_NUMBERED = 1
-#: By kind: least and most flags in memory (a STRATUM's tag flag never reaches memory).
+#: Flags in a tag that never reach memory. Of a STRATUM: the number follows (else it is the number after the
+#: last one's); what had left the store buffer, and what was in it, follow (else neither has changed, and it was
+#: empty). Of a MISS: what had left the store buffer follows (else as in the last record that said so).
+_NUMBERED, _BUFFERED, _COMMITTED = 1, 2, 8
+#: By kind: least and most flags in memory.
 _LEAST_FLAGS = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype=np.uint8)
 _MOST_FLAGS = np.array(
     [0, MISS_WRITE | MISS_FETCH | MISS_LATE, INPUT_MMIO, 0, 0, CONTEXT_INTERRUPT, 0, 0], dtype=np.uint8
@@ -58,7 +61,9 @@ _MOST_FLAGS = np.array(
     _BAD_NUMBER,
     _BAD_END,
     _UNUSED,
-) = range(-11, -2)
+    _COMMITS_BACK,
+    _UNCHANGED,
+) = range(-13, -2)
 _REASONS = {
     CUT_SHORT: "a record is cut short",
     OVERLONG: "an integer is not in its shortest form",
@@ -70,6 +75,8 @@ _REASONS = {
     _TOO_MANY: "there are more records than the frame declares",
     _BAD_NUMBER: "a stratum's number is not in its shortest form",
     _BAD_END: "no such reason for the end of a log",
+    _COMMITS_BACK: "the number of committed stores goes back",
+    _UNCHANGED: "the state of the store buffer is written though it follows by itself",
     _UNUSED: "a field that this kind of record does not use is not 0",
 }
 
@@ -80,27 +87,35 @@ _INPUT_MOST = np.uint64(INPUT_BYTES)
 
 
 @numba.njit(cache=True)
-def _row_error(row, blob_bytes, line, lines, before):  # type: ignore[no-untyped-def]
+def _carries(kind):  # type: ignore[no-untyped-def]
+    """Whether records of this kind have bytes of their own."""
+    return kind == MISS or kind == RECEIVED or kind == DIGEST or kind == CONTEXT  # noqa: PLR1714
+
+
+@numba.njit(cache=True)
+def _row_error(row, blob_bytes, line, lines, before, committed):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not."""
     kind, size = row.kind, np.uint64(row.size)
-    if kind < MISS or kind > END or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
+    if kind < MISS or kind > RECEIVED or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
         return _BAD_TAG
     if row.count < before:
         return _COUNT_BACK
-    if kind == MISS:
+    if kind in (MISS, RECEIVED):
         if row.addr % line != _U0 or row.addr // line >= lines:
             return _BAD_LINE
         if size != line:
             return _BAD_SIZE
-    if kind in (MISS, DIGEST, CONTEXT):
+    if _carries(kind):
         if np.uint64(row.offset) + size > blob_bytes:
             return _NO_BYTES
-    elif size > (_INPUT_MOST if kind == INPUT else _U0):
+    elif kind != STRATUM and size > (_INPUT_MOST if kind == INPUT else _U0):
         return _BAD_SIZE
-    if kind in (STRATUM, END) and row.addr != _U0:
+    if kind == END and row.addr != _U0:
         return _UNUSED
-    if kind == MISS and row.value != _U0:
+    if kind == RECEIVED and row.value != _U0:
         return _UNUSED
+    if (kind == MISS and row.value < committed) or (kind == STRATUM and row.addr < committed):
+        return _COMMITS_BACK
     if kind == END and (row.value < _U1 or row.value > _LAST_END):
         return _BAD_END
     return 0
@@ -114,29 +129,38 @@ def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-unty
     Returns (first row not encoded, bytes written, 0 or why that row cannot be encoded).
     """
     pos = 0
-    before, last_line, next_stratum = _U0, _U0, _U0
+    before, last_line, next_stratum, committed = _U0, _U0, _U0, _U0
     counting = False
     blob_bytes = np.uint64(blob.shape[0])
     for i in range(start, rows.shape[0]):
         row = rows[i]
         kind, size = row.kind, np.int64(row.size)
-        error = _row_error(row, blob_bytes, line, lines, before)
+        error = _row_error(row, blob_bytes, line, lines, before, committed)
         if error != 0 or pos + RECORD_OVERHEAD + size > out.shape[0]:
             return i, pos, error
         tag_at = pos
         flags = row.flags
         pos = put_varint(out, pos + 1, row.count - before)
         before = row.count
-        if kind == MISS:
+        if kind in (MISS, RECEIVED):
             number = row.addr // line
             pos = put_varint(out, pos, zigzag(number, last_line))
             last_line = number
+            if kind == MISS and row.value != committed:
+                flags |= np.uint8(_COMMITTED)
+                pos = put_varint(out, pos, row.value - committed)
+                committed = row.value
         elif kind == STRATUM:
             if not counting or row.value != next_stratum:
                 flags = np.uint8(_NUMBERED)
                 pos = put_varint(out, pos, row.value)
             counting = True
             next_stratum = row.value + _U1
+            if row.addr != committed or size != 0:
+                flags |= np.uint8(_BUFFERED)
+                pos = put_varint(out, pos, row.addr - committed)
+                pos = put_varint(out, pos, np.uint64(size))
+                committed = row.addr
         elif kind == END:
             pos = put_varint(out, pos, row.value)
         else:
@@ -144,7 +168,7 @@ def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-unty
             pos = put_varint(out, pos, row.value)
             pos = put_varint(out, pos, np.uint64(size))
         out[tag_at] = np.uint8(kind | (flags << 3))
-        if kind in (MISS, DIGEST, CONTEXT):
+        if _carries(kind):
             offset = np.int64(row.offset)
             for k in range(size):
                 out[pos + k] = blob[offset + k]
@@ -178,8 +202,17 @@ def _read_stratum(raw, pos, numbered, counting, next_stratum):  # type: ignore[n
 
 
 @numba.njit(cache=True)
+def _read_committed(raw, pos, committed):  # type: ignore[no-untyped-def]
+    """How many stores had left the buffer: (number, position after or why not)."""
+    delta, pos = get_varint(raw, pos)
+    if pos >= 0 and committed + delta < committed:
+        pos = np.int64(_COMMITS_BACK)
+    return committed + delta, pos
+
+
+@numba.njit(cache=True)
 def _read_line(raw, pos, last_line, lines):  # type: ignore[no-untyped-def]
-    """Line number of a MISS: (number, position after or why not)."""
+    """Line number of a MISS or RECEIVED: (number, position after or why not)."""
     folded, pos = get_varint(raw, pos)
     number = unzigzag(folded, last_line)
     if pos >= 0 and number >= lines:
@@ -189,9 +222,11 @@ def _read_line(raw, pos, last_line, lines):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _tag_error(kind, flags):  # type: ignore[no-untyped-def]
-    if kind < MISS or kind > END:
+    if kind < MISS or kind > RECEIVED:
         return True
-    most = _NUMBERED if kind == STRATUM else np.int64(_MOST_FLAGS[kind])
+    most = _NUMBERED | _BUFFERED if kind == STRATUM else np.int64(_MOST_FLAGS[kind])
+    if kind == MISS:
+        most |= _COMMITTED
     return flags < np.int64(_LEAST_FLAGS[kind]) or flags > most
 
 
@@ -203,7 +238,7 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
     not, position in raw of the record).
     """
     n, used, pos = 0, np.int64(0), np.int64(0)
-    before, last_line, next_stratum = _U0, _U0, _U0
+    before, last_line, next_stratum, committed = _U0, _U0, _U0, _U0
     counting = False
     while pos < raw.shape[0]:
         at = pos
@@ -220,11 +255,31 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
             return n, used, _COUNT_BACK, at
         before = count
         addr, value, size = _U0, _U0, _U0
-        if kind == MISS:
+        if kind in (MISS, RECEIVED):
             last_line, pos = _read_line(raw, pos, last_line, lines)
             addr, size = last_line * line, line
+            if kind == MISS and flags & _COMMITTED:
+                earlier = committed
+                if pos >= 0:
+                    committed, pos = _read_committed(raw, pos, committed)
+                if pos >= 0 and committed == earlier:
+                    pos = np.int64(_UNCHANGED)
+                flags &= ~_COMMITTED
+            if kind == MISS:
+                value = committed
         elif kind == STRATUM:
-            value, pos = _read_stratum(raw, pos, flags == _NUMBERED, counting, next_stratum)
+            value, pos = _read_stratum(raw, pos, (flags & _NUMBERED) != 0, counting, next_stratum)
+            if flags & _BUFFERED:
+                earlier = committed
+                if pos >= 0:
+                    committed, pos = _read_committed(raw, pos, committed)
+                if pos >= 0:
+                    size, pos = get_varint(raw, pos)
+                if pos >= 0 and size > _MOST_SIZE:
+                    pos = np.int64(_BAD_SIZE)
+                if pos >= 0 and committed == earlier and size == _U0:
+                    pos = np.int64(_UNCHANGED)
+            addr = committed
             counting, next_stratum, flags = True, value + _U1, np.int64(0)
         elif kind == END:
             value, pos = get_varint(raw, pos)
@@ -238,7 +293,7 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
         row.count, row.addr, row.value = count, addr, value
         row.kind, row.flags, row.size, row.offset = kind, flags, size, 0
         n += 1
-        if kind in (MISS, DIGEST, CONTEXT):
+        if _carries(kind):
             length = np.int64(size)
             if length > raw.shape[0] - pos or length > blob.shape[0] - used:
                 return n, used, _NO_BYTES, at

@@ -23,6 +23,8 @@ INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
 #: A copy of the program, for its symbols; its SHA-256 is in the manifest.
 PROGRAM_ELF = "program.elf"
 MAX_CORES = 64
+#: Stores that a core's store buffer holds at most.
+MOST_BUFFERED = 64
 #: Guest memory is the addresses from 0 up to this many bytes at most (1 TiB).
 MAX_MEMORY = 1 << 40
 #: Guest memory is whole pages of this many bytes.
@@ -91,6 +93,16 @@ class Manifest:
     def id(self) -> bytes:
         """The 16-byte recording id: a digest of everything that decides the run, and of nothing else."""
         return hashlib.blake2b(_canonical(self._configuration())).digest()[:16]
+
+    @property
+    def n_streams(self) -> int:
+        """Streams of events: the cores, the agents, and under TSO what leaves each core's store buffer."""
+        return self.n_cores + 1 + (self.n_cores if self.model == "tso" else 0)
+
+    @property
+    def store_buffer(self) -> int:
+        """Stores that each core's store buffer holds, 0 under SC."""
+        return _buffer_of(self) if self.model == "tso" else 0
 
     def file_names(self) -> tuple[str, ...]:
         """The files of a complete recording besides the manifest, in a fixed order."""
@@ -223,11 +235,18 @@ def _parse(fields: Fields, path: Path) -> Manifest:
     fields.done()
     if complete and manifest.end is None:
         raise fields.error("end", "an object", None)
+    if manifest.model == "tso" and not 1 <= _buffer_of(manifest) <= MOST_BUFFERED:
+        raise fields.error("options.store_buffer", f"1 to {MOST_BUFFERED}", manifest.options.get("store_buffer"))
     if manifest.memory % PAGE:
         raise fields.error("memory", f"a multiple of {PAGE}", manifest.memory)
     if manifest.id.hex() != recording:
         raise fields.error("id", manifest.id.hex(), recording)
     return replace(manifest, files=facts)
+
+
+def _buffer_of(manifest: Manifest) -> int:
+    held = manifest.options.get("store_buffer")
+    return held if isinstance(held, int) else 0
 
 
 def _parse_end(value: object, path: Path, n_cores: int) -> End | None:

@@ -145,7 +145,7 @@ def iter_sealed_truth(recording: Recording) -> Iterator[Rows]:
     from recorder.truth import iter_truth
 
     path, header = recording.checked(recording.truth_path), recording.header(TRUTH)
-    return iter_truth(path, header, recording.manifest.n_cores + 1, partial_tail=recording.killed)
+    return iter_truth(path, header, recording.manifest.n_streams, partial_tail=recording.killed)
 
 
 def iter_image(recording: Recording, name: str) -> Iterator[tuple[int, bytes]]:

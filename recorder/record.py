@@ -20,6 +20,7 @@ from emu.record import (
     MISS_FETCH,
     MISS_LATE,
     MISS_WRITE,
+    RECEIVED,
     RECORD,
     STRATUM,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "MISS_FETCH",
     "MISS_LATE",
     "MISS_WRITE",
+    "RECEIVED",
     "RECORD",
     "STRATUM",
 ]

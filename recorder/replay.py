@@ -15,7 +15,7 @@ from isa.errors import Divergence, FormatError, UsageError
 from isa.registry import isa_named
 from recorder.digest import Digest
 from recorder.reader import Recording, iter_core_records
-from recorder.record import CONTEXT, DIGEST, END, MISS, STRATUM
+from recorder.record import CONTEXT, DIGEST, END, MISS, RECEIVED, STRATUM
 
 _CODE_WINDOW = 16
 
@@ -51,7 +51,9 @@ class CoreReplay:
             )
         self._recording, self._number = recording, core
         self._isa = isa_named(manifest.isa)
-        self._core = IsolatedCore(self._isa, core, manifest.memory, manifest.line, traced=traced)
+        self._core = IsolatedCore(
+            self._isa, core, manifest.memory, manifest.line, traced=traced, store_buffer=manifest.store_buffer
+        )
         self._fingerprint = Fingerprint(self._core.core, manifest.line)
         self._strata = self._digests = self._contexts = 0
         self._complete = False
@@ -87,6 +89,7 @@ class CoreReplay:
                 raise self._diverged(step)
         if not self._complete and not self._recording.killed:
             raise self._log_ended()
+        self._core.empty_store_buffer()
         yield self._core.take_trace()
 
     def _pass(self, row: np.void) -> None:
@@ -101,7 +104,9 @@ class CoreReplay:
             )
         if kind == STRATUM:
             self._strata += 1
-            core.set_stratum(self._strata)
+            wrong = core.set_stratum(self._strata, int(row["addr"]), int(row["size"]))
+            if wrong is not None:
+                raise self._diverged(wrong)
         elif kind == DIGEST:
             self._compare(core.blob_of(row))
         elif kind == CONTEXT:
@@ -109,6 +114,8 @@ class CoreReplay:
             context = core.blob_of(row)
             if len(context) != self._isa.context_bytes:
                 raise self._foreign("a context header")
+            if self._contexts > 1:
+                core.fence()
             core.core.restore(context)
         elif kind == END:
             if core.unused_inputs:
@@ -116,7 +123,7 @@ class CoreReplay:
                     Diverged("inputs are left over", "none", f"{core.unused_inputs} at the end of the log")
                 )
             self._complete = True
-        elif kind != MISS:
+        elif kind not in (MISS, RECEIVED):
             raise self._foreign(f"a record of kind {kind}")
         core.pass_barrier()
 

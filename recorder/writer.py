@@ -51,9 +51,9 @@ class RecordingWriter:
         self._logs[TRUTH_LOG] = self._open(TRUTH_LOG, TRUTH, 0)
         self._core_encoder = codec.Encoder(manifest.line, FRAME_BYTES, manifest.memory)
         self._agent_encoder = agent_codec.Encoder(FRAME_BYTES, manifest.memory)
-        self._truth_encoder = truth.Encoder(cores + 1, FRAME_BYTES)
+        self._truth_encoder = truth.Encoder(manifest.n_streams, FRAME_BYTES)
         self._accesses = self._strata = self._slices = 0
-        self._reached = np.zeros(cores + 1, dtype=np.uint64)
+        self._reached = np.zeros(manifest.n_streams, dtype=np.uint64)
 
     @classmethod
     def create(cls, directory: Path, manifest: Manifest) -> RecordingWriter:

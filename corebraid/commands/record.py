@@ -60,6 +60,19 @@ _FAILURES = {
     help="Longest slice of round-robin and random, in instructions.  [default: 10000]",
 )
 @click.option(
+    "--model",
+    type=click.Choice(["sc", "tso"]),
+    default="sc",
+    show_default=True,
+    help="Memory model: sequential consistency, or x86's total store order, with store buffers.",
+)
+@click.option(
+    "--store-buffer",
+    type=positive,
+    metavar="N",
+    help="Stores that a core's store buffer holds, 1 to 64, with --model tso.  [default: 16]",
+)
+@click.option(
     "--cache",
     default="unbounded",
     show_default=True,
@@ -100,6 +113,8 @@ def command(
     seed: int,
     schedule: str,
     longest_slice: int | None,
+    model: str,
+    store_buffer: int | None,
     cache: str,
     strata: str,
     memory: int,
@@ -124,6 +139,7 @@ def command(
       corebraid record -o REC --cache 32k:4:32 --strata cycles:10000 firmware/x86_64/radix.elf
       echo hello | corebraid record -o REC --cores 1 firmware/x86_64/input_echo.elf
       corebraid record -o REC --schedule pct:3 --seed 7 firmware/x86_64/bug_aba.elf
+      corebraid record -o REC --model tso --cores 2 firmware/x86_64/litmus.elf
     """
     if arguments:
         raise UsageError(
@@ -131,7 +147,7 @@ def command(
         )
     console.announce_compilation("emu")
     options = _options(cores, seed, schedule, longest_slice, cache, strata, memory, limit)
-    options = _with_input(options, source)
+    options = _with_model(_with_input(options, source), model, store_buffer)
     with new_file(sink, "--output") if sink else nullcontext(sys.stdout.buffer) as out:
         guest = _GuestOutput(out)
         outcome = _record(program, directory, options, guest)
@@ -170,6 +186,14 @@ def _options(
         memory_bytes=memory,
         limit=limit or 0,
     )
+
+
+def _with_model(options: RecordOptions, model: str, store_buffer: int | None) -> RecordOptions:
+    from dataclasses import replace
+
+    if store_buffer is not None and model != "tso":
+        raise UsageError("--store-buffer goes with --model tso", found=f"--model {model}")
+    return replace(options, model=model, store_buffer=store_buffer or options.store_buffer)
 
 
 def _with_input(options: RecordOptions, source: str | None) -> RecordOptions:
