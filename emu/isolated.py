@@ -40,7 +40,7 @@ from emu.state import (
     address_of,
 )
 from emu.store_buffer import new_buffer
-from emu.trace_hooks import on_traced_access, on_traced_fence, trace_fence
+from emu.trace_hooks import on_traced_access, on_traced_fence
 from emu.tso_trace import first_unsettled, keep_tail, settle_all, settle_until
 from isa.table import Isa
 
@@ -173,13 +173,8 @@ class IsolatedCore:
         self._row["trace_stratum"] = number
         return wrong
 
-    def fence(self) -> None:
-        """The context changes: the store buffer is empty (SDM volume 3, 12.10)."""
-        if self._buffering:
-            trace_fence(self._row, np.uint64(self.count), np.uint64(self.core.pc))
-
     def empty_store_buffer(self) -> None:
-        """The log ends: all stores have committed."""
+        """All stores have committed: an interrupt came (SDM volume 3, 12.10), or the log ends."""
         if self._buffering:
             settle_all(self._row)
 

@@ -157,16 +157,10 @@ def on_traced_access(handle, kind, address, size, value, user):
     trace_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
 
 
-@njit(cache=True)
-def trace_fence(core, count, pc):
-    """The core's store buffer is empty here, and must be."""
-    settle_all(core)
-    _append(core, count, pc, _ZERO, _ZERO, _ZERO, 1, FENCE, UNCACHED)
-
-
 @cfunc(BLOCK_HOOK, cache=True)
 def on_traced_fence(handle, address, size, user):
     core = core_at(user)
     if core.entered != _ZERO:
+        settle_all(core)
         position, _ = _position(core, address)
-        trace_fence(core, core.count + position, address)
+        _append(core, core.count + position, address, _ZERO, _ZERO, _ZERO, 1, FENCE, UNCACHED)

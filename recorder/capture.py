@@ -110,6 +110,8 @@ class Capture:
         self._fingerprints = [Fingerprint(core, options.cache.line) for core in self.machine.cores]
         self._truth = np.zeros(_TRUTH_ROWS, TRUTH)
         self._truth_n = 0
+        #: Where the truth says that each stream stands.
+        self._stood = [0] * (2 * options.cores + 1)
         self._strata = 0
         self._next_stratum = options.strata.bound
         self._written_at = 0
@@ -184,7 +186,9 @@ class Capture:
         """Into the truth: which stores of a core have committed, and where the core stood."""
         stores = len(self.machine.cores) + 1 + number
         for count, committed in self.machine.cores[number].take_commits().tolist():
-            self._note_slice(number, count)
+            # An instruction that failed was noted with its slice.
+            if count > self._stood[number]:
+                self._note_slice(number, count)
             self._note_slice(stores, committed)
 
     def _note_all_commits(self) -> None:
@@ -192,6 +196,7 @@ class Capture:
             self._note_commits(number)
 
     def _note_slice(self, stream: int, end: int) -> None:
+        self._stood[stream] = end
         self._truth[self._truth_n] = (stream, end)
         self._truth_n += 1
         if self._truth_n == _TRUTH_ROWS:

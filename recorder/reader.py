@@ -164,9 +164,11 @@ def load_image(recording: Recording, name: str, memory: Bytes) -> None:
     load_into(path, recording.header_of(path.name), memory)
 
 
-def _core_cuts(recording: Recording, core: int) -> tuple[list[int], int | None]:
-    """The core's instruction count at each stratum, and where its log ends, if it says so."""
+def _core_cuts(recording: Recording, core: int) -> tuple[list[int], list[int], int | None]:
+    """The core's instruction count at each stratum, how many stores had left its store buffer, and where its
+    log ends, if it says so."""
     cuts: list[int] = []
+    committed: list[int] = []
     end: int | None = None
     path = recording.core_log_path(core)
     for rows, _ in iter_core_records(recording, core):
@@ -175,13 +177,15 @@ def _core_cuts(recording: Recording, core: int) -> tuple[list[int], int | None]:
         if not np.array_equal(numbers, np.arange(len(cuts), len(cuts) + len(marks), dtype=np.uint64)):
             raise DamageError(path, 0, "strata are out of sequence", expected=f"stratum {len(cuts)} next")
         cuts.extend(marks["count"].tolist())
+        committed.extend(marks["addr"].tolist())
         if len(ends := rows[rows["kind"] == END]):
             end = int(ends["count"][-1])
-    return cuts, end
+    return cuts, committed, end
 
 
 def strata(recording: Recording) -> Cuts:
-    """Where every stream stands at each stratum: uint64[strata, n_cores + 1], the agents last.
+    """Where every stream stands at each stratum: uint64[strata, streams], the cores, the agents, and under TSO
+    how many stores of each core had left its store buffer.
 
     A core whose log has ended stands at its end for all later strata. Of a recording whose recorder was
     killed, only the strata that all logs have. Raises FormatError, also when complete logs disagree.
@@ -189,7 +193,8 @@ def strata(recording: Recording) -> Cuts:
     from recorder.agent_log import agent_cuts
 
     n_cores = recording.manifest.n_cores
-    logs = [_core_cuts(recording, core) for core in range(n_cores)]
+    read = [_core_cuts(recording, core) for core in range(n_cores)]
+    logs = [(cuts, end) for cuts, _, end in read]
     agents = [int(cut) for rows in iter_agent_rows(recording) for cut in agent_cuts(rows)]
     logs.append((agents, None))
     lengths = [len(cuts) for cuts, _ in logs]
@@ -199,7 +204,9 @@ def strata(recording: Recording) -> Cuts:
         found = ", ".join(str(length) for length in lengths)
         path = recording.agent_log_path
         raise DamageError(path, 0, "strata in the logs", expected=f"{count} in each", found=found)
-    table = np.empty((count, n_cores + 1), dtype=np.uint64)
+    if recording.manifest.model == "tso":
+        logs += [(done, None if end is None else max(done, default=0)) for _, done, end in read]
+    table = np.empty((count, len(logs)), dtype=np.uint64)
     for stream, (cuts, end) in enumerate(logs):
         kept = cuts[:count]
         table[:, stream] = kept + [end or 0] * (count - len(kept))

@@ -115,7 +115,7 @@ class CoreReplay:
             if len(context) != self._isa.context_bytes:
                 raise self._foreign("a context header")
             if self._contexts > 1:
-                core.fence()
+                core.empty_store_buffer()
             core.core.restore(context)
         elif kind == END:
             if core.unused_inputs:

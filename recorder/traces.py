@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from emu.pages import host_memory
 from recorder.reader import Recording, iter_agent_trace, load_image, strata
 from recorder.replay import CoreReplay
+from recorder.store_streams import SideBySide
 
 Progress = Callable[[int, int], None]
 
 
 class RecordingTraces:
-    """Streams of events: cores from 0, then the agents. Nothing is kept but one chunk of each stream.
+    """Streams of events: cores from 0, then the agents; under TSO a core's stream has no buffered stores, and the
+    cores' stores follow as streams of their own (`recorder.store_streams`). Nothing is kept but a chunk each.
 
     Of a recording whose recorder was killed, only what precedes its last complete stratum.
     progress: called with (stream, instruction count) as replay goes on.
@@ -27,8 +29,14 @@ class RecordingTraces:
 
     @property
     def n_streams(self) -> int:
-        """Cores and one stream of agents."""
-        return self._recording.manifest.n_cores + 1
+        """Cores, agents, and under TSO the stores of the cores."""
+        return self._recording.manifest.n_streams
+
+    @property
+    def buffered(self) -> int:
+        """Cores whose stores are streams of their own, the last ones; 0 under SC."""
+        manifest = self._recording.manifest
+        return manifest.n_streams - manifest.n_cores - 1
 
     @property
     def memory_bytes(self) -> int:
@@ -37,7 +45,8 @@ class RecordingTraces:
 
     @cached_property
     def strata(self) -> NDArray[np.uint64]:
-        """uint64 (strata, streams): each stream's instruction count at the cut."""
+        """uint64 (strata, streams): each stream's instruction count at the cut, of stores how many had
+        committed."""
         return strata(self._recording)
 
     @property
@@ -60,20 +69,46 @@ class RecordingTraces:
 
     def chunks(self, stream: int) -> Iterator[NDArray[np.void]]:
         """A stream's events in program order, in chunks: EVENT[n]. Raises FormatError, Divergence."""
-        for piece in self._pieces(stream):
-            if self.has_final:
-                kept = piece
-            else:
-                cut = self.strata[-1, stream] if len(self.strata) else np.uint64(0)
-                kept = piece[piece["count"] < cut]
+        n_cores = self._recording.manifest.n_cores
+        if stream == n_cores:
+            return self._kept(stream, iter_agent_trace(self._recording))
+        core = stream if stream < n_cores else stream - n_cores - 1
+        if not self.buffered:
+            return self._kept(stream, self._replay(core))
+        both = SideBySide(self._replay(core))
+        if stream < n_cores:
+            return self._kept(stream, both.loads(alone=True))
+        return self._kept(stream, both.stores(alone=True))
+
+    def streams(self) -> list[Iterator[NDArray[np.void]]]:
+        """`chunks` of all streams, to be read side by side: one replay serves both streams of a core."""
+        n_cores = self._recording.manifest.n_cores
+        if not self.buffered:
+            return [self.chunks(stream) for stream in range(self.n_streams)]
+        cores = [SideBySide(self._replay(core)) for core in range(n_cores)]
+        loads = [self._kept(core, both.loads()) for core, both in enumerate(cores)]
+        stores = [self._kept(n_cores + 1 + core, both.stores()) for core, both in enumerate(cores)]
+        return [*loads, self.chunks(n_cores), *stores]
+
+    def _kept(self, stream: int, pieces: Iterator[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
+        """What precedes the last stratum, if the recorder was killed."""
+        cut = None
+        if not self.has_final:
+            cut = int(self.strata[-1, stream]) if len(self.strata) else 0
+        numbered, number = stream > self._recording.manifest.n_cores, 0
+        for piece in pieces:
+            kept = piece
+            if cut is not None and numbered:
+                kept = piece[: max(cut - number, 0)]
+            elif cut is not None:
+                kept = piece[piece["count"] < np.uint64(cut)]
+            number += len(piece)
             if len(kept):
                 yield kept
             if len(kept) < len(piece):
                 return
 
-    def _pieces(self, stream: int) -> Iterator[NDArray[np.void]]:
-        if stream == self._recording.manifest.n_cores:
-            return iter_agent_trace(self._recording)
+    def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
         progress = self._progress
-        report = None if progress is None else lambda count: progress(stream, count)
-        return CoreReplay(self._recording, stream, traced=True).run(report)
+        report = None if progress is None else lambda count: progress(core, count)
+        return CoreReplay(self._recording, core, traced=True).run(report)

@@ -8,7 +8,7 @@ code with granules, filters or engines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -18,10 +18,23 @@ from isa.errors import FormatError, OrderError
 from recorder.event import EVENT, GLUED, UNCACHED
 from solver.certificate import ORDERED, REASONS, Certificate
 from solver.image import FlatMemory, ensure, zeros
+from solver.store_queue import (
+    FORWARDED,
+    MISSING,
+    VIOLATIONS,
+    WANTS_ROOM,
+    WANTS_ROWS,
+    Windows,
+    make_queues,
+    take,
+    with_room,
+)
 from solver.traces import Events, Traces
 
 _BUFFER_ROWS = 1 << 13
-_OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE = 0, 1, 2, 3, 4, 5, 6
+_OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE, _ROOM, _BUFFER = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_NOT_YET = -1
+_LEFT_OUT = "an event that the order leaves out"
 #: Bits of `marks`, one byte of marks per byte of memory: a row touched it; its value is not known.
 _TOUCHED, _UNKNOWN = 1, 2
 _BYTE = np.uint64(0xFF)
@@ -61,57 +74,77 @@ def check_row(row, state, loaded, image, marks):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def placed_rightly(row, strata, stream, stratum):  # type: ignore[no-untyped-def]
-    """_OK, or what is wrong with where a row stands: strata run forwards (_STRATUM), and its stratum is
-    the one its instruction count says (_CUT)."""
-    number = np.int64(row.stratum)
+def placed_rightly(number, place, strata, stream, stratum):  # type: ignore[no-untyped-def]
+    """_OK, or what is wrong with where a row of stratum `number` stands: strata run forwards (_STRATUM), and
+    its stratum is the one that its instruction count says, of a store its number (_CUT): `place`."""
     if number < stratum or number > strata.shape[0]:
         return _STRATUM
-    if number < strata.shape[0] and row.count >= strata[number, stream]:
+    if number < strata.shape[0] and place >= strata[number, stream]:
         return _CUT
-    if number > 0 and row.count < strata[number - 1, stream]:
+    if number > 0 and place < strata[number - 1, stream]:
         return _CUT
     return _OK
 
 
 @njit(cache=True)
-def walk(stream, left, until, exact, run, buffer, at, fill, ended, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]
+def _next(s, until, exact, w, q, done):  # type: ignore[no-untyped-def]
+    """Take the next row of stream s. Returns (status, whether it accesses memory, _NOT_YET if a slice ends
+    before it)."""
+    if not exact:
+        if s >= q.base[0]:
+            if done[s] >= until:
+                return _NOT_YET, False
+        elif w.at[s] == w.fill[s]:
+            if w.ended[s]:
+                return _NOT_YET, False
+        elif w.rows[s, w.at[s]].count >= until:
+            return _NOT_YET, False
+    status = take(s, w, q)
+    if status == WANTS_ROWS:
+        return _REFILL, False
+    if status == WANTS_ROOM:
+        return _ROOM, False
+    if status > FORWARDED:
+        return _BUFFER + status, False
+    return _OK, status != FORWARDED and q.taken[0].flags & UNCACHED == 0
+
+
+@njit(cache=True)
+def walk(stream, left, until, exact, run, w, q, done, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run], or, unless `exact`, as many
-    as have an instruction count below until[run]. now = [stratum, stream of an unfinished indivisible
-    access or -1, rows walked]. Returns (run, status, stream, byte): _REFILL asks for rows of that stream;
-    the violations name the row at that stream's position."""
+    as have an instruction count (stores: a number) below until[run]. now = [stratum, stream of an unfinished
+    indivisible access or -1, rows walked]; done: rows walked of each stream. Returns (run, status, stream,
+    byte): _REFILL asks for rows of that stream, _ROOM for that of `q`; violations name the row in q.taken."""
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
-            if at[s] == fill[s]:
-                if ended[s]:
-                    break
-                return run, _REFILL, s, 0
-            row = buffer[s, at[s]]
-            if not exact and row.count >= until[run]:
+            end = np.uint64(0) if exact else until[run]
+            status, accesses = _next(s, end, exact, w, q, done)
+            if status == _NOT_YET:
                 break
+            if status != _OK:
+                return run, status, q.wanted[0] if status == _REFILL else s, 0
+            row = q.taken[0]
             if now[1] >= 0 and now[1] != s:
                 return run, _SPLIT, s, 0
-            wrong = placed_rightly(row, strata, s, now[0])
+            number = np.int64(row.stratum)
+            place = np.uint64(done[s]) if s >= q.base[0] else row.count
+            wrong = placed_rightly(number, place, strata, s, now[0])
             if wrong != _OK:
                 return run, wrong, s, 0
-            now[0] = row.stratum
-            if (row.flags & UNCACHED) == 0:
+            now[0] = number
+            if accesses:
                 size = np.int64(row.size)
-                outside = row.addr > np.uint64(image.size) or row.addr + np.uint64(size) > np.uint64(
-                    image.size
-                )
-                if size < 1 or size > 8 or outside:
+                most = np.uint64(image.size)
+                if size < 1 or size > 8 or row.addr > most or row.addr + np.uint64(size) > most:
                     return run, _RANGE, s, 0
                 byte = check_row(row, state, loaded, image, marks)
                 if byte >= 0:
                     return run, _OLD, s, byte
             now[1] = s if row.flags & GLUED else -1
-            at[s] += 1
+            done[s] += 1
             now[2] += 1
             left[run] -= 1
-        if exact and left[run] > 0:
-            return run, _REFILL, s, 0
         run += 1
     return run, _OK, 0, 0
 
@@ -141,36 +174,30 @@ def first_difference(state, loaded, marks, final):  # type: ignore[no-untyped-de
     return -1
 
 
-@dataclass
 class _Streams:
     """A window on every stream."""
 
-    traces: Traces
-    buffer: Events = field(init=False)
-    at: NDArray[np.int64] = field(init=False)
-    fill: NDArray[np.int64] = field(init=False)
-    ended: NDArray[np.bool_] = field(init=False)
+    def __init__(self, traces: Traces) -> None:
+        n = traces.n_streams
+        self.windows = Windows(
+            np.zeros((n, _BUFFER_ROWS), EVENT), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
+        )
+        self._pieces = [self._cut(chunks) for chunks in traces.streams()]
 
-    def __post_init__(self) -> None:
-        n = self.traces.n_streams
-        self.buffer = np.zeros((n, _BUFFER_ROWS), EVENT)
-        self.at, self.fill = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self.ended = np.zeros(n, bool)
-        self._pieces = [self._cut(stream) for stream in range(n)]
-
-    def _cut(self, stream: int) -> Iterator[Events]:
-        for chunk in self.traces.chunks(stream):
+    @staticmethod
+    def _cut(chunks: Iterator[Events]) -> Iterator[Events]:
+        for chunk in chunks:
             for start in range(0, len(chunk), _BUFFER_ROWS):
                 yield chunk[start : start + _BUFFER_ROWS]
 
     def refill(self, stream: int) -> bool:
         """More rows of a stream whose window is used up; False at its end."""
-        piece = next(self._pieces[stream], None)
+        piece, windows = next(self._pieces[stream], None), self.windows
         if piece is None:
-            self.ended[stream] = True
+            windows.ended[stream] = True
             return False
-        self.buffer[stream, : len(piece)] = piece
-        self.at[stream], self.fill[stream] = 0, len(piece)
+        windows.rows[stream, : len(piece)] = piece
+        windows.at[stream], windows.fill[stream] = 0, len(piece)
         return True
 
 
@@ -180,6 +207,8 @@ class _Walk:
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
         self.streams = _Streams(traces)
+        self._queues = make_queues(traces.n_streams, traces.buffered)
+        self._done = np.zeros(traces.n_streams, np.int64)
         self.memory = FlatMemory(traces.initial())
         self.marks = zeros(len(self.memory.state))
         self.now = np.array([0, -1, 0], np.int64)
@@ -190,42 +219,55 @@ class _Walk:
         self._walk(stream, rows.copy(), np.empty(0, np.uint64), True)
 
     def slices(self, stream: NDArray[np.int64], end: NDArray[np.uint64]) -> None:
-        """Walk rows up to instruction counts. Raises OrderError at the first violation."""
+        """Walk rows up to instruction counts, stores up to numbers. Raises OrderError at the first violation."""
         self._walk(stream, np.full(len(stream), np.iinfo(np.int64).max), end, False)
 
     def _walk(
         self, stream: NDArray[np.int64], left: NDArray[np.int64], until: NDArray[np.uint64], exact: bool
     ) -> None:
-        windows, memory = self.streams, self.memory
+        memory = self.memory
         run = 0
         while run < len(stream):
             run, status, s, byte = walk(
-                stream, left, until, exact, run, windows.buffer, windows.at, windows.fill, windows.ended,
+                stream, left, until, exact, run, self.streams.windows, self._queues, self._done,
                 self._strata, self.now, memory.state, memory.loaded, memory.image, self.marks,
             )  # fmt: skip
             if status == _REFILL:
-                if windows.ended[s]:
-                    raise self._too_short(s)
-                windows.refill(s)
+                self.streams.refill(s)
+            elif status == _ROOM:
+                self._queues = with_room(self._queues)
             elif status != _OK:
                 raise self._violation(status, s, byte)
 
     def pass_over(self, region: int, rows: NDArray[np.int64]) -> None:
         """Skip rows[s] rows of every stream s, all of `region`; what they touch becomes unknown."""
-        windows, memory = self.streams, self.memory
         for s, count in enumerate(rows.tolist()):
+            self._done[s] += count
             while count:
-                if windows.at[s] == windows.fill[s] and not windows.refill(s):
-                    raise self._too_short(s)
-                first = int(windows.at[s])
-                n = min(count, int(windows.fill[s]) - first)
-                other = np.flatnonzero(windows.buffer["stratum"][s, first : first + n] != region)
+                piece = self._some_rows(s, count)
+                other = np.flatnonzero(piece["stratum"] != region)
                 if len(other):
-                    windows.at[s] += other[0]
-                    raise self._violation(_CUT, s, 0)
-                forget(windows.buffer[s, first:], n, memory.state, memory.loaded, memory.image, self.marks)
-                windows.at[s] += n
-                count -= n
+                    raise self._name_violation(_CUT, s, piece[other[0]], 0)
+                memory = self.memory
+                forget(piece, len(piece), memory.state, memory.loaded, memory.image, self.marks)
+                count -= len(piece)
+
+    def _some_rows(self, s: int, most: int) -> Events:
+        """At least one and at most so many of a stream's next rows, which are taken."""
+        w, q = self.streams.windows, self._queues
+        core = s - int(q.base[0])
+        if core >= 0 and q.n[core]:
+            n = min(most, int(q.n[core]))
+            taken = q.rows[core, q.head[core] : q.head[core] + n]
+            q.head[core] += n
+            q.n[core] -= n
+            return taken
+        if w.at[s] == w.fill[s] and not self.streams.refill(s):
+            raise OrderError(VIOLATIONS[MISSING], where=f"stream {s}")
+        first = int(w.at[s])
+        n = min(most, int(w.fill[s]) - first)
+        w.at[s] += n
+        return w.rows[s, first : first + n]
 
     def rebase(self, address: NDArray[np.uint64], value: NDArray[np.uint8]) -> None:
         """Give bytes their values after a region that was passed over."""
@@ -234,11 +276,14 @@ class _Walk:
 
     def finish(self) -> None:
         """Check that every row was walked and memory is the final image, where that is known."""
-        windows = self.streams
+        w, q = self.streams.windows, self._queues
+        for core in range(len(q.n)):
+            if q.n[core]:
+                row = q.rows[core, q.head[core]]
+                raise OrderError(_LEFT_OUT, where=name_row(int(q.base[0]) + core, row))
         for s in range(self._traces.n_streams):
-            if windows.at[s] < windows.fill[s] or windows.refill(s):
-                row = windows.buffer[s, windows.at[s]]
-                raise OrderError("an event that the order leaves out", where=name_row(s, row))
+            if w.at[s] < w.fill[s] or self.streams.refill(s):
+                raise OrderError(_LEFT_OUT, where=name_row(s, w.rows[s, w.at[s]]))
         if self.now[1] >= 0:
             raise OrderError("the order ends inside an indivisible access", where=f"stream {self.now[1]}")
         if not self._traces.has_final:
@@ -253,12 +298,15 @@ class _Walk:
                 where=f"address {a:#x}",
             )
 
-    def _too_short(self, s: int) -> OrderError:
-        return OrderError("the order has more events of a stream than its trace", where=f"stream {s}")
-
     def _violation(self, status: int, s: int, byte: int) -> OrderError:
-        row = self.streams.buffer[s, self.streams.at[s]]
+        if status == _BUFFER + MISSING:
+            return OrderError(VIOLATIONS[MISSING], where=f"stream {s}")
+        return self._name_violation(status, s, self._queues.taken[0], byte)
+
+    def _name_violation(self, status: int, s: int, row: np.void, byte: int) -> OrderError:
         where = name_row(s, row)
+        if status > _BUFFER:
+            return OrderError(VIOLATIONS[status - _BUFFER], where=where)
         if status == _STRATUM:
             return OrderError(
                 "an event stands after one of a later region",

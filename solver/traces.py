@@ -14,16 +14,23 @@ Events = NDArray[Any]
 
 
 class Traces(Protocol):
-    """The traces of one recording. Streams are the cores from 0, then the agents (DESIGN, section 3).
+    """The traces of one recording. Streams are the cores from 0, then the agents (DESIGN, section 3), then, under
+    TSO, the stores of the cores in the order in which they left the store buffers; `seq` counts a core's rows
+    through both its streams.
 
-    n_streams: 1 to 254. memory_bytes: every event that is not UNCACHED lies in [0, memory_bytes).
+    n_streams: 1 to 254. buffered: 0, or the number of cores under TSO: stream n_streams - buffered + k has the
+    stores of core k. memory_bytes: every event that is not UNCACHED lies in [0, memory_bytes).
     strata: uint64 (n_strata, n_streams), each stream's instruction count at the cut; an event whose count
-    is below it lies before the cut.
+    is below it lies before the cut. Of a stream of stores: how many of its events do.
     """
 
     @property
     def n_streams(self) -> int:
         """Number of streams."""
+
+    @property
+    def buffered(self) -> int:
+        """Number of streams of stores."""
 
     @property
     def memory_bytes(self) -> int:
@@ -46,6 +53,9 @@ class Traces(Protocol):
     def chunks(self, stream: int) -> Iterator[Events]:
         """All rows of a stream in program order, in chunks of bounded length, `stratum` filled in."""
 
+    def streams(self) -> list[Iterator[Events]]:
+        """`chunks` of all streams, for a reader who reads them side by side."""
+
 
 @dataclass
 class MemoryTraces:
@@ -57,6 +67,7 @@ class MemoryTraces:
     after: NDArray[np.uint8]
     chunk_rows: int = 1 << 16
     has_final: bool = True
+    buffered: int = 0
     n_streams: int = field(init=False)
     memory_bytes: int = field(init=False)
 
@@ -76,3 +87,7 @@ class MemoryTraces:
         rows = self.rows[stream]
         for start in range(0, len(rows), self.chunk_rows):
             yield rows[start : start + self.chunk_rows]
+
+    def streams(self) -> list[Iterator[Events]]:
+        """`chunks` of all streams."""
+        return [self.chunks(stream) for stream in range(self.n_streams)]
