@@ -23,9 +23,9 @@ from solver.traces import Events
 
 #: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
 #: what became of them.
-_OPS, _KEPT, _BEFORE, _PARTS, _UNCACHED, _LOCAL, _READ_ONLY, _HOT, _AT = range(9)
+OPS, KEPT, BEFORE, PARTS, LEFT_OUT, LOCAL, READ_ONLY, HOT, AT = range(9)
 #: Most parts of one indivisible access: 16 rows of 8 bytes.
-_MOST_PARTS = 128
+MOST_PARTS = 128
 _DONE, _FULL, _CONTRADICTS, _BROKEN = 0, 1, 2, 3
 _BYTE = np.uint64(0xFF)
 _ALL = ~np.uint64(0)
@@ -164,11 +164,11 @@ def sift_row(row, table, at, granule, olds, news, tally):  # type: ignore[no-unt
             old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
             word, low, done = word + np.uint64(1), np.int64(0), size
     if end > at:
-        tally[_HOT] += 1
+        tally[HOT] += 1
     elif shared:
-        tally[_READ_ONLY] += 1
+        tally[READ_ONLY] += 1
     else:
-        tally[_LOCAL] += 1
+        tally[LOCAL] += 1
     return end, -1
 
 
@@ -188,17 +188,17 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
 def sift_rows(rows, start, table, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
     """Sift a piece of a stream from row `start` on: follow its filtered bytes and append its unfiltered
     operations. Returns (status, row, byte): _FULL asks for longer arrays and to go on from that row."""
-    ops, part, i = tally[_OPS], tally[_PARTS], start
+    ops, part, i = tally[OPS], tally[PARTS], start
     status, byte = _DONE, np.int64(0)
     while i < rows.size:
-        if part + _MOST_PARTS > granule.size or ops == end_row.size:
+        if part + MOST_PARTS > granule.size or ops == end_row.size:
             status = _FULL
             break
         first, hot_rows = part, 0
         while True:
             row = rows[i]
             if row.flags & UNCACHED:
-                tally[_UNCACHED] += 1
+                tally[LEFT_OUT] += 1
             else:
                 end, broken = sift_row(row, table, part, granule, old, new, tally)
                 if broken >= 0:
@@ -220,11 +220,11 @@ def sift_rows(rows, start, table, granule, old, new, part_ptr, end_row, tally): 
         else:
             ops += 1
             part_ptr[ops] = part
-            tally[_KEPT] += hot_rows
-        end_row[ops - 1] = tally[_BEFORE] + i
-    tally[_OPS], tally[_PARTS] = ops, part
+            tally[KEPT] += hot_rows
+        end_row[ops - 1] = tally[BEFORE] + i
+    tally[OPS], tally[PARTS] = ops, part
     if status == _DONE:
-        tally[_BEFORE] += rows.size
+        tally[BEFORE] += rows.size
     return status, i, byte
 
 
@@ -260,7 +260,7 @@ class _Gathered:
     """One stream's unfiltered operations, in arrays that grow."""
 
     def __init__(self) -> None:
-        self.tally = np.zeros(_AT, np.int64)
+        self.tally = np.zeros(AT, np.int64)
         self.granule, self.old, self.new = (np.empty(512, t) for t in (np.int32, np.uint64, np.uint64))
         self.part_ptr, self.end_row = np.zeros(257, np.int64), np.empty(256, np.int64)
 
@@ -284,7 +284,7 @@ class _Gathered:
 
     def cut(self) -> None:
         """Drop what the arrays have too much."""
-        ops, parts = int(self.tally[_OPS]), int(self.tally[_PARTS])
+        ops, parts = int(self.tally[OPS]), int(self.tally[PARTS])
         self.granule, self.old, self.new = self.granule[:parts], self.old[:parts], self.new[:parts]
         self.part_ptr, self.end_row = self.part_ptr[: ops + 1], self.end_row[:ops]
 
@@ -343,8 +343,8 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
                 raise _refuse(region, stream, piece, status, row, byte)
         gathered[stream].cut()
     sums = np.sum([got.tally for got in gathered], axis=0)
-    hot, kept = int(sums[_HOT]), int(sums[_KEPT])
-    uncached, local, read_only = (int(sums[k]) for k in (_UNCACHED, _LOCAL, _READ_ONLY))
+    hot, kept = int(sums[HOT]), int(sums[KEPT])
+    uncached, local, read_only = (int(sums[k]) for k in (LEFT_OUT, LOCAL, READ_ONLY))
     counts = Counts(region.events, uncached, local, read_only, hot - kept, kept)
     return _problem(region, g, gathered), counts, chains_of(g)
 

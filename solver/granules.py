@@ -7,6 +7,7 @@ touched it, was it written) holds for the whole granule.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,10 +196,19 @@ def find_granules(region: Region) -> Granules:
 
     Local and read-only as in MICRO 2009, section 4.3: touched by one stream only; written by none.
     """
-    table = _Table(region.events)
-    for stream, rows in enumerate(region.streams):
-        for piece in rows.pieces():
-            table.mark(piece, stream)
+    return _find((rows.pieces() for rows in region.streams), region.events)
+
+
+def find_granules_of(groups: list[tuple[Events, Events]], events: int) -> Granules:
+    """The same for groups of rows of one stream or core each. events: how many rows there are."""
+    return _find(groups, events)
+
+
+def _find(groups: Iterable[Iterable[Events]], events: int) -> Granules:
+    table = _Table(events)
+    for number, pieces in enumerate(groups):
+        for piece in pieces:
+            table.mark(piece, number)
     count = mark_hot(table.words)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
     list_hot(table.words, address, size)

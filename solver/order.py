@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError, UsageError
+from solver.buffered_runs import buffered_runs_of
 from solver.checker import CheckReport
 from solver.choose import Choice, choose_order
 from solver.cut import DEFAULT_NODES, solve_cut
@@ -124,6 +125,8 @@ def make_runs(order, op_stream, end_row, rows, stream, run):  # type: ignore[no-
 
 def runs_of(problem: Problem, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(stream, rows) of the runs that place all rows of a region (int64 each)."""
+    if problem.buffered:
+        return buffered_runs_of(problem, order)
     n = problem.n_ops + problem.n_streams
     stream, run = np.zeros(n, np.int64), np.zeros(n, np.int64)
     n = make_runs(order, problem.op_stream, problem.end_row, problem.rows, stream, run)

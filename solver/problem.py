@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,13 @@ class Problem:
     included. end_row: int64 (n_ops,), how many rows of its stream have been placed once the operation is.
     granule: int32 (n_parts,). old, new: uint64 (n_parts,). address: uint64 (n_granules,). size: uint8
     (n_granules,), bytes. initial, final: uint64 (n_granules,), values at the region's two ends.
+
+    buffered: under TSO the number of cores, each of which has two streams, loads and stores
+    (`solver.program_order`): the first and the last ones. Then there is more, which else is empty. after: int64 (n_ops,), an operation of the core's other stream that comes before, -1 if none. source:
+    int64 (n_ops,), a store: as long as it has not committed, the load sees its bytes and not memory; -1 if none.
+    loads_before: int32, for each row of the streams of stores how many rows of the core's other stream come
+    before it. needs: int64 (n, 3), core, row of its loads, how many rows of its stores come before that and all
+    later ones.
     """
 
     region: int
@@ -43,6 +50,11 @@ class Problem:
     size: NDArray[np.uint8]
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
+    buffered: int = 0
+    after: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    source: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    loads_before: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    needs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
 
     @property
     def n_streams(self) -> int:

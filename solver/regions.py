@@ -56,6 +56,7 @@ class Rows:
         self._carry: Events = np.empty(0, EVENT)
         self._file: IO[bytes] | None = None
         self._ends: list[int] = []
+        self._last_number = 0
 
     def append(self, rows: Events) -> None:
         """Add the rows that come next. The last of all must not be GLUED."""
@@ -66,6 +67,7 @@ class Rows:
             whole -= 1
         self._carry = rows[whole:]
         if whole:
+            self._last_number = int(rows["seq"][whole - 1])
             self._parts.append(rows[:whole])
             self._held += whole
         if self._held > SPILL_ROWS:
@@ -84,6 +86,11 @@ class Rows:
     def __len__(self) -> int:
         return self._spilled + self._held
 
+    @property
+    def last_number(self) -> int:
+        """`seq` of the last row, 0 if there is none."""
+        return self._last_number
+
     def pieces(self) -> Iterator[Events]:
         """The rows from the first to the last, as EVENT arrays."""
         first = 0
@@ -97,10 +104,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Region:
-    """The events between two successive strata. streams: the rows of each stream."""
+    """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for each core
+    its stores (EVENT) that precede a row of this region in program order and commit in a later one."""
 
     index: int
     streams: Sequence[RowSource]
+    tails: Sequence[Events] = ()
 
     @property
     def events(self) -> int:
@@ -133,22 +142,25 @@ def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untype
 
 
 class Cursor:
-    """One stream: what was read of it and not yet handed out.
+    """One stream: what was read of it and not yet handed out. chunks: `traces.chunks(stream)` or the same from
+    `traces.streams()`.
 
     Raises FormatError for a row that no trace may hold (size, address, order of strata).
     """
 
-    def __init__(self, traces: Traces, stream: int) -> None:
+    def __init__(self, traces: Traces, stream: int, chunks: Iterator[Events] | None = None) -> None:
         self._traces, self._stream = traces, stream
-        self._chunks = iter(traces.chunks(stream))
+        self._chunks = iter(traces.chunks(stream) if chunks is None else chunks)
         self._rest: Events = np.empty(0, EVENT)
         self._last = np.zeros(3, np.uint64)
 
     def _refill(self) -> bool:
+        """Read on, behind what is there. False at the end."""
         for chunk in self._chunks:
             if len(chunk):
-                self._rest = np.asarray(chunk, EVENT)
-                self._validate(self._rest)
+                rows = np.asarray(chunk, EVENT)
+                self._validate(rows)
+                self._rest = np.concatenate([self._rest, rows]) if len(self._rest) else rows
                 return True
         if self._last[2]:
             raise FormatError(
@@ -180,6 +192,13 @@ class Cursor:
             if len(self._rest):
                 return
 
+    def upcoming(self, seq: int) -> Events:
+        """The rows not handed out yet whose number is below `seq`."""
+        while not len(self._rest) or self._rest["seq"][-1] < seq:
+            if not self._refill():
+                break
+        return self._rest[: int(np.searchsorted(self._rest["seq"], seq))].copy()
+
     def rows(self, region: int) -> Rows:
         """`take`, put together."""
         rows = Rows()
@@ -193,6 +212,11 @@ def iter_regions(traces: Traces) -> Iterator[Region]:
 
     Raises FormatError as `Cursor` does.
     """
-    cursors = [Cursor(traces, stream) for stream in range(traces.n_streams)]
+    cursors = [Cursor(traces, stream, chunks) for stream, chunks in enumerate(traces.streams())]
+    first = traces.n_streams - traces.buffered
     for index in range(len(traces.strata) + 1):
-        yield Region(index, [cursor.rows(index) for cursor in cursors])
+        streams = [cursor.rows(index) for cursor in cursors]
+        tails = [
+            cursors[first + core].upcoming(streams[core].last_number) for core in range(traces.buffered)
+        ]
+        yield Region(index, streams, tails)

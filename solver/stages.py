@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary import Net, net_values
+from solver.buffered_sift import sift_buffered
 from solver.filters import Chains, Counts, sift
 from solver.granules import find_granules
 from solver.problem import Problem
@@ -28,7 +29,10 @@ class Sifted:
 
 def sift_region(region: Region) -> Sifted:
     """Granules, filters and the region's own part of the boundary values. Raises OrderError."""
-    problem, counts, chains = sift(region, find_granules(region))
+    if region.tails:
+        problem, counts, chains = sift_buffered(region)
+    else:
+        problem, counts, chains = sift(region, find_granules(region))
     return Sifted(problem, counts, chains, net_values(problem))
 
 

@@ -1,0 +1,259 @@
+"""`solver.filters.sift` for a region under TSO, where every core has two chains (`solver.program_order`).
+
+A granule that one core alone touches is local, whichever of its chains does: a load there sees the newest earlier
+store, from the buffer or from memory. Its values follow each other in program order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from isa.errors import OrderError
+from recorder.event import GLUED, UNCACHED
+from solver.checker import name_row
+from solver.filters import (
+    AT,
+    HOT,
+    KEPT,
+    LEFT_OUT,
+    LOCAL,
+    MOST_PARTS,
+    READ_ONLY,
+    Chains,
+    Counts,
+    chains_of,
+    join_parts,
+    repeats,
+    sift_row,
+    word_parts,
+)
+from solver.granules import Granules, find_granules_of, find_slot
+from solver.problem import Problem
+from solver.program_order import CoreRows, core_rows
+from solver.regions import Region
+from solver.traces import Events
+
+_DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
+
+
+@njit(cache=True)
+def follow_core(loads, stores, table, tally):  # type: ignore[no-untyped-def]
+    """Follow the filtered bytes of one core's rows in program order, and count the rows. Returns (chain, row,
+    byte) of the first that does not follow, chain -1 if all do."""
+    granule, old, new = np.empty(32, np.int32), np.empty(32, np.uint64), np.empty(32, np.uint64)
+    i, j = 0, 0
+    while i < loads.size or j < stores.size:
+        chain = 0 if j == stores.size or (i < loads.size and loads[i].seq < stores[j].seq) else 1
+        row = loads[i] if chain == 0 else stores[j]
+        if row.flags & UNCACHED:
+            tally[LEFT_OUT] += 1
+        else:
+            _, broken = sift_row(row, table, 0, granule, old, new, tally)
+            if broken >= 0:
+                return chain, i if chain == 0 else j, broken
+        if chain == 0:
+            i += 1
+        else:
+            j += 1
+    return -1, 0, 0
+
+
+@njit(cache=True)
+def _hot_parts(row, table, at, granule, olds, news):  # type: ignore[no-untyped-def]
+    """Append the unfiltered parts of a row. Returns the new end."""
+    word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
+    left, old, new = np.int64(row.size), row.old, row.new
+    while left > 0:
+        size = min(left, 8 - low)
+        at = word_parts(table[find_slot(word, table)], low, size, old, new, at, granule, olds, news)
+        left -= size
+        if left > 0:
+            old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
+            word, low = word + np.uint64(1), 0
+    return at
+
+
+@njit(cache=True)
+def gather(rows, need, source, table, granule, old, new, part_ptr, first_row, end_row, tally):  # type: ignore[no-untyped-def]
+    """Append a chain's unfiltered operations; arrays with room for all. need, source: as in `CoreRows`, for stores
+    zeros and -1. A read is joined to the one before it if that saw the same, of the same source, with the same
+    stores committed. Returns (operations, parts, the row of an access that contradicts itself or -1)."""
+    ops, part, i = 0, 0, 0
+    while i < rows.size:
+        first, begin, hot_rows = part, i, 0
+        while True:
+            row = rows[i]
+            if row.flags & UNCACHED == 0:
+                end = _hot_parts(row, table, part, granule, old, new)
+                if end > part:
+                    if part > first:
+                        end = join_parts(first, part, end, granule, old, new)
+                        if end < 0:
+                            return ops, part, i
+                    hot_rows += 1
+                    part = end
+            i += 1
+            if row.flags & GLUED == 0 or i == rows.size:
+                break
+        if part == first:
+            continue
+        same = ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new)
+        if same and need[begin] == need[first_row[ops - 1]] and source[begin] == source[first_row[ops - 1]]:
+            part = first
+        else:
+            first_row[ops] = begin
+            ops += 1
+            part_ptr[ops] = part
+            tally[KEPT] += hot_rows
+        end_row[ops - 1] = i
+    return ops, part, -1
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """One chain's operations. first_row, end_row: int64 (n_ops,); the others as in `Problem`."""
+
+    part_ptr: NDArray[np.int64]
+    granule: NDArray[np.int32]
+    old: NDArray[np.uint64]
+    new: NDArray[np.uint64]
+    first_row: NDArray[np.int64]
+    end_row: NDArray[np.int64]
+
+
+def _gather(
+    rows: Events,
+    need: NDArray[np.int32],
+    source: NDArray[np.int32],
+    table: NDArray[Any],
+    tally: NDArray[np.int64],
+    stream: int,
+) -> _Chain:
+    room = 8 * len(rows) + MOST_PARTS
+    granule, old, new = np.empty(room, np.int32), np.empty(room, np.uint64), np.empty(room, np.uint64)
+    part_ptr = np.zeros(len(rows) + 1, np.int64)
+    first_row, end_row = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    ops, parts, bad = gather(
+        rows, need, source, table, granule, old, new, part_ptr, first_row, end_row, tally
+    )
+    if bad >= 0:
+        raise OrderError(
+            "an indivisible access that contradicts itself",
+            where=name_row(stream, rows[bad]),
+            remedy="the recording is damaged",
+        )
+    return _Chain(
+        part_ptr[: ops + 1], granule[:parts].copy(), old[:parts].copy(), new[:parts].copy(), first_row[:ops],
+        end_row[:ops],
+    )  # fmt: skip
+
+
+def sift_buffered(region: Region) -> tuple[Problem, Counts, Chains]:
+    """As `solver.filters.sift`, granules included. Raises OrderError as it does, and if program order and values
+    contradict each other within one core."""
+    n_cores = len(region.tails)
+    cores = [core_rows(region, core) for core in range(n_cores)]
+    others = [list(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
+    agents = [np.concatenate([*pieces]) if pieces else cores[0].loads[:0] for pieces in others]
+    empty = cores[0].stores[:0]
+    groups = [(core.loads, core.stores) for core in cores] + [(rows, empty) for rows in agents]
+    g = find_granules_of(groups, region.events)
+    tally = np.zeros(AT, np.int64)
+    for stream, (loads, stores) in enumerate(groups):
+        chain, row, byte = follow_core(loads, stores, g.table, tally)
+        if chain >= 0:
+            bad = (loads, stores)[chain][row]
+            raise OrderError(
+                "an event does not follow from memory",
+                found=f"old byte {(int(bad['old']) >> (8 * byte)) & 0xFF:#04x} at {int(bad['addr']) + byte:#x}",
+                where=name_row(stream, bad),
+                remedy=_DAMAGED,
+            )
+    chains = [
+        _gather(loads, *_links(cores, k, loads), g.table, tally, k) for k, (loads, _) in enumerate(groups)
+    ]
+    chains += [
+        _gather(core.stores, *_links([], 0, core.stores), g.table, tally, len(groups) + k)
+        for k, core in enumerate(cores)
+    ]
+    return _problem(region, g, chains, cores), _counts(region, cores, tally), chains_of(g)
+
+
+def _links(
+    cores: list[CoreRows], k: int, rows: Events
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """need and source of a chain's rows."""
+    if k < len(cores):
+        return cores[k].need, cores[k].source
+    return np.zeros(len(rows), np.int32), np.full(len(rows), -1, np.int32)
+
+
+def _counts(region: Region, cores: list[CoreRows], tally: NDArray[np.int64]) -> Counts:
+    forwarded = sum(core.forwarded for core in cores)
+    hot, kept = int(tally[HOT]), int(tally[KEPT])
+    return Counts(
+        region.events, int(tally[LEFT_OUT]) - forwarded, int(tally[LOCAL]) + forwarded,
+        int(tally[READ_ONLY]), hot - kept, kept,
+    )  # fmt: skip
+
+
+def _problem(region: Region, g: Granules, chains: list[_Chain], cores: list[CoreRows]) -> Problem:
+    part_base = np.cumsum([0] + [len(chain.granule) for chain in chains])
+    stream_ptr = np.cumsum([0] + [len(chain.end_row) for chain in chains]).astype(np.int64)
+    empty = np.zeros(len(g.address), np.uint64)
+    after, source = _order_between(chains, cores, stream_ptr)
+    return Problem(
+        region=region.index,
+        rows=np.array([len(rows) for rows in region.streams], np.int64),
+        stream_ptr=stream_ptr,
+        end_row=np.concatenate([chain.end_row for chain in chains]),
+        part_ptr=np.concatenate(
+            [np.zeros(1, np.int64)] + [chain.part_ptr[1:] + part_base[s] for s, chain in enumerate(chains)]
+        ),
+        granule=np.concatenate([chain.granule for chain in chains]),
+        old=np.concatenate([chain.old for chain in chains]),
+        new=np.concatenate([chain.new for chain in chains]),
+        address=g.address,
+        size=g.size,
+        initial=empty,
+        final=empty,
+        buffered=len(cores),
+        after=after,
+        source=source,
+        loads_before=np.concatenate([core.loads_before for core in cores]),
+        needs=np.concatenate([_steps(k, core.need) for k, core in enumerate(cores)]),
+    )
+
+
+def _steps(core: int, need: NDArray[np.int32]) -> NDArray[np.int64]:
+    """int64 (n, 3): core, row, stores that have committed before it, wherever that rises."""
+    rows = np.flatnonzero(np.diff(need, prepend=np.int32(0)))
+    return np.stack([np.full(len(rows), core), rows, need[rows]], axis=1).astype(np.int64)
+
+
+def _order_between(
+    chains: list[_Chain], cores: list[CoreRows], stream_ptr: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`Problem.after` and `Problem.source`."""
+    after, source = np.full(stream_ptr[-1], -1, np.int64), np.full(stream_ptr[-1], -1, np.int64)
+    first_store = len(chains) - len(cores)
+    for k, core in enumerate(cores):
+        loads, stores = chains[k], chains[first_store + k]
+        load_base, store_base = stream_ptr[k], stream_ptr[first_store + k]
+        # How many store operations lie below a number of stores, and load operations below one of loads.
+        needed = np.searchsorted(stores.first_row, core.need[loads.first_row])
+        rises = np.diff(needed, prepend=0) > 0
+        after[load_base : load_base + len(needed)][rises] = store_base + needed[rises] - 1
+        before = np.searchsorted(loads.first_row, core.loads_before[stores.first_row])
+        rises = np.diff(before, prepend=0) > 0
+        after[store_base : store_base + len(before)][rises] = load_base + before[rises] - 1
+        from_row = core.source[loads.first_row]
+        open_ = from_row >= 0
+        at = np.searchsorted(stores.first_row, from_row[open_])
+        source[load_base : load_base + len(from_row)][open_] = store_base + at
+    return after, source
