@@ -11,7 +11,6 @@ from unicorn import x86_const as x86
 
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
-from emu.event import EVENT
 from emu.native import map_device_page
 from emu.rdrand import finish_random_read
 from emu.record import INPUT, INPUT_RDRAND, RECORD
@@ -38,6 +37,7 @@ from emu.state import (
     STOP_TRACE,
     address_of,
 )
+from emu.trace_buffers import TraceBuffers
 from emu.trace_hooks import on_traced_access
 from isa.table import Isa
 
@@ -101,10 +101,10 @@ class IsolatedCore:
         self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
-        self._trace = np.zeros(_TRACE_ROWS if traced else 0, EVENT)
+        self._trace = TraceBuffers(_TRACE_ROWS if traced else 0)
         self._row["trace_limit"] = 1 << 62
         if traced:
-            self._row["trace"] = address_of(self._trace)
+            self._row["trace"] = address_of(self._trace.current)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_traced_access)
 
@@ -143,8 +143,11 @@ class IsolatedCore:
     def take_trace(self) -> NDArray[np.void]:
         """The events since the last call, EVENT[n]."""
         n = int(self._row["trace_n"])
+        rows = self._trace.hand_over(n)
         self._row["trace_n"] = 0
-        return self._trace[:n].copy()
+        if n:
+            self._row["trace"] = address_of(self._trace.current)
+        return rows
 
     @property
     def unused_inputs(self) -> int:

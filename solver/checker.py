@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import FormatError, OrderError
-from recorder.event import EVENT, GLUED, UNCACHED
+from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.certificate import ORDERED, REASONS, Certificate
 from solver.image import FlatMemory, ensure, zeros
 from solver.traces import Events, Traces
@@ -169,7 +169,7 @@ class _Streams:
         if piece is None:
             self.ended[stream] = True
             return False
-        self.buffer[stream, : len(piece)] = piece
+        put_rows(self.buffer[stream], piece)
         self.at[stream], self.fill[stream] = 0, len(piece)
         return True
 

@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import EVENT, GLUED, UNCACHED
+from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.checker import name_row
 from solver.image import FlatMemory, ensure, zeros
 from solver.regions import Region
@@ -154,7 +154,7 @@ class _Windows:
         piece = next(self._pieces[stream], None)
         if piece is None:
             return False
-        self.rows[stream, : len(piece)] = piece
+        put_rows(self.rows[stream], piece)
         self.at[stream], self.fill[stream] = 0, len(piece)
         return True
 
