@@ -22,9 +22,11 @@ from solver.image import FlatMemory, ensure, zeros
 from solver.regions import Region
 from solver.traces import Events
 
-_WINDOW_ROWS = 1 << 10
-_OK, _REFILL, _OLD, _PLACE, _SPLIT, _RANGE = 0, 1, 2, 3, 4, 5
+#: Rows of a stream that are copied at a time, and words that there is room for at first.
+_WINDOW_ROWS, _WORDS = 1 << 12, 1 << 12
+_OK, _REFILL, _ROOM, _OLD, _PLACE, _SPLIT, _RANGE = range(7)
 _BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
+_ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -98,34 +100,65 @@ def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
+def walk_span(rows, at, end, region, low, high, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+    """Walk rows at..end of a stream. Returns (rows done, status, byte).
+
+    What nearly every row is, an access to known bytes of one word, is done here and not by `walk_row`: a
+    call costs more than all of it.
+    """
+    for i in range(at, end):
+        row = rows[i]
+        if np.int64(row.stratum) != region or row.count < low or row.count >= high:
+            return i, _PLACE, 0
+        if row.flags & UNCACHED:
+            continue
+        address, size = row.addr, np.uint64(row.size)
+        if address > memory or address + size > memory or size < _ONE or size > _EIGHT:
+            return i, _RANGE, 0
+        offset = address & _SEVEN
+        if offset + size <= _EIGHT:
+            word, up = address >> _THREE, offset << _THREE
+            bits = ((_ONE << size) - _ONE) << offset
+            if np.uint64(known[word]) & bits == bits:
+                mask = _ALL >> ((_EIGHT - size) << _THREE) << up
+                held = value[word]
+                if (held ^ (row.old << up)) & mask == _ZERO:
+                    value[word] = (held & ~mask) | ((row.new << up) & mask)
+                    continue
+        if touched.size - now[2] < 2:
+            return i, _ROOM, 0
+        byte = walk_row(row, value, first, known, touched, now)
+        if byte >= 0:
+            return i, _OLD, byte
+    return end, _OK, 0
+
+
+@njit(cache=True)
 def walk_runs(stream, left, run, region, low, high, memory, windows, value, first, known, touched, now):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run]. now = [stream of an
     unfinished indivisible access or -1, rows walked, words touched]. Returns (run, status, stream, byte):
-    _REFILL asks for rows of that stream; the violations name the row at that stream's position."""
+    _REFILL asks for rows of that stream, _ROOM for room for words; the violations name the row at that
+    stream's position."""
     window, at, fill = windows
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
-            if at[s] == fill[s]:
+            begin = at[s]
+            if begin == fill[s]:
                 return run, _REFILL, s, 0
-            if touched.size - now[2] < 2:
-                return run, _RANGE, s, 0
-            row = window[s, at[s]]
             if now[0] >= 0 and now[0] != s:
                 return run, _SPLIT, s, 0
-            if np.int64(row.stratum) != region or row.count < low[s] or row.count >= high[s]:
-                return run, _PLACE, s, 0
-            if row.flags & UNCACHED == 0:
-                size = np.uint64(row.size)
-                if row.addr > memory or row.addr + size > memory or size < 1 or size > 8:
-                    return run, _RANGE, s, 0
-                byte = walk_row(row, value, first, known, touched, now)
-                if byte >= 0:
-                    return run, _OLD, s, byte
-            now[0] = s if row.flags & GLUED else -1
-            at[s] += 1
-            now[1] += 1
-            left[run] -= 1
+            end = min(fill[s], begin + left[run])
+            done, status, byte = walk_span(
+                window[s], begin, end, region, low[s], high[s], memory, value, first, known, touched, now
+            )
+            at[s] = done
+            now[1] += done - begin
+            left[run] -= done - begin
+            if done > begin:
+                now[0] = s if window[s, done - 1].flags & GLUED else -1
+            if status != _OK:
+                return run, status, s, byte
         run += 1
     return run, _OK, 0, 0
 
@@ -173,6 +206,7 @@ class RegionWalker:
         self._memory = np.uint64(memory_bytes)
         self._value, self._first = zeros(8 * words).view(np.uint64), zeros(8 * words).view(np.uint64)
         self._known = zeros(words)
+        self._touched = np.empty(_WORDS, np.int64)
         edge = np.ascontiguousarray(strata, np.uint64).reshape(-1, n_streams)
         self._edges = np.concatenate(
             [np.zeros((1, n_streams), np.uint64), edge, np.full((1, n_streams), _NO_END)]
@@ -185,7 +219,6 @@ class RegionWalker:
         indivisible access.
         """
         windows, index = _Windows(region), region.index
-        touched = np.empty(2 * region.events + 2, np.int64)
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
         low, high = self._edges[index], self._edges[index + 1]
         run = 0
@@ -194,8 +227,11 @@ class RegionWalker:
                 run, status, s, byte = walk_runs(
                     stream, left, run, index, low, high, self._memory,
                     (windows.rows, windows.at, windows.fill),
-                    self._value, self._first, self._known, touched, now,
+                    self._value, self._first, self._known, self._touched, now,
                 )  # fmt: skip
+                if status == _ROOM:
+                    self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
+                    continue
                 if status == _REFILL:
                     if not windows.refill(s):
                         raise OrderError(
@@ -206,7 +242,7 @@ class RegionWalker:
                     raise self._violation(windows, now, status, s, byte)
             self._expect_end(windows, now, index)
         finally:
-            word = touched[: now[2]]
+            word = self._touched[: now[2]]
             bits = np.empty(len(word), np.uint8)
             first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
             take_words(word, self._value, self._first, self._known, bits, first, last)
