@@ -3,12 +3,14 @@
 A granule is a maximal segment of bytes of one 8-byte word in which no access of the region begins or
 ends. All bytes of a granule are thus accessed by the same events, and what holds for its first byte (who
 touched it, was it written) holds for the whole granule.
+
+The same pass follows every word's values, from the first stream to the last. That is all that there is to
+know of a word without unfiltered granules.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -17,64 +19,29 @@ from numpy.typing import NDArray
 from recorder.event import READ, UNCACHED
 from solver.regions import Region
 from solver.traces import Events
+from solver.words import HASH, PAGE_SHIFT, PAGES, WORDS, WordTable, byte_bits, find_page, find_word, follow
 
-#: One 8-byte word that a region touches; each u1 but `stream` has a bit for every byte of the word.
-#: key: word number + 1, 0 where the slot is empty. begin: a granule begins here. written: some event
-#: writes. stream, now: the last stream that came here, and what it touched; before: what others touched
-#: before it. shared: touched by several streams. hot: an unfiltered granule begins here; hot_bytes: the
-#: bytes of those. base: number of the first of them. known: bytes of filtered accesses, with their value
-#: before the first of these (`first`) and after the last (`last`).
-WORD = np.dtype(
-    [
-        ("key", "<u8"),
-        ("first", "<u8"),
-        ("last", "<u8"),
-        ("base", "<i4"),
-        ("begin", "u1"),
-        ("written", "u1"),
-        ("stream", "u1"),
-        ("now", "u1"),
-        ("before", "u1"),
-        ("shared", "u1"),
-        ("hot", "u1"),
-        ("hot_bytes", "u1"),
-        ("known", "u1"),
-    ],
-    align=True,
-)
-#: Slots of the smallest table, and of the largest that is made before it is needed.
-_LEAST, _MOST_AT_ONCE = 1 << 10, 1 << 16
-
-_HASH = np.uint64(0x9E3779B97F4A7C15)
-_ONE = np.uint64(1)
+_ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
+_SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << PAGE_SHIFT) - 1)
+_ALL = ~np.uint64(0)
 
 
 @njit(cache=True)
-def find_slot(word, table):  # type: ignore[no-untyped-def]
-    """Slot of a word in the table: the one that holds it, or the empty one where it belongs."""
-    mask = np.uint64(table.size - 1)
-    slot = ((word * _HASH) >> np.uint64(32)) & mask
-    while table[slot].key != np.uint64(0) and table[slot].key != word + _ONE:
-        slot = (slot + _ONE) & mask
-    return np.int64(slot)
-
-
-@njit(cache=True)
-def byte_bits(low, size):  # type: ignore[no-untyped-def]
-    """Bits of the bytes low to low + size - 1 of a word (uint8)."""
-    return np.uint8(((1 << size) - 1) << low)
-
-
-@njit(cache=True)
-def mark_word(table, word, low, size, stream, writes):  # type: ignore[no-untyped-def]
-    """Enter an access to `size` bytes of one word from byte `low` on. Returns the slots newly used."""
-    entry = table[find_slot(word, table)]
-    fresh = 0
-    if entry.key == np.uint64(0):
-        entry.key = word + _ONE
+def mark_word(word, low, size, old, new, stream, writes, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter an access to `size` bytes of one word from byte `low` on, and follow it."""
+    slot = find_page(word >> _SHIFT, pages)
+    if pages[slot] == _ZERO:
+        pages[slot] = (word >> _SHIFT) + _ONE
+        used[PAGES] += 1
+    entry = words[(slot << _SHIFT) | (word & _IN_PAGE)]
+    if np.int64(entry.turn) != turn:
+        touched[used[WORDS]] = word
+        used[WORDS] += 1
+        entry.turn = np.uint32(turn)
         entry.begin = np.uint8(1)
         entry.stream = np.uint8(stream)
-        fresh = 1
+        entry.first = entry.last = _ZERO
+        entry.written = entry.now = entry.before = entry.shared = entry.known = entry.again = np.uint8(0)
     elif entry.stream != np.uint8(stream):
         entry.before |= entry.now
         entry.now = np.uint8(0)
@@ -85,121 +52,138 @@ def mark_word(table, word, low, size, stream, writes):  # type: ignore[no-untype
     entry.shared |= bits & entry.before
     if writes:
         entry.written |= bits
-    return fresh
+    if follow(entry, bits, low, size, old, new) >= 0:
+        entry.again = np.uint8(1)
 
 
 @njit(cache=True)
-def mark_rows(rows, start, stream, table, used):  # type: ignore[no-untyped-def]
-    """Enter a stream's rows into the table until it is half full; streams must come one after another.
-    Returns (rows done, slots used)."""
-    most = table.size // 2 - 2
+def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter a row."""
+    word, low = row.addr >> _THREE, np.int64(row.addr & _SEVEN)
+    size, writes = np.int64(row.size), row.kind != READ
+    here = min(size, 8 - low)
+    mark_word(word, low, here, row.old, row.new, stream, writes, turn, pages, words, touched, used)
+    if here < size:
+        up = np.uint64(8 * here)
+        old, new = row.old >> up, row.new >> up
+        mark_word(word + _ONE, 0, size - here, old, new, stream, writes, turn, pages, words, touched, used)
+
+
+@njit(cache=True)
+def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter a stream's rows from `start` on, as long as there is room; streams must come one after another.
+    Returns how many rows are done.
+
+    What nearly every row is, an access of the stream that came last to known bytes of one word, is done here
+    and not by `mark_row`: a call costs more than all of it.
+    """
+    mask = np.uint64(pages.size - 1)
+    mine = np.uint8(stream)
     for i in range(start, rows.size):
-        if used > most:
-            return i, used
         row = rows[i]
         if row.flags & UNCACHED:
             continue
-        word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
-        size, writes = np.int64(row.size), row.kind != READ
-        here = min(size, 8 - low)
-        used += mark_word(table, word, low, here, stream, writes)
-        if here < size:
-            used += mark_word(table, word + _ONE, 0, size - here, stream, writes)
-    return rows.size, used
+        size, low = np.uint64(row.size), row.addr & _SEVEN
+        word = row.addr >> _THREE
+        page = word >> _SHIFT
+        slot = ((page * HASH) >> _HALF) & mask
+        if low + size <= _EIGHT and pages[slot] == page + _ONE:
+            entry = words[(slot << _SHIFT) | (word & _IN_PAGE)]
+            up = low << _THREE
+            bits = np.uint8((((_ONE << size) - _ONE) << low) & np.uint64(0xFF))
+            byte = _ALL >> ((_EIGHT - size) << _THREE) << up
+            known = np.int64(entry.turn) == turn and entry.stream == mine and entry.known & bits == bits
+            if known and (entry.last ^ (row.old << up)) & byte == _ZERO:
+                entry.begin |= np.uint8(((_ONE << low) | (_ONE << (low + size))) & np.uint64(0xFF))
+                entry.now |= bits
+                entry.shared |= bits & entry.before
+                if row.kind != READ:
+                    entry.written |= bits
+                entry.last = (entry.last & ~byte) | ((row.new << up) & byte)
+                continue
+        if used[WORDS] + 2 > touched.size or 2 * used[PAGES] + 4 > pages.size:
+            return i
+        mark_row(row, stream, turn, pages, words, touched, used)
+    return rows.size
 
 
 @njit(cache=True)
-def rehash(table, larger):  # type: ignore[no-untyped-def]
-    """Move a table's entries into a larger empty one."""
-    for i in range(table.size):
-        if table[i].key != np.uint64(0):
-            larger[find_slot(table[i].key - _ONE, larger)] = table[i]
-
-
-@njit(cache=True)
-def mark_hot(table):  # type: ignore[no-untyped-def]
-    """Mark the granules that several streams touch and one writes; number them. Returns how many."""
+def number_hot(touched, pages, words):  # type: ignore[no-untyped-def]
+    """Number the granules that several streams touch and one writes; forget the values of words that are to
+    be followed again. Returns how many granules."""
     count = 0
-    for slot in range(table.size):
-        entry = table[slot]
-        hot = entry.shared & entry.written
-        if hot == 0:
-            continue
-        entry.base = count
-        inside = False
-        for b in range(8):
-            bit = np.uint8(1 << b)
-            if entry.begin & bit:
-                inside = (hot & bit) != 0
-                if inside:
-                    entry.hot |= bit
-                    count += 1
-            if inside:
-                entry.hot_bytes |= bit
+    for i in range(touched.size):
+        entry = words[find_word(touched[i], pages)]
+        hot = entry.shared & entry.written & entry.begin
+        if hot != 0:
+            entry.base = count
+            entry.again = np.uint8(1)
+            for b in range(8):
+                count += (hot >> b) & 1
+        if entry.again != 0:
+            entry.known = np.uint8(0)
+            entry.first = entry.last = _ZERO
     return count
 
 
 @njit(cache=True)
-def list_hot(table, address, size):  # type: ignore[no-untyped-def]
+def list_hot(touched, pages, words, address, size):  # type: ignore[no-untyped-def]
     """Address and size (bytes) of every numbered granule."""
-    for slot in range(table.size):
-        entry = table[slot]
-        if entry.hot == 0:
+    for i in range(touched.size):
+        entry = words[find_word(touched[i], pages)]
+        hot = entry.shared & entry.written
+        if hot == 0:
             continue
         granule = entry.base - 1
         for b in range(8):
-            if entry.hot & (1 << b):
+            if hot & entry.begin & (1 << b):
                 granule += 1
-                address[granule] = ((entry.key - _ONE) << np.uint64(3)) + np.uint64(b)
-            if entry.hot_bytes & (1 << b):
+                address[granule] = (touched[i] << _THREE) + np.uint64(b)
+            if hot & (1 << b):
                 size[granule] += np.uint8(1)
 
 
 @dataclass
 class Granules:
-    """The granules of one region: a hash table over the 8-byte words it touches.
+    """The granules of one region, good until its table serves the next one.
 
-    table: WORD (n,), n a power of two. address (uint64), size (uint8, bytes): the unfiltered granules.
-    words: how many words are touched.
+    table: the words that it touches. address (uint64), size (uint8, bytes): the unfiltered granules.
     """
 
-    table: NDArray[Any]
+    table: WordTable
     address: NDArray[np.uint64]
     size: NDArray[np.uint8]
-    words: int
+
+    @property
+    def touched(self) -> NDArray[np.uint64]:
+        """The words that the region touches, address / 8."""
+        return self.table.touched[: self.table.used[WORDS]]
 
 
-class _Table:
-    """The table while it grows."""
-
-    def __init__(self, rows: int) -> None:
-        self.used = 0
-        slots = _LEAST
-        while slots < min(rows // 8, _MOST_AT_ONCE):
-            slots *= 2
-        self.words = np.zeros(slots, WORD)
-
-    def mark(self, rows: Events, stream: int) -> None:
-        done = 0
-        while True:
-            done, self.used = mark_rows(rows, done, stream, self.words, self.used)
-            if done == len(rows):
-                return
-            larger = np.zeros(len(self.words) * 4, WORD)
-            rehash(self.words, larger)
-            self.words = larger
+def _mark(table: WordTable, rows: Events, stream: int) -> None:
+    done = 0
+    while True:
+        done = mark_rows(
+            rows, done, stream, table.turn, table.pages, table.words, table.touched, table.used
+        )
+        if done == len(rows):
+            return
+        table.grow()
 
 
-def find_granules(region: Region) -> Granules:
-    """The granules of a region, with the unfiltered ones (neither local nor read-only) numbered.
+def find_granules(region: Region, table: WordTable | None = None) -> Granules:
+    """The granules of a region, with the unfiltered ones (neither local nor read-only) numbered. table: one
+    that served another region and is no longer needed for it.
 
     Local and read-only as in MICRO 2009, section 4.3: touched by one stream only; written by none.
     """
-    table = _Table(region.events)
+    table = table or WordTable()
+    table.begin()
     for stream, rows in enumerate(region.streams):
         for piece in rows.pieces():
-            table.mark(piece, stream)
-    count = mark_hot(table.words)
+            _mark(table, piece, stream)
+    touched = table.touched[: table.used[WORDS]]
+    count = number_hot(touched, table.pages, table.words)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
-    list_hot(table.words, address, size)
-    return Granules(table.words, address, size, table.used)
+    list_hot(touched, table.pages, table.words, address, size)
+    return Granules(table, address, size)

@@ -14,6 +14,7 @@ from solver.problem import Problem
 from solver.regions import Region
 from solver.seams import RegionWalker, Seam
 from solver.traces import Traces
+from solver.words import WordTable
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,11 @@ class Sifted:
     net: Net
 
 
-def sift_region(region: Region) -> Sifted:
-    """Granules, filters and the region's own part of the boundary values. Raises OrderError."""
-    problem, counts, chains = sift(region, find_granules(region))
+def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
+    """Granules, filters and the region's own part of the boundary values. table: see `find_granules`.
+
+    Raises OrderError."""
+    problem, counts, chains = sift(region, find_granules(region, table))
     return Sifted(problem, counts, chains, net_values(problem))
 
 

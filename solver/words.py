@@ -1,0 +1,168 @@
+"""The 8-byte words that a region touches: who touched which bytes, where accesses begin and end, and the
+values that accesses pass on from one to the next.
+
+Words lie in pages of 512, found by a small hash table, so that neighbours are neighbours in memory. The
+table serves one region after the other: an entry of another turn counts as empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+#: One word; each u1 but `stream` and `again` has a bit for every byte of it.
+#: turn: of the region that the rest is about. begin: a granule begins here. written: some event writes.
+#: stream, now: the last stream that came here, and what it touched; before: what others touched before it.
+#: shared: touched by several streams. base: number of the first unfiltered granule. known: bytes that were
+#: followed, with their value before the first access (`first`) and after the last (`last`). again: these are
+#: to be followed a second time, without the unfiltered bytes.
+WORD = np.dtype(
+    [
+        ("first", "<u8"),
+        ("last", "<u8"),
+        ("turn", "<u4"),
+        ("base", "<i4"),
+        ("begin", "u1"),
+        ("written", "u1"),
+        ("stream", "u1"),
+        ("now", "u1"),
+        ("before", "u1"),
+        ("shared", "u1"),
+        ("known", "u1"),
+        ("again", "u1"),
+    ]
+)
+assert WORD.itemsize == 32
+PAGE_SHIFT = 9
+_PAGE_WORDS = 1 << PAGE_SHIFT
+#: Pages of the smallest table, and of the largest one that is kept for the next region.
+_LEAST_PAGES, _MOST_PAGES = 1 << 6, 1 << 12
+_LEAST_TOUCHED = 1 << 10
+#: Where WordTable.used counts.
+WORDS, PAGES = 0, 1
+
+HASH = np.uint64(0x9E3779B97F4A7C15)
+_ZERO, _ONE, _SHIFT, _HALF = np.uint64(0), np.uint64(1), np.uint64(PAGE_SHIFT), np.uint64(32)
+_IN_PAGE = np.uint64(_PAGE_WORDS - 1)
+_BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
+
+
+@njit(cache=True)
+def find_page(page, pages):  # type: ignore[no-untyped-def]
+    """Slot of a page (uint64): the one that holds it, or the empty one where it belongs."""
+    mask = np.uint64(pages.size - 1)
+    slot = ((page * HASH) >> _HALF) & mask
+    while pages[slot] != _ZERO and pages[slot] != page + _ONE:
+        slot = (slot + _ONE) & mask
+    return slot
+
+
+@njit(cache=True)
+def find_word(word, pages):  # type: ignore[no-untyped-def]
+    """Index (uint64) of a word's entry; its page may be a new one."""
+    return (find_page(word >> _SHIFT, pages) << _SHIFT) | (word & _IN_PAGE)
+
+
+@njit(cache=True)
+def move_pages(pages, words, larger_pages, larger_words):  # type: ignore[no-untyped-def]
+    """Move a table's pages into a larger empty one."""
+    for slot in range(pages.size):
+        if pages[slot] != _ZERO:
+            to = np.int64(find_page(pages[slot] - _ONE, larger_pages))
+            larger_pages[to] = pages[slot]
+            for k in range(_PAGE_WORDS):
+                larger_words[to * _PAGE_WORDS + k] = words[slot * _PAGE_WORDS + k]
+
+
+@njit(cache=True)
+def byte_bits(low, size):  # type: ignore[no-untyped-def]
+    """Bits of the bytes low to low + size - 1 of a word (uint8)."""
+    return np.uint8(((1 << size) - 1) << low)
+
+
+@njit(cache=True)
+def follow_bytes(entry, bits, low, old, new):  # type: ignore[no-untyped-def]
+    """Take the word's bytes `bits` from their old to their new values; old and new begin at byte `low`.
+    Returns the number in the word of the first byte whose old value differs, or -1."""
+    for b in range(8):
+        bit = np.uint8(1 << b)
+        if bits & bit == 0:
+            continue
+        up, down = np.uint64(8 * b), np.uint64(8 * (b - low))
+        was, becomes = (old >> down) & _BYTE, (new >> down) & _BYTE
+        if entry.known & bit == 0:
+            entry.known |= bit
+            entry.first = (entry.first & ~(_BYTE << up)) | (was << up)
+        elif (entry.last >> up) & _BYTE != was:
+            return b
+        entry.last = (entry.last & ~(_BYTE << up)) | (becomes << up)
+    return -1
+
+
+@njit(cache=True)
+def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
+    """As `follow_bytes`; bits: those to follow of the bytes low to low + size - 1."""
+    if bits != byte_bits(low, size):
+        return follow_bytes(entry, bits, low, old, new)
+    known = entry.known & bits
+    if known != bits and known != 0:
+        return follow_bytes(entry, bits, low, old, new)
+    up = np.uint64(8 * low)
+    mask = (_ALL >> np.uint64(64 - 8 * size)) << up
+    old, new = (old << up) & mask, (new << up) & mask
+    if known == 0:
+        entry.known |= bits
+        entry.first |= old
+    elif (entry.last & mask) != old:
+        return follow_bytes(entry, bits, low, old >> up, new >> up)
+    entry.last = (entry.last & ~mask) | new
+    return -1
+
+
+@njit(cache=True)
+def list_chains(touched, pages, words, known, written, first, last):  # type: ignore[no-untyped-def]
+    """What `follow` found in all touched words."""
+    for n in range(touched.size):
+        entry = words[find_word(touched[n], pages)]
+        known[n], written[n] = entry.known, entry.written
+        first[n], last[n] = entry.first, entry.last
+
+
+class WordTable:
+    """Entries of all words that a region touches.
+
+    pages: uint64 (n,), page number + 1 or 0, n a power of two. words: WORD (512 n,). touched: uint64, the
+    words (address / 8) in the order of their first access. used: int64 (2,), words in `touched` and pages.
+    turn: number of the region that the table serves.
+    """
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.used = np.zeros(2, np.int64)
+        self.touched = np.empty(_LEAST_TOUCHED, np.uint64)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.pages: NDArray[np.uint64] = np.zeros(_LEAST_PAGES, np.uint64)
+        self.words: NDArray[Any] = np.zeros(_LEAST_PAGES * _PAGE_WORDS, WORD)
+        self.used[PAGES] = 0
+
+    def begin(self) -> None:
+        """Serve the next region."""
+        self.turn += 1
+        self.used[WORDS] = 0
+        if self.used[PAGES] > _MOST_PAGES:
+            self._forget()
+
+    def grow(self) -> None:
+        """Make room for another row."""
+        if 2 * self.used[PAGES] + 4 > len(self.pages):
+            pages = np.zeros(4 * len(self.pages), np.uint64)
+            words = np.zeros(4 * len(self.words), WORD)
+            move_pages(self.pages, self.words, pages, words)
+            self.pages, self.words = pages, words
+        if self.used[WORDS] + 2 > len(self.touched):
+            self.touched = np.concatenate([self.touched, np.empty_like(self.touched)])
