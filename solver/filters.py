@@ -19,7 +19,7 @@ from solver.granules import Granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.traces import Events
-from solver.words import HASH, PAGE_SHIFT, WordTable, byte_bits, find_word, follow, list_chains
+from solver.words import HASH, LOW_HALF, PAGE_SHIFT, WordTable, byte_bits, find_word, follow, list_chains
 
 #: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
 #: what became of them.
@@ -105,7 +105,7 @@ def join_parts(first, at, end, granule, old, new):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True)
-def sift_row(row, pages, words, at, granule, olds, news, tally):  # type: ignore[no-untyped-def]
+def sift_row(row, turn, pages, words, at, granule, olds, news, tally):  # type: ignore[no-untyped-def]
     """Append a row's unfiltered parts, count it, and follow its other bytes where that is to be done again.
     Returns (new end of the parts, number in the row of the first byte that breaks its chain, or -1)."""
     word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
@@ -113,7 +113,7 @@ def sift_row(row, pages, words, at, granule, olds, news, tally):  # type: ignore
     shared, done, end = False, np.int64(0), at
     while left > 0:
         size = min(left, 8 - low)
-        entry = words[find_word(word, pages)]
+        entry = words[find_word(word, turn, pages)]
         bits = byte_bits(low, size)
         cold = bits & ~(entry.shared & entry.written)
         if cold != bits:
@@ -138,10 +138,10 @@ def sift_row(row, pages, words, at, granule, olds, news, tally):  # type: ignore
 
 
 @njit(cache=True)
-def pass_filtered(rows, start, pages, words, tally):  # type: ignore[no-untyped-def]
+def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-untyped-def]
     """Count rows from `start` on, up to the first that needs more: its word is to be followed again, it goes
     over two words, it is uncached, or indivisible together with another. Returns that row's index."""
-    mask = np.uint64(pages.size - 1)
+    mask = np.uint64(pages.shape[0] - 1)
     local, read_only, end = 0, 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -152,8 +152,12 @@ def pass_filtered(rows, start, pages, words, tally):  # type: ignore[no-untyped-
         word = row.addr >> _THREE
         page = word >> _SHIFT
         slot = ((page * HASH) >> _HALF) & mask
-        entry = words[(slot << _SHIFT) | (word & _IN_PAGE)]
-        if pages[slot] != page + _ONE or entry.again != 0:
+        place = pages[slot, 1]
+        if pages[slot, 0] != page or place >> _HALF != turn:
+            end = i
+            break
+        entry = words[((place & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)]
+        if entry.again != 0:
             end = i
             break
         if np.uint64(entry.shared) & (((_ONE << size) - _ONE) << low) == _ZERO:
@@ -178,11 +182,11 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def sift_rows(rows, start, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
+def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
     """Sift a piece of a stream from row `start` on: append its unfiltered operations, count all rows. Returns
     (status, row, byte): _FULL asks for longer arrays and to go on from that row."""
     ops, part = tally[_OPS], tally[_PARTS]
-    i = pass_filtered(rows, start, pages, words, tally)
+    i = pass_filtered(rows, start, turn, pages, words, tally)
     status, byte = _DONE, np.int64(0)
     while i < rows.size:
         if part + _MOST_PARTS > granule.size or ops == end_row.size:
@@ -194,7 +198,7 @@ def sift_rows(rows, start, pages, words, granule, old, new, part_ptr, end_row, t
             if row.flags & UNCACHED:
                 tally[_UNCACHED] += 1
             else:
-                end, broken = sift_row(row, pages, words, part, granule, old, new, tally)
+                end, broken = sift_row(row, turn, pages, words, part, granule, old, new, tally)
                 if broken >= 0:
                     return _BROKEN, i, broken
                 if end > part and part > first:
@@ -215,7 +219,7 @@ def sift_rows(rows, start, pages, words, granule, old, new, part_ptr, end_row, t
                 part_ptr[ops] = part
                 tally[_KEPT] += hot_rows
             end_row[ops - 1] = tally[_BEFORE] + i
-        i = pass_filtered(rows, i, pages, words, tally)
+        i = pass_filtered(rows, i, turn, pages, words, tally)
     tally[_OPS], tally[_PARTS] = ops, part
     if status == _DONE:
         tally[_BEFORE] += rows.size
@@ -250,7 +254,7 @@ class _Gathered:
         status, row, byte = _FULL, 0, 0
         while status == _FULL:
             status, row, byte = sift_rows(
-                piece, row, table.pages, table.words,
+                piece, row, table.turn, table.pages, table.words,
                 self.granule, self.old, self.new, self.part_ptr, self.end_row, self.tally,
             )  # fmt: skip
             if status == _FULL:
@@ -357,7 +361,7 @@ def chains_of(g: Granules) -> Chains:
     word = g.touched.copy()
     known, written = np.empty(len(word), np.uint8), np.empty(len(word), np.uint8)
     first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
-    list_chains(word, g.table.pages, g.table.words, known, written, first, last)
+    list_chains(word, g.table.turn, g.table.pages, g.table.words, known, written, first, last)
     return Chains(word, known, written, first, last)
 
 

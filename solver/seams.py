@@ -103,34 +103,50 @@ def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped
 def walk_span(rows, at, end, region, low, high, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
     """Walk rows at..end of a stream. Returns (rows done, status, byte).
 
-    What nearly every row is, an access to known bytes of one word, is done here and not by `walk_row`: a
-    call costs more than all of it.
+    What nearly every row is, an access to bytes of one word that are all known or all new, is done here and
+    not by `walk_row`: a call costs more than all of it.
     """
+    status, byte, done, n_touched = _OK, 0, end, now[2]
     for i in range(at, end):
         row = rows[i]
         if np.int64(row.stratum) != region or row.count < low or row.count >= high:
-            return i, _PLACE, 0
+            status, done = _PLACE, i
+            break
         if row.flags & UNCACHED:
             continue
         address, size = row.addr, np.uint64(row.size)
         if address > memory or address + size > memory or size < _ONE or size > _EIGHT:
-            return i, _RANGE, 0
+            status, done = _RANGE, i
+            break
+        if n_touched + 2 > touched.size:
+            status, done = _ROOM, i
+            break
         offset = address & _SEVEN
         if offset + size <= _EIGHT:
             word, up = address >> _THREE, offset << _THREE
             bits = ((_ONE << size) - _ONE) << offset
-            if np.uint64(known[word]) & bits == bits:
-                mask = _ALL >> ((_EIGHT - size) << _THREE) << up
-                held = value[word]
+            mask = _ALL >> ((_EIGHT - size) << _THREE) << up
+            held, before = value[word], np.uint64(known[word])
+            if before & bits == bits:
                 if (held ^ (row.old << up)) & mask == _ZERO:
                     value[word] = (held & ~mask) | ((row.new << up) & mask)
                     continue
-        if touched.size - now[2] < 2:
-            return i, _ROOM, 0
+            elif before & bits == _ZERO:
+                if before == _ZERO:
+                    touched[n_touched] = np.int64(word)
+                    n_touched += 1
+                known[word] = np.uint8(before | bits)
+                first[word] |= (row.old << up) & mask
+                value[word] = (held & ~mask) | ((row.new << up) & mask)
+                continue
+        now[2] = n_touched
         byte = walk_row(row, value, first, known, touched, now)
+        n_touched = now[2]
         if byte >= 0:
-            return i, _OLD, byte
-    return end, _OK, 0
+            status, done = _OLD, i
+            break
+    now[2] = n_touched
+    return done, status, byte
 
 
 @njit(cache=True)

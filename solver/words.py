@@ -1,8 +1,8 @@
 """The 8-byte words that a region touches: who touched which bytes, where accesses begin and end, and the
 values that accesses pass on from one to the next.
 
-Words lie in pages of 512, found by a small hash table, so that neighbours are neighbours in memory. The
-table serves one region after the other: an entry of another turn counts as empty.
+Words lie in pages of 512, which a small hash table finds, so that neighbours are neighbours in memory. The
+table serves one region after the other, from its first page on: what is of another turn counts as empty.
 """
 
 from __future__ import annotations
@@ -38,43 +38,51 @@ WORD = np.dtype(
 assert WORD.itemsize == 32
 PAGE_SHIFT = 9
 _PAGE_WORDS = 1 << PAGE_SHIFT
-#: Pages of the smallest table, and of the largest one that is kept for the next region.
-_LEAST_PAGES, _MOST_PAGES = 1 << 6, 1 << 12
-_LEAST_TOUCHED = 1 << 10
+#: Room for pages and touched words at first.
+_LEAST_PAGES, _LEAST_TOUCHED = 1 << 6, 1 << 10
 #: Where WordTable.used counts.
 WORDS, PAGES = 0, 1
 
 HASH = np.uint64(0x9E3779B97F4A7C15)
-_ZERO, _ONE, _SHIFT, _HALF = np.uint64(0), np.uint64(1), np.uint64(PAGE_SHIFT), np.uint64(32)
+LOW_HALF = np.uint64(0xFFFFFFFF)
+_ONE, _SHIFT, _HALF = np.uint64(1), np.uint64(PAGE_SHIFT), np.uint64(32)
 _IN_PAGE = np.uint64(_PAGE_WORDS - 1)
 _BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
 
 
 @njit(cache=True)
-def find_page(page, pages):  # type: ignore[no-untyped-def]
-    """Slot of a page (uint64): the one that holds it, or the empty one where it belongs."""
-    mask = np.uint64(pages.size - 1)
+def find_slot(page, turn, pages):  # type: ignore[no-untyped-def]
+    """Slot of a page (uint64): the one that holds it, or the one of another turn where it belongs."""
+    mask = np.uint64(pages.shape[0] - 1)
     slot = ((page * HASH) >> _HALF) & mask
-    while pages[slot] != _ZERO and pages[slot] != page + _ONE:
+    while pages[slot, 1] >> _HALF == turn and pages[slot, 0] != page:
         slot = (slot + _ONE) & mask
     return slot
 
 
 @njit(cache=True)
-def find_word(word, pages):  # type: ignore[no-untyped-def]
-    """Index (uint64) of a word's entry; its page may be a new one."""
-    return (find_page(word >> _SHIFT, pages) << _SHIFT) | (word & _IN_PAGE)
+def find_word(word, turn, pages):  # type: ignore[no-untyped-def]
+    """Index (uint64) of the entry of a word whose page is there."""
+    number = pages[find_slot(word >> _SHIFT, turn, pages), 1] & LOW_HALF
+    return (number << _SHIFT) | (word & _IN_PAGE)
 
 
 @njit(cache=True)
-def move_pages(pages, words, larger_pages, larger_words):  # type: ignore[no-untyped-def]
-    """Move a table's pages into a larger empty one."""
-    for slot in range(pages.size):
-        if pages[slot] != _ZERO:
-            to = np.int64(find_page(pages[slot] - _ONE, larger_pages))
-            larger_pages[to] = pages[slot]
-            for k in range(_PAGE_WORDS):
-                larger_words[to * _PAGE_WORDS + k] = words[slot * _PAGE_WORDS + k]
+def add_page(page, turn, pages, used):  # type: ignore[no-untyped-def]
+    """Enter a page if it is not there."""
+    slot = find_slot(page, turn, pages)
+    if pages[slot, 1] >> _HALF != turn:
+        pages[slot, 0], pages[slot, 1] = page, (turn << _HALF) | np.uint64(used[PAGES])
+        used[PAGES] += 1
+
+
+@njit(cache=True)
+def move_pages(turn, pages, larger):  # type: ignore[no-untyped-def]
+    """Enter a table's pages in a larger empty one."""
+    for i in range(pages.shape[0]):
+        if pages[i, 1] >> _HALF == turn:
+            slot = find_slot(pages[i, 0], turn, larger)
+            larger[slot, 0], larger[slot, 1] = pages[i, 0], pages[i, 1]
 
 
 @njit(cache=True)
@@ -123,10 +131,10 @@ def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def list_chains(touched, pages, words, known, written, first, last):  # type: ignore[no-untyped-def]
+def list_chains(touched, turn, pages, words, known, written, first, last):  # type: ignore[no-untyped-def]
     """What `follow` found in all touched words."""
     for n in range(touched.size):
-        entry = words[find_word(touched[n], pages)]
+        entry = words[find_word(touched[n], turn, pages)]
         known[n], written[n] = entry.known, entry.written
         first[n], last[n] = entry.first, entry.last
 
@@ -134,35 +142,31 @@ def list_chains(touched, pages, words, known, written, first, last):  # type: ig
 class WordTable:
     """Entries of all words that a region touches.
 
-    pages: uint64 (n,), page number + 1 or 0, n a power of two. words: WORD (512 n,). touched: uint64, the
+    turn: which region the table serves, from 1. pages: uint64 (n, 2), n a power of two: a page's number; turn
+    in the upper half and its place in the lower. words: WORD (256 n,), page after page. touched: uint64, the
     words (address / 8) in the order of their first access. used: int64 (2,), words in `touched` and pages.
-    turn: number of the region that the table serves.
     """
 
     def __init__(self) -> None:
-        self.turn = 0
+        self.turn = np.uint64(0)
         self.used = np.zeros(2, np.int64)
         self.touched = np.empty(_LEAST_TOUCHED, np.uint64)
-        self._forget()
-
-    def _forget(self) -> None:
-        self.pages: NDArray[np.uint64] = np.zeros(_LEAST_PAGES, np.uint64)
+        self.pages: NDArray[np.uint64] = np.zeros((2 * _LEAST_PAGES, 2), np.uint64)
         self.words: NDArray[Any] = np.zeros(_LEAST_PAGES * _PAGE_WORDS, WORD)
-        self.used[PAGES] = 0
 
     def begin(self) -> None:
         """Serve the next region."""
-        self.turn += 1
-        self.used[WORDS] = 0
-        if self.used[PAGES] > _MOST_PAGES:
-            self._forget()
+        self.turn = np.uint64(int(self.turn) + 1)
+        self.used[:] = 0
 
     def grow(self) -> None:
         """Make room for another row."""
-        if 2 * self.used[PAGES] + 4 > len(self.pages):
-            pages = np.zeros(4 * len(self.pages), np.uint64)
-            words = np.zeros(4 * len(self.words), WORD)
-            move_pages(self.pages, self.words, pages, words)
+        used = int(self.used[PAGES])
+        if 2 * used + 4 > len(self.pages):
+            pages, words = np.zeros((4 * len(self.pages), 2), np.uint64), np.zeros(4 * len(self.words), WORD)
+            move_pages(self.turn, self.pages, pages)
+            n = used * _PAGE_WORDS
+            words[:n].view(np.uint8)[:] = self.words[:n].view(np.uint8)
             self.pages, self.words = pages, words
         if self.used[WORDS] + 2 > len(self.touched):
             self.touched = np.concatenate([self.touched, np.empty_like(self.touched)])
