@@ -19,15 +19,30 @@ from solver.granules import Granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.traces import Events
-from solver.words import HASH, LOW_HALF, PAGE_SHIFT, WordTable, byte_bits, find_word, follow, list_chains
+from solver.words import (
+    AGAIN,
+    BEGIN,
+    HASH,
+    LANE,
+    LEFT_OUT,
+    LOW_HALF,
+    PAGE_SHIFT,
+    SHARED,
+    WRITTEN,
+    WordTable,
+    byte_bits,
+    find_word,
+    follow,
+    lane,
+    list_chains,
+)
 
 #: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
 #: what became of them.
-_OPS, _KEPT, _BEFORE, _PARTS, _UNCACHED, _LOCAL, _READ_ONLY, _HOT, _AT = range(9)
+_OPS, _KEPT, _BEFORE, _PARTS, _READ_ONLY, _HOT, _AT = range(7)
 #: Most parts of one indivisible access: 16 rows of 8 bytes.
 _MOST_PARTS = 128
 _DONE, _FULL, _CONTRADICTS, _BROKEN = 0, 1, 2, 3
-_BYTE = np.uint64(0xFF)
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 _SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << PAGE_SHIFT) - 1)
 _DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
@@ -62,22 +77,21 @@ class Counts:
 @njit(cache=True)
 def word_parts(entry, low, size, old, new, at, granule, olds, news):  # type: ignore[no-untyped-def]
     """Append the unfiltered parts of an access to one word. Returns the new end."""
-    hot = entry.shared & entry.written
-    first = hot & entry.begin
-    shift = np.uint64(0)
-    for k in range(size):
-        b = low + k
-        bit = np.uint8(1 << b)
-        if first & bit:
-            number = entry.base
-            for lower in range(b):
-                number += (first >> lower) & 1
-            granule[at], olds[at], news[at], shift = number, np.uint64(0), np.uint64(0), np.uint64(0)
-            at += 1
-        if hot & bit:
-            olds[at - 1] |= ((old >> np.uint64(8 * k)) & _BYTE) << shift
-            news[at - 1] |= ((new >> np.uint64(8 * k)) & _BYTE) << shift
-            shift += np.uint64(8)
+    hot = lane(entry.marks, SHARED) & lane(entry.marks, WRITTEN)
+    begin = hot & lane(entry.marks, BEGIN)
+    number, shift = np.int64(entry.base) - 1, _ZERO
+    for b in range(np.int64(low + size)):
+        bit = np.uint64(b)
+        if (begin >> bit) & _ONE:
+            number += 1
+            if bit >= low:
+                granule[at], olds[at], news[at], shift = number, _ZERO, _ZERO, _ZERO
+                at += 1
+        if bit >= low and (hot >> bit) & _ONE:
+            down = (bit - low) << _THREE
+            olds[at - 1] |= ((old >> down) & LANE) << shift
+            news[at - 1] |= ((new >> down) & LANE) << shift
+            shift += _EIGHT
     return at
 
 
@@ -108,32 +122,30 @@ def join_parts(first, at, end, granule, old, new):  # type: ignore[no-untyped-de
 def sift_row(row, turn, pages, words, at, granule, olds, news, tally):  # type: ignore[no-untyped-def]
     """Append a row's unfiltered parts, count it, and follow its other bytes where that is to be done again.
     Returns (new end of the parts, number in the row of the first byte that breaks its chain, or -1)."""
-    word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
-    left, old, new = np.int64(row.size), row.old, row.new
+    word, low = row.addr >> _THREE, row.addr & _SEVEN
+    left, old, new = np.uint64(row.size), row.old, row.new
     shared, done, end = False, np.int64(0), at
-    while left > 0:
-        size = min(left, 8 - low)
+    while left > _ZERO:
+        size = min(left, _EIGHT - low)
         entry = words[find_word(word, turn, pages)]
-        bits = byte_bits(low, size)
-        cold = bits & ~(entry.shared & entry.written)
+        marks, bits = entry.marks, byte_bits(low, size)
+        cold = bits & ~(lane(marks, SHARED) & lane(marks, WRITTEN))
         if cold != bits:
             end = word_parts(entry, low, size, old, new, end, granule, olds, news)
-        if cold != 0:
-            shared = shared or (entry.shared & bits) != 0
-            if entry.again != 0:
-                broken = follow(entry, np.uint8(cold), low, size, old, new)
+        if cold != _ZERO:
+            shared = shared or lane(marks, SHARED) & bits != _ZERO
+            if lane(marks, AGAIN) != _ZERO:
+                broken = follow(entry, cold, low, size, old, new)
                 if broken >= 0:
-                    return at, done + broken - low
+                    return at, done + broken - np.int64(low)
         left -= size
-        if left > 0:
-            old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
-            word, low, done = word + np.uint64(1), np.int64(0), size
+        if left > _ZERO:
+            old, new = old >> (size << _THREE), new >> (size << _THREE)
+            word, low, done = word + _ONE, _ZERO, np.int64(size)
     if end > at:
         tally[_HOT] += 1
     elif shared:
         tally[_READ_ONLY] += 1
-    else:
-        tally[_LOCAL] += 1
     return end, -1
 
 
@@ -142,7 +154,7 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
     """Count rows from `start` on, up to the first that needs more: its word is to be followed again, it goes
     over two words, it is uncached, or indivisible together with another. Returns that row's index."""
     mask = np.uint64(pages.shape[0] - 1)
-    local, read_only, end = 0, 0, rows.size
+    read_only, end = 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
         size, low = np.uint64(row.size), row.addr & _SEVEN
@@ -152,19 +164,13 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
         word = row.addr >> _THREE
         page = word >> _SHIFT
         slot = ((page * HASH) >> _HALF) & mask
-        place = pages[slot, 1]
-        if pages[slot, 0] != page or place >> _HALF != turn:
+        while pages[slot, 0] != page:
+            slot = (slot + _ONE) & mask
+        marks = words[((pages[slot, 1] & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)].marks
+        if lane(marks, AGAIN) != _ZERO:
             end = i
             break
-        entry = words[((place & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)]
-        if entry.again != 0:
-            end = i
-            break
-        if np.uint64(entry.shared) & (((_ONE << size) - _ONE) << low) == _ZERO:
-            local += 1
-        else:
-            read_only += 1
-    tally[_LOCAL] += local
+        read_only += np.int64((marks >> SHARED) & byte_bits(low, size) != _ZERO)
     tally[_READ_ONLY] += read_only
     return end
 
@@ -195,9 +201,7 @@ def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_
         first, hot_rows = part, 0
         while True:
             row = rows[i]
-            if row.flags & UNCACHED:
-                tally[_UNCACHED] += 1
-            else:
+            if (row.flags & UNCACHED) == 0:
                 end, broken = sift_row(row, turn, pages, words, part, granule, old, new, tally)
                 if broken >= 0:
                     return _BROKEN, i, broken
@@ -322,17 +326,23 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
     not see what the one before it left.
     """
     gathered = [_Gathered() for _ in region.streams]
+    if not g.plain:
+        _sift_streams(region, g, gathered)
+    for got in gathered:
+        got.cut()
+    sums = np.sum([got.tally for got in gathered], axis=0)
+    hot, kept, read_only = (int(sums[k]) for k in (_HOT, _KEPT, _READ_ONLY))
+    total, uncached = region.events, int(g.table.used[LEFT_OUT])
+    counts = Counts(total, uncached, total - uncached - read_only - hot, read_only, hot - kept, kept)
+    return _problem(region, g, gathered), counts, chains_of(g)
+
+
+def _sift_streams(region: Region, g: Granules, gathered: list[_Gathered]) -> None:
     for stream, rows in enumerate(region.streams):
         for piece in rows.pieces():
             status, row, byte = gathered[stream].sift(piece, g.table)
             if status != _DONE:
                 raise _refuse(region, stream, piece, status, row, byte)
-        gathered[stream].cut()
-    sums = np.sum([got.tally for got in gathered], axis=0)
-    hot, kept = int(sums[_HOT]), int(sums[_KEPT])
-    uncached, local, read_only = (int(sums[k]) for k in (_UNCACHED, _LOCAL, _READ_ONLY))
-    counts = Counts(region.events, uncached, local, read_only, hot - kept, kept)
-    return _problem(region, g, gathered), counts, chains_of(g)
 
 
 def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:

@@ -20,57 +20,71 @@ from recorder.event import READ, UNCACHED
 from solver.regions import Region
 from solver.traces import Events
 from solver.words import (
+    AGAIN,
+    BEFORE,
+    BEGIN,
     HASH,
+    KNOWN,
+    LANE,
+    LEFT_OUT,
     LOW_HALF,
+    NOW,
     PAGE_SHIFT,
     PAGES,
+    SHARED,
+    STREAM,
     WORDS,
+    WRITTEN,
     WordTable,
     add_page,
     byte_bits,
+    byte_mask,
     find_word,
     follow,
+    lane,
 )
 
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 _SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << PAGE_SHIFT) - 1)
-_LOW_BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
 
 
 @njit(cache=True)
 def begin_entry(entry, turn, stream):  # type: ignore[no-untyped-def]
     """An entry of another turn begins anew."""
     entry.turn = np.uint32(turn)
-    entry.begin = np.uint8(1)
-    entry.stream = np.uint8(stream)
     entry.first = entry.last = _ZERO
-    entry.written = entry.now = entry.before = entry.shared = entry.known = entry.again = np.uint8(0)
+    entry.marks = (_ONE << BEGIN) | (stream << STREAM)
+
+
+@njit(cache=True)
+def marks_of(before, low, size, writes):  # type: ignore[no-untyped-def]
+    """The marks that an access to `size` bytes of a word from byte `low` on adds to those of before."""
+    bits = byte_bits(low, size)
+    ends = ((_ONE << low) | (_ONE << (low + size))) & LANE
+    more = (ends << BEGIN) | (bits << NOW) | (((before >> BEFORE) & bits) << SHARED)
+    return more | (bits << WRITTEN) if writes else more
 
 
 @njit(cache=True)
 def mark_entry(entry, low, size, old, new, stream, writes):  # type: ignore[no-untyped-def]
     """Enter an access to `size` bytes of one word from byte `low` on, and follow it."""
-    if entry.stream != np.uint8(stream):
-        entry.before |= entry.now
-        entry.now = np.uint8(0)
-        entry.stream = np.uint8(stream)
-    bits = byte_bits(low, size)
-    entry.begin |= np.uint8(1 << low) | np.uint8((1 << (low + size)) & 0xFF)
-    entry.now |= bits
-    entry.shared |= bits & entry.before
-    if writes:
-        entry.written |= bits
-    if follow(entry, bits, low, size, old, new) >= 0:
-        entry.again = np.uint8(1)
+    marks = entry.marks
+    if lane(marks, STREAM) != stream:
+        marks |= lane(marks, NOW) << BEFORE
+        marks &= ~((LANE << NOW) | (LANE << STREAM))
+        marks |= stream << STREAM
+    entry.marks = marks | marks_of(marks, low, size, writes)
+    if follow(entry, byte_bits(low, size), low, size, old, new) >= 0:
+        entry.marks |= _ONE << AGAIN
 
 
 @njit(cache=True)
 def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
     """Enter a row, whatever it is."""
-    word, low = row.addr >> _THREE, np.int64(row.addr & _SEVEN)
-    left, old, new = np.int64(row.size), row.old, row.new
-    while left > 0:
-        size = min(left, 8 - low)
+    word, low = row.addr >> _THREE, row.addr & _SEVEN
+    left, old, new = np.uint64(row.size), row.old, row.new
+    while left > _ZERO:
+        size = min(left, _EIGHT - low)
         add_page(word >> _SHIFT, turn, pages, used)
         entry = words[find_word(word, turn, pages)]
         if np.uint64(entry.turn) != turn:
@@ -79,9 +93,9 @@ def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no
             begin_entry(entry, turn, stream)
         mark_entry(entry, low, size, old, new, stream, row.kind != READ)
         left -= size
-        if left > 0:
-            old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
-            word, low = word + _ONE, 0
+        if left > _ZERO:
+            old, new = old >> (size << _THREE), new >> (size << _THREE)
+            word, low = word + _ONE, _ZERO
 
 
 @njit(cache=True)
@@ -93,12 +107,12 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
     `mark_row`, and above all an access of the stream that came last to bytes that are known: a call with
     arrays costs more than all of it.
     """
-    mask, mine = np.uint64(pages.shape[0] - 1), np.uint8(stream)
-    n_touched = used[WORDS]
-    done = rows.size
+    mask = np.uint64(pages.shape[0] - 1)
+    n_touched, left_out, done = used[WORDS], 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
+            left_out += 1
             continue
         if n_touched + 2 > touched.size:
             done = i
@@ -107,7 +121,10 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
         page = word >> _SHIFT
         slot = ((page * HASH) >> _HALF) & mask
         place = pages[slot, 1]
-        if pages[slot, 0] != page or place >> _HALF != turn or low + size > _EIGHT:
+        while pages[slot, 0] != page and place >> _HALF == turn:
+            slot = (slot + _ONE) & mask
+            place = pages[slot, 1]
+        if place >> _HALF != turn or low + size > _EIGHT:
             if 2 * used[PAGES] + 4 > pages.shape[0]:
                 done = i
                 break
@@ -120,40 +137,40 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
             touched[n_touched] = word
             n_touched += 1
             begin_entry(entry, turn, stream)
-        up = low << _THREE
-        bits = np.uint8((((_ONE << size) - _ONE) << low) & _LOW_BYTE)
-        byte = _ALL >> ((_EIGHT - size) << _THREE) << up
-        known = entry.stream == mine and entry.known & bits == bits
+        marks, writes = entry.marks, row.kind != READ
+        bits, byte, up = byte_bits(low, size), byte_mask(low, size), low << _THREE
+        known = (marks >> KNOWN) & bits == bits and lane(marks, STREAM) == stream
         if known and (entry.last ^ (row.old << up)) & byte == _ZERO:
-            entry.begin |= np.uint8(((_ONE << low) | (_ONE << (low + size))) & _LOW_BYTE)
-            entry.now |= bits
-            entry.shared |= bits & entry.before
-            if row.kind != READ:
-                entry.written |= bits
+            entry.marks = marks | marks_of(marks, low, size, writes)
             entry.last = (entry.last & ~byte) | ((row.new << up) & byte)
         else:
-            mark_entry(entry, np.int64(low), np.int64(size), row.old, row.new, stream, row.kind != READ)
+            mark_entry(entry, low, size, row.old, row.new, stream, writes)
     used[WORDS] = n_touched
+    used[LEFT_OUT] += left_out
     return done
 
 
 @njit(cache=True)
 def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
     """Number the granules that several streams touch and one writes; forget the values of words that are to
-    be followed again. Returns how many granules."""
-    count = 0
+    be followed again. Returns (how many granules, whether every word is one stream's own and followed)."""
+    count, plain = 0, True
     for i in range(touched.size):
         entry = words[find_word(touched[i], turn, pages)]
-        hot = entry.shared & entry.written & entry.begin
-        if hot != 0:
+        marks = entry.marks
+        if marks & ((LANE << SHARED) | (LANE << AGAIN)) == _ZERO:
+            continue
+        plain = False
+        hot = lane(marks, SHARED) & lane(marks, WRITTEN) & lane(marks, BEGIN)
+        if hot != _ZERO:
             entry.base = count
-            entry.again = np.uint8(1)
+            marks |= _ONE << AGAIN
             for b in range(8):
-                count += (hot >> b) & 1
-        if entry.again != 0:
-            entry.known = np.uint8(0)
+                count += np.int64((hot >> np.uint64(b)) & _ONE)
+        if lane(marks, AGAIN) != _ZERO:
+            entry.marks = marks & ~(LANE << KNOWN)
             entry.first = entry.last = _ZERO
-    return count
+    return count, plain
 
 
 @njit(cache=True)
@@ -161,15 +178,17 @@ def list_hot(touched, turn, pages, words, address, size):  # type: ignore[no-unt
     """Address and size (bytes) of every numbered granule."""
     for i in range(touched.size):
         entry = words[find_word(touched[i], turn, pages)]
-        hot = entry.shared & entry.written
-        if hot == 0:
+        hot = lane(entry.marks, SHARED) & lane(entry.marks, WRITTEN)
+        if hot == _ZERO:
             continue
+        begin = hot & lane(entry.marks, BEGIN)
         granule = entry.base - 1
         for b in range(8):
-            if hot & entry.begin & (1 << b):
+            bit = np.uint64(b)
+            if (begin >> bit) & _ONE:
                 granule += 1
-                address[granule] = (touched[i] << _THREE) + np.uint64(b)
-            if hot & (1 << b):
+                address[granule] = (touched[i] << _THREE) + bit
+            if (hot >> bit) & _ONE:
                 size[granule] += np.uint8(1)
 
 
@@ -177,12 +196,14 @@ def list_hot(touched, turn, pages, words, address, size):  # type: ignore[no-unt
 class Granules:
     """The granules of one region, good until its table serves the next one.
 
-    table: the words that it touches. address (uint64), size (uint8, bytes): the unfiltered granules.
+    table: the words that it touches. address (uint64), size (uint8, bytes): the unfiltered granules. plain:
+    every word is one stream's own, and its accesses follow from one another.
     """
 
     table: WordTable
     address: NDArray[np.uint64]
     size: NDArray[np.uint8]
+    plain: bool
 
     @property
     def touched(self) -> NDArray[np.uint64]:
@@ -202,15 +223,17 @@ def find_granules(region: Region, table: WordTable | None = None) -> Granules:
         for piece in rows.pieces():
             _mark(table, piece, stream)
     entries = table.touched[: table.used[WORDS]], table.turn, table.pages, table.words
-    count = number_hot(*entries)
+    count, plain = number_hot(*entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
     list_hot(*entries, address, size)
-    return Granules(table, address, size)
+    return Granules(table, address, size, plain)
 
 
 def _mark(table: WordTable, rows: Events, stream: int) -> None:
     done = 0
     while done < len(rows):
-        done = mark_rows(rows, done, stream, table.turn, table.pages, table.words, table.touched, table.used)
+        done = mark_rows(
+            rows, done, np.uint64(stream), table.turn, table.pages, table.words, table.touched, table.used
+        )
         if done < len(rows):
             table.grow()

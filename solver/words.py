@@ -13,41 +13,32 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-#: One word; each u1 but `stream` and `again` has a bit for every byte of it.
-#: turn: of the region that the rest is about. begin: a granule begins here. written: some event writes.
-#: stream, now: the last stream that came here, and what it touched; before: what others touched before it.
-#: shared: touched by several streams. base: number of the first unfiltered granule. known: bytes that were
-#: followed, with their value before the first access (`first`) and after the last (`last`). again: these are
-#: to be followed a second time, without the unfiltered bytes.
+#: One word. first, last: values of its known bytes before the first access and after the last. marks: eight
+#: lanes of eight bits, see below. turn: of the region that the rest is about. base: number of the first
+#: unfiltered granule.
 WORD = np.dtype(
-    [
-        ("first", "<u8"),
-        ("last", "<u8"),
-        ("turn", "<u4"),
-        ("base", "<i4"),
-        ("begin", "u1"),
-        ("written", "u1"),
-        ("stream", "u1"),
-        ("now", "u1"),
-        ("before", "u1"),
-        ("shared", "u1"),
-        ("known", "u1"),
-        ("again", "u1"),
-    ]
+    [("first", "<u8"), ("last", "<u8"), ("marks", "<u8"), ("turn", "<u4"), ("base", "<i4")],
 )
 assert WORD.itemsize == 32
+
+#: Where the lanes of `marks` begin; all but STREAM and AGAIN have a bit for every byte of the word.
+#: BEGIN: a granule begins here. WRITTEN: some event writes. STREAM, NOW: the last stream that came here, and
+#: what it touched; BEFORE: what others touched before it. SHARED: touched by several streams. KNOWN: bytes
+#: that were followed. AGAIN: not 0 if values are to be followed a second time, without the unfiltered bytes.
+BEGIN, WRITTEN, NOW, BEFORE, SHARED, KNOWN, STREAM, AGAIN = (np.uint64(8 * k) for k in range(8))
 PAGE_SHIFT = 9
 _PAGE_WORDS = 1 << PAGE_SHIFT
 #: Room for pages and touched words at first.
 _LEAST_PAGES, _LEAST_TOUCHED = 1 << 6, 1 << 10
-#: Where WordTable.used counts.
-WORDS, PAGES = 0, 1
+#: Where WordTable.used counts: touched words, pages, rows that are not ordered at all.
+WORDS, PAGES, LEFT_OUT = 0, 1, 2
 
 HASH = np.uint64(0x9E3779B97F4A7C15)
 LOW_HALF = np.uint64(0xFFFFFFFF)
-_ONE, _SHIFT, _HALF = np.uint64(1), np.uint64(PAGE_SHIFT), np.uint64(32)
+_ZERO, _ONE, _THREE, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 8))
+_SHIFT, _HALF = np.uint64(PAGE_SHIFT), np.uint64(32)
 _IN_PAGE = np.uint64(_PAGE_WORDS - 1)
-_BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
+LANE, ALL = np.uint64(0xFF), ~np.uint64(0)
 
 
 @njit(cache=True)
@@ -86,9 +77,21 @@ def move_pages(turn, pages, larger):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def lane(marks, begin):  # type: ignore[no-untyped-def]
+    """A lane of an entry's marks (uint64)."""
+    return (marks >> begin) & LANE
+
+
+@njit(cache=True)
 def byte_bits(low, size):  # type: ignore[no-untyped-def]
-    """Bits of the bytes low to low + size - 1 of a word (uint8)."""
-    return np.uint8(((1 << size) - 1) << low)
+    """Bits of the bytes low to low + size - 1 of a word (all uint64)."""
+    return ((_ONE << size) - _ONE) << low
+
+
+@njit(cache=True)
+def byte_mask(low, size):  # type: ignore[no-untyped-def]
+    """0xFF in the bytes low to low + size - 1 of a word (all uint64)."""
+    return ALL >> ((_EIGHT - size) << _THREE) << (low << _THREE)
 
 
 @njit(cache=True)
@@ -96,37 +99,33 @@ def follow_bytes(entry, bits, low, old, new):  # type: ignore[no-untyped-def]
     """Take the word's bytes `bits` from their old to their new values; old and new begin at byte `low`.
     Returns the number in the word of the first byte whose old value differs, or -1."""
     for b in range(8):
-        bit = np.uint8(1 << b)
-        if bits & bit == 0:
+        bit = _ONE << np.uint64(b)
+        if bits & bit == _ZERO:
             continue
-        up, down = np.uint64(8 * b), np.uint64(8 * (b - low))
-        was, becomes = (old >> down) & _BYTE, (new >> down) & _BYTE
-        if entry.known & bit == 0:
-            entry.known |= bit
-            entry.first = (entry.first & ~(_BYTE << up)) | (was << up)
-        elif (entry.last >> up) & _BYTE != was:
+        up, down = np.uint64(8 * b), np.uint64(8 * (b - np.int64(low)))
+        was, becomes = (old >> down) & LANE, (new >> down) & LANE
+        if lane(entry.marks, KNOWN) & bit == _ZERO:
+            entry.marks |= bit << KNOWN
+            entry.first = (entry.first & ~(LANE << up)) | (was << up)
+        elif (entry.last >> up) & LANE != was:
             return b
-        entry.last = (entry.last & ~(_BYTE << up)) | (becomes << up)
+        entry.last = (entry.last & ~(LANE << up)) | (becomes << up)
     return -1
 
 
 @njit(cache=True)
 def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
     """As `follow_bytes`; bits: those to follow of the bytes low to low + size - 1."""
-    if bits != byte_bits(low, size):
+    known = lane(entry.marks, KNOWN) & bits
+    if bits != byte_bits(low, size) or (known != bits and known != _ZERO):
         return follow_bytes(entry, bits, low, old, new)
-    known = entry.known & bits
-    if known != bits and known != 0:
+    mask, up = byte_mask(low, size), low << _THREE
+    if known == _ZERO:
+        entry.marks |= bits << KNOWN
+        entry.first |= (old << up) & mask
+    elif (entry.last ^ (old << up)) & mask != _ZERO:
         return follow_bytes(entry, bits, low, old, new)
-    up = np.uint64(8 * low)
-    mask = (_ALL >> np.uint64(64 - 8 * size)) << up
-    old, new = (old << up) & mask, (new << up) & mask
-    if known == 0:
-        entry.known |= bits
-        entry.first |= old
-    elif (entry.last & mask) != old:
-        return follow_bytes(entry, bits, low, old >> up, new >> up)
-    entry.last = (entry.last & ~mask) | new
+    entry.last = (entry.last & ~mask) | ((new << up) & mask)
     return -1
 
 
@@ -135,7 +134,7 @@ def list_chains(touched, turn, pages, words, known, written, first, last):  # ty
     """What `follow` found in all touched words."""
     for n in range(touched.size):
         entry = words[find_word(touched[n], turn, pages)]
-        known[n], written[n] = entry.known, entry.written
+        known[n], written[n] = lane(entry.marks, KNOWN), lane(entry.marks, WRITTEN)
         first[n], last[n] = entry.first, entry.last
 
 
@@ -144,12 +143,12 @@ class WordTable:
 
     turn: which region the table serves, from 1. pages: uint64 (n, 2), n a power of two: a page's number; turn
     in the upper half and its place in the lower. words: WORD (256 n,), page after page. touched: uint64, the
-    words (address / 8) in the order of their first access. used: int64 (2,), words in `touched` and pages.
+    words (address / 8) in the order of their first access. used: int64 (3,), see WORDS.
     """
 
     def __init__(self) -> None:
         self.turn = np.uint64(0)
-        self.used = np.zeros(2, np.int64)
+        self.used = np.zeros(3, np.int64)
         self.touched = np.empty(_LEAST_TOUCHED, np.uint64)
         self.pages: NDArray[np.uint64] = np.zeros((2 * _LEAST_PAGES, 2), np.uint64)
         self.words: NDArray[Any] = np.zeros(_LEAST_PAGES * _PAGE_WORDS, WORD)
