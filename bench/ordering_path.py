@@ -27,6 +27,7 @@ from solver.ledger import Ledger
 from solver.order import Options, answer
 from solver.regions import iter_regions
 from solver.stages import Walks, sift_region
+from solver.words import WordTable
 
 PROGRAMS = ("uts", "radix", "nqueens")
 STAGES = ("replay", "extraction", "sifting", "composing", "solving", "checking", "writing")
@@ -60,10 +61,10 @@ def measure(recording: Recording) -> tuple[int, dict[str, float]]:
     """Order a recording as `order --jobs 1` does, stage by stage: events, and processor seconds."""
     watch, traces = Stopwatch(), RecordingTraces(recording)
     events = watch.time("replay", lambda: replay(traces))
-    ledger, walks, options = Ledger(traces), Walks(traces), Options()
+    ledger, walks, words, options = Ledger(traces), Walks(traces), WordTable(), Options()
     regions = iter_regions(traces)
     while (region := watch.time("extraction", lambda: next(regions, None))) is not None:
-        sifted = watch.time("sifting", lambda region=region: sift_region(region))
+        sifted = watch.time("sifting", lambda region=region: sift_region(region, words))
         problem = watch.time("composing", lambda region=region, s=sifted: ledger.compose(region, s))
         got = watch.time("solving", lambda problem=problem: answer(problem, options))
         if ledger.answer(region.index, got):

@@ -7,7 +7,10 @@ bytes is several rows of the same instruction count. Rows that belong to one ind
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 #: Kinds of an event. FENCE: no access, but all earlier stores of the core have left its store buffer; only
 #: under TSO, always UNCACHED.
@@ -39,3 +42,17 @@ EVENT = np.dtype(
     ]
 )
 assert EVENT.itemsize == 56
+
+
+def put_rows(room: NDArray[Any], rows: NDArray[Any]) -> None:
+    """Copy rows (EVENT (n,)) to the beginning of `room`. As bytes: numpy copies structured rows one by one,
+    twenty times more slowly."""
+    n = len(rows)
+    room[:n].view(np.uint8)[:] = np.ascontiguousarray(rows).view(np.uint8)
+
+
+def copy_rows(rows: NDArray[Any]) -> NDArray[Any]:
+    """A copy of rows, EVENT (n,)."""
+    room = np.empty(len(rows), EVENT)
+    put_rows(room, rows)
+    return room

@@ -11,7 +11,6 @@ from unicorn import x86_const as x86
 
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
-from emu.event import EVENT
 from emu.native import map_device_page
 from emu.pages import host_memory
 from emu.rdrand import finish_random_read
@@ -40,6 +39,7 @@ from emu.state import (
     address_of,
 )
 from emu.store_buffer import new_buffer
+from emu.trace_buffers import TraceBuffers
 from emu.trace_hooks import on_traced_access, on_traced_fence
 from emu.tso_trace import first_unsettled, keep_tail, settle_all, settle_until
 from isa.table import Isa
@@ -114,10 +114,10 @@ class IsolatedCore:
         self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
-        self._trace = np.zeros(_TRACE_ROWS if traced else 0, EVENT)
+        self._trace = TraceBuffers(_TRACE_ROWS if traced else 0)
         self._row["trace_limit"] = 1 << 62
         if traced:
-            self._row["trace"] = address_of(self._trace)
+            self._row["trace"] = address_of(self._trace.current)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_traced_access)
         self._buffering = traced and store_buffer > 0
@@ -181,13 +181,17 @@ class IsolatedCore:
     def take_trace(self) -> NDArray[np.void]:
         """The events since the last call, EVENT[n]; those from the first on whose old bytes are not known yet
         are kept back."""
-        n = int(first_unsettled(self._row)) if self._buffering else int(self._row["trace_n"])
-        taken = self._trace[:n].copy()
+        n = int(self._row["trace_n"])
         if self._buffering:
-            keep_tail(self._row, np.uint64(n))
+            n = int(first_unsettled(self._row))
+        rows = self._trace.hand_over(n)
+        if self._buffering:
+            keep_tail(self._row, np.uint64(n), np.uint64(address_of(self._trace.current)))
         else:
             self._row["trace_n"] = 0
-        return taken
+        if n:
+            self._row["trace"] = address_of(self._trace.current)
+        return rows
 
     @property
     def unused_inputs(self) -> int:

@@ -109,12 +109,13 @@ def first_unsettled(core):
 
 
 @njit(cache=True)
-def keep_tail(core, taken):
-    """The first `taken` rows of the trace are gone: move the others to the front."""
+def keep_tail(core, taken, room):
+    """The first `taken` rows of the trace are gone: move the others to the front of `room`, an address."""
     left = np.int64(core.trace_n - taken)
     rows = carray(pointer(core.trace), np.int64(core.trace_n), EVENT)
+    front = carray(pointer(room), left, EVENT)
     for i in range(left):
-        rows[i] = rows[i + np.int64(taken)]
+        front[i] = rows[i + np.int64(taken)]
     buffered = buffer_rows(core)
     for k in range(core.buffered):
         buffered[nth(core, np.uint64(k)), ROW] -= taken

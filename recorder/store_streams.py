@@ -94,8 +94,10 @@ class SideBySide:
                 if piece is None:
                     return
                 stores = is_buffered(piece)
+                # As words: numpy copies structured rows one by one.
+                words = piece.view(np.uint64).reshape(len(piece), -1)
                 for k, kept in enumerate((~stores, stores)):
                     if k == side or not alone:
-                        self._waiting[k].put(piece[kept])
+                        self._waiting[k].put(words[kept].view(EVENT).reshape(-1))
                 continue
             yield rows

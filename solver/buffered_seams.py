@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import EVENT, GLUED, UNCACHED
+from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.checker import name_row
 from solver.regions import Region
 from solver.seams import RegionWalker, Seam, cut_pieces, differs, take_words, walk_row
@@ -94,7 +94,7 @@ class BufferedWalker(RegionWalker):
                     if piece is None:
                         w.ended[s] = True
                     else:
-                        w.rows[s, : len(piece)] = piece
+                        put_rows(w.rows[s], piece)
                         w.at[s], w.fill[s] = 0, len(piece)
                 elif status != _OK:
                     raise self._refusal(q.taken[0], int(now[0]), status, s, byte)

@@ -20,8 +20,6 @@ from solver.filters import (
     AT,
     HOT,
     KEPT,
-    LEFT_OUT,
-    LOCAL,
     MOST_PARTS,
     READ_ONLY,
     Chains,
@@ -32,64 +30,59 @@ from solver.filters import (
     sift_row,
     word_parts,
 )
-from solver.granules import Granules, find_granules_of, find_slot
+from solver.granules import Granules, find_granules_of
 from solver.problem import Problem
-from solver.program_order import CoreRows, core_rows
+from solver.program_order import CoreRows, core_rows, whole
 from solver.regions import Region
 from solver.traces import Events
+from solver.words import LEFT_OUT, WordTable, find_word
 
 _DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
+_ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 
 
 @njit(cache=True)
-def follow_core(loads, stores, table, tally):  # type: ignore[no-untyped-def]
-    """Follow the filtered bytes of one core's rows in program order, and count the rows. Returns (chain, row,
-    byte) of the first that does not follow, chain -1 if all do."""
+def follow_rows(rows, turn, pages, words, tally):  # type: ignore[no-untyped-def]
+    """Follow the filtered bytes of one core's rows in program order where that is to be done again, and count the
+    rows. Returns (row, byte) of the first that does not follow, or (-1, 0)."""
     granule, old, new = np.empty(32, np.int32), np.empty(32, np.uint64), np.empty(32, np.uint64)
-    i, j = 0, 0
-    while i < loads.size or j < stores.size:
-        chain = 0 if j == stores.size or (i < loads.size and loads[i].seq < stores[j].seq) else 1
-        row = loads[i] if chain == 0 else stores[j]
-        if row.flags & UNCACHED:
-            tally[LEFT_OUT] += 1
-        else:
-            _, broken = sift_row(row, table, 0, granule, old, new, tally)
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED == 0:
+            _, broken = sift_row(row, turn, pages, words, 0, granule, old, new, tally)
             if broken >= 0:
-                return chain, i if chain == 0 else j, broken
-        if chain == 0:
-            i += 1
-        else:
-            j += 1
-    return -1, 0, 0
+                return i, broken
+    return -1, 0
 
 
 @njit(cache=True)
-def _hot_parts(row, table, at, granule, olds, news):  # type: ignore[no-untyped-def]
+def _hot_parts(row, turn, pages, words, at, granule, olds, news):  # type: ignore[no-untyped-def]
     """Append the unfiltered parts of a row. Returns the new end."""
-    word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
-    left, old, new = np.int64(row.size), row.old, row.new
-    while left > 0:
-        size = min(left, 8 - low)
-        at = word_parts(table[find_slot(word, table)], low, size, old, new, at, granule, olds, news)
+    word, low = row.addr >> _THREE, row.addr & _SEVEN
+    left, old, new = np.uint64(row.size), row.old, row.new
+    while left > _ZERO:
+        size = min(left, _EIGHT - low)
+        entry = words[find_word(word, turn, pages)]
+        at = word_parts(entry, low, size, old, new, at, granule, olds, news)
         left -= size
-        if left > 0:
-            old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
-            word, low = word + np.uint64(1), 0
+        if left > _ZERO:
+            old, new = old >> (size << _THREE), new >> (size << _THREE)
+            word, low = word + _ONE, _ZERO
     return at
 
 
 @njit(cache=True)
-def gather(rows, need, source, table, granule, old, new, part_ptr, first_row, end_row, tally):  # type: ignore[no-untyped-def]
-    """Append a chain's unfiltered operations; arrays with room for all. need, source: as in `CoreRows`, for stores
+def gather(rows, need, source, turn, pages, words, granule, old, new, part_ptr, first_row, end_row, tally):  # type: ignore[no-untyped-def]
+    """Append a chain's unfiltered operations, as long as there is room. need, source: as in `CoreRows`, for stores
     zeros and -1. A read is joined to the one before it if that saw the same, of the same source, with the same
     stores committed. Returns (operations, parts, the row of an access that contradicts itself or -1)."""
     ops, part, i = 0, 0, 0
-    while i < rows.size:
+    while i < rows.size and part + MOST_PARTS <= granule.size:
         first, begin, hot_rows = part, i, 0
         while True:
             row = rows[i]
             if row.flags & UNCACHED == 0:
-                end = _hot_parts(row, table, part, granule, old, new)
+                end = _hot_parts(row, turn, pages, words, part, granule, old, new)
                 if end > part:
                     if part > first:
                         end = join_parts(first, part, end, granule, old, new)
@@ -130,7 +123,7 @@ def _gather(
     rows: Events,
     need: NDArray[np.int32],
     source: NDArray[np.int32],
-    table: NDArray[Any],
+    table: WordTable,
     tally: NDArray[np.int64],
     stream: int,
 ) -> _Chain:
@@ -139,8 +132,9 @@ def _gather(
     part_ptr = np.zeros(len(rows) + 1, np.int64)
     first_row, end_row = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     ops, parts, bad = gather(
-        rows, need, source, table, granule, old, new, part_ptr, first_row, end_row, tally
-    )
+        rows, need, source, table.turn, table.pages, table.words, granule, old, new, part_ptr, first_row,
+        end_row, tally,
+    )  # fmt: skip
     if bad >= 0:
         raise OrderError(
             "an indivisible access that contradicts itself",
@@ -148,40 +142,37 @@ def _gather(
             remedy="the recording is damaged",
         )
     return _Chain(
-        part_ptr[: ops + 1], granule[:parts].copy(), old[:parts].copy(), new[:parts].copy(), first_row[:ops],
-        end_row[:ops],
+        part_ptr[: ops + 1].copy(), granule[:parts].copy(), old[:parts].copy(), new[:parts].copy(),
+        first_row[:ops].copy(), end_row[:ops].copy(),
     )  # fmt: skip
 
 
-def sift_buffered(region: Region) -> tuple[Problem, Counts, Chains]:
+def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Problem, Counts, Chains]:
     """As `solver.filters.sift`, granules included. Raises OrderError as it does, and if program order and values
     contradict each other within one core."""
     n_cores = len(region.tails)
     cores = [core_rows(region, core) for core in range(n_cores)]
-    others = [list(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
-    agents = [np.concatenate([*pieces]) if pieces else cores[0].loads[:0] for pieces in others]
-    empty = cores[0].stores[:0]
-    groups = [(core.loads, core.stores) for core in cores] + [(rows, empty) for rows in agents]
-    g = find_granules_of(groups, region.events)
+    others = [whole(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
+    groups = [core.rows for core in cores] + others
+    g = find_granules_of([[rows] for rows in groups], table)
     tally = np.zeros(AT, np.int64)
-    for stream, (loads, stores) in enumerate(groups):
-        chain, row, byte = follow_core(loads, stores, g.table, tally)
-        if chain >= 0:
-            bad = (loads, stores)[chain][row]
+    for stream, rows in enumerate(groups) if not g.plain else ():
+        row, byte = follow_rows(rows, g.table.turn, g.table.pages, g.table.words, tally)
+        if row >= 0:
+            bad = rows[row]
             raise OrderError(
                 "an event does not follow from memory",
                 found=f"old byte {(int(bad['old']) >> (8 * byte)) & 0xFF:#04x} at {int(bad['addr']) + byte:#x}",
                 where=name_row(stream, bad),
                 remedy=_DAMAGED,
             )
+    streams = [core.loads for core in cores] + others + [core.stores for core in cores]
+    if g.plain:
+        streams = [rows[:0] for rows in streams]
     chains = [
-        _gather(loads, *_links(cores, k, loads), g.table, tally, k) for k, (loads, _) in enumerate(groups)
+        _gather(rows, *_links(cores, k, rows), g.table, tally, k) for k, rows in enumerate(streams)
     ]
-    chains += [
-        _gather(core.stores, *_links([], 0, core.stores), g.table, tally, len(groups) + k)
-        for k, core in enumerate(cores)
-    ]
-    return _problem(region, g, chains, cores), _counts(region, cores, tally), chains_of(g)
+    return _problem(region, g, chains, cores), _counts(region, cores, g, tally), chains_of(g)
 
 
 def _links(
@@ -193,13 +184,11 @@ def _links(
     return np.zeros(len(rows), np.int32), np.full(len(rows), -1, np.int32)
 
 
-def _counts(region: Region, cores: list[CoreRows], tally: NDArray[np.int64]) -> Counts:
+def _counts(region: Region, cores: list[CoreRows], g: Granules, tally: NDArray[np.int64]) -> Counts:
     forwarded = sum(core.forwarded for core in cores)
-    hot, kept = int(tally[HOT]), int(tally[KEPT])
-    return Counts(
-        region.events, int(tally[LEFT_OUT]) - forwarded, int(tally[LOCAL]) + forwarded,
-        int(tally[READ_ONLY]), hot - kept, kept,
-    )  # fmt: skip
+    hot, kept, read_only = int(tally[HOT]), int(tally[KEPT]), int(tally[READ_ONLY])
+    total, uncached = region.events, int(g.table.used[LEFT_OUT]) - forwarded
+    return Counts(total, uncached, total - uncached - read_only - hot, read_only, hot - kept, kept)
 
 
 def _problem(region: Region, g: Granules, chains: list[_Chain], cores: list[CoreRows]) -> Problem:

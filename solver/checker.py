@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import FormatError, OrderError
-from recorder.event import EVENT, GLUED, UNCACHED
+from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.certificate import ORDERED, REASONS, Certificate
 from solver.image import FlatMemory, ensure, zeros
 from solver.store_queue import (
@@ -196,7 +196,7 @@ class _Streams:
         if piece is None:
             windows.ended[stream] = True
             return False
-        windows.rows[stream, : len(piece)] = piece
+        put_rows(windows.rows[stream], piece)
         windows.at[stream], windows.fill[stream] = 0, len(piece)
         return True
 

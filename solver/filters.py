@@ -8,7 +8,6 @@ program order, those of a read-only one all see the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -16,19 +15,36 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import GLUED, UNCACHED
-from solver.granules import Granules, byte_bits, find_slot
+from solver.granules import Granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.traces import Events
+from solver.words import (
+    AGAIN,
+    BEGIN,
+    HASH,
+    LANE,
+    LEFT_OUT,
+    LOW_HALF,
+    PAGE_SHIFT,
+    SHARED,
+    WRITTEN,
+    WordTable,
+    byte_bits,
+    find_word,
+    follow,
+    lane,
+    list_chains,
+)
 
 #: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
 #: what became of them.
-OPS, KEPT, BEFORE, PARTS, LEFT_OUT, LOCAL, READ_ONLY, HOT, AT = range(9)
+OPS, KEPT, BEFORE, PARTS, READ_ONLY, HOT, AT = range(7)
 #: Most parts of one indivisible access: 16 rows of 8 bytes.
 MOST_PARTS = 128
 _DONE, _FULL, _CONTRADICTS, _BROKEN = 0, 1, 2, 3
-_BYTE = np.uint64(0xFF)
-_ALL = ~np.uint64(0)
+_ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
+_SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << PAGE_SHIFT) - 1)
 _DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"
 
 
@@ -59,61 +75,23 @@ class Counts:
 
 
 @njit(cache=True)
-def follow_bytes(entry, bits, low, old, new):  # type: ignore[no-untyped-def]
-    """Take the word's filtered bytes `bits` from their old to their new values; old and new begin at byte
-    `low`. Returns the number in the word of the first byte whose old value differs, or -1."""
-    for b in range(8):
-        bit = np.uint8(1 << b)
-        if bits & bit == 0:
-            continue
-        up, down = np.uint64(8 * b), np.uint64(8 * (b - low))
-        was, becomes = (old >> down) & _BYTE, (new >> down) & _BYTE
-        if entry.known & bit == 0:
-            entry.known |= bit
-            entry.first = (entry.first & ~(_BYTE << up)) | (was << up)
-        elif (entry.last >> up) & _BYTE != was:
-            return b
-        entry.last = (entry.last & ~(_BYTE << up)) | (becomes << up)
-    return -1
-
-
-@njit(cache=True)
-def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
-    """As `follow_bytes`; bits: the filtered ones of the bytes low to low + size - 1."""
-    if bits != byte_bits(low, size):
-        return follow_bytes(entry, bits, low, old, new)
-    known = entry.known & bits
-    if known != bits and known != 0:
-        return follow_bytes(entry, bits, low, old, new)
-    up = np.uint64(8 * low)
-    mask = (_ALL >> np.uint64(64 - 8 * size)) << up
-    old, new = (old << up) & mask, (new << up) & mask
-    if known == 0:
-        entry.known |= bits
-        entry.first |= old
-    elif (entry.last & mask) != old:
-        return follow_bytes(entry, bits, low, old >> up, new >> up)
-    entry.last = (entry.last & ~mask) | new
-    return -1
-
-
-@njit(cache=True)
 def word_parts(entry, low, size, old, new, at, granule, olds, news):  # type: ignore[no-untyped-def]
     """Append the unfiltered parts of an access to one word. Returns the new end."""
-    shift = np.uint64(0)
-    for k in range(size):
-        b = low + k
-        bit = np.uint8(1 << b)
-        if entry.hot & bit:
-            number = entry.base
-            for lower in range(b):
-                number += (entry.hot >> lower) & 1
-            granule[at], olds[at], news[at], shift = number, np.uint64(0), np.uint64(0), np.uint64(0)
-            at += 1
-        if entry.hot_bytes & bit:
-            olds[at - 1] |= ((old >> np.uint64(8 * k)) & _BYTE) << shift
-            news[at - 1] |= ((new >> np.uint64(8 * k)) & _BYTE) << shift
-            shift += np.uint64(8)
+    hot = lane(entry.marks, SHARED) & lane(entry.marks, WRITTEN)
+    begin = hot & lane(entry.marks, BEGIN)
+    number, shift = np.int64(entry.base) - 1, _ZERO
+    for b in range(np.int64(low + size)):
+        bit = np.uint64(b)
+        if (begin >> bit) & _ONE:
+            number += 1
+            if bit >= low:
+                granule[at], olds[at], news[at], shift = number, _ZERO, _ZERO, _ZERO
+                at += 1
+        if bit >= low and (hot >> bit) & _ONE:
+            down = (bit - low) << _THREE
+            olds[at - 1] |= ((old >> down) & LANE) << shift
+            news[at - 1] |= ((new >> down) & LANE) << shift
+            shift += _EIGHT
     return at
 
 
@@ -141,35 +119,60 @@ def join_parts(first, at, end, granule, old, new):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True)
-def sift_row(row, table, at, granule, olds, news, tally):  # type: ignore[no-untyped-def]
-    """Follow a row's filtered bytes, append its unfiltered parts, count it. Returns (new end of the parts,
-    number in the row of the first byte that breaks its chain, or -1)."""
-    word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
-    left, old, new = np.int64(row.size), row.old, row.new
+def sift_row(row, turn, pages, words, at, granule, olds, news, tally):  # type: ignore[no-untyped-def]
+    """Append a row's unfiltered parts, count it, and follow its other bytes where that is to be done again.
+    Returns (new end of the parts, number in the row of the first byte that breaks its chain, or -1)."""
+    word, low = row.addr >> _THREE, row.addr & _SEVEN
+    left, old, new = np.uint64(row.size), row.old, row.new
     shared, done, end = False, np.int64(0), at
-    while left > 0:
-        size = min(left, 8 - low)
-        entry = table[find_slot(word, table)]
-        bits = byte_bits(low, size)
-        cold = bits & ~entry.hot_bytes
+    while left > _ZERO:
+        size = min(left, _EIGHT - low)
+        entry = words[find_word(word, turn, pages)]
+        marks, bits = entry.marks, byte_bits(low, size)
+        cold = bits & ~(lane(marks, SHARED) & lane(marks, WRITTEN))
         if cold != bits:
             end = word_parts(entry, low, size, old, new, end, granule, olds, news)
-        if cold != 0:
-            shared = shared or (entry.shared & bits) != 0
-            broken = follow(entry, np.uint8(cold), low, size, old, new)
-            if broken >= 0:
-                return at, done + broken - low
+        if cold != _ZERO:
+            shared = shared or lane(marks, SHARED) & bits != _ZERO
+            if lane(marks, AGAIN) != _ZERO:
+                broken = follow(entry, cold, low, size, old, new)
+                if broken >= 0:
+                    return at, done + broken - np.int64(low)
         left -= size
-        if left > 0:
-            old, new = old >> np.uint64(8 * size), new >> np.uint64(8 * size)
-            word, low, done = word + np.uint64(1), np.int64(0), size
+        if left > _ZERO:
+            old, new = old >> (size << _THREE), new >> (size << _THREE)
+            word, low, done = word + _ONE, _ZERO, np.int64(size)
     if end > at:
         tally[HOT] += 1
     elif shared:
         tally[READ_ONLY] += 1
-    else:
-        tally[LOCAL] += 1
     return end, -1
+
+
+@njit(cache=True)
+def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-untyped-def]
+    """Count rows from `start` on, up to the first that needs more: its word is to be followed again, it goes
+    over two words, it is uncached, or indivisible together with another. Returns that row's index."""
+    mask = np.uint64(pages.shape[0] - 1)
+    read_only, end = 0, rows.size
+    for i in range(start, rows.size):
+        row = rows[i]
+        size, low = np.uint64(row.size), row.addr & _SEVEN
+        if row.flags & (UNCACHED | GLUED) or low + size > _EIGHT:
+            end = i
+            break
+        word = row.addr >> _THREE
+        page = word >> _SHIFT
+        slot = ((page * HASH) >> _HALF) & mask
+        while pages[slot, 0] != page:
+            slot = (slot + _ONE) & mask
+        marks = words[((pages[slot, 1] & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)].marks
+        if lane(marks, AGAIN) != _ZERO:
+            end = i
+            break
+        read_only += np.int64((marks >> SHARED) & byte_bits(low, size) != _ZERO)
+    tally[READ_ONLY] += read_only
+    return end
 
 
 @njit(cache=True)
@@ -185,10 +188,11 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def sift_rows(rows, start, table, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
-    """Sift a piece of a stream from row `start` on: follow its filtered bytes and append its unfiltered
-    operations. Returns (status, row, byte): _FULL asks for longer arrays and to go on from that row."""
-    ops, part, i = tally[OPS], tally[PARTS], start
+def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
+    """Sift a piece of a stream from row `start` on: append its unfiltered operations, count all rows. Returns
+    (status, row, byte): _FULL asks for longer arrays and to go on from that row."""
+    ops, part = tally[OPS], tally[PARTS]
+    i = pass_filtered(rows, start, turn, pages, words, tally)
     status, byte = _DONE, np.int64(0)
     while i < rows.size:
         if part + MOST_PARTS > granule.size or ops == end_row.size:
@@ -197,10 +201,8 @@ def sift_rows(rows, start, table, granule, old, new, part_ptr, end_row, tally): 
         first, hot_rows = part, 0
         while True:
             row = rows[i]
-            if row.flags & UNCACHED:
-                tally[LEFT_OUT] += 1
-            else:
-                end, broken = sift_row(row, table, part, granule, old, new, tally)
+            if (row.flags & UNCACHED) == 0:
+                end, broken = sift_row(row, turn, pages, words, part, granule, old, new, tally)
                 if broken >= 0:
                     return _BROKEN, i, broken
                 if end > part and part > first:
@@ -213,32 +215,19 @@ def sift_rows(rows, start, table, granule, old, new, part_ptr, end_row, tally): 
             i += 1
             if (row.flags & GLUED) == 0 or i == rows.size:
                 break
-        if part == first:
-            continue
-        if ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new):
-            part = first
-        else:
-            ops += 1
-            part_ptr[ops] = part
-            tally[KEPT] += hot_rows
-        end_row[ops - 1] = tally[BEFORE] + i
+        if part > first:
+            if ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new):
+                part = first
+            else:
+                ops += 1
+                part_ptr[ops] = part
+                tally[KEPT] += hot_rows
+            end_row[ops - 1] = tally[BEFORE] + i
+        i = pass_filtered(rows, i, turn, pages, words, tally)
     tally[OPS], tally[PARTS] = ops, part
     if status == _DONE:
         tally[BEFORE] += rows.size
     return status, i, byte
-
-
-@njit(cache=True)
-def list_chains(table, word, known, written, first, last):  # type: ignore[no-untyped-def]
-    """List all words of the table with what `follow` found."""
-    n = 0
-    for slot in range(table.size):
-        entry = table[slot]
-        if entry.key != np.uint64(0):
-            word[n] = entry.key - np.uint64(1)
-            known[n], written[n] = entry.known, entry.written
-            first[n], last[n] = entry.first, entry.last
-            n += 1
 
 
 @dataclass(frozen=True)
@@ -264,13 +253,14 @@ class _Gathered:
         self.granule, self.old, self.new = (np.empty(512, t) for t in (np.int32, np.uint64, np.uint64))
         self.part_ptr, self.end_row = np.zeros(257, np.int64), np.empty(256, np.int64)
 
-    def sift(self, piece: Events, table: NDArray[Any]) -> tuple[int, int, int]:
+    def sift(self, piece: Events, table: WordTable) -> tuple[int, int, int]:
         """Sift a piece. Returns (status, row, byte) of `sift_rows`, never _FULL."""
         status, row, byte = _FULL, 0, 0
         while status == _FULL:
             status, row, byte = sift_rows(
-                piece, row, table, self.granule, self.old, self.new, self.part_ptr, self.end_row, self.tally
-            )
+                piece, row, table.turn, table.pages, table.words,
+                self.granule, self.old, self.new, self.part_ptr, self.end_row, self.tally,
+            )  # fmt: skip
             if status == _FULL:
                 self._grow()
         return status, row, byte
@@ -336,17 +326,23 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
     not see what the one before it left.
     """
     gathered = [_Gathered() for _ in region.streams]
+    if not g.plain:
+        _sift_streams(region, g, gathered)
+    for got in gathered:
+        got.cut()
+    sums = np.sum([got.tally for got in gathered], axis=0)
+    hot, kept, read_only = (int(sums[k]) for k in (HOT, KEPT, READ_ONLY))
+    total, uncached = region.events, int(g.table.used[LEFT_OUT])
+    counts = Counts(total, uncached, total - uncached - read_only - hot, read_only, hot - kept, kept)
+    return _problem(region, g, gathered), counts, chains_of(g)
+
+
+def _sift_streams(region: Region, g: Granules, gathered: list[_Gathered]) -> None:
     for stream, rows in enumerate(region.streams):
         for piece in rows.pieces():
             status, row, byte = gathered[stream].sift(piece, g.table)
             if status != _DONE:
                 raise _refuse(region, stream, piece, status, row, byte)
-        gathered[stream].cut()
-    sums = np.sum([got.tally for got in gathered], axis=0)
-    hot, kept = int(sums[HOT]), int(sums[KEPT])
-    uncached, local, read_only = (int(sums[k]) for k in (LEFT_OUT, LOCAL, READ_ONLY))
-    counts = Counts(region.events, uncached, local, read_only, hot - kept, kept)
-    return _problem(region, g, gathered), counts, chains_of(g)
 
 
 def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
@@ -372,11 +368,11 @@ def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
 
 def chains_of(g: Granules) -> Chains:
     """What the filtered accesses of a region that was sifted say."""
-    n = g.words
-    known, written = np.empty(n, np.uint8), np.empty(n, np.uint8)
-    found = Chains(np.empty(n, np.uint64), known, written, np.empty(n, np.uint64), np.empty(n, np.uint64))
-    list_chains(g.table, found.word, found.known, found.written, found.first, found.last)
-    return found
+    word = g.touched.copy()
+    known, written = np.empty(len(word), np.uint8), np.empty(len(word), np.uint8)
+    first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
+    list_chains(word, g.table.turn, g.table.pages, g.table.words, known, written, first, last)
+    return Chains(word, known, written, first, last)
 
 
 def unfiltered(region: Region, g: Granules) -> tuple[Problem, Counts]:

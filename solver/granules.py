@@ -3,13 +3,15 @@
 A granule is a maximal segment of bytes of one 8-byte word in which no access of the region begins or
 ends. All bytes of a granule are thus accessed by the same events, and what holds for its first byte (who
 touched it, was it written) holds for the whole granule.
+
+The same pass follows every word's values, from the first stream to the last. That is all that there is to
+know of a word without unfiltered granules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -18,198 +20,226 @@ from numpy.typing import NDArray
 from recorder.event import READ, UNCACHED
 from solver.regions import Region
 from solver.traces import Events
-
-#: One 8-byte word that a region touches; each u1 but `stream` has a bit for every byte of the word.
-#: key: word number + 1, 0 where the slot is empty. begin: a granule begins here. written: some event
-#: writes. stream, now: the last stream that came here, and what it touched; before: what others touched
-#: before it. shared: touched by several streams. hot: an unfiltered granule begins here; hot_bytes: the
-#: bytes of those. base: number of the first of them. known: bytes of filtered accesses, with their value
-#: before the first of these (`first`) and after the last (`last`).
-WORD = np.dtype(
-    [
-        ("key", "<u8"),
-        ("first", "<u8"),
-        ("last", "<u8"),
-        ("base", "<i4"),
-        ("begin", "u1"),
-        ("written", "u1"),
-        ("stream", "u1"),
-        ("now", "u1"),
-        ("before", "u1"),
-        ("shared", "u1"),
-        ("hot", "u1"),
-        ("hot_bytes", "u1"),
-        ("known", "u1"),
-    ],
-    align=True,
+from solver.words import (
+    AGAIN,
+    BEFORE,
+    BEGIN,
+    HASH,
+    KNOWN,
+    LANE,
+    LEFT_OUT,
+    LOW_HALF,
+    NOW,
+    PAGE_SHIFT,
+    PAGES,
+    SHARED,
+    STREAM,
+    WORDS,
+    WRITTEN,
+    WordTable,
+    add_page,
+    byte_bits,
+    byte_mask,
+    find_word,
+    follow,
+    lane,
 )
-#: Slots of the smallest table, and of the largest that is made before it is needed.
-_LEAST, _MOST_AT_ONCE = 1 << 10, 1 << 16
 
-_HASH = np.uint64(0x9E3779B97F4A7C15)
-_ONE = np.uint64(1)
+_ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
+_SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << PAGE_SHIFT) - 1)
 
 
 @njit(cache=True)
-def find_slot(word, table):  # type: ignore[no-untyped-def]
-    """Slot of a word in the table: the one that holds it, or the empty one where it belongs."""
-    mask = np.uint64(table.size - 1)
-    slot = ((word * _HASH) >> np.uint64(32)) & mask
-    while table[slot].key != np.uint64(0) and table[slot].key != word + _ONE:
-        slot = (slot + _ONE) & mask
-    return np.int64(slot)
+def begin_entry(entry, turn, stream):  # type: ignore[no-untyped-def]
+    """An entry of another turn begins anew."""
+    entry.turn = np.uint32(turn)
+    entry.first = entry.last = _ZERO
+    entry.marks = (_ONE << BEGIN) | (stream << STREAM)
 
 
 @njit(cache=True)
-def byte_bits(low, size):  # type: ignore[no-untyped-def]
-    """Bits of the bytes low to low + size - 1 of a word (uint8)."""
-    return np.uint8(((1 << size) - 1) << low)
-
-
-@njit(cache=True)
-def mark_word(table, word, low, size, stream, writes):  # type: ignore[no-untyped-def]
-    """Enter an access to `size` bytes of one word from byte `low` on. Returns the slots newly used."""
-    entry = table[find_slot(word, table)]
-    fresh = 0
-    if entry.key == np.uint64(0):
-        entry.key = word + _ONE
-        entry.begin = np.uint8(1)
-        entry.stream = np.uint8(stream)
-        fresh = 1
-    elif entry.stream != np.uint8(stream):
-        entry.before |= entry.now
-        entry.now = np.uint8(0)
-        entry.stream = np.uint8(stream)
+def marks_of(before, low, size, writes):  # type: ignore[no-untyped-def]
+    """The marks that an access to `size` bytes of a word from byte `low` on adds to those of before."""
     bits = byte_bits(low, size)
-    entry.begin |= np.uint8(1 << low) | np.uint8((1 << (low + size)) & 0xFF)
-    entry.now |= bits
-    entry.shared |= bits & entry.before
-    if writes:
-        entry.written |= bits
-    return fresh
+    ends = ((_ONE << low) | (_ONE << (low + size))) & LANE
+    more = (ends << BEGIN) | (bits << NOW) | (((before >> BEFORE) & bits) << SHARED)
+    return more | (bits << WRITTEN) if writes else more
 
 
 @njit(cache=True)
-def mark_rows(rows, start, stream, table, used):  # type: ignore[no-untyped-def]
-    """Enter a stream's rows into the table until it is half full; streams must come one after another.
-    Returns (rows done, slots used)."""
-    most = table.size // 2 - 2
+def mark_entry(entry, low, size, old, new, stream, writes):  # type: ignore[no-untyped-def]
+    """Enter an access to `size` bytes of one word from byte `low` on, and follow it."""
+    marks = entry.marks
+    if lane(marks, STREAM) != stream:
+        marks |= lane(marks, NOW) << BEFORE
+        marks &= ~((LANE << NOW) | (LANE << STREAM))
+        marks |= stream << STREAM
+    entry.marks = marks | marks_of(marks, low, size, writes)
+    if follow(entry, byte_bits(low, size), low, size, old, new) >= 0:
+        entry.marks |= _ONE << AGAIN
+
+
+@njit(cache=True)
+def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter a row, whatever it is."""
+    word, low = row.addr >> _THREE, row.addr & _SEVEN
+    left, old, new = np.uint64(row.size), row.old, row.new
+    while left > _ZERO:
+        size = min(left, _EIGHT - low)
+        add_page(word >> _SHIFT, turn, pages, used)
+        entry = words[find_word(word, turn, pages)]
+        if np.uint64(entry.turn) != turn:
+            touched[used[WORDS]] = word
+            used[WORDS] += 1
+            begin_entry(entry, turn, stream)
+        mark_entry(entry, low, size, old, new, stream, row.kind != READ)
+        left -= size
+        if left > _ZERO:
+            old, new = old >> (size << _THREE), new >> (size << _THREE)
+            word, low = word + _ONE, _ZERO
+
+
+@njit(cache=True)
+def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter a stream's rows from `start` on, as long as there is room; streams must come one after another.
+    Returns how many rows are done.
+
+    What nearly every row is, an access to one word of a page that is there, is done here and not by
+    `mark_row`, and above all an access of the stream that came last to bytes that are known: a call with
+    arrays costs more than all of it.
+    """
+    mask = np.uint64(pages.shape[0] - 1)
+    n_touched, left_out, done = used[WORDS], 0, rows.size
     for i in range(start, rows.size):
-        if used > most:
-            return i, used
         row = rows[i]
         if row.flags & UNCACHED:
+            left_out += 1
             continue
-        word, low = row.addr >> np.uint64(3), np.int64(row.addr & np.uint64(7))
-        size, writes = np.int64(row.size), row.kind != READ
-        here = min(size, 8 - low)
-        used += mark_word(table, word, low, here, stream, writes)
-        if here < size:
-            used += mark_word(table, word + _ONE, 0, size - here, stream, writes)
-    return rows.size, used
-
-
-@njit(cache=True)
-def rehash(table, larger):  # type: ignore[no-untyped-def]
-    """Move a table's entries into a larger empty one."""
-    for i in range(table.size):
-        if table[i].key != np.uint64(0):
-            larger[find_slot(table[i].key - _ONE, larger)] = table[i]
-
-
-@njit(cache=True)
-def mark_hot(table):  # type: ignore[no-untyped-def]
-    """Mark the granules that several streams touch and one writes; number them. Returns how many."""
-    count = 0
-    for slot in range(table.size):
-        entry = table[slot]
-        hot = entry.shared & entry.written
-        if hot == 0:
+        if n_touched + 2 > touched.size:
+            done = i
+            break
+        size, low, word = np.uint64(row.size), row.addr & _SEVEN, row.addr >> _THREE
+        page = word >> _SHIFT
+        slot = ((page * HASH) >> _HALF) & mask
+        place = pages[slot, 1]
+        while pages[slot, 0] != page and place >> _HALF == turn:
+            slot = (slot + _ONE) & mask
+            place = pages[slot, 1]
+        if place >> _HALF != turn or low + size > _EIGHT:
+            if 2 * used[PAGES] + 4 > pages.shape[0]:
+                done = i
+                break
+            used[WORDS] = n_touched
+            mark_row(row, stream, turn, pages, words, touched, used)
+            n_touched = used[WORDS]
             continue
-        entry.base = count
-        inside = False
-        for b in range(8):
-            bit = np.uint8(1 << b)
-            if entry.begin & bit:
-                inside = (hot & bit) != 0
-                if inside:
-                    entry.hot |= bit
-                    count += 1
-            if inside:
-                entry.hot_bytes |= bit
-    return count
+        entry = words[((place & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)]
+        if np.uint64(entry.turn) != turn:
+            touched[n_touched] = word
+            n_touched += 1
+            begin_entry(entry, turn, stream)
+        marks, writes = entry.marks, row.kind != READ
+        bits, byte, up = byte_bits(low, size), byte_mask(low, size), low << _THREE
+        known = (marks >> KNOWN) & bits == bits and lane(marks, STREAM) == stream
+        if known and (entry.last ^ (row.old << up)) & byte == _ZERO:
+            entry.marks = marks | marks_of(marks, low, size, writes)
+            entry.last = (entry.last & ~byte) | ((row.new << up) & byte)
+        else:
+            mark_entry(entry, low, size, row.old, row.new, stream, writes)
+    used[WORDS] = n_touched
+    used[LEFT_OUT] += left_out
+    return done
 
 
 @njit(cache=True)
-def list_hot(table, address, size):  # type: ignore[no-untyped-def]
+def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
+    """Number the granules that several streams touch and one writes; forget the values of words that are to
+    be followed again. Returns (how many granules, whether every word is one stream's own and followed)."""
+    count, plain = 0, True
+    for i in range(touched.size):
+        entry = words[find_word(touched[i], turn, pages)]
+        marks = entry.marks
+        if marks & ((LANE << SHARED) | (LANE << AGAIN)) == _ZERO:
+            continue
+        plain = False
+        hot = lane(marks, SHARED) & lane(marks, WRITTEN) & lane(marks, BEGIN)
+        if hot != _ZERO:
+            entry.base = count
+            marks |= _ONE << AGAIN
+            for b in range(8):
+                count += np.int64((hot >> np.uint64(b)) & _ONE)
+        if lane(marks, AGAIN) != _ZERO:
+            entry.marks = marks & ~(LANE << KNOWN)
+            entry.first = entry.last = _ZERO
+    return count, plain
+
+
+@njit(cache=True)
+def list_hot(touched, turn, pages, words, address, size):  # type: ignore[no-untyped-def]
     """Address and size (bytes) of every numbered granule."""
-    for slot in range(table.size):
-        entry = table[slot]
-        if entry.hot == 0:
+    for i in range(touched.size):
+        entry = words[find_word(touched[i], turn, pages)]
+        hot = lane(entry.marks, SHARED) & lane(entry.marks, WRITTEN)
+        if hot == _ZERO:
             continue
+        begin = hot & lane(entry.marks, BEGIN)
         granule = entry.base - 1
         for b in range(8):
-            if entry.hot & (1 << b):
+            bit = np.uint64(b)
+            if (begin >> bit) & _ONE:
                 granule += 1
-                address[granule] = ((entry.key - _ONE) << np.uint64(3)) + np.uint64(b)
-            if entry.hot_bytes & (1 << b):
+                address[granule] = (touched[i] << _THREE) + bit
+            if (hot >> bit) & _ONE:
                 size[granule] += np.uint8(1)
 
 
 @dataclass
 class Granules:
-    """The granules of one region: a hash table over the 8-byte words it touches.
+    """The granules of one region, good until its table serves the next one.
 
-    table: WORD (n,), n a power of two. address (uint64), size (uint8, bytes): the unfiltered granules.
-    words: how many words are touched.
+    table: the words that it touches. address (uint64), size (uint8, bytes): the unfiltered granules. plain:
+    every word is one stream's own, and its accesses follow from one another.
     """
 
-    table: NDArray[Any]
+    table: WordTable
     address: NDArray[np.uint64]
     size: NDArray[np.uint8]
-    words: int
+    plain: bool
+
+    @property
+    def touched(self) -> NDArray[np.uint64]:
+        """The words that the region touches, address / 8."""
+        return self.table.touched[: self.table.used[WORDS]]
 
 
-class _Table:
-    """The table while it grows."""
-
-    def __init__(self, rows: int) -> None:
-        self.used = 0
-        slots = _LEAST
-        while slots < min(rows // 8, _MOST_AT_ONCE):
-            slots *= 2
-        self.words = np.zeros(slots, WORD)
-
-    def mark(self, rows: Events, stream: int) -> None:
-        done = 0
-        while True:
-            done, self.used = mark_rows(rows, done, stream, self.words, self.used)
-            if done == len(rows):
-                return
-            larger = np.zeros(len(self.words) * 4, WORD)
-            rehash(self.words, larger)
-            self.words = larger
-
-
-def find_granules(region: Region) -> Granules:
-    """The granules of a region, with the unfiltered ones (neither local nor read-only) numbered.
+def find_granules(region: Region, table: WordTable | None = None) -> Granules:
+    """The granules of a region, with the unfiltered ones (neither local nor read-only) numbered. table: one
+    that served another region and is no longer needed for it.
 
     Local and read-only as in MICRO 2009, section 4.3: touched by one stream only; written by none.
     """
-    return _find((rows.pieces() for rows in region.streams), region.events)
+    return find_granules_of((rows.pieces() for rows in region.streams), table)
 
 
-def find_granules_of(groups: list[tuple[Events, Events]], events: int) -> Granules:
-    """The same for groups of rows of one stream or core each. events: how many rows there are."""
-    return _find(groups, events)
-
-
-def _find(groups: Iterable[Iterable[Events]], events: int) -> Granules:
-    table = _Table(events)
+def find_granules_of(groups: Iterable[Iterable[Events]], table: WordTable | None = None) -> Granules:
+    """The same for groups of rows, piece by piece: the rows of one stream each, or of one core."""
+    table = table or WordTable()
+    table.begin()
     for number, pieces in enumerate(groups):
         for piece in pieces:
-            table.mark(piece, number)
-    count = mark_hot(table.words)
+            _mark(table, piece, number)
+    entries = table.touched[: table.used[WORDS]], table.turn, table.pages, table.words
+    count, plain = number_hot(*entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
-    list_hot(table.words, address, size)
-    return Granules(table.words, address, size, table.used)
+    list_hot(*entries, address, size)
+    return Granules(table, address, size, plain)
+
+
+def _mark(table: WordTable, rows: Events, stream: int) -> None:
+    done = 0
+    while done < len(rows):
+        done = mark_rows(
+            rows, done, np.uint64(stream), table.turn, table.pages, table.words, table.touched, table.used
+        )
+        if done < len(rows):
+            table.grow()

@@ -18,6 +18,7 @@ from solver.problem import Problem, Verdict
 from solver.regions import Region, iter_regions
 from solver.stages import Walks, sift_region
 from solver.traces import Traces
+from solver.words import WordTable
 
 
 def order_all(
@@ -63,9 +64,9 @@ def _alone(
     traces: Traces, ledger: Ledger, options: Options, kept: Partial | None, show: Callable[[], None]
 ) -> None:
     """All regions in this process, one after the other."""
-    walks = Walks(traces)
+    walks, words = Walks(traces), WordTable()
     for region in iter_regions(traces):
-        problem = ledger.compose(region, sift_region(region))
+        problem = ledger.compose(region, sift_region(region, words))
         found = kept.find(problem) if kept is not None and problem.n_ops else None
         try:
             _settle(ledger, walks, region, found or _fresh(problem, options, kept))

@@ -12,6 +12,7 @@ A core has two chains: its loads, atomic accesses and fences, and its stores in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import FETCH, READ, UNCACHED
+from recorder.event import EVENT, FETCH, READ, UNCACHED, put_rows
 from solver.checker import name_row
 from solver.regions import Region
 from solver.traces import Events
@@ -30,13 +31,14 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class CoreRows:
-    """One core's rows of a region. loads, stores: EVENT. source: int32 (n_loads,), the row of `stores` that may
+    """One core's rows of a region. loads, stores: EVENT; rows: both in program order. source: int32 (n_loads,), the row of `stores` that may
     answer the load, -1 if none. need: int32 (n_loads,), how many stores have committed before the row, never
     falling. loads_before: int32 (n_stores,), how many loads come before the store commits. Loads that only a
     store of a later region can answer are marked UNCACHED; forwarded: how many."""
 
     loads: Events
     stores: Events
+    rows: Events
     source: NDArray[np.int32]
     need: NDArray[np.int32]
     loads_before: NDArray[np.int32]
@@ -120,8 +122,27 @@ def link(loads, stores, n_stores, keys, last, source, need, loads_before):  # ty
     return _OK, 0, marked
 
 
-def _whole(pieces: list[Events], like: Events) -> Events:
-    return np.concatenate([like[:0], *pieces])
+@njit(cache=True)
+def merge(loads, stores, out):  # type: ignore[no-untyped-def]
+    """Both chains of a core in program order, into out."""
+    i, j = 0, 0
+    for n in range(out.size):
+        if j == stores.size or (i < loads.size and loads[i].seq < stores[j].seq):
+            out[n] = loads[i]
+            i += 1
+        else:
+            out[n] = stores[j]
+            j += 1
+
+
+def whole(pieces: Iterable[Events]) -> Events:
+    """All pieces in one array of its own."""
+    parts = list(pieces)
+    room, at = np.empty(sum(len(part) for part in parts), EVENT), 0
+    for part in parts:
+        put_rows(room[at:], part)
+        at += len(part)
+    return room
 
 
 def core_rows(region: Region, core: int) -> CoreRows:
@@ -129,9 +150,9 @@ def core_rows(region: Region, core: int) -> CoreRows:
     whatever the other cores do."""
     n_cores = len(region.tails)
     tail = region.tails[core]
-    loads = _whole([piece.copy() for piece in region.streams[core].pieces()], tail)
-    stores = _whole([piece.copy() for piece in region.streams[len(region.streams) - n_cores + core].pieces()], tail)
-    all_stores = np.concatenate([stores, tail])
+    loads = whole(region.streams[core].pieces())
+    stores = whole(region.streams[len(region.streams) - n_cores + core].pieces())
+    all_stores = whole([stores, tail])
     slots = 1 << (4 * len(all_stores) + 1).bit_length()
     source, need = np.empty(len(loads), np.int32), np.empty(len(loads), np.int32)
     before = np.empty(len(stores), np.int32)
@@ -145,4 +166,6 @@ def core_rows(region: Region, core: int) -> CoreRows:
             where=name_row(core, loads[at]),
             remedy="the recording is damaged: record again, or run 'corebraid verify' to see where",
         )
-    return CoreRows(loads, stores, source, need, before, int(marked))
+    rows = np.empty(len(loads) + len(stores), EVENT)
+    merge(loads, stores, rows)
+    return CoreRows(loads, stores, rows, source, need, before, int(marked))

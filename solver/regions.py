@@ -141,6 +141,19 @@ def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untype
     return -1, 0
 
 
+@njit(cache=True)
+def rows_up_to(rows, region):  # type: ignore[no-untyped-def]
+    """How many of the rows, which are in order of strata, are of this region or an earlier one."""
+    low, high = 0, rows.size
+    while low < high:
+        middle = (low + high) // 2
+        if np.int64(rows[middle].stratum) > region:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 class Cursor:
     """One stream: what was read of it and not yet handed out. chunks: `traces.chunks(stream)` or the same from
     `traces.streams()`.
@@ -185,7 +198,7 @@ class Cursor:
     def take(self, region: int) -> Iterator[Events]:
         """The stream's rows of a region, piece by piece; regions must come in order."""
         while len(self._rest) or self._refill():
-            n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
+            n = rows_up_to(self._rest, region)
             piece, self._rest = self._rest[:n], self._rest[n:]
             if n:
                 yield piece

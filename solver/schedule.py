@@ -22,6 +22,7 @@ from solver.seams import Seam
 from solver.stages import Sifted, Walks, sift_region
 from solver.trace_spool import TraceSpool
 from solver.traces import Traces
+from solver.words import WordTable
 
 #: Stages of a region, and the extraction of a stream. A task is (stage, number).
 _EXTRACT, _SIFT, _SOLVE, _WALK = "extract", "sift", "solve", "walk"
@@ -36,9 +37,9 @@ _AHEAD = 256
 Task = tuple[str, int]
 
 
-def _sift(region: Region, walks: Walks) -> Iterator[Sifted | Seam]:
+def _sift(region: Region, words: WordTable, walks: Walks) -> Iterator[Sifted | Seam]:
     """Sift a region; if it leaves nothing to solve, walk it too while its rows are at hand."""
-    sifted = sift_region(region)
+    sifted = sift_region(region, words)
     yield sifted
     if sifted.problem.n_ops == 0:
         yield walks.walk(region, *runs_of(sifted.problem, no_order()))
@@ -60,12 +61,12 @@ class Schedule:
         self._ledger, self._options, self._partial, self._show = ledger, options, partial, show
         self._cluster: Cluster | None = None
         self._spool = TraceSpool(traces)
-        spool, walks = self._spool, Walks(traces)
+        spool, words, walks = self._spool, WordTable(), Walks(traces)
         self._pool = Pool(
             jobs,
             {
                 _EXTRACT: spool.extract,
-                _SIFT: lambda region, borders: _sift(spool.region(region, borders), walks),
+                _SIFT: lambda region, borders: _sift(spool.region(region, borders), words, walks),
                 _SOLVE: lambda problem: iter([answer(problem, options)]),
                 _WALK: lambda region, borders, *runs: iter(
                     [walks.walk(spool.region(region, borders), *runs)]

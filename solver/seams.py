@@ -8,7 +8,7 @@ what `solver.checker` says of the whole order, and share no code with granules, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +16,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import EVENT, GLUED, UNCACHED
+from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.checker import name_row
 from solver.image import FlatMemory, ensure, zeros
 from solver.regions import Region
 from solver.traces import Events
 
-_WINDOW_ROWS = 1 << 10
-_OK, _REFILL, _OLD, _PLACE, _SPLIT, _RANGE = 0, 1, 2, 3, 4, 5
+#: Rows of a stream that are copied at a time, and words that there is room for at first.
+_WINDOW_ROWS, _WORDS = 1 << 12, 1 << 12
+_OK, _REFILL, _ROOM, _OLD, _PLACE, _SPLIT, _RANGE = range(7)
 _BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
+_ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -98,34 +100,81 @@ def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
+def walk_span(rows, at, end, region, low, high, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+    """Walk rows at..end of a stream. Returns (rows done, status, byte).
+
+    What nearly every row is, an access to bytes of one word that are all known or all new, is done here and
+    not by `walk_row`: a call costs more than all of it.
+    """
+    status, byte, done, n_touched = _OK, 0, end, now[2]
+    for i in range(at, end):
+        row = rows[i]
+        if np.int64(row.stratum) != region or row.count < low or row.count >= high:
+            status, done = _PLACE, i
+            break
+        if row.flags & UNCACHED:
+            continue
+        address, size = row.addr, np.uint64(row.size)
+        if address > memory or address + size > memory or size < _ONE or size > _EIGHT:
+            status, done = _RANGE, i
+            break
+        if n_touched + 2 > touched.size:
+            status, done = _ROOM, i
+            break
+        offset = address & _SEVEN
+        if offset + size <= _EIGHT:
+            word, up = address >> _THREE, offset << _THREE
+            bits = ((_ONE << size) - _ONE) << offset
+            mask = _ALL >> ((_EIGHT - size) << _THREE) << up
+            held, before = value[word], np.uint64(known[word])
+            if before & bits == bits:
+                if (held ^ (row.old << up)) & mask == _ZERO:
+                    value[word] = (held & ~mask) | ((row.new << up) & mask)
+                    continue
+            elif before & bits == _ZERO:
+                if before == _ZERO:
+                    touched[n_touched] = np.int64(word)
+                    n_touched += 1
+                known[word] = np.uint8(before | bits)
+                first[word] |= (row.old << up) & mask
+                value[word] = (held & ~mask) | ((row.new << up) & mask)
+                continue
+        now[2] = n_touched
+        byte = walk_row(row, value, first, known, touched, now)
+        n_touched = now[2]
+        if byte >= 0:
+            status, done = _OLD, i
+            break
+    now[2] = n_touched
+    return done, status, byte
+
+
+@njit(cache=True)
 def walk_runs(stream, left, run, region, low, high, memory, windows, value, first, known, touched, now):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run]. now = [stream of an
     unfinished indivisible access or -1, rows walked, words touched]. Returns (run, status, stream, byte):
-    _REFILL asks for rows of that stream; the violations name the row at that stream's position."""
+    _REFILL asks for rows of that stream, _ROOM for room for words; the violations name the row at that
+    stream's position."""
     window, at, fill = windows
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
-            if at[s] == fill[s]:
+            begin = at[s]
+            if begin == fill[s]:
                 return run, _REFILL, s, 0
-            if touched.size - now[2] < 2:
-                return run, _RANGE, s, 0
-            row = window[s, at[s]]
             if now[0] >= 0 and now[0] != s:
                 return run, _SPLIT, s, 0
-            if np.int64(row.stratum) != region or row.count < low[s] or row.count >= high[s]:
-                return run, _PLACE, s, 0
-            if row.flags & UNCACHED == 0:
-                size = np.uint64(row.size)
-                if row.addr > memory or row.addr + size > memory or size < 1 or size > 8:
-                    return run, _RANGE, s, 0
-                byte = walk_row(row, value, first, known, touched, now)
-                if byte >= 0:
-                    return run, _OLD, s, byte
-            now[0] = s if row.flags & GLUED else -1
-            at[s] += 1
-            now[1] += 1
-            left[run] -= 1
+            end = min(fill[s], begin + left[run])
+            done, status, byte = walk_span(
+                window[s], begin, end, region, low[s], high[s], memory, value, first, known, touched, now
+            )
+            at[s] = done
+            now[1] += done - begin
+            left[run] -= done - begin
+            if done > begin:
+                now[0] = s if window[s, done - 1].flags & GLUED else -1
+            if status != _OK:
+                return run, status, s, byte
         run += 1
     return run, _OK, 0, 0
 
@@ -147,22 +196,23 @@ class _Windows:
         n = len(region.streams)
         self.rows = np.zeros((n, _WINDOW_ROWS), EVENT)
         self.at, self.fill = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._pieces = [_cut(rows.pieces()) for rows in region.streams]
+        self._pieces = [cut_pieces(rows.pieces(), _WINDOW_ROWS) for rows in region.streams]
 
     def refill(self, stream: int) -> bool:
         """More rows of a stream whose window is used up; False at its end."""
         piece = next(self._pieces[stream], None)
         if piece is None:
             return False
-        self.rows[stream, : len(piece)] = piece
+        put_rows(self.rows[stream], piece)
         self.at[stream], self.fill[stream] = 0, len(piece)
         return True
 
 
-def _cut(pieces: Iterator[Events]) -> Iterator[Events]:
+def cut_pieces(pieces: Iterable[Events], n: int) -> Iterator[Events]:
+    """The pieces in pieces of at most n rows."""
     for piece in pieces:
-        for start in range(0, len(piece), _WINDOW_ROWS):
-            yield piece[start : start + _WINDOW_ROWS]
+        for start in range(0, len(piece), n):
+            yield piece[start : start + n]
 
 
 class RegionWalker:
@@ -173,6 +223,7 @@ class RegionWalker:
         self._memory = np.uint64(memory_bytes)
         self._value, self._first = zeros(8 * words).view(np.uint64), zeros(8 * words).view(np.uint64)
         self._known = zeros(words)
+        self._touched = np.empty(_WORDS, np.int64)
         edge = np.ascontiguousarray(strata, np.uint64).reshape(-1, n_streams)
         self._edges = np.concatenate(
             [np.zeros((1, n_streams), np.uint64), edge, np.full((1, n_streams), _NO_END)]
@@ -185,7 +236,6 @@ class RegionWalker:
         indivisible access.
         """
         windows, index = _Windows(region), region.index
-        touched = np.empty(2 * region.events + 2, np.int64)
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
         low, high = self._edges[index], self._edges[index + 1]
         run = 0
@@ -194,8 +244,11 @@ class RegionWalker:
                 run, status, s, byte = walk_runs(
                     stream, left, run, index, low, high, self._memory,
                     (windows.rows, windows.at, windows.fill),
-                    self._value, self._first, self._known, touched, now,
+                    self._value, self._first, self._known, self._touched, now,
                 )  # fmt: skip
+                if status == _ROOM:
+                    self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
+                    continue
                 if status == _REFILL:
                     if not windows.refill(s):
                         raise OrderError(
@@ -206,7 +259,7 @@ class RegionWalker:
                     raise self._violation(windows, now, status, s, byte)
             self._expect_end(windows, now, index)
         finally:
-            word = touched[: now[2]]
+            word = self._touched[: now[2]]
             bits = np.empty(len(word), np.uint8)
             first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
             take_words(word, self._value, self._first, self._known, bits, first, last)
@@ -239,10 +292,11 @@ class RegionWalker:
             return OrderError("an event outside memory", where=where)
         address = int(row["addr"]) + byte
         held = (int(self._value[address // 8]) >> (8 * (address % 8))) & 0xFF
-        return _differs(address, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
+        return differs(address, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
 
 
-def _differs(address: int, held: int, found: int, where: str) -> OrderError:
+def differs(address: int, held: int, found: int, where: str) -> OrderError:
+    """The error for an event that does not see what memory holds."""
     return OrderError(
         f"an event does not read what memory holds at {address:#x}",
         expected=f"{held:#04x}",
@@ -304,7 +358,7 @@ class Seams:
         if i >= 0:
             address = int(seam.word[i]) * 8 + byte
             held, found = int(memory.state[address]), (int(seam.first[i]) >> (8 * byte)) & 0xFF
-            raise _differs(address, held, found, f"region {seam.region}")
+            raise differs(address, held, found, f"region {seam.region}")
         self.events += seam.rows
 
     def pass_over(self, address: NDArray[np.uint64], value: NDArray[np.uint8]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary import Net, net_values
+from solver.buffered_seams import BufferedWalker
 from solver.buffered_sift import sift_buffered
 from solver.filters import Chains, Counts, sift
 from solver.granules import find_granules
@@ -15,6 +16,7 @@ from solver.problem import Problem
 from solver.regions import Region
 from solver.seams import RegionWalker, Seam
 from solver.traces import Traces
+from solver.words import WordTable
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Sifted:
     net: Net
 
 
-def sift_region(region: Region) -> Sifted:
-    """Granules, filters and the region's own part of the boundary values. Raises OrderError."""
+def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
+    """Granules, filters and the region's own part of the boundary values. table: see `find_granules`.
+
+    Raises OrderError."""
     if region.tails:
-        problem, counts, chains = sift_buffered(region)
+        problem, counts, chains = sift_buffered(region, table)
     else:
-        problem, counts, chains = sift(region, find_granules(region))
+        problem, counts, chains = sift(region, find_granules(region, table))
     return Sifted(problem, counts, chains, net_values(problem))
 
 
@@ -47,5 +51,6 @@ class Walks:
         """See `RegionWalker.walk`. Raises OrderError."""
         if self._walker is None:
             traces = self._traces
-            self._walker = RegionWalker(traces.memory_bytes, traces.strata, traces.n_streams)
+            kind = BufferedWalker if traces.buffered else RegionWalker
+            self._walker = kind(traces.memory_bytes, traces.strata, traces.n_streams)
         return self._walker.walk(region, stream, rows)
