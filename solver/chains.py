@@ -21,8 +21,7 @@ class Chains(NamedTuple):
 
     stream: int64 (S,), the problem's number of each stream. stream_ptr: int64 (S + 1,). op_stream: int32
     (n_ops,). part_ptr: int64 (n_ops + 1,). granule: int32 (n_parts,). old, new: uint64 (n_parts,).
-    old_value, new_value: int32 (n_parts,), numbers of the pairs (granule, value). initial, final: uint64 and
-    initial_value, final_value: int32 (n_granules,), -1 for a value that no part has.
+    old_value: int32 (n_parts,), numbers of the pairs (granule, value). initial, final: uint64 (n_granules,).
 
     Segments, one for each granule and each stream that touches it, sorted so: those of granule g are
     segment_ptr[g] to segment_ptr[g + 1]; segment_stream: int32; the accesses of segment k, in program
@@ -40,11 +39,8 @@ class Chains(NamedTuple):
     old: NDArray[np.uint64]
     new: NDArray[np.uint64]
     old_value: NDArray[np.int32]
-    new_value: NDArray[np.int32]
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
-    initial_value: NDArray[np.int32]
-    final_value: NDArray[np.int32]
     segment_ptr: NDArray[np.int64]
     segment_stream: NDArray[np.int32]
     access_ptr: NDArray[np.int64]
@@ -56,8 +52,6 @@ class Chains(NamedTuple):
     change_op: NDArray[np.int32]
     maker_ptr: NDArray[np.int64]
     maker_op: NDArray[np.int32]
-    taker_ptr: NDArray[np.int64]
-    taker_op: NDArray[np.int32]
 
 
 @njit(cache=True)
@@ -70,6 +64,16 @@ def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
         else:
             high = middle
     return low
+
+
+@njit(cache=True)
+def change_below(g, stream, end, c):  # type: ignore[no-untyped-def]
+    """The last operation of a stream below `end` that changes granule g, or -1."""
+    low = c.change_ptr[g]
+    at = first_from(c.change_op, low, c.change_ptr[g + 1], end)
+    if at > low and c.change_op[at - 1] >= c.stream_ptr[stream]:
+        return np.int64(c.change_op[at - 1])
+    return np.int64(-1)
 
 
 @njit(cache=True)
@@ -136,18 +140,6 @@ def _pointers(key: NDArray[np.int32], n_keys: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.bincount(key, minlength=n_keys))]).astype(np.int64)
 
 
-def _find(
-    distinct: NDArray[np.void], granule: NDArray[np.int64], value: NDArray[np.uint64]
-) -> NDArray[np.int32]:
-    """Number of each pair (granule, value) among the distinct ones, -1 if it is not there."""
-    wanted = np.empty(len(granule), distinct.dtype)
-    wanted["granule"], wanted["value"] = granule, value
-    if not len(distinct):
-        return np.full(len(granule), -1, np.int32)
-    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    return np.where(distinct[at] == wanted, at, -1).astype(np.int32)
-
-
 def chains_of(problem: Problem) -> Chains:
     """The arrays of a problem."""
     used = np.flatnonzero(np.diff(problem.stream_ptr))
@@ -159,7 +151,7 @@ def chains_of(problem: Problem) -> Chains:
     pairs["value"] = np.concatenate([problem.old, problem.new])
     distinct, inverse = np.unique(pairs, return_inverse=True)
     number: NDArray[np.int32] = inverse.astype(np.int32)
-    op, every = problem.part_op, np.arange(n_granules)
+    op = problem.part_op
 
     by = np.lexsort((op, problem.granule))
     segment = problem.granule[by].astype(np.int64) * max(n_streams, 1) + op_stream[op[by]]
@@ -173,13 +165,11 @@ def chains_of(problem: Problem) -> Chains:
     changer = op[changing]
     change_ptr, change_op = _by_key(problem.granule[changing], changer, n_granules)
     maker_ptr, maker_op = _by_key(number[m:][changing], changer, len(distinct))
-    taker_ptr, taker_op = _by_key(number[:m][changing], changer, len(distinct))
     return Chains(
         used, stream_ptr, op_stream, problem.part_ptr, problem.granule, problem.old, problem.new,
-        number[:m], number[m:], problem.initial, problem.final,
-        _find(distinct, every, problem.initial),
-        _find(distinct, every, problem.final), _pointers(segment_granule, n_granules),
+        number[:m], problem.initial, problem.final,
+        _pointers(segment_granule, n_granules),
         (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32),
         problem.old[by], problem.new[by], net,
-        change_ptr, change_op, maker_ptr, maker_op, taker_ptr, taker_op,
+        change_ptr, change_op, maker_ptr, maker_op,
     )  # fmt: skip

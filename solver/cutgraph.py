@@ -1,7 +1,7 @@
 """The graph of legal cuts: nodes are cuts that can be reached, edges run one operation.
 
 Every path from the first cut to the last is a legal order, and every legal order is one. An operation runs
-only once all that must precede it (`solver.must`) has: that spares dead cuts and no order.
+only once all that must precede it (`solver.deduction`) has: that spares dead cuts and no order.
 
 Reduced, the graph keeps at least one order of each class of orders that differ only in the sequence of
 operations that do not conflict. Two operations conflict if they touch the same granule and one of them
@@ -29,9 +29,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, first_from, stuck, values_fit
-from solver.must import Clocks
-from solver.must_rules import change_below
+from solver.chains import Chains, change_below, first_from, stuck, values_fit
+from solver.deduction import Clocks
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.
@@ -341,9 +340,9 @@ def build_graph(
 ) -> CutGraph:
     """The graph of a region, or part of it.
 
-    clocks: of `solver.must.must_clocks`. cuts: nodes at most. width: nodes of a layer at most. guide: cuts
-    of a legal order (`cuts_of_order`), which are kept whatever the limits; without it the graph ends where
-    `cuts` does. until: time.monotonic() after which it ends in any case.
+    clocks: `solver.deduction.Deduction.clocks`. cuts: nodes at most. width: nodes of a layer at most. guide:
+    cuts of a legal order (`cuts_of_order`), which are kept whatever the limits; without it the graph ends
+    where `cuts` does. until: time.monotonic() after which it ends in any case.
     """
     clock, after = clocks
     n_streams = len(chains.stream)

@@ -1,6 +1,6 @@
 """One legal order with a wish: a depth-first walk over cuts, in stubborn sets, close to an order in hand.
 
-Clocks that know the wish (`solver.must.must_clocks` with `before`) keep the walk to orders that fulfil it;
+Clocks that know the wish (`solver.deduction.Deduction.supposing`) keep the walk to orders that fulfil it;
 cuts from which it failed are remembered whole. The walk prefers what comes first in `rank`, so that an
 order found differs little from the one the ranks are of.
 """
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from solver.chains import Chains, stuck
 from solver.cutgraph import can_run, choose_streams, fill_danger
-from solver.must import Clocks
+from solver.deduction import Clocks
 
 DEFAULT_STEPS = 20_000
 _FOUND, _NONE, _BUDGET = 0, 1, 2

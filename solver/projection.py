@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solver.must_rules import raise_clock
+from solver.deduction_rules import reach_to
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -105,9 +105,8 @@ def project(g, clock, most, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def raise_from_projection(g, rank, alive, clock, touched, c):  # type: ignore[no-untyped-def]
-    """Note what comes before what on every path of granule g. Returns whether anything of it is new."""
-    new = False
+def raise_from_projection(g, rank, alive, clocks, f, news, c):  # type: ignore[no-untyped-def]
+    """Note what comes before what on every path of granule g. f, news: `solver.deduction_rules`."""
     first, end = c.segment_ptr[g], c.segment_ptr[g + 1]
     n_segments, base = end - first, c.access_ptr[first]
     low = np.full((c.access_ptr[end] - base, n_segments), np.int32(1 << 30), np.int32)
@@ -125,7 +124,4 @@ def raise_from_projection(g, rank, alive, clock, touched, c):  # type: ignore[no
                     low[at - base, j] = min(low[at - base, j], low[at + 1 - base, j])
                 if j != k and low[at - base, j] > 0:
                     x = c.access_op[c.access_ptr[first + j] + low[at - base, j] - 1]
-                    if clock[c.access_op[at], c.op_stream[x]] <= x:
-                        raise_clock(c.access_op[at], x, clock, touched, c.op_stream)
-                        new = True
-    return new
+                    reach_to(clocks, c.access_op[at], c.op_stream[x], x + 1, f, news)

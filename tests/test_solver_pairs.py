@@ -13,12 +13,17 @@ import solver.freedom as freedom_module
 from bench.ordering_traces import CLASSES, region
 from solver.chains import chains_of
 from solver.cutgraph import build_graph
+from solver.deduction import Clocks, Deduction
 from solver.freedom import Freedom, Limits, Survey, freedom_of, path_through
-from solver.must import must_clocks, no_clocks
 from solver.pairs import Order, iter_pairs, tally
 from solver.problem import Problem, Verdict
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
+
+
+def deduced_clocks(problem: Problem, most: int) -> Clocks | None:
+    deduction = Deduction(problem).go_on(most)
+    return None if deduction.contradiction >= 0 else deduction.clocks
 
 
 def listed(freedom: Freedom) -> dict[tuple[int, int], Order]:
@@ -68,10 +73,7 @@ def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPa
     may = 0
     for where, problem, orders in small_problems(500 * SOAK):
         chains = chains_of(problem)
-        clock = no_clocks(chains)
-        after = np.tile(chains.stream_ptr[1:].astype(np.int32), (problem.n_ops, 1))
-        after[np.arange(problem.n_ops), chains.op_stream] = np.arange(1, problem.n_ops + 1)
-        for clocks in ((clock, after), must_clocks(chains)):
+        for clocks in (Deduction(problem).clocks, deduced_clocks(problem, 10_000)):
             if clocks is None:
                 assert not orders, where
                 continue
@@ -91,7 +93,7 @@ def test_deduction_is_sound_for_every_order() -> None:
     for where, problem, orders in small_problems(400 * SOAK):
         chains = chains_of(problem)
         for most in (0, 10_000):
-            clocks = must_clocks(chains, most=most)
+            clocks = deduced_clocks(problem, most)
             if clocks is None:
                 assert not orders, where
                 continue
