@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.cut_table import cut_slot
 from solver.cut_walk import (
     LENGTH,
     WORK,
@@ -27,7 +28,7 @@ from solver.cut_walk import (
     wake,
     wake_all,
 )
-from solver.dead_cuts import DeadCuts, cut_slot
+from solver.dead_cuts import DeadCuts
 from solver.move_order import SHAKEN, arrange
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.stubborn import moves_to_try
@@ -70,7 +71,7 @@ def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignor
     f = at[_OPEN]
     n = moves_to_try(ops, w, frames.moves[f], *scratch)
     if n > 1:
-        slot, known = cut_slot(w.position, keys, filled)
+        slot, known = cut_slot(w.position, keys, filled, 1)
         if known:
             w.reason[:] = why[slot]
             return False
@@ -102,7 +103,7 @@ def leave(ops, w, keys, filled, why, frames, at):  # type: ignore[no-untyped-def
             return True
         w.reason[:] = frames.why[f]
         if frames.n[f] > 1:
-            slot, known = cut_slot(w.position, keys, filled)
+            slot, known = cut_slot(w.position, keys, filled, 1)
             if not known:
                 filled[slot] = 1
                 keys[slot], why[slot] = w.position, w.reason

@@ -30,6 +30,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.chains import Chains, change_below, first_from, stuck, values_fit
+from solver.cut_table import node_slot
 from solver.deduction import Clocks
 
 DEFAULT_CUTS = 2_000_000
@@ -38,7 +39,6 @@ MAX_BYTES = 1 << 30
 
 _DONE, _GROW_NODES, _GROW_TABLE, _SLICE_ENDED, _BUDGET = 0, 1, 2, 3, 4
 _SLICE = 20_000
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Nodes(NamedTuple):
@@ -198,28 +198,6 @@ def choose_streams(position, clock, after, danger, c, able, inside, todo, chosen
 
 
 @njit(cache=True)
-def slot_of(position, run, nodes, layer_end):  # type: ignore[no-untyped-def]
-    """Slot of the cut after `position` with one more operation of stream `run`: the one that holds it, or
-    an empty one."""
-    h = np.uint64(0)
-    for s in range(position.size):
-        h = (h ^ np.uint64(position[s] + (1 if s == run else 0))) * _MIX
-        h ^= h >> np.uint64(29)
-    mask = np.uint64(nodes.table.size - 1)
-    slot = h & mask
-    while nodes.table[slot] >= layer_end:
-        node, same = nodes.table[slot], True
-        for s in range(position.size):
-            if nodes.position[node, s] != position[s] + (1 if s == run else 0):
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
-
-
-@njit(cache=True)
 def is_after(position, run, cut):  # type: ignore[no-untyped-def]
     """Whether `cut` is `position` with one more operation of stream `run`."""
     for s in range(position.size):  # noqa: SIM110
@@ -260,7 +238,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
             guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[4]])
             if chosen[s] == 0 and not guided:
                 continue
-            slot = slot_of(position, s, nodes, nodes.at[2])
+            slot = node_slot(position, s, nodes.position, nodes.table, nodes.at[2])
             if nodes.table[slot] < nodes.at[2]:
                 if not guided and stuck(position[s], position, s, c):
                     continue
@@ -283,7 +261,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
 def refill(nodes):  # type: ignore[no-untyped-def]
     """Enter the newest layer into a new table."""
     for i in range(nodes.at[2], nodes.at[1]):
-        slot = slot_of(nodes.position[i], -1, nodes, nodes.at[2])
+        slot = node_slot(nodes.position[i], -1, nodes.position, nodes.table, nodes.at[2])
         nodes.table[slot] = i
 
 

@@ -117,7 +117,7 @@ class Deduction:
         here, there = self._sides
         ends, op_stream = here.facts.stream_ptr, here.facts.op_stream
         twins = ends[op_stream] + ends[op_stream + 1] - 1 - np.arange(len(op_stream))
-        return here.clocks, (ends[:-1] + ends[1:] - there.clocks[twins]).astype(np.int32)
+        return here.clocks.copy(), (ends[:-1] + ends[1:] - there.clocks[twins]).astype(np.int32)
 
     def go_on(self, most: int = 0) -> Deduction:
         """Deduce to the fixed point. most: nodes of a granule's own graph at most, 0 for no projections."""

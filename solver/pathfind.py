@@ -15,12 +15,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.chains import Chains, stuck
+from solver.cut_table import cut_slot
 from solver.cutgraph import can_run, choose_streams, fill_danger
 from solver.deduction import Clocks
 
 DEFAULT_STEPS = 20_000
 _FOUND, _NONE, _BUDGET = 0, 1, 2
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Memory(NamedTuple):
@@ -29,27 +29,6 @@ class Memory(NamedTuple):
 
     key: NDArray[np.int32]
     stamp: NDArray[np.int32]
-
-
-@njit(cache=True)
-def dead_slot(position, memory, search):  # type: ignore[no-untyped-def]
-    """(slot, whether it holds the cut)."""
-    h = np.uint64(0)
-    for s in range(position.size):
-        h = (h ^ np.uint64(position[s])) * _MIX
-        h ^= h >> np.uint64(29)
-    mask = np.uint64(memory.stamp.size - 1)
-    slot = h & mask
-    while memory.stamp[slot] == search:
-        same = True
-        for s in range(position.size):
-            if memory.key[slot, s] != position[s]:
-                same = False
-                break
-        if same:
-            return np.int64(slot), True
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot), False
 
 
 @njit(cache=True)
@@ -77,7 +56,7 @@ def walk(clock, after, danger, c, rank, steps, memory, search, path):  # type: i
         if entering:
             entering = False
             choice[depth] = 0
-            if not dead_slot(position, memory, search)[1]:
+            if not cut_slot(position, memory.key, memory.stamp, search)[1]:
                 if steps == 0:
                     return _BUDGET
                 steps -= 1
@@ -97,7 +76,7 @@ def walk(clock, after, danger, c, rank, steps, memory, search, path):  # type: i
             depth += 1
             entering = True
             continue
-        slot, known = dead_slot(position, memory, search)
+        slot, known = cut_slot(position, memory.key, memory.stamp, search)
         if not known:
             memory.stamp[slot] = search
             memory.key[slot] = position

@@ -108,6 +108,42 @@ def test_deduction_is_sound_for_every_order() -> None:
     assert deduced > 5000
 
 
+def test_what_follows_from_a_supposed_pair_holds_in_every_order_with_it() -> None:
+    """And it is closed: no operation knows less than those that must precede it."""
+    deduced = refuted = 0
+    for where, problem, orders in small_problems(150 * SOAK):
+        known, chains = Deduction(problem).go_on(10_000), chains_of(problem)
+        streams = chains.op_stream
+        if known.contradiction >= 0:
+            continue
+        for (a, b), seen in directions(problem, orders).items():
+            for first, second, possible in ((a, b, True in seen), (b, a, False in seen)):
+                supposed = known.supposing((first, second))
+                clock, after = supposed.clocks
+                closed = supposed.contradiction < 0
+                if supposed.go_on(10_000).contradiction >= 0:
+                    assert not possible, where
+                    refuted += 1
+                    continue
+                assert clock[second, streams[first]] > first, where
+                for x in range(problem.n_ops):
+                    for u, reach in enumerate(clock[x].tolist()):
+                        y = reach - 1
+                        if closed and u != streams[x] and problem.n_ops > y >= chains.stream_ptr[u]:
+                            assert (np.delete(clock[x] - clock[y], streams[y]) >= 0).all(), where
+                            assert after[y, streams[x]] <= x, where
+                for order in (o for o in orders[:20] if o.index(first) < o.index(second)):
+                    rank = np.argsort(order)
+                    for x in range(problem.n_ops):
+                        for u, reach in enumerate(supposed.before[x].tolist()):
+                            if u != streams[x]:
+                                before = np.arange(chains.stream_ptr[u], reach)
+                                assert (rank[before] < rank[x]).all(), where
+                                deduced += len(before)
+    assert deduced > 5000
+    assert refuted > 300
+
+
 def test_every_direction_of_a_may_has_a_witness() -> None:
     checked = impossible = 0
     for where, problem, orders in small_problems(150 * SOAK):
