@@ -212,5 +212,5 @@ def _no_news(facts: Facts) -> News:
     n = len(facts.op_stream)
     return News(
         np.zeros(n, np.int64), np.full(n, -1, np.int64), np.zeros(len(facts.any_start), np.int64),
-        np.zeros(2, np.int64),
+        np.zeros(2, np.int64), 1 - facts.asked,
     )  # fmt: skip

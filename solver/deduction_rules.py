@@ -18,12 +18,13 @@ class News(NamedTuple):
     """What changed since when, so that a rule is applied again only where it can say more. changed, seen:
     int64 (n_ops,), when an operation's clocks last changed, and when the rules were last applied to it.
     stirred: int64 (n_granules,), when the clocks of an operation on it last changed. now: int64 (2,), the
-    time, and how many changes there were."""
+    time, and how many changes there were. done: uint8 per part, whether what it reads says no more."""
 
     changed: NDArray[np.int64]
     seen: NDArray[np.int64]
     stirred: NDArray[np.int64]
     now: NDArray[np.int64]
+    done: NDArray[np.uint8]
 
 
 @njit(cache=True)
@@ -72,15 +73,24 @@ def last_change(e, g, t, f, clocks):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def first_change_after(w, g, t, besides, f, clocks):  # type: ignore[no-untyped-def]
-    """The first operation of stream t, other than `besides`, that changes g and that w must precede (w = -1:
-    the first of all), or -1."""
-    row = g * (f.stream_ptr.size - 1) + t
-    for i in range(f.changes_ptr[row], f.changes_ptr[row + 1]):
-        y = f.part_op[f.changes[i]]
-        if y != besides and y != w and (w < 0 or clocks[y, f.op_stream[w]] > w):
-            return y
-    return np.int32(-1)
+def keep_apart(w, e, g, last, f, clocks, news):  # type: ignore[no-untyped-def]
+    """Nothing changes granule g between w and e (w = -1: before e): what precedes e precedes w, and what w
+    precedes, e precedes. last: int32 (n_streams,), `last_change`. Returns whether that places every change."""
+    n_streams, placed = last.size, True
+    for t in range(n_streams):
+        row = g * n_streams + t
+        x = last[t]
+        if w >= 0 and x >= 0 and x != w:
+            reach_to(clocks, w, t, x + 1, f, news)
+        for i in range(f.changes_ptr[row], f.changes_ptr[row + 1]):
+            y = f.part_op[f.changes[i]]
+            if y <= x or y == w or y == e:
+                continue
+            if w < 0 or clocks[y, f.op_stream[w]] > w:
+                reach_to(clocks, y, f.op_stream[e], e + 1, f, news)
+                break
+            placed = False
+    return placed
 
 
 @njit(cache=True)
@@ -129,13 +139,8 @@ def by_source(e, p, f, clocks, news, last, least):  # type: ignore[no-untyped-de
     grow(clocks, e, least, f, news)
     if n > 1:
         return True, steps
-    for t in range(n_streams):
-        x = last[t]
-        if source >= 0 and x >= 0 and x != source:
-            reach_to(clocks, source, t, x + 1, f, news)
-        y = first_change_after(source, g, t, e, f, clocks)
-        if y >= 0:
-            reach_to(clocks, y, f.op_stream[e], e + 1, f, news)
+    if keep_apart(source, e, g, last, f, clocks, news):
+        news.done[p] = 1
     return True, steps + n_streams
 
 
@@ -159,7 +164,7 @@ def sweep(f, clocks, news, steps, max_steps):  # type: ignore[no-untyped-def]
             if reach >= f.stream_ptr[t] and t != s and (fresh or news.changed[reach] > seen):
                 grow(clocks, e, clocks[reach], f, news)
         for p in range(f.part_ptr[e], f.part_ptr[e + 1]):
-            if not f.asked[p] or (news.changed[e] <= seen and news.stirred[f.granule[p]] <= seen):
+            if news.done[p] or (news.changed[e] <= seen and news.stirred[f.granule[p]] <= seen):
                 continue
             possible_at_all, more = by_source(e, p, f, clocks, news, last, least)
             steps += more
