@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.problem import Problem
 
 
@@ -54,7 +55,7 @@ class Chains(NamedTuple):
     maker_op: NDArray[np.int32]
 
 
-@njit(cache=True)
+@inner
 def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
     """Index of the first of ops[low:high] (ascending) that is not below `op`; high if there is none."""
     while low < high:
@@ -66,7 +67,7 @@ def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True)
+@inner
 def change_below(g, stream, end, c):  # type: ignore[no-untyped-def]
     """The last operation of a stream below `end` that changes granule g, or -1."""
     low = c.change_ptr[g]
@@ -76,7 +77,7 @@ def change_below(g, stream, end, c):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@njit(cache=True)
+@inner
 def held(g, position, chains):  # type: ignore[no-untyped-def]
     """The value (uint64) of granule g at a cut (int32 (S,), the next operation of each stream)."""
     value = chains.initial[g]
@@ -88,16 +89,39 @@ def held(g, position, chains):  # type: ignore[no-untyped-def]
     return value
 
 
+class Contents(NamedTuple):
+    """What granules hold at a cut, as far as it was asked for. value: uint64, stamp: int64 (n_granules,); a
+    value is known if its stamp is `now`."""
+
+    value: NDArray[np.uint64]
+    stamp: NDArray[np.int64]
+
+
 @njit(cache=True)
-def values_fit(op, position, chains):  # type: ignore[no-untyped-def]
+def no_contents(chains):  # type: ignore[no-untyped-def]
+    """Nothing known, for any `now` from 0 on."""
+    return Contents(np.empty(chains.initial.size, np.uint64), np.full(chains.initial.size, -1, np.int64))
+
+
+@inner
+def content(g, position, now, contents, chains):  # type: ignore[no-untyped-def]
+    """`held`, worked out once for each `now`."""
+    if contents.stamp[g] != now:
+        contents.stamp[g] = now
+        contents.value[g] = held(g, position, chains)
+    return contents.value[g]
+
+
+@inner
+def values_fit(op, position, now, contents, chains):  # type: ignore[no-untyped-def]
     """Whether an operation's old values are what memory holds at a cut."""
     for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
-        if held(chains.granule[p], position, chains) != chains.old[p]:
+        if content(chains.granule[p], position, now, contents, chains) != chains.old[p]:
             return False
     return True
 
 
-@njit(cache=True)
+@inner
 def stuck(op, position, run, chains):  # type: ignore[no-untyped-def]
     """Whether `op` of stream `run`, run from a cut, would leave a value that no stream can go on from: each
     waits at its next access to that granule for another one. Such a cut is dead."""

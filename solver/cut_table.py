@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from solver.inner_kernel import inner
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True)
+@inner
 def row_hash(row, length, run):  # type: ignore[no-untyped-def]
     """Hash (uint64) of the first `length` of `row` (int32), entry `run` counted one higher (-1: none)."""
     h = np.uint64(0)
@@ -18,7 +19,7 @@ def row_hash(row, length, run):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True)
+@inner
 def cut_slot(position, keys, stamp, now):  # type: ignore[no-untyped-def]
     """(slot, found) of a cut in a table that holds its keys: where it is, or where it belongs. keys: int32
     (n, S). stamp: (n,); a slot is filled if its stamp is `now`."""
@@ -36,7 +37,7 @@ def cut_slot(position, keys, stamp, now):  # type: ignore[no-untyped-def]
     return np.int64(slot), False
 
 
-@njit(cache=True)
+@inner
 def node_slot(position, run, keys, table, least):  # type: ignore[no-untyped-def]
     """Slot of the cut after `position` with one more operation of stream `run` (-1: none) in a table of
     nodes: the one that holds its number, or an empty one. keys: int32 (n, S), the nodes' cuts. table: int32;

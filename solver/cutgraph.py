@@ -29,9 +29,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, change_below, first_from, stuck, values_fit
+from solver.chains import Chains, change_below, content, first_from, no_contents, stuck, values_fit
 from solver.cut_table import node_slot
 from solver.deduction import Clocks
+from solver.inner_kernel import inner
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.
@@ -99,7 +100,7 @@ def fill_danger(danger, after, c):  # type: ignore[no-untyped-def]
                     danger[a, u] = last + 1
 
 
-@njit(cache=True)
+@inner
 def waits_for(op, position, clock, op_stream):  # type: ignore[no-untyped-def]
     """A stream that must go on before `op` can run, or -1."""
     for u in range(position.size):
@@ -108,20 +109,20 @@ def waits_for(op, position, clock, op_stream):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
-def can_run(position, clock, c, able):  # type: ignore[no-untyped-def]
+@inner
+def can_run(position, end, clock, now, contents, c, able):  # type: ignore[no-untyped-def]
     """able[s] = 1 if the next operation of stream s can run, 0 if its values are not there, -1 - u if it
-    waits for stream u, -1000 at the stream's end. Returns how many can run."""
+    waits for stream u, -1000 if it has come to `end` (int (S,)). Returns how many can run."""
     count = 0
     for s in range(position.size):
         op = position[s]
-        if op == c.stream_ptr[s + 1]:
+        if op == end[s]:
             able[s] = -1000
             continue
         u = waits_for(op, position, clock, c.op_stream)
         if u >= 0:
             able[s] = -1 - u
-        elif values_fit(op, position, c):
+        elif values_fit(op, position, now, contents, c):
             able[s] = 1
             count += 1
         else:
@@ -129,18 +130,12 @@ def can_run(position, clock, c, able):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True)
-def add_makers(op, position, after, c, inside, todo, n):  # type: ignore[no-untyped-def]
+@inner
+def add_makers(op, position, after, now, contents, c, inside, todo, n):  # type: ignore[no-untyped-def]
     """Add to the set the streams that can still make a value that `op` waits for. Returns its new size."""
     for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
         g, v = c.granule[p], c.old_value[p]
-        value = c.initial[g]
-        for k in range(c.segment_ptr[g], c.segment_ptr[g + 1]):
-            low = c.access_ptr[k]
-            at = first_from(c.access_op, low, c.access_ptr[k + 1], position[c.segment_stream[k]])
-            if at > low:
-                value += c.access_net[at - 1]
-        if value == c.old[p]:
+        if content(g, position, now, contents, c) == c.old[p]:
             continue
         low, high = c.maker_ptr[v], c.maker_ptr[v + 1]
         for u in range(position.size):
@@ -154,8 +149,8 @@ def add_makers(op, position, after, c, inside, todo, n):  # type: ignore[no-unty
     return n
 
 
-@njit(cache=True)
-def stubborn(first, position, clock, after, danger, c, able, inside, todo, most):  # type: ignore[no-untyped-def]
+@inner
+def stubborn(first, position, clock, after, danger, now, contents, c, able, inside, todo, most):  # type: ignore[no-untyped-def]
     """Close {first} to a stubborn set in `inside`. Returns how many of it can run, `most` if not fewer."""
     for u in range(position.size):
         inside[u] = 0
@@ -175,7 +170,7 @@ def stubborn(first, position, clock, after, danger, c, able, inside, todo, most)
                     todo[n] = u
                     n += 1
         elif able[s] == 0:
-            n = add_makers(op, position, after, c, inside, todo, n)
+            n = add_makers(op, position, after, now, contents, c, inside, todo, n)
         elif able[s] > -1000 and inside[-1 - able[s]] == 0:
             inside[-1 - able[s]] = 1
             todo[n] = -1 - able[s]
@@ -183,21 +178,21 @@ def stubborn(first, position, clock, after, danger, c, able, inside, todo, most)
     return count
 
 
-@njit(cache=True)
-def choose_streams(position, clock, after, danger, c, able, inside, todo, chosen):  # type: ignore[no-untyped-def]
+@inner
+def choose_streams(position, clock, after, danger, now, contents, c, able, inside, todo, chosen):  # type: ignore[no-untyped-def]
     """Mark in `chosen` (uint8 (S,)) the streams of a small stubborn set that can run."""
     n_streams = position.size
     best = n_streams + 1
     for s in range(n_streams):
         if able[s] == 1 and best > 1:
-            count = stubborn(s, position, clock, after, danger, c, able, inside, todo, best)
+            count = stubborn(s, position, clock, after, danger, now, contents, c, able, inside, todo, best)
             if count < best:
                 best = count
                 for u in range(n_streams):
                     chosen[u] = 1 if inside[u] and able[u] == 1 else 0
 
 
-@njit(cache=True)
+@inner
 def is_after(position, run, cut):  # type: ignore[no-untyped-def]
     """Whether `cut` is `position` with one more operation of stream `run`."""
     for s in range(position.size):  # noqa: SIM110
@@ -213,6 +208,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
     n_streams = nodes.position.shape[1]
     able, chosen = np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8)
     inside, todo = np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.int64)
+    contents = no_contents(c)
     stop = nodes.at[0] + steps
     while nodes.at[0] < nodes.at[1]:
         i = nodes.at[0]
@@ -226,11 +222,11 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
         if 2 * (nodes.at[1] - nodes.at[2] + n_streams) > nodes.table.size:
             return _GROW_TABLE
         position = nodes.position[i]
-        count = can_run(position, clock, c, able)
+        count = can_run(position, c.stream_ptr[1:], clock, i, contents, c, able)
         for s in range(n_streams):
             chosen[s] = 1 if able[s] == 1 else 0
         if reduced and count > 1:
-            choose_streams(position, clock, after, danger, c, able, inside, todo, chosen)
+            choose_streams(position, clock, after, danger, i, contents, c, able, inside, todo, chosen)
         for s in range(n_streams):
             nodes.child[i, s] = -1
             if chosen[s] == 0 and not (able[s] == 1 and guide.shape[0] > 0):

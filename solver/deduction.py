@@ -60,7 +60,7 @@ class Side:
 
     def copy(self) -> Side:
         """One that can learn more by itself."""
-        return Side(self.facts, self.clocks.copy(), News(*(part.copy() for part in self.news)), self.told)
+        return Side(self.facts, self.clocks.copy(), self.news.copy(), self.told)
 
     @property
     def changes(self) -> int:

@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
+
 FIXED, CONTRADICTION, TOO_MUCH = 0, 1, 2
 
 
@@ -26,8 +28,13 @@ class News(NamedTuple):
     now: NDArray[np.int64]
     done: NDArray[np.uint8]
 
+    def copy(self) -> News:
+        """One that goes on by itself."""
+        changed, seen, stirred, now, done = self
+        return News(changed.copy(), seen.copy(), stirred.copy(), now.copy(), done.copy())
 
-@njit(cache=True)
+
+@inner
 def note(op, f, news):  # type: ignore[no-untyped-def]
     """The clocks of an operation have changed."""
     news.now[0] += 1
@@ -37,7 +44,7 @@ def note(op, f, news):  # type: ignore[no-untyped-def]
         news.stirred[f.granule[p]] = news.now[0]
 
 
-@njit(cache=True)
+@inner
 def grow(clocks, of, what, f, news):  # type: ignore[no-untyped-def]
     """Elementwise maximum into clocks[of]."""
     changed = False
@@ -49,7 +56,7 @@ def grow(clocks, of, what, f, news):  # type: ignore[no-untyped-def]
         note(of, f, news)
 
 
-@njit(cache=True)
+@inner
 def reach_to(clocks, of, t, reach, f, news):  # type: ignore[no-untyped-def]
     """The operations of stream t below `reach` precede operation `of`."""
     if clocks[of, t] < reach:
@@ -57,7 +64,7 @@ def reach_to(clocks, of, t, reach, f, news):  # type: ignore[no-untyped-def]
         note(of, f, news)
 
 
-@njit(cache=True)
+@inner
 def last_change(e, g, t, f, clocks):  # type: ignore[no-untyped-def]
     """The last operation of stream t that changes granule g and must precede operation e, or -1."""
     row = g * (f.stream_ptr.size - 1) + t
@@ -72,10 +79,10 @@ def last_change(e, g, t, f, clocks):  # type: ignore[no-untyped-def]
     return f.part_op[f.changes[low - 1]] if low > f.changes_ptr[row] else np.int32(-1)
 
 
-@njit(cache=True)
+@inner
 def keep_apart(w, e, g, last, f, clocks, news):  # type: ignore[no-untyped-def]
     """Nothing changes granule g between w and e (w = -1: before e): what precedes e precedes w, and what w
-    precedes, e precedes. last: int32 (n_streams,), `last_change`. Returns whether that places every change."""
+    precedes, e precedes. last: int32 (n_streams,), `last_change`. Returns whether every change is placed."""
     n_streams, placed = last.size, True
     for t in range(n_streams):
         row = g * n_streams + t
@@ -84,7 +91,7 @@ def keep_apart(w, e, g, last, f, clocks, news):  # type: ignore[no-untyped-def]
             reach_to(clocks, w, t, x + 1, f, news)
         for i in range(f.changes_ptr[row], f.changes_ptr[row + 1]):
             y = f.part_op[f.changes[i]]
-            if y <= x or y == w or y == e:
+            if y <= x or y in (w, e):
                 continue
             if w < 0 or clocks[y, f.op_stream[w]] > w:
                 reach_to(clocks, y, f.op_stream[e], e + 1, f, news)
@@ -93,7 +100,7 @@ def keep_apart(w, e, g, last, f, clocks, news):  # type: ignore[no-untyped-def]
     return placed
 
 
-@njit(cache=True)
+@inner
 def possible(w, e, last, f, clocks):  # type: ignore[no-untyped-def]
     """Whether w can be the last to change the granule before e. last: int32 (n_streams,), `last_change`."""
     if w == e or clocks[w, f.op_stream[e]] > e:
@@ -105,7 +112,7 @@ def possible(w, e, last, f, clocks):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@inner
 def by_source(e, p, f, clocks, news, last, least):  # type: ignore[no-untyped-def]
     """Apply the rules about what part p of operation e reads. Returns (whether there is a candidate,
     candidates looked at). last, least: int32 (n_streams,), scratch."""
@@ -196,7 +203,7 @@ def mirror_clocks(clocks, since, f, news, mirrored, twin_f, twin_news):  # type:
                 reach_to(mirrored, ends[t] + ends[t + 1] - 1 - reach, s, twin + 1, twin_f, twin_news)
 
 
-@njit(cache=True)
+@inner
 def precede(a, b, f, clocks, news):  # type: ignore[no-untyped-def]
     """Operation a precedes b, and whatever precedes a, whatever b precedes. False if b precedes a."""
     s, t = f.op_stream[a], f.op_stream[b]

@@ -13,9 +13,10 @@ from numba import njit
 
 from solver.cut_table import node_slot
 from solver.deduction_rules import reach_to
+from solver.inner_kernel import inner
 
 
-@njit(cache=True)
+@inner
 def may_step(rank, k, first, end, clock, c):  # type: ignore[no-untyped-def]
     """Whether what must precede the next access of segment `first` + k has run, as far as the granule
     shows."""
