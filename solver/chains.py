@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.problem import Problem
 
 
@@ -21,8 +22,7 @@ class Chains(NamedTuple):
 
     stream: int64 (S,), the problem's number of each stream. stream_ptr: int64 (S + 1,). op_stream: int32
     (n_ops,). part_ptr: int64 (n_ops + 1,). granule: int32 (n_parts,). old, new: uint64 (n_parts,).
-    old_value, new_value: int32 (n_parts,), numbers of the pairs (granule, value). initial, final: uint64 and
-    initial_value, final_value: int32 (n_granules,), -1 for a value that no part has.
+    old_value: int32 (n_parts,), numbers of the pairs (granule, value). initial, final: uint64 (n_granules,).
 
     Segments, one for each granule and each stream that touches it, sorted so: those of granule g are
     segment_ptr[g] to segment_ptr[g + 1]; segment_stream: int32; the accesses of segment k, in program
@@ -40,11 +40,8 @@ class Chains(NamedTuple):
     old: NDArray[np.uint64]
     new: NDArray[np.uint64]
     old_value: NDArray[np.int32]
-    new_value: NDArray[np.int32]
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
-    initial_value: NDArray[np.int32]
-    final_value: NDArray[np.int32]
     segment_ptr: NDArray[np.int64]
     segment_stream: NDArray[np.int32]
     access_ptr: NDArray[np.int64]
@@ -56,11 +53,9 @@ class Chains(NamedTuple):
     change_op: NDArray[np.int32]
     maker_ptr: NDArray[np.int64]
     maker_op: NDArray[np.int32]
-    taker_ptr: NDArray[np.int64]
-    taker_op: NDArray[np.int32]
 
 
-@njit(cache=True)
+@inner
 def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
     """Index of the first of ops[low:high] (ascending) that is not below `op`; high if there is none."""
     while low < high:
@@ -72,7 +67,17 @@ def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True)
+@inner
+def change_below(g, stream, end, c):  # type: ignore[no-untyped-def]
+    """The last operation of a stream below `end` that changes granule g, or -1."""
+    low = c.change_ptr[g]
+    at = first_from(c.change_op, low, c.change_ptr[g + 1], end)
+    if at > low and c.change_op[at - 1] >= c.stream_ptr[stream]:
+        return np.int64(c.change_op[at - 1])
+    return np.int64(-1)
+
+
+@inner
 def held(g, position, chains):  # type: ignore[no-untyped-def]
     """The value (uint64) of granule g at a cut (int32 (S,), the next operation of each stream)."""
     value = chains.initial[g]
@@ -84,16 +89,39 @@ def held(g, position, chains):  # type: ignore[no-untyped-def]
     return value
 
 
+class Contents(NamedTuple):
+    """What granules hold at a cut, as far as it was asked for. value: uint64, stamp: int64 (n_granules,); a
+    value is known if its stamp is `now`."""
+
+    value: NDArray[np.uint64]
+    stamp: NDArray[np.int64]
+
+
 @njit(cache=True)
-def values_fit(op, position, chains):  # type: ignore[no-untyped-def]
+def no_contents(chains):  # type: ignore[no-untyped-def]
+    """Nothing known, for any `now` from 0 on."""
+    return Contents(np.empty(chains.initial.size, np.uint64), np.full(chains.initial.size, -1, np.int64))
+
+
+@inner
+def content(g, position, now, contents, chains):  # type: ignore[no-untyped-def]
+    """`held`, worked out once for each `now`."""
+    if contents.stamp[g] != now:
+        contents.stamp[g] = now
+        contents.value[g] = held(g, position, chains)
+    return contents.value[g]
+
+
+@inner
+def values_fit(op, position, now, contents, chains):  # type: ignore[no-untyped-def]
     """Whether an operation's old values are what memory holds at a cut."""
     for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
-        if held(chains.granule[p], position, chains) != chains.old[p]:
+        if content(chains.granule[p], position, now, contents, chains) != chains.old[p]:
             return False
     return True
 
 
-@njit(cache=True)
+@inner
 def stuck(op, position, run, chains):  # type: ignore[no-untyped-def]
     """Whether `op` of stream `run`, run from a cut, would leave a value that no stream can go on from: each
     waits at its next access to that granule for another one. Such a cut is dead."""
@@ -136,18 +164,6 @@ def _pointers(key: NDArray[np.int32], n_keys: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.bincount(key, minlength=n_keys))]).astype(np.int64)
 
 
-def _find(
-    distinct: NDArray[np.void], granule: NDArray[np.int64], value: NDArray[np.uint64]
-) -> NDArray[np.int32]:
-    """Number of each pair (granule, value) among the distinct ones, -1 if it is not there."""
-    wanted = np.empty(len(granule), distinct.dtype)
-    wanted["granule"], wanted["value"] = granule, value
-    if not len(distinct):
-        return np.full(len(granule), -1, np.int32)
-    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    return np.where(distinct[at] == wanted, at, -1).astype(np.int32)
-
-
 def chains_of(problem: Problem) -> Chains:
     """The arrays of a problem."""
     used = np.flatnonzero(np.diff(problem.stream_ptr))
@@ -159,7 +175,7 @@ def chains_of(problem: Problem) -> Chains:
     pairs["value"] = np.concatenate([problem.old, problem.new])
     distinct, inverse = np.unique(pairs, return_inverse=True)
     number: NDArray[np.int32] = inverse.astype(np.int32)
-    op, every = problem.part_op, np.arange(n_granules)
+    op = problem.part_op
 
     by = np.lexsort((op, problem.granule))
     segment = problem.granule[by].astype(np.int64) * max(n_streams, 1) + op_stream[op[by]]
@@ -173,13 +189,11 @@ def chains_of(problem: Problem) -> Chains:
     changer = op[changing]
     change_ptr, change_op = _by_key(problem.granule[changing], changer, n_granules)
     maker_ptr, maker_op = _by_key(number[m:][changing], changer, len(distinct))
-    taker_ptr, taker_op = _by_key(number[:m][changing], changer, len(distinct))
     return Chains(
         used, stream_ptr, op_stream, problem.part_ptr, problem.granule, problem.old, problem.new,
-        number[:m], number[m:], problem.initial, problem.final,
-        _find(distinct, every, problem.initial),
-        _find(distinct, every, problem.final), _pointers(segment_granule, n_granules),
+        number[:m], problem.initial, problem.final,
+        _pointers(segment_granule, n_granules),
         (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32),
         problem.old[by], problem.new[by], net,
-        change_ptr, change_op, maker_ptr, maker_op, taker_ptr, taker_op,
+        change_ptr, change_op, maker_ptr, maker_op,
     )  # fmt: skip

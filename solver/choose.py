@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from isa.errors import UsageError
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.freedom import Limits, Survey, path_through
-from solver.must import must_clocks
 from solver.problem import Problem, Solution, Verdict, no_order
 
 KINDS = ("fewest-switches", "earliest", "latest", "before")
@@ -155,8 +154,7 @@ def _bound(survey: Survey, op: int, *, late: bool) -> NDArray[np.int64] | None:
             wishes.append((int(after[op, u]) - 1, op))
         if not late and clock[op, u] < end:
             wishes.append((op, int(clock[op, u])))
-    clocks = must_clocks(survey.chains, survey.order.astype(np.int32), survey.clocks, tuple(wishes))
-    return None if clocks is None else survey.find(clocks)
+    return survey.find(tuple(wishes))
 
 
 def _extreme(survey: Survey, op: int, *, late: bool) -> Chosen:

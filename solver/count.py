@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from solver.chains import Chains, held
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
+from solver.deduction import Clocks
 from solver.freedom import Limits, Survey
-from solver.must import Clocks
 from solver.problem import Problem, Verdict
 
 _TOP = np.uint64(1) << np.uint64(56)
@@ -128,7 +128,6 @@ def waists(chains: Chains, clocks: Clocks, order: NDArray[np.int64]) -> list[int
     for depth in range(len(cuts)):
         following = np.where(cuts[depth] < ends, cuts[depth], len(clock) - 1)
         known = clock[following]
-        # An operation's own clock counts itself.
         if (known >= cuts[depth]).all():
             found.append(depth)
     return found

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.cut_table import cut_slot
 from solver.cut_walk import (
     LENGTH,
     WORK,
@@ -27,7 +28,8 @@ from solver.cut_walk import (
     wake,
     wake_all,
 )
-from solver.dead_cuts import DeadCuts, cut_slot
+from solver.dead_cuts import DeadCuts
+from solver.inner_kernel import copy_row, inner, or_row
 from solver.move_order import SHAKEN, arrange
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.stubborn import moves_to_try
@@ -59,7 +61,7 @@ class Frames(NamedTuple):
     why: NDArray[np.uint64]
 
 
-@njit(cache=True)
+@inner
 def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignore[no-untyped-def]
     """Open the cut that the walk has reached, once all that is forced has run. False if it is dead."""
     if not run_forced(ops, w):
@@ -70,22 +72,22 @@ def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignor
     f = at[_OPEN]
     n = moves_to_try(ops, w, frames.moves[f], *scratch)
     if n > 1:
-        slot, known = cut_slot(w.position, keys, filled)
+        slot, known = cut_slot(w.position, keys, filled, 1)
         if known:
-            w.reason[:] = why[slot]
+            copy_row(why[slot], w.reason)
             return False
         last = ops.op_stream[w.path[length - 1]] if length > 0 else np.int32(0)
         arrange(frames.moves[f], n, last, at[_MANNER], state, ops, w)
         at[_OPENED] += 1
     frames.length[f], frames.n[f], frames.tried[f] = length, n, 0
-    frames.why[f] = w.reason
+    copy_row(w.reason, frames.why[f])
     at[_OPEN] += 1
     if length > at[_BEST]:
         at[_BEST], at[_SINCE] = length, at[_OPENED]
     return n > 0
 
 
-@njit(cache=True)
+@inner
 def leave(ops, w, keys, filled, why, frames, at):  # type: ignore[no-untyped-def]
     """Go back from a dead cut to the innermost open one that has a move left which could make a difference.
     Returns False if there is none."""
@@ -95,17 +97,18 @@ def leave(ops, w, keys, filled, why, frames, at):  # type: ignore[no-untyped-def
         if deeper and not take_back_why(frames.length[f], ops, w):
             # The cut is dead for a reason that none of its moves has to do with.
             frames.tried[f] = frames.n[f]
-            frames.why[f] = w.reason
+            copy_row(w.reason, frames.why[f])
         elif deeper:
-            frames.why[f] |= w.reason
+            or_row(w.reason, frames.why[f])
         if frames.tried[f] < frames.n[f]:
             return True
-        w.reason[:] = frames.why[f]
+        copy_row(frames.why[f], w.reason)
         if frames.n[f] > 1:
-            slot, known = cut_slot(w.position, keys, filled)
+            slot, known = cut_slot(w.position, keys, filled, 1)
             if not known:
                 filled[slot] = 1
-                keys[slot], why[slot] = w.position, w.reason
+                copy_row(w.position, keys[slot])
+                copy_row(w.reason, why[slot])
                 at[_DEAD] += 1
         at[_OPEN] -= 1
     return False

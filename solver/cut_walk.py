@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.problem import Problem
 
 #: Indexes of `Walk.at`: length of the path, streams on the ready stack, operations run since the start.
@@ -193,7 +194,7 @@ def start(
     return ops, walk
 
 
-@njit(cache=True)
+@inner
 def mismatch(op, ops, w):  # type: ignore[no-untyped-def]
     """The first granule that does not hold the operation's old value, or -1: the operation is enabled."""
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
@@ -202,13 +203,13 @@ def mismatch(op, ops, w):  # type: ignore[no-untyped-def]
     return np.int32(-1)
 
 
-@njit(cache=True)
+@inner
 def bit(number):  # type: ignore[no-untyped-def]
     """The mask of a granule or stream."""
     return _ONE << (np.uint64(number) & _LOW_SIX)
 
 
-@njit(cache=True)
+@inner
 def granules_of(op, ops):  # type: ignore[no-untyped-def]
     """The mask of an operation's granules."""
     mask = np.uint64(0)
@@ -217,7 +218,7 @@ def granules_of(op, ops):  # type: ignore[no-untyped-def]
     return mask
 
 
-@njit(cache=True)
+@inner
 def too_early(op, ops, w):  # type: ignore[no-untyped-def]
     """A stream whose next operation must precede this one in every legal order, or -1."""
     if ops.before.shape[0] > 0:
@@ -227,7 +228,7 @@ def too_early(op, ops, w):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
+@inner
 def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
     """A granule of stream s's operation that another stream could be the next to access, or -1.
 
@@ -247,7 +248,7 @@ def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
     return np.int32(-1)
 
 
-@njit(cache=True)
+@inner
 def _count(p, sign, w):  # type: ignore[no-untyped-def]
     """Count a part as run (sign -1) or taken back (1). Returns whether the value that it overwrote is still
     to be read and nobody will bring it about again."""
@@ -259,7 +260,7 @@ def _count(p, sign, w):  # type: ignore[no-untyped-def]
     return w.reads[old] > 0 and w.makers[old] == 0
 
 
-@njit(cache=True)
+@inner
 def _follow(g, ops, w):  # type: ignore[no-untyped-def]
     """Wake who waits for a granule. Returns whether some stream's next access follows its value, or there
     is none left and it is final."""
@@ -277,7 +278,7 @@ def _follow(g, ops, w):  # type: ignore[no-untyped-def]
     return followed or (not touched and w.held[g] == ops.final[g])
 
 
-@njit(cache=True)
+@inner
 def run(op, s, ops, w):  # type: ignore[no-untyped-def]
     """Run an operation of stream s, append it to the path and wake who waits for its granules.
 
@@ -303,7 +304,7 @@ def run(op, s, ops, w):  # type: ignore[no-untyped-def]
     return alive
 
 
-@njit(cache=True)
+@inner
 def take_back(ops, w):  # type: ignore[no-untyped-def]
     """Take back the last operation of the path. Returns it."""
     w.at[LENGTH] -= 1
@@ -318,7 +319,7 @@ def take_back(ops, w):  # type: ignore[no-untyped-def]
     return op
 
 
-@njit(cache=True)
+@inner
 def take_back_why(length, ops, w):  # type: ignore[no-untyped-def]
     """Take back the path beyond `length`, and turn the reason why the cut was dead into one why the cut at
     `length` is, had its operations no alternative. Returns whether the first of them plays a part in it."""
@@ -333,7 +334,7 @@ def take_back_why(length, ops, w):  # type: ignore[no-untyped-def]
     return matters
 
 
-@njit(cache=True)
+@inner
 def wake_all(ops, w):  # type: ignore[no-untyped-def]
     """Put every unfinished stream on the ready stack."""
     w.at[READY] = 0
@@ -343,7 +344,7 @@ def wake_all(ops, w):  # type: ignore[no-untyped-def]
         w.at[READY] += 1
 
 
-@njit(cache=True)
+@inner
 def wake(s, w):  # type: ignore[no-untyped-def]
     """Put a stream on the ready stack."""
     w.waits[s] = _AWAKE
@@ -351,7 +352,7 @@ def wake(s, w):  # type: ignore[no-untyped-def]
     w.at[READY] += 1
 
 
-@njit(cache=True)
+@inner
 def run_forced(ops, w):  # type: ignore[no-untyped-def]
     """Run what may as well run next, until nothing is left of that: operations that change nothing, and
     those without a rival. Returns False, with the reason, if the cut turned out to be dead."""
@@ -378,7 +379,7 @@ def run_forced(ops, w):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@inner
 def begins_well(ops, w):  # type: ignore[no-untyped-def]
     """Whether every granule's initial value is followed by some stream's first access, or is final."""
     for g in range(w.held.size):

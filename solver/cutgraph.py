@@ -1,7 +1,7 @@
 """The graph of legal cuts: nodes are cuts that can be reached, edges run one operation.
 
 Every path from the first cut to the last is a legal order, and every legal order is one. An operation runs
-only once all that must precede it (`solver.must`) has: that spares dead cuts and no order.
+only once all that must precede it (`solver.deduction`) has: that spares dead cuts and no order.
 
 Reduced, the graph keeps at least one order of each class of orders that differ only in the sequence of
 operations that do not conflict. Two operations conflict if they touch the same granule and one of them
@@ -29,9 +29,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, first_from, stuck, values_fit
-from solver.must import Clocks
-from solver.must_rules import change_below
+from solver.chains import Chains, change_below, content, first_from, no_contents, stuck, values_fit
+from solver.cut_table import node_slot
+from solver.deduction import Clocks
+from solver.inner_kernel import inner
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.
@@ -39,7 +40,6 @@ MAX_BYTES = 1 << 30
 
 _DONE, _GROW_NODES, _GROW_TABLE, _SLICE_ENDED, _BUDGET = 0, 1, 2, 3, 4
 _SLICE = 20_000
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Nodes(NamedTuple):
@@ -100,7 +100,7 @@ def fill_danger(danger, after, c):  # type: ignore[no-untyped-def]
                     danger[a, u] = last + 1
 
 
-@njit(cache=True)
+@inner
 def waits_for(op, position, clock, op_stream):  # type: ignore[no-untyped-def]
     """A stream that must go on before `op` can run, or -1."""
     for u in range(position.size):
@@ -109,20 +109,20 @@ def waits_for(op, position, clock, op_stream):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
-def can_run(position, clock, c, able):  # type: ignore[no-untyped-def]
+@inner
+def can_run(position, end, clock, now, contents, c, able):  # type: ignore[no-untyped-def]
     """able[s] = 1 if the next operation of stream s can run, 0 if its values are not there, -1 - u if it
-    waits for stream u, -1000 at the stream's end. Returns how many can run."""
+    waits for stream u, -1000 if it has come to `end` (int (S,)). Returns how many can run."""
     count = 0
     for s in range(position.size):
         op = position[s]
-        if op == c.stream_ptr[s + 1]:
+        if op == end[s]:
             able[s] = -1000
             continue
         u = waits_for(op, position, clock, c.op_stream)
         if u >= 0:
             able[s] = -1 - u
-        elif values_fit(op, position, c):
+        elif values_fit(op, position, now, contents, c):
             able[s] = 1
             count += 1
         else:
@@ -130,18 +130,12 @@ def can_run(position, clock, c, able):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True)
-def add_makers(op, position, after, c, inside, todo, n):  # type: ignore[no-untyped-def]
+@inner
+def add_makers(op, position, after, now, contents, c, inside, todo, n):  # type: ignore[no-untyped-def]
     """Add to the set the streams that can still make a value that `op` waits for. Returns its new size."""
     for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
         g, v = c.granule[p], c.old_value[p]
-        value = c.initial[g]
-        for k in range(c.segment_ptr[g], c.segment_ptr[g + 1]):
-            low = c.access_ptr[k]
-            at = first_from(c.access_op, low, c.access_ptr[k + 1], position[c.segment_stream[k]])
-            if at > low:
-                value += c.access_net[at - 1]
-        if value == c.old[p]:
+        if content(g, position, now, contents, c) == c.old[p]:
             continue
         low, high = c.maker_ptr[v], c.maker_ptr[v + 1]
         for u in range(position.size):
@@ -155,8 +149,8 @@ def add_makers(op, position, after, c, inside, todo, n):  # type: ignore[no-unty
     return n
 
 
-@njit(cache=True)
-def stubborn(first, position, clock, after, danger, c, able, inside, todo, most):  # type: ignore[no-untyped-def]
+@inner
+def stubborn(first, position, clock, after, danger, now, contents, c, able, inside, todo, most):  # type: ignore[no-untyped-def]
     """Close {first} to a stubborn set in `inside`. Returns how many of it can run, `most` if not fewer."""
     for u in range(position.size):
         inside[u] = 0
@@ -176,7 +170,7 @@ def stubborn(first, position, clock, after, danger, c, able, inside, todo, most)
                     todo[n] = u
                     n += 1
         elif able[s] == 0:
-            n = add_makers(op, position, after, c, inside, todo, n)
+            n = add_makers(op, position, after, now, contents, c, inside, todo, n)
         elif able[s] > -1000 and inside[-1 - able[s]] == 0:
             inside[-1 - able[s]] = 1
             todo[n] = -1 - able[s]
@@ -184,43 +178,21 @@ def stubborn(first, position, clock, after, danger, c, able, inside, todo, most)
     return count
 
 
-@njit(cache=True)
-def choose_streams(position, clock, after, danger, c, able, inside, todo, chosen):  # type: ignore[no-untyped-def]
+@inner
+def choose_streams(position, clock, after, danger, now, contents, c, able, inside, todo, chosen):  # type: ignore[no-untyped-def]
     """Mark in `chosen` (uint8 (S,)) the streams of a small stubborn set that can run."""
     n_streams = position.size
     best = n_streams + 1
     for s in range(n_streams):
         if able[s] == 1 and best > 1:
-            count = stubborn(s, position, clock, after, danger, c, able, inside, todo, best)
+            count = stubborn(s, position, clock, after, danger, now, contents, c, able, inside, todo, best)
             if count < best:
                 best = count
                 for u in range(n_streams):
                     chosen[u] = 1 if inside[u] and able[u] == 1 else 0
 
 
-@njit(cache=True)
-def slot_of(position, run, nodes, layer_end):  # type: ignore[no-untyped-def]
-    """Slot of the cut after `position` with one more operation of stream `run`: the one that holds it, or
-    an empty one."""
-    h = np.uint64(0)
-    for s in range(position.size):
-        h = (h ^ np.uint64(position[s] + (1 if s == run else 0))) * _MIX
-        h ^= h >> np.uint64(29)
-    mask = np.uint64(nodes.table.size - 1)
-    slot = h & mask
-    while nodes.table[slot] >= layer_end:
-        node, same = nodes.table[slot], True
-        for s in range(position.size):
-            if nodes.position[node, s] != position[s] + (1 if s == run else 0):
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
-
-
-@njit(cache=True)
+@inner
 def is_after(position, run, cut):  # type: ignore[no-untyped-def]
     """Whether `cut` is `position` with one more operation of stream `run`."""
     for s in range(position.size):  # noqa: SIM110
@@ -236,6 +208,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
     n_streams = nodes.position.shape[1]
     able, chosen = np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8)
     inside, todo = np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.int64)
+    contents = no_contents(c)
     stop = nodes.at[0] + steps
     while nodes.at[0] < nodes.at[1]:
         i = nodes.at[0]
@@ -249,11 +222,11 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
         if 2 * (nodes.at[1] - nodes.at[2] + n_streams) > nodes.table.size:
             return _GROW_TABLE
         position = nodes.position[i]
-        count = can_run(position, clock, c, able)
+        count = can_run(position, c.stream_ptr[1:], clock, i, contents, c, able)
         for s in range(n_streams):
             chosen[s] = 1 if able[s] == 1 else 0
         if reduced and count > 1:
-            choose_streams(position, clock, after, danger, c, able, inside, todo, chosen)
+            choose_streams(position, clock, after, danger, i, contents, c, able, inside, todo, chosen)
         for s in range(n_streams):
             nodes.child[i, s] = -1
             if chosen[s] == 0 and not (able[s] == 1 and guide.shape[0] > 0):
@@ -261,7 +234,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
             guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[4]])
             if chosen[s] == 0 and not guided:
                 continue
-            slot = slot_of(position, s, nodes, nodes.at[2])
+            slot = node_slot(position, s, nodes.position, nodes.table, nodes.at[2])
             if nodes.table[slot] < nodes.at[2]:
                 if not guided and stuck(position[s], position, s, c):
                     continue
@@ -284,7 +257,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
 def refill(nodes):  # type: ignore[no-untyped-def]
     """Enter the newest layer into a new table."""
     for i in range(nodes.at[2], nodes.at[1]):
-        slot = slot_of(nodes.position[i], -1, nodes, nodes.at[2])
+        slot = node_slot(nodes.position[i], -1, nodes.position, nodes.table, nodes.at[2])
         nodes.table[slot] = i
 
 
@@ -341,9 +314,9 @@ def build_graph(
 ) -> CutGraph:
     """The graph of a region, or part of it.
 
-    clocks: of `solver.must.must_clocks`. cuts: nodes at most. width: nodes of a layer at most. guide: cuts
-    of a legal order (`cuts_of_order`), which are kept whatever the limits; without it the graph ends where
-    `cuts` does. until: time.monotonic() after which it ends in any case.
+    clocks: `solver.deduction.Deduction.clocks`. cuts: nodes at most. width: nodes of a layer at most. guide:
+    cuts of a legal order (`cuts_of_order`), which are kept whatever the limits; without it the graph ends
+    where `cuts` does. until: time.monotonic() after which it ends in any case.
     """
     clock, after = clocks
     n_streams = len(chains.stream)

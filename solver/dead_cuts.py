@@ -6,36 +6,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+from solver.cut_table import cut_slot
+
 _FIRST_SLOTS = 1 << 10
-
-
-@njit(cache=True)
-def cut_slot(position, keys, filled):  # type: ignore[no-untyped-def]
-    """(slot, found) of a cut in a table of cuts: where it is, or where it belongs."""
-    h = np.uint64(0)
-    for s in range(position.size):
-        h = (h ^ np.uint64(position[s])) * _MIX
-        h ^= h >> np.uint64(29)
-    mask = np.uint64(filled.size - 1)
-    slot = h & mask
-    while filled[slot]:
-        same = True
-        for s in range(position.size):
-            if keys[slot, s] != position[s]:
-                same = False
-                break
-        if same:
-            return np.int64(slot), True
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot), False
 
 
 @njit(cache=True)
 def insert_cuts(cuts, reasons, keys, filled, why):  # type: ignore[no-untyped-def]
     """Enter cuts into an empty table."""
     for i in range(cuts.shape[0]):
-        slot, _ = cut_slot(cuts[i], keys, filled)
+        slot, _ = cut_slot(cuts[i], keys, filled, 1)
         filled[slot] = 1
         keys[slot] = cuts[i]
         why[slot] = reasons[i]

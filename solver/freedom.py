@@ -30,7 +30,7 @@ from solver.chains import Chains, chains_of, first_from
 from solver.cut import DEFAULT_NODES
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.decide import solve_auto
-from solver.must import Clocks, must_clocks, with_edge
+from solver.deduction import MAX_PROJECTED, NO_LIMIT, Clocks, Deduction
 from solver.pathfind import PathFinder
 from solver.problem import Problem, Verdict
 
@@ -134,7 +134,8 @@ class Survey:
         self.problem, self.limits = problem, limits
         self.until = time.monotonic() + limits.seconds
         self.chains = chains_of(problem)
-        self.clocks: Clocks | None = must_clocks(self.chains)
+        self._known = Deduction(problem, chains=self.chains, max_clocks=NO_LIMIT).go_on(MAX_PROJECTED)
+        self.clocks: Clocks | None = None if self._known.contradiction >= 0 else self._known.clocks
         self.verdict = Verdict.ILLEGAL if self.clocks is None else Verdict.UNDECIDED
         self.order: NDArray[np.int64] | None = None
         shape = (problem.n_ops, len(self.chains.stream))
@@ -164,29 +165,25 @@ class Survey:
     def _learn(self, cuts: NDArray[np.int32], alive: NDArray[np.bool_] | None = None) -> None:
         lower(cuts, np.ones(len(cuts), bool) if alive is None else alive, self.low, self.chains.stream_ptr)
 
-    def _sequence(self) -> NDArray[np.int32]:
-        assert self.order is not None
-        return self.order.astype(np.int32)
-
     def search(self, first: int, second: int, *, hard: bool) -> tuple[NDArray[np.int64] | None, bool]:
         """(a legal order with `first` before `second`, True), (None, True) if there is none, (None, False)
         if the budget ended. hard: deduce as much as possible, and search longer."""
-        assert self.clocks is not None
+        supposed = self._known.supposing((first, second))
         if hard:
-            clocks = must_clocks(self.chains, self._sequence(), self.clocks, ((first, second),))
-        else:
-            clocks = with_edge(self.chains, self._sequence(), self.clocks, first, second)
-        if clocks is None:
+            supposed.go_on(MAX_PROJECTED)
+        if supposed.contradiction >= 0:
             return None, True
+        clocks = supposed.clocks
         steps = self._finder.steps if hard else 2 * self.problem.n_ops + 200
         order, decided = self._finder.find(clocks, steps)
         if not decided:
             order, decided = self._finder.find(clocks, steps, soon=first)
         return order, decided
 
-    def find(self, clocks: Clocks) -> NDArray[np.int64] | None:
-        """A legal order that the clocks allow, if a search finds one."""
-        return self._finder.find(clocks)[0]
+    def find(self, wishes: tuple[Pair, ...]) -> NDArray[np.int64] | None:
+        """A legal order with the first of each pair before the second, if a search finds one."""
+        supposed = self._known.supposing(*wishes).go_on(MAX_PROJECTED)
+        return None if supposed.contradiction >= 0 else self._finder.find(supposed.clocks)[0]
 
     def decide_all(self) -> Freedom:
         """Decide every conflicting pair, within the limits."""
@@ -236,20 +233,13 @@ class Survey:
                 if order is not None:
                     self._learn(cuts_of_order(self.chains, order))
                 elif decided:
-                    proved |= self._must(b, a)
+                    self._known = self._known.supposing((b, a))
+                    proved = True
                 progress |= decided
             if proved:
-                self.clocks = must_clocks(self.chains, self._sequence(), self.clocks, most=0) or self.clocks
+                self.clocks = self._known.go_on().clocks
             if not progress:
                 return
-
-    def _must(self, first: int, second: int) -> bool:
-        """Note that `first` comes before `second` in every legal order."""
-        assert self.clocks is not None
-        clocks = with_edge(self.chains, self._sequence(), self.clocks, first, second)
-        assert clocks is not None
-        self.clocks = clocks
-        return True
 
     def _whole(self) -> NDArray[np.int32]:
         """The whole reduced graph, if the budget allows. Returns what is must for conflicting pairs."""

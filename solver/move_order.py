@@ -11,7 +11,8 @@ cost more than all that follows, so a search that gets no further begins again i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from solver.inner_kernel import inner
 
 #: Manners: the last one goes on; the one furthest behind; the first with every 8th choice at random.
 GO_ON, EVENLY, SHAKEN = 0, 1, 2
@@ -20,7 +21,7 @@ _ONE_IN = np.uint64(8)
 _AHEAD = 32
 
 
-@njit(cache=True)
+@inner
 def draw(state):  # type: ignore[no-untyped-def]
     """The next number of an xorshift generator. state: uint64 (1,), not 0; changed."""
     x = state[0]
@@ -31,13 +32,13 @@ def draw(state):  # type: ignore[no-untyped-def]
     return x
 
 
-@njit(cache=True)
+@inner
 def _behind(s, ops, w):  # type: ignore[no-untyped-def]
     """How far a stream has come, from 0 to 1."""
     return (w.position[s] - ops.stream_ptr[s]) / (ops.stream_ptr[s + 1] - ops.stream_ptr[s])
 
 
-@njit(cache=True)
+@inner
 def _reach(s, ops, w):  # type: ignore[no-untyped-def]
     """How many operations a stream can run before it must wait for another stream, at most _AHEAD."""
     first = w.position[s]
@@ -49,7 +50,7 @@ def _reach(s, ops, w):  # type: ignore[no-untyped-def]
     return end - first
 
 
-@njit(cache=True)
+@inner
 def arrange(moves, n, last, manner, state, ops, w):  # type: ignore[no-untyped-def]
     """Put the first `n` of `moves` (int32, streams) into the order in which to try them. last: the stream
     that moved last."""
@@ -69,7 +70,7 @@ def arrange(moves, n, last, manner, state, ops, w):  # type: ignore[no-untyped-d
                 j -= 1
 
 
-@njit(cache=True)
+@inner
 def _rotate(moves, n, last, manner, state):  # type: ignore[no-untyped-def]
     """Stream `last` first, or the next one; or now and then, if shaken, any."""
     first = 0

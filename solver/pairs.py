@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.freedom import Freedom
+from solver.inner_kernel import inner
 from solver.problem import Verdict
 
 _ROOM = 1 << 15
@@ -36,7 +37,7 @@ class Pairs:
     order: NDArray[np.uint8]
 
 
-@njit(cache=True)
+@inner
 def seen_before(a, p, b, c):  # type: ignore[no-untyped-def]
     """Whether a part of `a` before p conflicts with b too."""
     for q in range(c.part_ptr[a], p):

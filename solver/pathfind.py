@@ -1,6 +1,6 @@
 """One legal order with a wish: a depth-first walk over cuts, in stubborn sets, close to an order in hand.
 
-Clocks that know the wish (`solver.must.must_clocks` with `before`) keep the walk to orders that fulfil it;
+Clocks that know the wish (`solver.deduction.Deduction.supposing`) keep the walk to orders that fulfil it;
 cuts from which it failed are remembered whole. The walk prefers what comes first in `rank`, so that an
 order found differs little from the one the ranks are of.
 """
@@ -14,13 +14,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, stuck
+from solver.chains import Chains, content, no_contents, stuck
+from solver.cut_table import cut_slot
 from solver.cutgraph import can_run, choose_streams, fill_danger
-from solver.must import Clocks
+from solver.deduction import Clocks
+from solver.inner_kernel import inner
 
 DEFAULT_STEPS = 20_000
 _FOUND, _NONE, _BUDGET = 0, 1, 2
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Memory(NamedTuple):
@@ -31,28 +32,7 @@ class Memory(NamedTuple):
     stamp: NDArray[np.int32]
 
 
-@njit(cache=True)
-def dead_slot(position, memory, search):  # type: ignore[no-untyped-def]
-    """(slot, whether it holds the cut)."""
-    h = np.uint64(0)
-    for s in range(position.size):
-        h = (h ^ np.uint64(position[s])) * _MIX
-        h ^= h >> np.uint64(29)
-    mask = np.uint64(memory.stamp.size - 1)
-    slot = h & mask
-    while memory.stamp[slot] == search:
-        same = True
-        for s in range(position.size):
-            if memory.key[slot, s] != position[s]:
-                same = False
-                break
-        if same:
-            return np.int64(slot), True
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot), False
-
-
-@njit(cache=True)
+@inner
 def best_of(choice, position, rank):  # type: ignore[no-untyped-def]
     """The marked stream whose next operation has the least rank; -1 if none is marked."""
     best = -1
@@ -62,30 +42,41 @@ def best_of(choice, position, rank):  # type: ignore[no-untyped-def]
     return best
 
 
+@inner
+def step(op, sign, position, contents, c):  # type: ignore[no-untyped-def]
+    """Run an operation (sign 1), or take it back (-1)."""
+    position[c.op_stream[op]] += sign
+    for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
+        contents.value[c.granule[p]] = c.new[p] if sign > 0 else c.old[p]
+
+
 @njit(cache=True)
-def walk(clock, after, danger, c, rank, steps, memory, search, path):  # type: ignore[no-untyped-def]
-    """Fill `path` (int32 (n_ops,)) with an order. Returns _FOUND, _NONE or _BUDGET."""
-    n_streams, n_ops = c.stream.size, c.op_stream.size
-    position = c.stream_ptr[:-1].astype(np.int32)
-    choice = np.zeros((n_ops + 1, n_streams), np.uint8)
+def walk(first, end, clock, after, danger, c, rank, steps, memory, search, path):  # type: ignore[no-untyped-def]
+    """Fill `path` (int32) with a legal way from the cut `first` to the cut `end` (int32 (S,)), and through no
+    other of its length. Returns _FOUND, _NONE or _BUDGET."""
+    n_streams, length = c.stream.size, path.size
+    position, contents = first.copy(), no_contents(c)
+    for g in range(c.initial.size):
+        content(g, position, 0, contents, c)
+    choice = np.zeros((length + 1, n_streams), np.uint8)
     able, chosen = np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8)
     inside, todo = np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.int64)
     depth, entering = 0, True
     while True:
-        if depth == n_ops:
+        if depth == length:
             return _FOUND
         if entering:
             entering = False
             choice[depth] = 0
-            if not dead_slot(position, memory, search)[1]:
+            if not cut_slot(position, memory.key, memory.stamp, search)[1]:
                 if steps == 0:
                     return _BUDGET
                 steps -= 1
-                count = can_run(position, clock, c, able)
+                count = can_run(position, end, clock, 0, contents, c, able)
                 for s in range(n_streams):
                     chosen[s] = 1 if able[s] == 1 else 0
                 if count > 1:
-                    choose_streams(position, clock, after, danger, c, able, inside, todo, chosen)
+                    choose_streams(position, clock, after, danger, 0, contents, c, able, inside, todo, chosen)
                 choice[depth] = chosen
         s = best_of(choice[depth], position, rank)
         if s >= 0:
@@ -93,18 +84,18 @@ def walk(clock, after, danger, c, rank, steps, memory, search, path):  # type: i
             if stuck(position[s], position, s, c):
                 continue
             path[depth] = position[s]
-            position[s] += 1
+            step(position[s], 1, position, contents, c)
             depth += 1
             entering = True
             continue
-        slot, known = dead_slot(position, memory, search)
+        slot, known = cut_slot(position, memory.key, memory.stamp, search)
         if not known:
             memory.stamp[slot] = search
             memory.key[slot] = position
         if depth == 0:
             return _NONE
         depth -= 1
-        position[c.op_stream[path[depth]]] -= 1
+        step(path[depth], -1, position, contents, c)
 
 
 @dataclass
@@ -134,15 +125,29 @@ class PathFinder:
         """(a legal order that `clocks` allow, int64 (n_ops,), True), (None, True) if there is none,
         (None, False) if the budget ended. steps: at most, or the finder's. soon: prefer
         what must come before this operation."""
-        clock, after = clocks or self.clocks
-        self._searches += 1
+        clocks = clocks or self.clocks
         rank = self.rank
         if soon is not None:
             streams = self.chains.op_stream
-            rank = rank + np.where(clock[soon, streams] > np.arange(len(rank)), 0, len(rank)).astype(np.int32)
-        path = np.zeros(len(self.chains.op_stream), np.int32)
+            early = clocks[0][soon, streams] > np.arange(len(rank))
+            rank = rank + np.where(early, 0, len(rank)).astype(np.int32)
+        ends = self.chains.stream_ptr
+        return self._walk(ends[:-1].astype(np.int32), ends[1:].astype(np.int32), clocks, rank, steps)
+
+    def between(
+        self, first: NDArray[np.int32], end: NDArray[np.int32], clocks: Clocks, steps: int
+    ) -> tuple[NDArray[np.int64] | None, bool]:
+        """As `find`, a way from one cut of a legal order (int32 (S,)) to a later one."""
+        return self._walk(first, end, clocks, self.rank, steps)
+
+    def _walk(
+        self, first: NDArray[np.int32], end: NDArray[np.int32], clocks: Clocks, rank: NDArray[np.int32],
+        steps: int | None,
+    ) -> tuple[NDArray[np.int64] | None, bool]:  # fmt: skip
+        self._searches += 1
+        path = np.zeros(int((end - first).sum()), np.int32)
         status = walk(
-            clock, after, self._danger, self.chains, rank, min(steps or self.steps, self.steps),
+            first, end, *clocks, self._danger, self.chains, rank, min(steps or self.steps, self.steps),
             self._memory, self._searches, path,
         )  # fmt: skip
         if status == _FOUND:

@@ -11,34 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solver.must_rules import raise_clock
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-@njit(cache=True)
-def rank_slot(rank, run, keys, table):  # type: ignore[no-untyped-def]
-    """Slot of the projected cut `rank` (int32 (n,)) with one more access of segment `run`: the one that
-    holds its number, or an empty one (-1)."""
-    h = np.uint64(0)
-    for k in range(rank.size):
-        h = (h ^ np.uint64(rank[k] + (1 if k == run else 0))) * _MIX
-        h ^= h >> np.uint64(29)
-    mask = np.uint64(table.size - 1)
-    slot = h & mask
-    while table[slot] >= 0:
-        node, same = table[slot], True
-        for k in range(rank.size):
-            if keys[node, k] != rank[k] + (1 if k == run else 0):
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
+from solver.cut_table import node_slot
+from solver.deduction_rules import reach_to
+from solver.inner_kernel import inner
 
 
-@njit(cache=True)
+@inner
 def may_step(rank, k, first, end, clock, c):  # type: ignore[no-untyped-def]
     """Whether what must precede the next access of segment `first` + k has run, as far as the granule
     shows."""
@@ -62,7 +40,7 @@ def project(g, clock, most, c):  # type: ignore[no-untyped-def]
     value = np.empty(room, np.uint64)
     table = np.full(256, -1, np.int32)
     value[0] = c.initial[g]
-    table[rank_slot(rank[0], -1, rank, table)] = 0
+    table[node_slot(rank[0], -1, rank, table, 0)] = 0
     total = c.access_ptr[end] - c.access_ptr[first]
     n, i = 1, 0
     while i < n:
@@ -76,7 +54,7 @@ def project(g, clock, most, c):  # type: ignore[no-untyped-def]
             rank, child, value = wider, children, values
             table = np.full(4 * room, -1, np.int32)
             for node in range(n):
-                table[rank_slot(rank[node], -1, rank, table)] = node
+                table[node_slot(rank[node], -1, rank, table, 0)] = node
         for k in range(n_segments):
             child[i, k] = -1
             at = c.access_ptr[first + k] + rank[i, k]
@@ -84,7 +62,7 @@ def project(g, clock, most, c):  # type: ignore[no-untyped-def]
                 continue
             if not may_step(rank[i], k, first, end, clock, c):
                 continue
-            slot = rank_slot(rank[i], k, rank, table)
+            slot = node_slot(rank[i], k, rank, table, 0)
             if table[slot] < 0:
                 rank[n] = rank[i]
                 rank[n, k] += 1
@@ -105,9 +83,8 @@ def project(g, clock, most, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def raise_from_projection(g, rank, alive, clock, touched, c):  # type: ignore[no-untyped-def]
-    """Note what comes before what on every path of granule g. Returns whether anything of it is new."""
-    new = False
+def raise_from_projection(g, rank, alive, clocks, f, news, c):  # type: ignore[no-untyped-def]
+    """Note what comes before what on every path of granule g. f, news: `solver.deduction_rules`."""
     first, end = c.segment_ptr[g], c.segment_ptr[g + 1]
     n_segments, base = end - first, c.access_ptr[first]
     low = np.full((c.access_ptr[end] - base, n_segments), np.int32(1 << 30), np.int32)
@@ -125,7 +102,4 @@ def raise_from_projection(g, rank, alive, clock, touched, c):  # type: ignore[no
                     low[at - base, j] = min(low[at - base, j], low[at + 1 - base, j])
                 if j != k and low[at - base, j] > 0:
                     x = c.access_op[c.access_ptr[first + j] + low[at - base, j] - 1]
-                    if clock[c.access_op[at], c.op_stream[x]] <= x:
-                        raise_clock(c.access_op[at], x, clock, touched, c.op_stream)
-                        new = True
-    return new
+                    reach_to(clocks, c.access_op[at], c.op_stream[x], x + 1, f, news)

@@ -24,12 +24,12 @@ one without a rival is a closed set by itself.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from solver.cut_walk import GRANULES, STREAMS, bit, granules_of, mismatch, too_early
+from solver.inner_kernel import copy_row, inner
 
 
-@njit(cache=True)
+@inner
 def _after_another(k, g, ops, w):  # type: ignore[no-untyped-def]
     """Whether the next access of slot k to granule g is known to come after another slot's."""
     if ops.before.shape[0] == 0:
@@ -43,11 +43,12 @@ def _after_another(k, g, ops, w):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
+@inner
 def _close(c, enabled, least, ops, w, member, todo):  # type: ignore[no-untyped-def]
     """The smallest closed set with stream c, into member. Returns its number of enabled moves, or
     `least` as soon as it is seen not to be below that."""
-    member[:] = 0
+    for s in range(member.size):
+        member[s] = 0
     member[c] = 1
     todo[0], n, moves = c, 1, 0
     while n > 0:
@@ -69,7 +70,7 @@ def _close(c, enabled, least, ops, w, member, todo):  # type: ignore[no-untyped-
     return moves
 
 
-@njit(cache=True)
+@inner
 def _explain(member, ops, w):  # type: ignore[no-untyped-def]
     """Put into the walk's reason what makes the set closed and its other moves impossible: where its streams
     stand, and the granules of their next operations."""
@@ -84,7 +85,7 @@ def _explain(member, ops, w):  # type: ignore[no-untyped-def]
                 w.reason[STREAMS] |= bit(earlier)
 
 
-@njit(cache=True)
+@inner
 def moves_to_try(ops, w, chosen, enabled, member, best, todo):  # type: ignore[no-untyped-def]
     """The enabled moves of a closed set that has the fewest, into `chosen` (int32, streams), ascending.
     Returns how many; 0: the cut is dead. Leaves in the walk's reason why no other move is needed.
@@ -104,7 +105,7 @@ def moves_to_try(ops, w, chosen, enabled, member, best, todo):  # type: ignore[n
         moves = _close(c, enabled, least, ops, w, member, todo)
         if moves < least:
             least = moves
-            best[:] = member
+            copy_row(member, best)
             if least <= 1:
                 break
     n = 0

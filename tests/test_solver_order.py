@@ -170,7 +170,6 @@ def test_auto_goes_to_smt_when_deduction_says_nothing_either(monkeypatch: pytest
     nothing = deduce(problem, max_clocks=0)
     assert (nothing.contradiction, nothing.complete, nothing.before.shape) == (-1, False, (0, 2))
     monkeypatch.setattr("solver.decide.deduce", lambda _: nothing)
-    monkeypatch.setattr("solver.decide.projected", lambda _: nothing.before)
     solution = solve(problem, Options(engine="auto", nodes=3))
     assert (solution.engine, solution.verdict) == ("smt-chain", Verdict.ILLEGAL)
 

@@ -13,12 +13,17 @@ import solver.freedom as freedom_module
 from bench.ordering_traces import CLASSES, region
 from solver.chains import chains_of
 from solver.cutgraph import build_graph
+from solver.deduction import Clocks, Deduction
 from solver.freedom import Freedom, Limits, Survey, freedom_of, path_through
-from solver.must import must_clocks, no_clocks
 from solver.pairs import Order, iter_pairs, tally
 from solver.problem import Problem, Verdict
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
+
+
+def deduced_clocks(problem: Problem, most: int) -> Clocks | None:
+    deduction = Deduction(problem).go_on(most)
+    return None if deduction.contradiction >= 0 else deduction.clocks
 
 
 def listed(freedom: Freedom) -> dict[tuple[int, int], Order]:
@@ -68,10 +73,7 @@ def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPa
     may = 0
     for where, problem, orders in small_problems(500 * SOAK):
         chains = chains_of(problem)
-        clock = no_clocks(chains)
-        after = np.tile(chains.stream_ptr[1:].astype(np.int32), (problem.n_ops, 1))
-        after[np.arange(problem.n_ops), chains.op_stream] = np.arange(1, problem.n_ops + 1)
-        for clocks in ((clock, after), must_clocks(chains)):
+        for clocks in (Deduction(problem).clocks, deduced_clocks(problem, 10_000)):
             if clocks is None:
                 assert not orders, where
                 continue
@@ -91,7 +93,7 @@ def test_deduction_is_sound_for_every_order() -> None:
     for where, problem, orders in small_problems(400 * SOAK):
         chains = chains_of(problem)
         for most in (0, 10_000):
-            clocks = must_clocks(chains, most=most)
+            clocks = deduced_clocks(problem, most)
             if clocks is None:
                 assert not orders, where
                 continue
@@ -104,6 +106,42 @@ def test_deduction_is_sound_for_every_order() -> None:
                         assert (rank[before] < rank[b]).all(), where
                         deduced += u != chains.op_stream[b] and len(before) > 0
     assert deduced > 5000
+
+
+def test_what_follows_from_a_supposed_pair_holds_in_every_order_with_it() -> None:
+    """And it is closed: no operation knows less than those that must precede it."""
+    deduced = refuted = 0
+    for where, problem, orders in small_problems(150 * SOAK):
+        known, chains = Deduction(problem).go_on(10_000), chains_of(problem)
+        streams = chains.op_stream
+        if known.contradiction >= 0:
+            continue
+        for (a, b), seen in directions(problem, orders).items():
+            for first, second, possible in ((a, b, True in seen), (b, a, False in seen)):
+                supposed = known.supposing((first, second))
+                clock, after = supposed.clocks
+                closed = supposed.contradiction < 0
+                if supposed.go_on(10_000).contradiction >= 0:
+                    assert not possible, where
+                    refuted += 1
+                    continue
+                assert clock[second, streams[first]] > first, where
+                for x in range(problem.n_ops):
+                    for u, reach in enumerate(clock[x].tolist()):
+                        y = reach - 1
+                        if closed and u != streams[x] and problem.n_ops > y >= chains.stream_ptr[u]:
+                            assert (np.delete(clock[x] - clock[y], streams[y]) >= 0).all(), where
+                            assert after[y, streams[x]] <= x, where
+                for order in (o for o in orders[:20] if o.index(first) < o.index(second)):
+                    rank = np.argsort(order)
+                    for x in range(problem.n_ops):
+                        for u, reach in enumerate(supposed.before[x].tolist()):
+                            if u != streams[x]:
+                                before = np.arange(chains.stream_ptr[u], reach)
+                                assert (rank[before] < rank[x]).all(), where
+                                deduced += len(before)
+    assert deduced > 5000
+    assert refuted > 300
 
 
 def test_every_direction_of_a_may_has_a_witness() -> None:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from solver.axe.chains import Chains
 from solver.axe.deduce import Facts
 from solver.axe.walk import best_choice, describe, entangled, run, run_at_once, start_walk, take_back
+from solver.cut_table import row_hash
 from solver.problem import Verdict
 
 _LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
 #: Cuts explored between two looks at the clock.
 _SLICE = 1_000
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 #: Cuts of the first walk.
 _FIRST_CUTS = 20_000
 #: Largest pool of dead cuts, in int32.
@@ -26,12 +26,8 @@ MOST_POOL = 1 << 27
 @njit(cache=True)
 def key_slot(key, length, table, pool):  # type: ignore[no-untyped-def]
     """(slot, found) of a key in the table of dead cuts; `pool` holds the whole keys, so it never errs."""
-    h = np.uint64(0)
-    for i in range(length):
-        h = (h ^ np.uint64(np.uint32(key[i]))) * _MIX
-        h ^= h >> np.uint64(29)
     mask = np.uint64(table.size - 1)
-    slot = h & mask
+    slot = row_hash(key, length, -1) & mask
     while table[slot] >= 0:
         start, same = table[slot], True
         for i in range(length):

@@ -1,0 +1,26 @@
+"""`inner`: how a kernel is compiled that other kernels call in their loops, and that allocates nothing.
+
+Numba counts references to every array that such a function is handed, several times a call and atomically,
+which costs more than most of them do. They only borrow their arrays, so they need none of it. One that
+allocates does not compile so.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+inner = njit(cache=True, _nrt=False)
+
+
+@inner
+def copy_row(source, target):  # type: ignore[no-untyped-def]
+    """target[:] = source, which would allocate."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@inner
+def or_row(source, target):  # type: ignore[no-untyped-def]
+    """target |= source, which would allocate."""
+    for i in range(source.size):
+        target[i] |= source[i]
