@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import GLUED, UNCACHED
+from recorder.event import GLUED, UNCACHED, WRITE
 from solver.checker import name_row
 from solver.filters import (
     AT,
@@ -95,7 +95,9 @@ def gather(rows, need, source, turn, pages, words, granule, old, new, part_ptr, 
                 break
         if part == first:
             continue
-        same = ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new)
+        # A store that changes nothing still takes its place in the store buffer.
+        loads = rows[begin].kind != WRITE
+        same = loads and ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new)
         if same and need[begin] == need[first_row[ops - 1]] and source[begin] == source[first_row[ops - 1]]:
             part = first
         else:

@@ -29,7 +29,7 @@ class Chains(NamedTuple):
     order, are access_ptr[k] to access_ptr[k + 1] of access_op (int32), access_old, access_new and access_net
     (uint64), the last the sum of new - old in the segment up to and with each. The others hold operations
     that change a granule, sorted by number: of granule g, change_ptr and change_op; that leave the value v,
-    maker_ptr and maker_op; that take the value v away, taker_ptr and taker_op.
+    maker_ptr and maker_op; that take the value v away, taker_ptr and taker_op. source: `Problem.part_source`.
     """
 
     stream: NDArray[np.int64]
@@ -53,6 +53,15 @@ class Chains(NamedTuple):
     change_op: NDArray[np.int32]
     maker_ptr: NDArray[np.int64]
     maker_op: NDArray[np.int32]
+    source: NDArray[np.int32]
+
+
+@inner
+def forwarded(p, position, chains):  # type: ignore[no-untyped-def]
+    """Whether a store buffer answers part p at a cut, so that memory does not matter (`Problem.source`)."""
+    if chains.source.size == 0 or chains.source[p] < 0:
+        return False
+    return position[chains.op_stream[chains.source[p]]] <= chains.source[p]
 
 
 @inner
@@ -116,6 +125,8 @@ def content(g, position, now, contents, chains):  # type: ignore[no-untyped-def]
 def values_fit(op, position, now, contents, chains):  # type: ignore[no-untyped-def]
     """Whether an operation's old values are what memory holds at a cut."""
     for p in range(chains.part_ptr[op], chains.part_ptr[op + 1]):
+        if forwarded(p, position, chains):
+            continue
         if content(chains.granule[p], position, now, contents, chains) != chains.old[p]:
             return False
     return True
@@ -134,7 +145,8 @@ def stuck(op, position, run, chains):  # type: ignore[no-untyped-def]
             at = first_from(chains.access_op, chains.access_ptr[k], end, position[s] + (1 if s == run else 0))
             if at < end:
                 left = True
-                if chains.access_old[at] == chains.new[p]:
+                # Where a store buffer answers some loads, another access may be the next one of its stream.
+                if chains.access_old[at] == chains.new[p] or chains.source.size > 0:
                     fits = True
                     break
         if left and not fits:
@@ -195,5 +207,5 @@ def chains_of(problem: Problem) -> Chains:
         _pointers(segment_granule, n_granules),
         (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32),
         problem.old[by], problem.new[by], net,
-        change_ptr, change_op, maker_ptr, maker_op,
+        change_ptr, change_op, maker_ptr, maker_op, problem.part_source,
     )  # fmt: skip

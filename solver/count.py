@@ -139,11 +139,20 @@ def piece(problem: Problem, chains: Chains, start: NDArray[np.int32], end: NDArr
     n_granules = len(problem.address)
     initial = np.array([held(g, start, chains) for g in range(n_granules)], np.uint64)
     final = np.array([held(g, end, chains) for g in range(n_granules)], np.uint64)
-    return choose_ops(problem, ops, end - start).bounded(initial, final)
+    chosen = choose_ops(problem, ops, end - start).bounded(initial, final)
+    if len(source := problem.source[ops] if len(problem.source) else problem.source):
+        # A source before the piece has left the store buffer; one behind it, which an operation by itself
+        # stands for, has not.
+        outside = (source >= 0) & (chosen.source < 0)
+        later = source >= end[chains.op_stream[source]]
+        chosen = replace(chosen, source=np.where(outside & later, np.arange(len(ops)), chosen.source))
+    return chosen
 
 
 def choose_ops(problem: Problem, ops: NDArray[np.int64], lengths: NDArray[np.int32]) -> Problem:
     """Only the operations `ops`, ascending, so many of each stream."""
+    number = np.full(problem.n_ops + 1, -1, np.int64)
+    number[ops] = np.arange(len(ops))
     sizes = np.diff(problem.part_ptr)[ops]
     parts = np.repeat(problem.part_ptr[ops] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
     parts = (parts + np.arange(sizes.sum())).astype(np.int64)
@@ -156,6 +165,7 @@ def choose_ops(problem: Problem, ops: NDArray[np.int64], lengths: NDArray[np.int
         granule=problem.granule[parts],
         old=problem.old[parts],
         new=problem.new[parts],
+        source=number[problem.source[ops]] if len(problem.source) else problem.source,
     )
 
 

@@ -27,6 +27,8 @@ LENGTH, READY, WORK = 0, 1, 2
 GRANULES, STREAMS = 0, 1
 #: `Walk.waits` of a stream that is on the ready stack (or runs), and of one that is finished.
 _AWAKE, _FINISHED = -1, -2
+#: See `what_follows`.
+_NEED_NOT, _MUST, FOLLOWS = 0, 1, 2
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _LOW_SIX = np.uint64(1), np.uint64(63)
 
@@ -39,7 +41,9 @@ class Ops(NamedTuple):
     the same granule, -1 if none. slot: int32 (n_parts,): a slot is a pair of granule and stream that
     occurs; those of granule g are slot_ptr[g] to slot_ptr[g + 1] (int64), slot_stream: int32 (n_slots,).
     final: uint64 (n_granules,). before: int32 (n_ops, n_streams), or (0, n_streams) if nothing is known:
-    in every legal order, the operations of stream t that are below before[o, t] precede o.
+    in every legal order, the operations of stream t that are below before[o, t] precede o. source: int32
+    (n_parts,), or (0,) if there are none: as long as this operation has not run, the part is not looked at
+    (`Problem.source`); -1 for none. is_source: uint8 (n_ops,), or (0,).
     """
 
     stream_ptr: NDArray[np.int64]
@@ -54,6 +58,8 @@ class Ops(NamedTuple):
     slot_stream: NDArray[np.int32]
     final: NDArray[np.uint64]
     before: NDArray[np.int32]
+    source: NDArray[np.int32]
+    is_source: NDArray[np.uint8]
 
 
 class Walk(NamedTuple):
@@ -62,7 +68,7 @@ class Walk(NamedTuple):
     (-1: none) and its old value. waits: int32 (n_streams,), the granule whose change a stream waits for.
     ready: int32 (n_streams,), stack of streams to look at. path: int32 (n_ops,), the operations run.
     at: int64 (3,), see LENGTH. reason: uint64 (2,), see GRANULES. values: int32 (n_parts, 2), numbers of
-    the pairs (granule, old value) and (granule, new value), or (0, 2). reads, makers: int32 per such pair,
+    the pairs (granule, old value) and (granule, new value), -1 for a part with a source, or (0, 2). reads, makers: int32 per such pair,
     accesses to come that leave the value as it is, and that bring it about."""
 
     position: NDArray[np.int32]
@@ -140,7 +146,17 @@ def _values(problem: Problem) -> tuple[NDArray[np.int32], NDArray[np.int32], NDA
     n = number_values(
         problem.granule, problem.old, problem.new, keys, np.empty_like(keys), values, reads, makers
     )
+    if len(source := problem.part_source):
+        np.subtract.at(reads, values[source >= 0, 0], 1)
+        values[source >= 0] = -1
     return values, reads[:n], makers[:n]
+
+
+def _is_source(problem: Problem) -> NDArray[np.uint8]:
+    sources = problem.source[problem.source >= 0]
+    is_source = np.zeros(problem.n_ops if len(sources) else 0, np.uint8)
+    is_source[sources] = 1
+    return is_source
 
 
 def start(
@@ -174,6 +190,8 @@ def start(
         slot_stream=slot_stream[:n_slots],
         final=problem.final,
         before=np.empty((0, n), np.int32) if before is None else before,
+        source=problem.part_source,
+        is_source=_is_source(problem),
     )
     none = np.empty(0, np.int32)
     values, reads, makers = _values(problem) if counted else (np.empty((0, 2), np.int32), none, none)
@@ -195,12 +213,41 @@ def start(
 
 
 @inner
+def forwarded(p, ops, w):  # type: ignore[no-untyped-def]
+    """Whether a store buffer answers this part now, so that memory does not matter."""
+    if ops.source.size == 0 or ops.source[p] < 0:
+        return False
+    return w.position[ops.op_stream[ops.source[p]]] <= ops.source[p]
+
+
+@inner
 def mismatch(op, ops, w):  # type: ignore[no-untyped-def]
     """The first granule that does not hold the operation's old value, or -1: the operation is enabled."""
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
-        if w.held[ops.granule[p]] != ops.old[p]:
+        if w.held[ops.granule[p]] != ops.old[p] and not forwarded(p, ops, w):
             return ops.granule[p]
     return np.int32(-1)
+
+
+@inner
+def what_follows(k, g, ops, w):  # type: ignore[no-untyped-def]
+    """Whether the stream of slot k can be the next to access granule g: FOLLOWS. Else, whether it still must
+    access it: _MUST, or _NEED_NOT.
+
+    A part with a source may be passed over while that is in the store buffer, so what is behind it counts too.
+    """
+    p = w.head[k]
+    if p < 0:
+        return _NEED_NOT
+    if w.head_old[k] == w.held[g]:
+        return FOLLOWS
+    if ops.source.size == 0:
+        return _MUST
+    while p >= 0 and ops.source[p] >= 0:
+        p = ops.next_part[p]
+        if p >= 0 and ops.old[p] == w.held[g]:
+            return FOLLOWS
+    return _MUST if p >= 0 else _NEED_NOT
 
 
 @inner
@@ -232,9 +279,10 @@ def too_early(op, ops, w):  # type: ignore[no-untyped-def]
 def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
     """A granule of stream s's operation that another stream could be the next to access, or -1.
 
-    An operation that changes nothing has no rivals: the others do not notice it.
+    An operation that changes nothing has no rivals: the others do not notice it. A store that leaves the store
+    buffer does change something if a load could have been answered by it.
     """
-    silent = True
+    silent = ops.is_source.size == 0 or ops.is_source[op] == 0
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
         if ops.old[p] != ops.new[p]:
             silent = False
@@ -243,7 +291,7 @@ def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
         g = ops.granule[p]
         for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
-            if ops.slot_stream[k] != s and w.head[k] >= 0 and w.head_old[k] == w.held[g]:
+            if ops.slot_stream[k] != s and what_follows(k, g, ops, w) == FOLLOWS:
                 return g
     return np.int32(-1)
 
@@ -253,6 +301,8 @@ def _count(p, sign, w):  # type: ignore[no-untyped-def]
     """Count a part as run (sign -1) or taken back (1). Returns whether the value that it overwrote is still
     to be read and nobody will bring it about again."""
     old, new = w.values[p, 0], w.values[p, 1]
+    if old < 0:
+        return False
     if old == new:
         w.reads[old] += sign
         return False
@@ -267,9 +317,9 @@ def _follow(g, ops, w):  # type: ignore[no-untyped-def]
     touched, followed = False, False
     for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
         if w.head[k] >= 0:
-            touched = True
-            if w.head_old[k] == w.held[g]:
-                followed = True
+            what = what_follows(k, g, ops, w)
+            touched = touched or what != _NEED_NOT
+            followed = followed or what == FOLLOWS
             t = ops.slot_stream[k]
             if w.waits[t] == g:
                 w.waits[t] = _AWAKE
@@ -293,7 +343,9 @@ def run(op, s, ops, w):  # type: ignore[no-untyped-def]
     w.position[s] = op + 1
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
         g, following = ops.granule[p], ops.next_part[p]
-        w.held[g] = ops.new[p]
+        # An access that changes nothing need not have seen memory.
+        if ops.new[p] != ops.old[p]:
+            w.held[g] = ops.new[p]
         w.head[ops.slot[p]] = following
         if following >= 0:
             w.head_old[ops.slot[p]] = ops.old[following]
@@ -311,7 +363,8 @@ def take_back(ops, w):  # type: ignore[no-untyped-def]
     op = w.path[w.at[LENGTH]]
     w.position[ops.op_stream[op]] = op
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
-        w.held[ops.granule[p]] = ops.old[p]
+        if ops.new[p] != ops.old[p]:
+            w.held[ops.granule[p]] = ops.old[p]
         w.head[ops.slot[p]] = p
         w.head_old[ops.slot[p]] = ops.old[p]
         if w.values.shape[0] > 0:
@@ -383,9 +436,11 @@ def run_forced(ops, w):  # type: ignore[no-untyped-def]
 def begins_well(ops, w):  # type: ignore[no-untyped-def]
     """Whether every granule's initial value is followed by some stream's first access, or is final."""
     for g in range(w.held.size):
-        followed = ops.slot_ptr[g] == ops.slot_ptr[g + 1] and w.held[g] == ops.final[g]
+        touched, followed = False, False
         for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
-            followed = followed or w.head_old[k] == w.held[g]
-        if not followed:
+            what = what_follows(k, g, ops, w)
+            touched = touched or what != _NEED_NOT
+            followed = followed or what == FOLLOWS
+        if not (followed or (not touched and w.held[g] == ops.final[g])):
             return False
     return True

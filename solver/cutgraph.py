@@ -29,7 +29,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, change_below, content, first_from, no_contents, stuck, values_fit
+from solver.chains import (
+    Chains,
+    change_below,
+    content,
+    first_from,
+    forwarded,
+    no_contents,
+    stuck,
+    values_fit,
+)
 from solver.cut_table import node_slot
 from solver.deduction import Clocks
 from solver.inner_kernel import inner
@@ -135,7 +144,7 @@ def add_makers(op, position, after, now, contents, c, inside, todo, n):  # type:
     """Add to the set the streams that can still make a value that `op` waits for. Returns its new size."""
     for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
         g, v = c.granule[p], c.old_value[p]
-        if content(g, position, now, contents, c) == c.old[p]:
+        if content(g, position, now, contents, c) == c.old[p] or forwarded(p, position, c):
             continue
         low, high = c.maker_ptr[v], c.maker_ptr[v + 1]
         for u in range(position.size):

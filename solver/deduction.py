@@ -97,6 +97,9 @@ class Deduction:
         self._problem, self._chains, self._doubt = problem, chains, doubt
         self.contradiction, self.complete = -1, False
         self._steps, self._max_steps, self._projected = 0, max_steps, 0
+        self._weak = np.zeros(len(problem.address), np.bool_)
+        if len(source := problem.part_source):
+            self._weak[problem.granule[source >= 0]] = True
         self._sides: tuple[Side, ...] = ()
         self._nothing = np.empty((0, len(used)), np.int32)
         if problem.n_ops * len(used) <= max_clocks:
@@ -178,7 +181,9 @@ class Deduction:
         here = self._sides[0]
         changes, stirred = here.changes, here.news.stirred > self._projected
         self._projected = int(here.news.now[0])
-        for g in np.flatnonzero(stirred | (self._projected == 0)).tolist():
+        # Of a granule that a store buffer may answer for, the own graph says nothing.
+        stirred[self._weak] = False
+        for g in np.flatnonzero(stirred | ((self._projected == 0) & ~self._weak)).tolist():
             rank, alive, whole = project(g, here.clocks, most, chains)
             if whole and not alive[0]:
                 self.contradiction = int(chains.access_op[chains.access_ptr[chains.segment_ptr[g]]])

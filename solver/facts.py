@@ -118,6 +118,7 @@ def _mirror(problem: Problem, stream_ptr: NDArray[np.int64]) -> tuple[Problem, N
     mirror = Problem(
         problem.region, problem.rows, problem.stream_ptr, problem.end_row, part_ptr, problem.granule[parts],
         problem.new[parts], problem.old[parts], problem.address, problem.size, problem.final, problem.initial,
+        source=problem.source[order] if len(problem.source) else problem.source, links=problem.links,
     )  # fmt: skip
     return mirror, order
 
@@ -137,6 +138,9 @@ def both_sides(problem: Problem, stream_ptr: NDArray[np.int64], doubt: Doubt | N
         # take any value, but what it leaves is still asked about.
         here = side is problem
         asked = trusted_part if here else trusted_part | changing
+        # What a store buffer may have answered says nothing of memory.
+        if len(source := side.part_source):
+            asked = asked & (source < 0)
         wild = np.zeros(len(changing), np.bool_) if here else ~trusted_part
         open_start = np.zeros(len(final_known), np.bool_) if here else ~final_known
         sides.append(_facts(side, stream_ptr, asked, wild, open_start))

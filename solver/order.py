@@ -17,6 +17,7 @@ from solver.choose import Choice, choose_order
 from solver.cut import DEFAULT_NODES, solve_cut
 from solver.decide import solve_auto
 from solver.filters import Counts
+from solver.links import with_links
 from solver.problem import Problem, Solution, Verdict, implied_initial, no_order
 from solver.traces import Traces
 
@@ -137,6 +138,7 @@ def solve(problem: Problem, options: Options) -> Solution:
     """Give a region to the engine or engines that the options name."""
     if problem.n_ops == 0:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
+    problem = with_links(problem)
     if options.choice and options.choice.concerns(problem.region):
         return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
     if options.engine == "cut":

@@ -47,7 +47,8 @@ def step(op, sign, position, contents, c):  # type: ignore[no-untyped-def]
     """Run an operation (sign 1), or take it back (-1)."""
     position[c.op_stream[op]] += sign
     for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
-        contents.value[c.granule[p]] = c.new[p] if sign > 0 else c.old[p]
+        if c.new[p] != c.old[p]:
+            contents.value[c.granule[p]] = c.new[p] if sign > 0 else c.old[p]
 
 
 @njit(cache=True)

@@ -33,7 +33,7 @@ class Problem:
     buffered: under TSO the number of cores, each of which has two streams, loads and stores
     (`solver.program_order`): the first and the last ones. Then there is more, which else is empty. after: int64 (n_ops,), an operation of the core's other stream that comes before, -1 if none. source:
     int64 (n_ops,), a store: as long as it has not committed, the load sees its bytes and not memory; -1 if none.
-    loads_before: int32, for each row of the streams of stores how many rows of the core's other stream come
+    links: how many of the granules, the last ones, only tell order (`solver.links`). loads_before: int32, for each row of the streams of stores how many rows of the core's other stream come
     before it. needs: int64 (n, 3), core, row of its loads, how many rows of its stores come before that and all
     later ones.
     """
@@ -53,6 +53,7 @@ class Problem:
     buffered: int = 0
     after: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     source: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    links: int = 0
     loads_before: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     needs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
 
@@ -75,6 +76,16 @@ class Problem:
     def part_op(self) -> NDArray[np.int64]:
         """int64 (n_parts,): the operation of each part."""
         return np.repeat(np.arange(self.n_ops), np.diff(self.part_ptr))
+
+    @property
+    def part_source(self) -> NDArray[np.int32]:
+        """int32 (n_parts,): the operation's `source` where that stands for this part's granule, else -1. Empty
+        if there is none at all."""
+        if not (self.source >= 0).any():
+            return np.empty(0, np.int32)
+        told = self.granule < len(self.address) - self.links
+        found: NDArray[np.int32] = np.where(told, self.source[self.part_op], -1).astype(np.int32)
+        return found
 
     def bounded(self, initial: NDArray[np.uint64], final: NDArray[np.uint64]) -> Problem:
         """The same with the values at the region's two ends filled in."""
@@ -107,6 +118,9 @@ def implied_initial(problem: Problem, order: NDArray[np.int64]) -> NDArray[np.ui
     rank = np.empty(problem.n_ops, np.int64)
     rank[order] = np.arange(problem.n_ops)
     latest_first = np.argsort(-rank[problem.part_op], kind="stable")
+    if len(source := problem.part_source):
+        # What a store buffer may have answered says nothing of memory.
+        latest_first = latest_first[source[latest_first] < 0]
     initial = problem.initial.copy()
     initial[problem.granule[latest_first]] = problem.old[latest_first]
     return initial
