@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import z3
 
 from solver.problem import Problem
@@ -25,12 +26,14 @@ _START, _END = -1, -2
 class _Granule:
     """Candidates at one granule; parts are named by their operation.
 
-    follow: edges (w, w') that may hold, both ways. sees: per silent operation the writes it may follow.
+    follow: edges (w, w') that may hold, both ways. sees: per silent operation the writes it may follow. weak:
+    silent operations that need see none as long as this other one has not run (`Problem.source`).
     """
 
     after: dict[int, set[int]] = field(default_factory=dict)
     before: dict[int, set[int]] = field(default_factory=dict)
     sees: dict[int, set[int]] = field(default_factory=dict)
+    weak: dict[int, int] = field(default_factory=dict)
 
 
 def _propagate(g: _Granule) -> bool:
@@ -48,7 +51,7 @@ def _propagate(g: _Granule) -> bool:
             other[only].discard(rival)
             mine[rival].discard(only)
             work.append((side, rival))
-    return all(g.sees.values())
+    return all(ws or r in g.weak for r, ws in g.sees.items())
 
 
 def _candidates(
@@ -171,13 +174,15 @@ class _Encoder:
             self._on_time()
             seen = {}
             for w in ws:
-                b = True if len(ws) == 1 else z3.Bool(f"R_{number}_{w}_{r}", self._context)
+                b = True if len(ws) == 1 and r not in g.weak else z3.Bool(f"R_{number}_{w}_{r}", self._context)
                 seen[w] = b
                 if w != _START:
                     self._given(b, self.order[w] < self.order[r])
                 if w in overwritten:
                     self._given(b, self.order[r] < overwritten[w])
-            if len(ws) > 1:
+            if r in g.weak:
+                self._solver.add(z3.Or(self.order[r] < self.order[g.weak[r]], *seen.values()))
+            elif len(ws) > 1:
                 self._solver.add(z3.Or(*seen.values()))
 
 
@@ -186,6 +191,10 @@ def encode_chain(problem: Problem, solver: z3.Solver, on_time: Callable[[], None
     propagation alone proves that there is no order. `on_time` is called now and then and may raise."""
     stream = problem.op_stream.tolist()
     accesses: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    weak: dict[int, dict[int, int]] = defaultdict(dict)
+    source = problem.part_source
+    for p in np.flatnonzero(source >= 0).tolist():
+        weak[int(problem.granule[p])][int(problem.part_op[p])] = int(source[p])
     columns = zip(
         problem.part_op.tolist(),
         problem.granule.tolist(),
@@ -199,6 +208,7 @@ def encode_chain(problem: Problem, solver: z3.Solver, on_time: Callable[[], None
     for g, here in accesses.items():
         on_time()
         candidates = _candidates(here, int(problem.initial[g]), int(problem.final[g]), stream)
+        candidates.weak = weak[g]
         if not _propagate(candidates):
             return None
         encoder.granule(g, candidates)

@@ -1,0 +1,202 @@
+"""Random runs of cores with store buffers, step by step in plain Python, and a search over all of a trace's orders
+without granules, regions or reductions."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from recorder.event import EVENT, FENCE, READ, RMW, UNCACHED, WRITE
+from solver.traces import Events, MemoryTraces
+
+_MEMORY = 64
+
+
+@dataclass
+class _Store:
+    seq: int
+    count: int
+    address: int
+    size: int
+    value: int
+
+
+@dataclass
+class _Core:
+    seq: int = 0
+    count: int = 0
+    buffer: list[_Store] = field(default_factory=list)
+    loads: list[tuple[int, ...]] = field(default_factory=list)
+    stores: list[tuple[int, ...]] = field(default_factory=list)
+
+
+class Run:
+    """A random run. streams: the rows of each, as tuples; strata: where each stands at each stratum."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = rng = random.Random(seed)
+        self.memory = bytearray(rng.randrange(3) for _ in range(_MEMORY))
+        self.before = bytes(self.memory)
+        self._cores = [_Core() for _ in range(rng.randint(2, 4))]
+        self._places = [rng.choice((0, 8, 16, 24)) for _ in range(rng.randint(1, 3))]
+        self._room, self._stratum = rng.randint(1, 4), 0
+        self.strata: list[list[int]] = []
+        for _ in range(rng.randint(6, 24)):
+            self._step(rng.randrange(len(self._cores)))
+            if rng.random() < 0.08:
+                self._cut()
+        for k, core in enumerate(self._cores):
+            while core.buffer:
+                self._commit(k)
+
+    def _read(self, address: int, size: int) -> int:
+        return int.from_bytes(self.memory[address : address + size], "little")
+
+    def _write(self, address: int, size: int, value: int) -> None:
+        self.memory[address : address + size] = value.to_bytes(size, "little")
+
+    def _cut(self) -> None:
+        loads = [core.count for core in self._cores]
+        self.strata.append([*loads, 0, *(len(core.stores) for core in self._cores)])
+        self._stratum += 1
+
+    def _commit(self, k: int) -> None:
+        core = self._cores[k]
+        store = core.buffer.pop(0)
+        old = self._read(store.address, store.size)
+        self._write(store.address, store.size, store.value)
+        place = (store.address, old, store.value, self._stratum, k, store.size, WRITE, 0)
+        core.stores.append((store.seq, store.count, 0x1000 + store.count, *place))
+
+    def _load(self, k: int, address: int, size: int, kind: int, new: int | None, flags: int = 0) -> None:
+        core = self._cores[k]
+        old = self._read(address, size)
+        for store in reversed(core.buffer):
+            if store.address < address + size and address < store.address + store.size:
+                whole = store.address <= address and address + size <= store.address + store.size
+                if not whole:
+                    while store in core.buffer:
+                        self._commit(k)
+                    old = self._read(address, size)
+                else:
+                    old = (store.value >> (8 * (address - store.address))) & ((1 << (8 * size)) - 1)
+                break
+        if new is not None:
+            self._write(address, size, new)
+        place = (address, old, old if new is None else new, self._stratum, k, size, kind, flags)
+        core.loads.append((core.seq, core.count, 0x1000 + core.count, *place))
+        core.seq += 1
+
+    def _step(self, k: int) -> None:
+        rng, core = self._rng, self._cores[k]
+        what = rng.random()
+        size = rng.choice((1, 2, 4, 8, 8, 8))
+        address = rng.choice(self._places) + rng.choice((0, 0, 0, rng.randrange(8)))
+        address = min(address, _MEMORY - size)
+        value = rng.choice((0, 1, 2, rng.randrange(1 << (8 * size))))
+        if what < 0.25 and core.buffer:
+            self._commit(k)
+        elif what < 0.6:
+            while len(core.buffer) >= self._room:
+                self._commit(k)
+            core.buffer.append(_Store(core.seq, core.count, address, size, value))
+            core.seq += 1
+            core.count += 1
+        elif what < 0.88:
+            self._load(k, address, size, READ, None)
+            core.count += 1
+        else:
+            while core.buffer:
+                self._commit(k)
+            if what < 0.95:
+                self._load(k, address, size, RMW, value)
+            else:
+                core.loads.append((core.seq, core.count, 0, 0, 0, 0, self._stratum, k, 1, FENCE, UNCACHED))
+                core.seq += 1
+            core.count += 1
+
+    def rows(self) -> list[Events]:
+        """The streams as EVENT arrays: loads of each core, no agents, stores of each core."""
+        streams = [[core.loads for core in self._cores], [[]], [core.stores for core in self._cores]]
+        return [np.array(rows, EVENT) for group in streams for rows in group]
+
+    def traces(self, rows: list[Events] | None = None) -> MemoryTraces:
+        """The run, or the same with other rows, as traces."""
+        n = len(self._cores)
+        strata = np.array(self.strata, np.uint64).reshape(-1, 2 * n + 1)
+        before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
+        return MemoryTraces(rows or self.rows(), strata, before, after, chunk_rows=3, buffered=n)
+
+
+def damage(rows: list[Events], seed: int) -> list[Events]:
+    """The same with values of two loads exchanged, or two accesses of a core."""
+    rng, rows = random.Random(seed), [stream.copy() for stream in rows]
+    n = len(rows) // 2
+    for _ in range(20):
+        stream = rows[rng.choice([*range(n), *range(n), *range(n + 1, 2 * n + 1)])]
+        if len(stream) < 2:
+            continue
+        i, j = rng.sample(range(len(stream)), 2)
+        a, b = stream[i], stream[j]
+        if a["stratum"] != b["stratum"] or a["size"] != b["size"] or a["kind"] != b["kind"]:
+            continue
+        same = ("old", "new") if a["kind"] == READ and a["addr"] == b["addr"] else ("old", "new", "addr")
+        for name in same:
+            a[name], b[name] = b[name].copy(), a[name].copy()
+        if rng.random() < 0.6:
+            break
+    return rows
+
+
+def is_tso(traces: MemoryTraces) -> bool:
+    """Whether any order of all rows is legal under TSO: every state that can be reached is looked at."""
+    streams = [rows.tolist() for rows in traces.rows]
+    n = traces.buffered
+    start = (0,) * len(streams)
+    todo, seen = [(start, traces.before.tobytes())], {start}
+    while todo:
+        at, memory = todo.pop()
+        left = [rows[i] for i, rows in zip(at, streams, strict=True) if i < len(rows)]
+        if not left:
+            if memory == traces.after.tobytes():
+                return True
+            continue
+        now = min(row[6] for row in left)
+        for s, rows in enumerate(streams):
+            if at[s] == len(rows) or rows[at[s]][6] != now:
+                continue
+            after = _take(streams, at, s, n, memory)
+            to = (*at[:s], at[s] + 1, *at[s + 1 :])
+            if after is not None and to not in seen:
+                seen.add(to)
+                todo.append((to, after))
+    return False
+
+
+def _take(streams: list[list[tuple[int, ...]]], at: tuple[int, ...], s: int, n: int, memory: bytes) -> bytes | None:
+    """Memory after the next row of a stream, None if it may not stand here."""
+    seq, _, _, address, old, new, _, _, size, kind, flags = streams[s][at[s]]
+    if s > n:
+        core = s - n - 1
+        loads = streams[core]
+        if at[core] < len(loads) and loads[at[core]][0] < seq:
+            return None
+    elif s < n:
+        stores = streams[n + 1 + s]
+        buffered = [row for row in stores[at[n + 1 + s] :] if row[0] < seq]
+        if kind != READ or flags & UNCACHED:
+            if buffered:
+                return None
+            if flags & UNCACHED:
+                return memory
+        for store in reversed(buffered):
+            if store[3] < address + size and address < store[3] + store[8]:
+                if address < store[3] or address + size > store[3] + store[8]:
+                    return None
+                seen = (store[5] >> (8 * (address - store[3]))) & ((1 << (8 * size)) - 1)
+                return memory if seen == old else None
+    if int.from_bytes(memory[address : address + size], "little") != old:
+        return None
+    return memory[:address] + new.to_bytes(size, "little") + memory[address + size :]
