@@ -7,6 +7,7 @@ devices), the instruction count and the number of the access, from 0, as `corebr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,17 @@ from corebraid.symbols import with_offset
 from isa.errors import UsageError
 from solver.choose import Choice, op_of_row
 from solver.problem import Problem
+from solver.program_order import core_rows
 from solver.regions import Region
 from solver.traces import Traces
-from solver.unfiltered import is_unfiltered, iter_problems, numbered_pieces, rows_of_ops
+from solver.unfiltered import (
+    is_unfiltered,
+    iter_problems,
+    number_in_instruction,
+    numbered_pieces,
+    program_rows,
+    rows_of_ops,
+)
 
 HELP = (
     "An EVENT is CORE:COUNT, the core ('dev' for devices) and the instruction count that 'corebraid trace' "
@@ -58,35 +67,63 @@ class EventName:
 
 @dataclass(frozen=True)
 class Found:
-    """Where an event is: its region and its row among those of its stream there."""
+    """Where an event is: its region, its stream, and its row among those of the stream there."""
 
     region: Region
     problem: Problem
+    stream: int
     row: int
 
-    def op(self, stream: int) -> int:
+    @property
+    def op(self) -> int:
         """The operation that it is part of."""
-        return op_of_row(self.problem, stream, self.row)
+        return op_of_row(self.problem, self.stream, self.row)
+
+
+class _Access(NamedTuple):
+    """One access of an instruction: where it is, its number there, whether it is an unfiltered event."""
+
+    stream: int
+    row: int
+    number: int
+    kept: bool
+
+
+def _accesses(name: EventName, region: Region, problem: Problem) -> list[_Access]:
+    """The accesses in a region of the instruction that is named."""
+    if not region.tails or name.stream >= len(region.tails):
+        here = []
+        for at, piece, nth in numbered_pieces(region.streams[name.stream]):
+            same = np.flatnonzero(piece["count"] == np.uint64(name.count))
+            kept = is_unfiltered(piece[same], problem).tolist()
+            rows, numbers = (at + same).tolist(), nth[same].tolist()
+            here += [_Access(name.stream, *found) for found in zip(rows, numbers, kept, strict=True)]
+        return here
+    # Under TSO a core's stores are a stream of their own.
+    here, every = [], core_rows(region, name.stream).rows
+    for stream in (name.stream, problem.n_streams - problem.buffered + name.stream):
+        rows = program_rows(region, stream)
+        same = np.flatnonzero(rows["count"] == np.uint64(name.count))
+        numbers = number_in_instruction(every, rows[same]).tolist()
+        kept = is_unfiltered(rows[same], problem).tolist()
+        here += [_Access(stream, *found) for found in zip(same.tolist(), numbers, kept, strict=True)]
+    return sorted(here, key=lambda access: access.number)
 
 
 def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
     """The event, if it is of this region. Raises UsageError if it needs no ordering, or is ambiguous."""
-    here: list[tuple[int, int, bool]] = []
-    for at, piece, nth in numbered_pieces(region.streams[name.stream]):
-        same = np.flatnonzero(piece["count"] == np.uint64(name.count))
-        kept = is_unfiltered(piece[same], problem)
-        here += zip((at + same).tolist(), nth[same].tolist(), kept.tolist(), strict=True)
+    here = _accesses(name, region, problem)
     if not here:
         return None
-    wanted = [event for event in here if name.number in (None, event[1])]
+    wanted = [event for event in here if name.number in (None, event.number)]
     if not wanted:
         raise UsageError(
             "no such access of this instruction",
-            expected=f"0 to {here[-1][1]}",
+            expected=f"0 to {max(event.number for event in here)}",
             found=name.text,
             remedy=_REMEDY,
         )
-    free = [event for event in wanted if event[2]]
+    free = [event for event in wanted if event.kept]
     if not free:
         raise UsageError(
             "the event was filtered: it is local to one core or only read in its region, so where it stands "
@@ -94,12 +131,12 @@ def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
             where=f"event {name.text}, region {region.index}",
             remedy="choose one that 'corebraid pairs' lists",
         )
-    if len({op_of_row(problem, name.stream, row) for row, _, _ in free}) > 1:
-        names = ", ".join(f"{name.text}.{number}" for _, number, _ in free)
+    if len({op_of_row(problem, event.stream, event.row) for event in free}) > 1:
+        names = ", ".join(f"{name.text}.{event.number}" for event in free)
         raise UsageError(
             "an instruction with several accesses", found=name.text, remedy=f"choose one of {names}"
         )
-    return Found(region, problem, free[0][0])
+    return Found(region, problem, free[0].stream, free[0].row)
 
 
 def find_events(traces: Traces, names: list[EventName]) -> list[Found]:
@@ -136,8 +173,8 @@ def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
     found = find_events(traces, names)
     region = found[0].problem.region
     if kind != "before":
-        return Choice(kind, region, names[0].stream, found[0].row)
-    return Choice(kind, region, names[0].stream, found[0].row, names[1].stream, found[1].row)
+        return Choice(kind, region, found[0].stream, found[0].row)
+    return Choice(kind, region, found[0].stream, found[0].row, found[1].stream, found[1].row)
 
 
 class RegionEvents:

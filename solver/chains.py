@@ -30,6 +30,7 @@ class Chains(NamedTuple):
     (uint64), the last the sum of new - old in the segment up to and with each. The others hold operations
     that change a granule, sorted by number: of granule g, change_ptr and change_op; that leave the value v,
     maker_ptr and maker_op; that take the value v away, taker_ptr and taker_op. source: `Problem.part_source`.
+    core: int64 (S,), the core that each stream is of, or whatever tells the agents from cores.
     """
 
     stream: NDArray[np.int64]
@@ -54,6 +55,7 @@ class Chains(NamedTuple):
     maker_ptr: NDArray[np.int64]
     maker_op: NDArray[np.int32]
     source: NDArray[np.int32]
+    core: NDArray[np.int64]
 
 
 @inner
@@ -207,5 +209,5 @@ def chains_of(problem: Problem) -> Chains:
         _pointers(segment_granule, n_granules),
         (keys % max(n_streams, 1)).astype(np.int32), access_ptr, op[by].astype(np.int32),
         problem.old[by], problem.new[by], net,
-        change_ptr, change_op, maker_ptr, maker_op, problem.part_source,
+        change_ptr, change_op, maker_ptr, maker_op, problem.part_source, problem.stream_core[used],
     )  # fmt: skip

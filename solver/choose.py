@@ -64,36 +64,30 @@ class Chosen:
 
 
 @njit(cache=True)
-def switches_to_go(child, alive, togo):  # type: ignore[no-untyped-def]
-    """togo[i, s]: the fewest switches from node i to the last one, if stream s ran last (int32)."""
+def switches_to_go(child, alive, core, togo):  # type: ignore[no-untyped-def]
+    """togo[i, s]: the fewest switches from node i to the last one, if stream s ran last (int32). core: int64
+    (S,), the core of each stream."""
     n, n_streams = child.shape
-    for i in range(n - 1, -1, -1):
-        least, second, which = _MANY, _MANY, -1
-        if i == n - 1:
-            least = second = np.int32(0)
+    togo[n - 1] = 0
+    for i in range(n - 2, -1, -1):
         for s in range(n_streams):
-            if child[i, s] >= 0 and alive[child[i, s]]:
-                cost = togo[child[i, s], s]
-                if cost < least:
-                    least, second, which = cost, least, s
-                elif cost < second:
-                    second = cost
-        for s in range(n_streams):
-            on = _MANY
-            if child[i, s] >= 0 and alive[child[i, s]]:
-                on = togo[child[i, s], s]
-            away = second if which == s else least
-            togo[i, s] = min(on, away + 1) if i < n - 1 else 0
+            togo[i, s] = _MANY
+        for t in range(n_streams):
+            if child[i, t] < 0 or not alive[child[i, t]]:
+                continue
+            on = togo[child[i, t], t]
+            for s in range(n_streams):
+                togo[i, s] = min(togo[i, s], on if core[s] == core[t] else on + 1)
 
 
-def fewest(graph: CutGraph) -> NDArray[np.int64]:
-    """An order of the graph with the fewest switches: int64 (n_ops,)."""
+def fewest(graph: CutGraph, core: NDArray[np.int64]) -> NDArray[np.int64]:
+    """An order of the graph with the fewest switches: int64 (n_ops,). core: of each stream."""
     togo = np.full(graph.child.shape, _MANY, np.int32)
-    switches_to_go(graph.child, graph.alive, togo)
+    switches_to_go(graph.child, graph.alive, core, togo)
     order, node, last = [], 0, -1
     for _ in range(len(graph.layer) - 2):
         costs = [
-            (int(togo[child, s]) + (s != last), int(s))
+            (int(togo[child, s]) + (last < 0 or core[s] != core[last]), int(s))
             for s, child in enumerate(graph.child[node].tolist())
             if child >= 0 and graph.alive[child]
         ]
@@ -104,9 +98,9 @@ def fewest(graph: CutGraph) -> NDArray[np.int64]:
 
 
 def count_switches(problem: Problem, order: NDArray[np.int64]) -> int:
-    """How often another stream goes on."""
-    streams = problem.op_stream[order]
-    return int(np.count_nonzero(streams[1:] != streams[:-1]))
+    """How often another core goes on."""
+    cores = problem.stream_core[problem.op_stream[order]]
+    return int(np.count_nonzero(cores[1:] != cores[:-1]))
 
 
 def op_of_row(problem: Problem, stream: int, row: int) -> int:
@@ -135,7 +129,7 @@ def _fewest_switches(survey: Survey) -> Chosen:
     graph = _graph(survey)
     best = survey.order
     if graph.legal:
-        found = fewest(graph)
+        found = fewest(graph, survey.chains.core)
         best = min((found, best), key=lambda order: count_switches(survey.problem, order))
     return Chosen(Verdict.LEGAL, best, count_switches(survey.problem, best), graph.complete)
 

@@ -27,6 +27,7 @@ from solver.chains import Chains, held
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.deduction import Clocks
 from solver.freedom import Limits, Survey
+from solver.links import with_links
 from solver.problem import Problem, Verdict
 
 _TOP = np.uint64(1) << np.uint64(56)
@@ -158,6 +159,7 @@ def choose_ops(problem: Problem, ops: NDArray[np.int64], lengths: NDArray[np.int
     parts = (parts + np.arange(sizes.sum())).astype(np.int64)
     return replace(
         problem,
+        buffered=0,
         rows=lengths.astype(np.int64),
         stream_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         end_row=problem.end_row[ops],
@@ -204,6 +206,7 @@ def _interleavings(sizes: list[int]) -> int:
 def count_orders(problem: Problem, limits: Limits | None = None) -> Count:
     """Count the legal orders of a region's operations, within the limits."""
     limits = limits or Limits(DEFAULT_CUTS)
+    problem = with_links(problem)
     if problem.n_ops == 0:
         return Count(1, True, 0, limits.cuts)
     survey = Survey(problem, limits)

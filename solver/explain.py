@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from solver.deduction import deduce
 from solver.facts import Doubt
+from solver.links import with_links
 from solver.problem import Problem
 
 
@@ -41,6 +42,8 @@ def _proves(problem: Problem, kept: NDArray[np.int64]) -> bool:
 def explain(problem: Problem, *, timeout_s: float) -> Explanation | None:
     """Explain why a region has no legal order; None if deduction alone does not prove it."""
     until = time.monotonic() + timeout_s
+    n_granules = len(problem.address)
+    problem = with_links(problem)
     answer = deduce(problem)
     if answer.contradiction < 0:
         return None
@@ -68,4 +71,5 @@ def explain(problem: Problem, *, timeout_s: float) -> Explanation | None:
         size = (size + 1) // 2
     operations = np.sort(kept[kept < problem.n_ops])
     finals = np.sort(kept[kept >= problem.n_ops]) - problem.n_ops
+    finals = finals[finals < n_granules]
     return Explanation(operations, finals, time.monotonic() < until)

@@ -31,6 +31,7 @@ from solver.cut import DEFAULT_NODES
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.decide import solve_auto
 from solver.deduction import MAX_PROJECTED, NO_LIMIT, Clocks, Deduction
+from solver.links import with_links
 from solver.pathfind import PathFinder
 from solver.problem import Problem, Verdict
 
@@ -75,7 +76,7 @@ def open_pairs(must, low, best, c):  # type: ignore[no-untyped-def]
             g = c.granule[p]
             for k in range(c.segment_ptr[g], c.segment_ptr[g + 1]):
                 t = c.segment_stream[k]
-                if t == c.op_stream[a] or must[a, t] >= low[a, t]:
+                if c.core[t] == c.core[c.op_stream[a]] or must[a, t] >= low[a, t]:
                     continue
                 end = c.access_ptr[k + 1]
                 j = first_from(c.access_op, c.access_ptr[k], end, must[a, t])
@@ -131,6 +132,7 @@ class Survey:
     no legal order. order: the first legal order found."""
 
     def __init__(self, problem: Problem, limits: Limits) -> None:
+        problem = with_links(problem)
         self.problem, self.limits = problem, limits
         self.until = time.monotonic() + limits.seconds
         self.chains = chains_of(problem)

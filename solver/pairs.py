@@ -1,4 +1,4 @@
-"""Every conflicting pair of operations of different streams: must, may, or undecided (`solver.freedom`)."""
+"""Every conflicting pair of operations of different cores: must, may, or undecided (`solver.freedom`)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def list_pairs(start, only, must, low, c, first, second, granule, order, counts)
             g = c.granule[p]
             for k in range(c.segment_ptr[g], c.segment_ptr[g + 1]):
                 t = c.segment_stream[k]
-                if t <= s:
+                if t <= s or c.core[t] == c.core[s]:
                     continue
                 for j in range(c.access_ptr[k], c.access_ptr[k + 1]):
                     b = c.access_op[j]

@@ -78,6 +78,12 @@ class Problem:
         return np.repeat(np.arange(self.n_ops), np.diff(self.part_ptr))
 
     @property
+    def stream_core(self) -> NDArray[np.int64]:
+        """int64 (n_streams,): the core of each stream; agents have numbers of their own."""
+        streams = np.arange(self.n_streams)
+        return np.where(streams < self.n_streams - self.buffered, streams, streams - self.n_streams + self.buffered)
+
+    @property
     def part_source(self) -> NDArray[np.int32]:
         """int32 (n_parts,): the operation's `source` where that stands for this part's granule, else -1. Empty
         if there is none at all."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from recorder.event import EVENT, UNCACHED
 from solver.boundary import Forward
-from solver.filters import unfiltered
-from solver.granules import find_granules
 from solver.problem import Problem
+from solver.program_order import core_rows
 from solver.regions import Region, RowSource, iter_regions
+from solver.stages import sift_region
 from solver.traces import Events, Traces
 
 
@@ -24,9 +24,8 @@ def iter_problems(traces: Traces) -> Iterator[tuple[Region, Problem]]:
     """
     forward = Forward(traces.initial())
     for region in iter_regions(traces):
-        granules = find_granules(region)
-        problem, _counts = unfiltered(region, granules)
-        bounded, _delta = forward.advance(region, granules, problem)
+        sifted = sift_region(region)
+        bounded, _delta = forward.compose(region, sifted.problem, sifted.chains, sifted.net)
         yield region, bounded
 
 
@@ -62,6 +61,8 @@ def rows_of_ops(region: Region, problem: Problem) -> tuple[Events, NDArray[np.in
     """The first row of each operation, EVENT (n_ops,), and how many rows of its stream with the same
     instruction count precede it, int64 (n_ops,)."""
     found, numbers = np.zeros(problem.n_ops, EVENT), np.zeros(problem.n_ops, np.int64)
+    if region.tails:
+        return _rows_of_buffered_ops(region, problem)
     for stream, rows in enumerate(region.streams):
         first, end = int(problem.stream_ptr[stream]), int(problem.stream_ptr[stream + 1])
         taken = first
@@ -73,3 +74,33 @@ def rows_of_ops(region: Region, problem: Problem) -> tuple[Events, NDArray[np.in
             found[new], numbers[new] = piece[kept[where]], nth[kept[where]]
             taken = max(taken, int(new[-1]) + 1) if len(new) else taken
     return found, numbers
+
+
+def _rows_of_buffered_ops(region: Region, problem: Problem) -> tuple[Events, NDArray[np.int64]]:
+    """`rows_of_ops` under TSO, where an instruction's accesses may be of both streams of its core."""
+    found, numbers = np.zeros(problem.n_ops, EVENT), np.zeros(problem.n_ops, np.int64)
+    for stream, core in enumerate(problem.stream_core.tolist()):
+        first, end = int(problem.stream_ptr[stream]), int(problem.stream_ptr[stream + 1])
+        rows = program_rows(region, stream)
+        if first == end:
+            continue
+        kept = np.flatnonzero(is_unfiltered(rows, problem))
+        ops = first + np.searchsorted(problem.end_row[first:end], kept, side="right")
+        new, where = np.unique(ops, return_index=True)
+        found[new] = rows[kept[where]]
+        every = core_rows(region, core).rows if core < problem.buffered else rows
+        numbers[new] = number_in_instruction(every, found[new])
+    return found, numbers
+
+
+def program_rows(region: Region, stream: int) -> Events:
+    """All rows of one stream of a region, EVENT (n,)."""
+    pieces = list(region.streams[stream].pieces())
+    return np.concatenate([np.zeros(0, EVENT), *pieces])
+
+
+def number_in_instruction(every: Events, rows: Events) -> NDArray[np.int64]:
+    """How many rows of the same instruction precede each of `rows`, among a core's rows in program order."""
+    first = np.searchsorted(every["count"], rows["count"])
+    number: NDArray[np.int64] = np.searchsorted(every["seq"], rows["seq"]) - first
+    return number

@@ -216,7 +216,7 @@ class _Listing:
     def _chosen(self, pairs: Pairs, problem: Problem) -> NDArray[np.intp]:
         chosen = np.ones(len(pairs.first), bool)
         if self.wanted.core is not None:
-            streams = problem.op_stream
+            streams = problem.stream_core[problem.op_stream]
             chosen &= (streams[pairs.first] == self.wanted.core) | (streams[pairs.second] == self.wanted.core)
         if self.wanted.addresses is not None:
             low, high = np.uint64(self.wanted.addresses.low), self.wanted.addresses.high
@@ -267,8 +267,8 @@ def _witness(recording: Recording, program: GuestProgram, text: str, limits: Lim
         raise UsageError("not two events", found=repr(text), remedy="write --witness EVENT,EVENT")
     found = find_events(RecordingTraces(recording), names)
     problem = found[0].problem
-    a, b = (event.op(name.stream) for event, name in zip(found, names, strict=True))
-    if problem.op_stream[a] == problem.op_stream[b]:
+    a, b = (event.op for event in found)
+    if names[0].stream == names[1].stream:
         raise UsageError("two events of one core: program order says which is first", found=text)
     events = RegionEvents(found[0].region, problem, Places(program, n_cores), n_cores)
     survey = Survey(problem, limits)

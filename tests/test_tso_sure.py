@@ -1,0 +1,101 @@
+"""How sure an order is under TSO: counts, pairs and chosen orders against all orders of small regions, one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from test_solver_engines import SOAK
+from tso_factory import Run
+
+from solver.choose import Choice, choose, count_switches
+from solver.count import count_orders
+from solver.freedom import freedom_of
+from solver.links import with_links
+from solver.pairs import Order, iter_pairs
+from solver.problem import Problem
+from solver.unfiltered import iter_problems
+
+_MOST = 3000
+
+
+def all_orders(problem: Problem) -> list[list[int]] | None:
+    """Every legal order of a region under TSO, None if there are more than _MOST. The rules are those of
+    `Problem`, said plainly."""
+    found: list[list[int]] = []
+    stream, ends = problem.op_stream.tolist(), problem.stream_ptr.tolist()
+    parts = [
+        [(int(problem.granule[p]), int(problem.old[p]), int(problem.new[p])) for p in range(*problem.part_ptr[o : o + 2])]
+        for o in range(problem.n_ops)
+    ]
+
+    def ran(op: int, position: list[int]) -> bool:
+        return op < 0 or position[stream[op]] > op
+
+    def extend(order: list[int], position: list[int], memory: list[int]) -> None:
+        if len(found) > _MOST:
+            return
+        if len(order) == problem.n_ops:
+            if memory == problem.final.tolist():
+                found.append(order)
+            return
+        for s, op in enumerate(position):
+            if op == ends[s + 1] or not ran(int(problem.after[op]), position):
+                continue
+            source = int(problem.source[op])
+            buffered = source >= 0 and not ran(source, position)
+            if not buffered and any(memory[g] != old for g, old, _ in parts[op]):
+                continue
+            after = list(memory)
+            for g, old, new in parts[op]:
+                if old != new:
+                    after[g] = new
+            extend([*order, op], [*position[:s], op + 1, *position[s + 1 :]], after)
+
+    extend([], ends[:-1], problem.initial.tolist())
+    return found if len(found) <= _MOST else None
+
+
+def test_counts_pairs_and_choices_are_those_of_all_orders() -> None:
+    regions = pairs = weak = 0
+    for seed in range(500 * SOAK):
+        for _, problem in iter_problems(Run(seed).traces()):
+            orders = all_orders(problem) if 1 < problem.n_ops < 14 else None
+            if not orders:
+                continue
+            what = f"Run({seed}), region {problem.region}"
+            regions += 1
+            weak += int((problem.source >= 0).any())
+            count = count_orders(problem)
+            assert (count.orders, count.exact) == (len(orders), True), what
+            fewest = choose(problem, Choice("fewest-switches"))
+            assert fewest.figure == min(count_switches(problem, np.array(o)) for o in orders), what
+            freedom = freedom_of(problem)
+            assert freedom.exact, what
+            rank = np.empty((len(orders), problem.n_ops), np.int64)
+            for row, order in zip(rank, orders, strict=True):
+                row[order] = np.arange(problem.n_ops)
+            for found in iter_pairs(freedom):
+                for a, b, order in zip(found.first, found.second, found.order, strict=True):
+                    pairs += 1
+                    assert problem.stream_core[problem.op_stream[[a, b]]].tolist() != [0, 0], what
+                    before = rank[:, a] < rank[:, b]
+                    expected = Order.MUST if before.all() else Order.MAY
+                    assert order == expected, f"{what}: {a} and {b}"
+                    assert before.any(), f"{what}: {a} and {b}"
+    print(f"{regions} regions, {weak} with loads that a store buffer may answer, {pairs} pairs")
+    assert regions > 200
+    assert weak > 30
+
+
+def test_links_keep_the_operations_and_their_order() -> None:
+    for seed in range(100):
+        for _, problem in iter_problems(Run(seed).traces()):
+            linked = with_links(problem)
+            assert linked.n_ops == problem.n_ops
+            waiting = np.flatnonzero(problem.after >= 0)
+            told = linked.granule >= len(problem.address)
+            assert linked.links == len(np.unique(problem.after[waiting]))
+            for op in waiting.tolist():
+                mine = linked.granule[told & (linked.part_op == op) & (linked.old == 1)]
+                theirs = linked.granule[told & (linked.part_op == problem.after[op]) & (linked.old == 0)]
+                assert set(mine.tolist()) == set(theirs.tolist())
+                assert len(mine) == 1
