@@ -95,19 +95,23 @@ def _accesses(name: EventName, region: Region, problem: Problem) -> list[_Access
         here = []
         for at, piece, nth in numbered_pieces(region.streams[name.stream]):
             same = np.flatnonzero(piece["count"] == np.uint64(name.count))
-            kept = is_unfiltered(piece[same], problem).tolist()
-            rows, numbers = (at + same).tolist(), nth[same].tolist()
-            here += [_Access(name.stream, *found) for found in zip(rows, numbers, kept, strict=True)]
+            here += _listed(name.stream, piece[same], at + same, nth[same], problem)
         return here
     # Under TSO a core's stores are a stream of their own.
     here, every = [], core_rows(region, name.stream).rows
     for stream in (name.stream, problem.n_streams - problem.buffered + name.stream):
-        rows = program_rows(region, stream)
-        same = np.flatnonzero(rows["count"] == np.uint64(name.count))
-        numbers = number_in_instruction(every, rows[same]).tolist()
-        kept = is_unfiltered(rows[same], problem).tolist()
-        here += [_Access(stream, *found) for found in zip(same.tolist(), numbers, kept, strict=True)]
+        events = program_rows(region, stream)
+        same = np.flatnonzero(events["count"] == np.uint64(name.count))
+        here += _listed(stream, events[same], same, number_in_instruction(every, events[same]), problem)
     return sorted(here, key=lambda access: access.number)
+
+
+def _listed(
+    stream: int, events: Rows, rows: NDArray[np.intp], numbers: NDArray[np.int64], problem: Problem
+) -> list[_Access]:
+    kept = is_unfiltered(events, problem)
+    columns = zip(rows.tolist(), numbers.tolist(), kept.tolist(), strict=True)
+    return [_Access(stream, *column) for column in columns]
 
 
 def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:

@@ -150,9 +150,9 @@ def _is_atomic(core, position):
 
 @njit(cache=True)
 def _buffered_access(core, is_write, address, size, value):
-    """A data access under TSO. A store waits in the buffer, unless its instruction is atomic. A load is answered
-    by the newest buffered store that it overlaps if that covers it, as processors do it; else it waits until
-    that store has committed."""
+    """A data access under TSO. A store waits in the buffer, unless its instruction is atomic. A load is
+    answered by the newest buffered store that it overlaps if that covers it, as processors do it; else it
+    waits until that store has committed."""
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     position = position_of(core, read_pc(core))
@@ -202,5 +202,3 @@ def _mask(size):
     if size >= 8:
         return ~_ZERO
     return (_ONE << np.uint64(8 * size)) - _ONE
-
-

@@ -24,6 +24,7 @@ from emu.blocks import (
     probe,
 )
 from emu.bus import mark_dirty
+from emu.data_access import read_pc, stop
 from emu.device_kernels import DEVICE_BASE
 from emu.native import (
     BLOCK_HOOK,
@@ -43,7 +44,6 @@ from emu.record import (
     RECEIVED,
     RECORD,
 )
-from emu.data_access import read_pc, stop
 from emu.record_hooks import write_register
 from emu.state import (
     CODE,

@@ -68,7 +68,8 @@ CORE_FIELDS = (
     # interrupts
     "pending", "handler", "timer_period", "timer_due", "cause", "parked",
     # store buffer (emu/store_buffer.py); buffering: nonzero under TSO. committed: stores that left it.
-    # commits: when they did, for the sealed truth. received: in a traced replay, memory without buffered stores
+    # commits: when they did, for the sealed truth. received: in a traced replay, memory without buffered
+    # stores
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""A core's store buffer under TSO: first in, first out (Sewell et al., x86-TSO, CACM 53(7), 2010, section 3.1).
+"""A core's store buffer under TSO: first in, first out (Sewell et al., x86-TSO, CACM 53(7), 2010, section
+3.1).
 
 A store goes into the core's private memory at once, so that its own loads see it, and into the buffer. When
 it leaves the buffer it *commits*: the core obtains the line, and the bytes go to home memory, where the
@@ -45,7 +46,8 @@ def nth(core, k):
 
 @njit(cache=True)
 def append_store(core, address, size, value, count, event):
-    """Append a store. One that the emulator runs a second time (a store into its own block) replaces itself."""
+    """Append a store. One that the emulator runs a second time (a store into its own block) replaces
+    itself."""
     rows = buffer_rows(core)
     at = nth(core, core.buffered)
     if core.buffered != _ZERO:
@@ -80,7 +82,8 @@ def drop_newest(core, count):
 
 @njit(cache=True)
 def newest_overlap(core, address, size):
-    """How many stores from the oldest to the newest that overlaps [address, address + size); 0 if none does."""
+    """How many stores from the oldest to the newest that overlaps [address, address + size); 0 if none
+    does."""
     rows = buffer_rows(core)
     k = core.buffered
     while k != _ZERO:

@@ -14,6 +14,7 @@ from emu.state import core_at
 from emu.store_buffer import drop_newest
 from emu.tso_trace import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
 from emu.undo import load_bytes
+
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _UC_MEM_WRITE = 17

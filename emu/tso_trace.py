@@ -2,8 +2,9 @@
 
 A store's old bytes are those of home memory when it commits. Between misses on its line nobody else can have
 written that, so they are what the core last received of the line, with its own commits since: `received`, a
-second memory beside the core's own. Each miss record says how many stores had committed by then, so a store is
-settled as late as the next record, fence or stratum, when its buffer would be full, or when it is old.
+second memory beside the core's own. Each miss record says how many stores had committed by then, so a
+store is settled as late as the next record, fence or stratum, when its buffer would be full, or when it
+is old.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ Console = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """How to record. limit: instructions over all cores after which the recording ends, 0 for none. model: "sc"
-    or "tso"; store_buffer: stores that a core's store buffer holds under TSO."""
+    """How to record. limit: instructions over all cores after which the recording ends, 0 for none.
+    model: "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO."""
 
     cores: int = 1
     seed: int = 0

@@ -42,8 +42,9 @@ ADDRESS_LIMIT = 1 << 48
 INPUT_BYTES = 8
 
 #: Flags in a tag that never reach memory. Of a STRATUM: the number follows (else it is the number after the
-#: last one's); what had left the store buffer, and what was in it, follow (else neither has changed, and it was
-#: empty). Of a MISS: what had left the store buffer follows (else as in the last record that said so).
+#: last one's); what had left the store buffer, and what was in it, follow (else neither has changed, and
+#: it was empty). Of a MISS: what had left the store buffer follows (else as in the last record that said
+#: so).
 _NUMBERED, _BUFFERED, _COMMITTED = 1, 2, 8
 #: By kind: least and most flags in memory.
 _LEAST_FLAGS = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype=np.uint8)
@@ -89,7 +90,7 @@ _INPUT_MOST = np.uint64(INPUT_BYTES)
 @numba.njit(cache=True)
 def _carries(kind):  # type: ignore[no-untyped-def]
     """Whether records of this kind have bytes of their own."""
-    return kind == MISS or kind == RECEIVED or kind == DIGEST or kind == CONTEXT  # noqa: PLR1714
+    return kind in (MISS, RECEIVED, DIGEST, CONTEXT)
 
 
 @numba.njit(cache=True)

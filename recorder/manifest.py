@@ -236,7 +236,9 @@ def _parse(fields: Fields, path: Path) -> Manifest:
     if complete and manifest.end is None:
         raise fields.error("end", "an object", None)
     if manifest.model == "tso" and not 1 <= _buffer_of(manifest) <= MOST_BUFFERED:
-        raise fields.error("options.store_buffer", f"1 to {MOST_BUFFERED}", manifest.options.get("store_buffer"))
+        raise fields.error(
+            "options.store_buffer", f"1 to {MOST_BUFFERED}", manifest.options.get("store_buffer")
+        )
     if manifest.memory % PAGE:
         raise fields.error("memory", f"a multiple of {PAGE}", manifest.memory)
     if manifest.id.hex() != recording:

@@ -184,8 +184,8 @@ def _core_cuts(recording: Recording, core: int) -> tuple[list[int], list[int], i
 
 
 def strata(recording: Recording) -> Cuts:
-    """Where every stream stands at each stratum: uint64[strata, streams], the cores, the agents, and under TSO
-    how many stores of each core had left its store buffer.
+    """Where every stream stands at each stratum: uint64[strata, streams], the cores, the agents, and
+    under TSO how many stores of each core had left its store buffer.
 
     A core whose log has ended stands at its end for all later strata. Of a recording whose recorder was
     killed, only the strata that all logs have. Raises FormatError, also when complete logs disagree.

@@ -1,9 +1,9 @@
-"""A core's trace under TSO as two streams: its loads, fences and atomic accesses in program order, and its stores
-in the order in which they left its store buffer, which is program order too. `seq` counts both together."""
+"""A core's trace under TSO as two streams: its loads, fences and atomic accesses in program order, and
+its stores in the order in which they left its store buffer, which is program order too. `seq` counts both
+together."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import deque
 from collections.abc import Iterator

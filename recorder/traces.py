@@ -17,8 +17,9 @@ Progress = Callable[[int, int], None]
 
 
 class RecordingTraces:
-    """Streams of events: cores from 0, then the agents; under TSO a core's stream has no buffered stores, and the
-    cores' stores follow as streams of their own (`recorder.store_streams`). Nothing is kept but a chunk each.
+    """Streams of events: cores from 0, then the agents; under TSO a core's stream has no buffered stores,
+    and the cores' stores follow as streams of their own (`recorder.store_streams`). Nothing is kept but a
+    chunk each.
 
     Of a recording whose recorder was killed, only what precedes its last complete stratum.
     progress: called with (stream, instruction count) as replay goes on.
@@ -79,6 +80,13 @@ class RecordingTraces:
         if stream < n_cores:
             return self._kept(stream, both.loads(alone=True))
         return self._kept(stream, both.stores(alone=True))
+
+    def program_order(self, stream: int) -> Iterator[NDArray[np.void]]:
+        """All of a core's events, stores as they were issued, or the agents', in chunks: EVENT[n]. Of a
+        recording whose recorder was killed what precedes the last stratum by instruction count."""
+        if stream == self._recording.manifest.n_cores:
+            return self.chunks(stream)
+        return self._kept(stream, self._replay(stream))
 
     def streams(self) -> list[Iterator[NDArray[np.void]]]:
         """`chunks` of all streams, to be read side by side: one replay serves both streams of a core."""

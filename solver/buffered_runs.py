@@ -1,7 +1,9 @@
-"""From an order of operations to runs of rows, for a region under TSO: `solver.order.make_runs` with two chains a
-core, whose filtered rows keep to `solver.program_order` too."""
+"""From an order of operations to runs of rows, for a region under TSO: `solver.order.make_runs` with two
+chains a core, whose filtered rows keep to `solver.program_order` too."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -9,7 +11,8 @@ from numpy.typing import NDArray
 
 from solver.problem import Problem
 
-#: Filtered stores that may wait: with fewer, runs are short; with more, loads have long store buffers to look at.
+#: Filtered stores that may wait: with fewer, runs are short; with more, loads have long store buffers to
+#: look at.
 _WAITING = 16
 
 
@@ -53,9 +56,12 @@ def _place_stores(k, s, end, need, loads_before, placed, stream, run, at):  # ty
 
 
 @njit(cache=True)
-def make_buffered_runs(order, op_stream, stream_ptr, end_row, rows, need, need_ptr, before, before_ptr, stream, run):  # type: ignore[no-untyped-def]
-    """Runs of all rows for an order of operations. need, before: for each row of loads and of stores, of core k
-    from need_ptr[k] and before_ptr[k] on, see `solver.program_order.CoreRows`. Returns how many runs."""
+def make_buffered_runs(  # type: ignore[no-untyped-def]
+    order, op_stream, stream_ptr, end_row, rows, need, need_ptr, before, before_ptr, stream, run
+):
+    """Runs of all rows for an order of operations. need, before: for each row of loads and of stores, of
+    core k from need_ptr[k] and before_ptr[k] on, see `solver.program_order.CoreRows`. Returns how many
+    runs."""
     n_cores = need_ptr.size - 1
     first = rows.size - n_cores
     placed, at = np.zeros(rows.size, np.int64), np.zeros(1, np.int64)
@@ -93,7 +99,7 @@ def buffered_runs_of(
     rises = np.zeros(int(need_ptr[-1]), np.int32)
     core, row, need = problem.needs.T
     rises[need_ptr[core] + row] = need
-    dense = [np.maximum.accumulate(rises[a:b]) for a, b in zip(need_ptr[:-1], need_ptr[1:], strict=True)]
+    dense = [np.maximum.accumulate(rises[a:b]) for a, b in pairwise(need_ptr)]
     n = int(problem.rows.sum()) + 1
     stream, run = np.zeros(n, np.int64), np.zeros(n, np.int64)
     n = make_buffered_runs(

@@ -1,4 +1,5 @@
-"""`solver.seams.RegionWalker` for regions under TSO, with the checkers' own store buffers (`solver.store_queue`)."""
+"""`solver.seams.RegionWalker` for regions under TSO, with the checkers' own store buffers
+(`solver.store_queue`)."""
 
 from __future__ import annotations
 
@@ -30,9 +31,11 @@ _OK, _OLD, _PLACE, _SPLIT, _RANGE = 0, 16, 17, 18, 19
 
 
 @njit(cache=True)
-def walk_buffered(stream, left, run, region, low, high, memory, w, q, done, value, first, known, touched, now):  # type: ignore[no-untyped-def]
-    """As `solver.seams.walk_runs`. done: int64, rows walked of each stream. Returns (run, status, stream, byte):
-    what `take` wants or found wrong, or one of the statuses here, of the row in q.taken."""
+def walk_buffered(  # type: ignore[no-untyped-def]
+    stream, left, run, region, low, high, memory, w, q, done, value, first, known, touched, now
+):
+    """As `solver.seams.walk_runs`. done: int64, rows walked of each stream. Returns (run, status, stream,
+    byte): what `take` wants or found wrong, or one of the statuses here, of the row in q.taken."""
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
@@ -67,12 +70,17 @@ class BufferedWalker(RegionWalker):
         """See `RegionWalker.walk`. The stores in the region's tails are issued and do not commit."""
         n, index = len(region.streams), region.index
         w = Windows(
-            np.zeros((n, _WINDOW_ROWS), EVENT), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
+            np.zeros((n, _WINDOW_ROWS), EVENT),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n, bool),
         )
         q, done = make_queues(n, len(region.tails)), np.zeros(n, np.int64)
         first_store = n - len(region.tails)
         pieces = [
-            cut_pieces(chain(rows.pieces(), region.tails[s - first_store : s - first_store + 1]), _WINDOW_ROWS)
+            cut_pieces(
+                chain(rows.pieces(), region.tails[s - first_store : s - first_store + 1]), _WINDOW_ROWS
+            )
             if s >= first_store
             else cut_pieces(rows.pieces(), _WINDOW_ROWS)
             for s, rows in enumerate(region.streams)

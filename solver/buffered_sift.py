@@ -1,13 +1,12 @@
 """`solver.filters.sift` for a region under TSO, where every core has two chains (`solver.program_order`).
 
-A granule that one core alone touches is local, whichever of its chains does: a load there sees the newest earlier
-store, from the buffer or from memory. Its values follow each other in program order.
+A granule that one core alone touches is local, whichever of its chains does: a load there sees the newest
+earlier store, from the buffer or from memory. Its values follow each other in program order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -43,8 +42,8 @@ _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 
 @njit(cache=True)
 def follow_rows(rows, turn, pages, words, tally):  # type: ignore[no-untyped-def]
-    """Follow the filtered bytes of one core's rows in program order where that is to be done again, and count the
-    rows. Returns (row, byte) of the first that does not follow, or (-1, 0)."""
+    """Follow the filtered bytes of one core's rows in program order where that is to be done again, and
+    count the rows. Returns (row, byte) of the first that does not follow, or (-1, 0)."""
     granule, old, new = np.empty(32, np.int32), np.empty(32, np.uint64), np.empty(32, np.uint64)
     for i in range(rows.size):
         row = rows[i]
@@ -73,9 +72,10 @@ def _hot_parts(row, turn, pages, words, at, granule, olds, news):  # type: ignor
 
 @njit(cache=True)
 def gather(rows, need, source, turn, pages, words, granule, old, new, part_ptr, first_row, end_row, tally):  # type: ignore[no-untyped-def]
-    """Append a chain's unfiltered operations, as long as there is room. need, source: as in `CoreRows`, for stores
-    zeros and -1. A read is joined to the one before it if that saw the same, of the same source, with the same
-    stores committed. Returns (operations, parts, the row of an access that contradicts itself or -1)."""
+    """Append a chain's unfiltered operations, as long as there is room. need, source: as in `CoreRows`,
+    for stores zeros and -1. A read is joined to the one before it if that saw the same, of the same
+    source, with the same stores committed. Returns (operations, parts, the row of an access that
+    contradicts itself or -1)."""
     ops, part, i = 0, 0, 0
     while i < rows.size and part + MOST_PARTS <= granule.size:
         first, begin, hot_rows = part, i, 0
@@ -150,8 +150,8 @@ def _gather(
 
 
 def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Problem, Counts, Chains]:
-    """As `solver.filters.sift`, granules included. Raises OrderError as it does, and if program order and values
-    contradict each other within one core."""
+    """As `solver.filters.sift`, granules included. Raises OrderError as it does, and if program order and
+    values contradict each other within one core."""
     n_cores = len(region.tails)
     cores = [core_rows(region, core) for core in range(n_cores)]
     others = [whole(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
@@ -162,24 +162,21 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
         row, byte = follow_rows(rows, g.table.turn, g.table.pages, g.table.words, tally)
         if row >= 0:
             bad = rows[row]
+            address, old = int(bad["addr"]) + byte, (int(bad["old"]) >> (8 * byte)) & 0xFF
             raise OrderError(
                 "an event does not follow from memory",
-                found=f"old byte {(int(bad['old']) >> (8 * byte)) & 0xFF:#04x} at {int(bad['addr']) + byte:#x}",
+                found=f"old byte {old:#04x} at {address:#x}",
                 where=name_row(stream, bad),
                 remedy=_DAMAGED,
             )
     streams = [core.loads for core in cores] + others + [core.stores for core in cores]
     if g.plain:
         streams = [rows[:0] for rows in streams]
-    chains = [
-        _gather(rows, *_links(cores, k, rows), g.table, tally, k) for k, rows in enumerate(streams)
-    ]
+    chains = [_gather(rows, *_links(cores, k, rows), g.table, tally, k) for k, rows in enumerate(streams)]
     return _problem(region, g, chains, cores), _counts(region, cores, g, tally), chains_of(g)
 
 
-def _links(
-    cores: list[CoreRows], k: int, rows: Events
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _links(cores: list[CoreRows], k: int, rows: Events) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """need and source of a chain's rows."""
     if k < len(cores):
         return cores[k].need, cores[k].source

@@ -180,7 +180,10 @@ class _Streams:
     def __init__(self, traces: Traces) -> None:
         n = traces.n_streams
         self.windows = Windows(
-            np.zeros((n, _BUFFER_ROWS), EVENT), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
+            np.zeros((n, _BUFFER_ROWS), EVENT),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n, bool),
         )
         self._pieces = [self._cut(chunks) for chunks in traces.streams()]
 
@@ -219,7 +222,8 @@ class _Walk:
         self._walk(stream, rows.copy(), np.empty(0, np.uint64), True)
 
     def slices(self, stream: NDArray[np.int64], end: NDArray[np.uint64]) -> None:
-        """Walk rows up to instruction counts, stores up to numbers. Raises OrderError at the first violation."""
+        """Walk rows up to instruction counts, stores up to numbers. Raises OrderError at the first
+        violation."""
         self._walk(stream, np.full(len(stream), np.iinfo(np.int64).max), end, False)
 
     def _walk(

@@ -68,8 +68,9 @@ class Walk(NamedTuple):
     (-1: none) and its old value. waits: int32 (n_streams,), the granule whose change a stream waits for.
     ready: int32 (n_streams,), stack of streams to look at. path: int32 (n_ops,), the operations run.
     at: int64 (3,), see LENGTH. reason: uint64 (2,), see GRANULES. values: int32 (n_parts, 2), numbers of
-    the pairs (granule, old value) and (granule, new value), -1 for a part with a source, or (0, 2). reads, makers: int32 per such pair,
-    accesses to come that leave the value as it is, and that bring it about."""
+    the pairs (granule, old value) and (granule, new value), -1 for a part with a source, or (0, 2).
+    reads, makers: int32 per such pair, accesses to come that leave the value as it is, and that bring it
+    about."""
 
     position: NDArray[np.int32]
     held: NDArray[np.uint64]
@@ -234,7 +235,8 @@ def what_follows(k, g, ops, w):  # type: ignore[no-untyped-def]
     """Whether the stream of slot k can be the next to access granule g: FOLLOWS. Else, whether it still must
     access it: _MUST, or _NEED_NOT.
 
-    A part with a source may be passed over while that is in the store buffer, so what is behind it counts too.
+    A part with a source may be passed over while that is in the store buffer, so what is behind it counts
+    too.
     """
     p = w.head[k]
     if p < 0:
@@ -279,8 +281,8 @@ def too_early(op, ops, w):  # type: ignore[no-untyped-def]
 def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
     """A granule of stream s's operation that another stream could be the next to access, or -1.
 
-    An operation that changes nothing has no rivals: the others do not notice it. A store that leaves the store
-    buffer does change something if a load could have been answered by it.
+    An operation that changes nothing has no rivals: the others do not notice it. A store that leaves the
+    store buffer does change something if a load could have been answered by it.
     """
     silent = ops.is_source.size == 0 or ops.is_source[op] == 0
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):

@@ -24,7 +24,7 @@ from solver.traces import Traces
 STATUS = {reason: status for status, reason in REASONS.items()}
 _PROBLEM_FIELDS = (
     "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
-    "initial", "final",
+    "initial", "final", "buffered", "after", "source", "links", "loads_before", "needs",
 )  # fmt: skip
 _SEAM_FIELDS = ("word", "known", "first", "last")
 
@@ -62,7 +62,7 @@ class Ledger:
         """The next region: its problem with the values at both ends, which are composed from those of the
         regions before. After the last one, the same backwards. Raises OrderError for a damaged recording."""
         problem, delta = self._forward.compose(region, sifted.problem, sifted.chains, sifted.net)
-        self._problems.put(problem.region, [getattr(problem, name) for name in _PROBLEM_FIELDS])
+        self._problems.put(problem.region, [*map(np.ravel, (getattr(problem, n) for n in _PROBLEM_FIELDS))])
         net = sifted.net
         self._ends.put(
             problem.region,
@@ -78,7 +78,10 @@ class Ledger:
     def problem(self, region: int) -> Problem:
         """The problem of a composed region."""
         arrays: list[NDArray[Any]] = self._problems.get(region)
-        return Problem(region, *arrays)
+        named: dict[str, Any] = dict(zip(_PROBLEM_FIELDS, arrays, strict=True))
+        for name in ("buffered", "links"):
+            named[name] = int(named[name][0])
+        return Problem(region, **named | {"needs": named["needs"].reshape(-1, 3)})
 
     def _ends_of(self, region: int) -> tuple[Delta, Net]:
         arrays = self._ends.get(region)

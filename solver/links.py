@@ -1,8 +1,9 @@
 """Order between the two streams of a core, told in granules of its own, so that engines need not know of it.
 
-Under TSO operation e may have to wait for an operation d of its core's other stream (`Problem.after`). A granule
-that nobody else touches says so: d takes it from 0 to 1, e reads 1. Everything that holds of granules, stubborn
-sets and deduction above all, then holds of the store buffer too. What engines do have to know is `Problem.source`.
+Under TSO operation e may have to wait for an operation d of its core's other stream (`Problem.after`). A
+granule that nobody else touches says so: d takes it from 0 to 1, e reads 1. Everything that holds of
+granules, stubborn sets and deduction above all, then holds of the store buffer too. What engines do have
+to know is `Problem.source`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def with_links(problem: Problem) -> Problem:
     granule = np.concatenate([problem.granule, n_granules + np.arange(n_links), n_granules + link])
     return replace(
         problem,
-        part_ptr=np.concatenate([[0], np.cumsum(np.bincount(part_op, minlength=problem.n_ops))]).astype(np.int64),
+        part_ptr=np.concatenate([[0], np.cumsum(np.bincount(part_op, minlength=problem.n_ops))]).astype(
+            np.int64
+        ),
         granule=granule[by].astype(np.int32),
         old=np.concatenate([problem.old, zeros, seen])[by],
         new=np.concatenate([problem.new, ones, seen])[by],

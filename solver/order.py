@@ -206,7 +206,7 @@ def order_recording(
     unless given. The certificate is the same whatever they are.
     A region that cannot be decided within the limits is reported and the others are ordered nevertheless.
     Raises OrderError if the recording is damaged (no order can exist, whatever the regions' insides), or
-    if the checker rejects what an engine returned.
+    if the checker rejects what an engine returned; UsageError for the paper's encoding under TSO.
     """
     # Loaded only here: the pipeline is built from this module's `answer`.
     from solver.pipeline import order_all
@@ -214,4 +214,9 @@ def order_recording(
     options, resources = options or Options(), resources or Resources()
     options.check()
     resources.check()
+    if traces.buffered and options.encoding == "paper" and options.engine in ("auto", "smt"):
+        raise UsageError(
+            "the paper's encoding knows no store buffers, and this recording is of model tso",
+            remedy="use --encoding chain",
+        )
     return order_all(traces, certificate, recording, options, on_region, resources)

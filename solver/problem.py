@@ -31,10 +31,12 @@ class Problem:
     (n_granules,), bytes. initial, final: uint64 (n_granules,), values at the region's two ends.
 
     buffered: under TSO the number of cores, each of which has two streams, loads and stores
-    (`solver.program_order`): the first and the last ones. Then there is more, which else is empty. after: int64 (n_ops,), an operation of the core's other stream that comes before, -1 if none. source:
-    int64 (n_ops,), a store: as long as it has not committed, the load sees its bytes and not memory; -1 if none.
-    links: how many of the granules, the last ones, only tell order (`solver.links`). loads_before: int32, for each row of the streams of stores how many rows of the core's other stream come
-    before it. needs: int64 (n, 3), core, row of its loads, how many rows of its stores come before that and all
+    (`solver.program_order`): the first and the last ones. Then there is more, which else is empty. after:
+    int64 (n_ops,), an operation of the core's other stream that comes before, -1 if none. source: int64
+    (n_ops,), a store: as long as it has not committed, the load sees its bytes and not memory; -1 if
+    none. links: how many of the granules, the last ones, only tell order (`solver.links`). loads_before:
+    int32, for each row of the streams of stores how many rows of the core's other stream come before it.
+    needs: int64 (n, 3), core, row of its loads, how many rows of its stores come before that and all
     later ones.
     """
 
@@ -81,12 +83,14 @@ class Problem:
     def stream_core(self) -> NDArray[np.int64]:
         """int64 (n_streams,): the core of each stream; agents have numbers of their own."""
         streams = np.arange(self.n_streams)
-        return np.where(streams < self.n_streams - self.buffered, streams, streams - self.n_streams + self.buffered)
+        return np.where(
+            streams < self.n_streams - self.buffered, streams, streams - self.n_streams + self.buffered
+        )
 
     @property
     def part_source(self) -> NDArray[np.int32]:
-        """int32 (n_parts,): the operation's `source` where that stands for this part's granule, else -1. Empty
-        if there is none at all."""
+        """int32 (n_parts,): the operation's `source` where that stands for this part's granule, else -1.
+        Empty if there is none at all."""
         if not (self.source >= 0).any():
             return np.empty(0, np.int32)
         told = self.granule < len(self.address) - self.links

@@ -5,9 +5,9 @@ A core has two chains: its loads, atomic accesses and fences, and its stores in 
 
 - a store commits after all loads that precede it in program order;
 - an atomic access, a fence or a device access comes after all stores that precede it have committed;
-- a load whose newest earlier overlapping store, its *source*, has not committed sees that store's bytes. It may
-  stand there if the source covers it and wrote what it reads; if not, it comes after the source has committed,
-  and sees memory. If the source commits in a later region, only the first is left.
+- a load whose newest earlier overlapping store, its *source*, has not committed sees that store's bytes.
+It may stand there if the source covers it and wrote what it reads; if not, it comes after the source has
+committed, and sees memory. If the source commits in a later region, only the first is left.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class CoreRows:
-    """One core's rows of a region. loads, stores: EVENT; rows: both in program order. source: int32 (n_loads,), the row of `stores` that may
-    answer the load, -1 if none. need: int32 (n_loads,), how many stores have committed before the row, never
-    falling. loads_before: int32 (n_stores,), how many loads come before the store commits. Loads that only a
-    store of a later region can answer are marked UNCACHED; forwarded: how many."""
+    """One core's rows of a region. loads, stores: EVENT; rows: both in program order. source: int32
+    (n_loads,), the row of `stores` that may answer the load, -1 if none. need: int32 (n_loads,), how many
+    stores have committed before the row, never falling. loads_before: int32 (n_stores,), how many loads
+    come before the store commits. Loads that only a store of a later region can answer are marked
+    UNCACHED; forwarded: how many."""
 
     loads: Events
     stores: Events
@@ -88,9 +89,9 @@ def _answers(store, row):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def link(loads, stores, n_stores, keys, last, source, need, loads_before):  # type: ignore[no-untyped-def]
-    """Fill source, need, loads_before (`CoreRows`). stores: those of the region, n_stores, then its tail. keys:
-    uint64, zeros, a power of two above twice the words stored to; last: int32 (keys, 8), -1. Returns (status,
-    row of `loads`, loads marked UNCACHED)."""
+    """Fill source, need, loads_before (`CoreRows`). stores: those of the region, n_stores, then its tail.
+    keys: uint64, zeros, a power of two above twice the words stored to; last: int32 (keys, 8), -1.
+    Returns (status, row of `loads`, loads marked UNCACHED)."""
     issued, least, marked = 0, np.int32(0), 0
     for i in range(loads.size):
         row = loads[i]

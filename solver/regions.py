@@ -104,8 +104,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Region:
-    """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for each core
-    its stores (EVENT) that precede a row of this region in program order and commit in a later one."""
+    """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for
+    each core its stores (EVENT) that precede a row of this region in program order and commit in a later
+    one."""
 
     index: int
     streams: Sequence[RowSource]
@@ -155,8 +156,8 @@ def rows_up_to(rows, region):  # type: ignore[no-untyped-def]
 
 
 class Cursor:
-    """One stream: what was read of it and not yet handed out. chunks: `traces.chunks(stream)` or the same from
-    `traces.streams()`.
+    """One stream: what was read of it and not yet handed out. chunks: `traces.chunks(stream)` or the same
+    from `traces.streams()`.
 
     Raises FormatError for a row that no trace may hold (size, address, order of strata).
     """
@@ -229,7 +230,5 @@ def iter_regions(traces: Traces) -> Iterator[Region]:
     first = traces.n_streams - traces.buffered
     for index in range(len(traces.strata) + 1):
         streams = [cursor.rows(index) for cursor in cursors]
-        tails = [
-            cursors[first + core].upcoming(streams[core].last_number) for core in range(traces.buffered)
-        ]
+        tails = [cursors[first + core].upcoming(streams[core].last_number) for core in range(traces.buffered)]
         yield Region(index, streams, tails)

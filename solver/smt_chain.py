@@ -174,7 +174,11 @@ class _Encoder:
             self._on_time()
             seen = {}
             for w in ws:
-                b = True if len(ws) == 1 and r not in g.weak else z3.Bool(f"R_{number}_{w}_{r}", self._context)
+                b = (
+                    True
+                    if len(ws) == 1 and r not in g.weak
+                    else z3.Bool(f"R_{number}_{w}_{r}", self._context)
+                )
                 seen[w] = b
                 if w != _START:
                     self._given(b, self.order[w] < self.order[r])

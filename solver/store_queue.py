@@ -1,10 +1,11 @@
-"""The checkers' own store buffers: x86-TSO as a machine that takes one row after the other (Sewell et al., x86-TSO,
-CACM 53(7), 2010, section 3.1). It shares no code with granules, filters or engines.
+"""The checkers' own store buffers: x86-TSO as a machine that takes one row after the other (Sewell et
+al., x86-TSO, CACM 53(7), 2010, section 3.1). It shares no code with granules, filters or engines.
 
 A core has two streams (`solver.traces.Traces`). Its stores are *issued* in program order, as soon as a later
-row of the other stream comes, and *commit* when their own stream says so. A load must see the newest issued store
-of its core that it overlaps, whole, while that is not committed, else memory. Atomic accesses, device accesses,
-fences and fetches of code that was just stored wait until what they depend on has committed.
+row of the other stream comes, and *commit* when their own stream says so. A load must see the newest
+issued store of its core that it overlaps, whole, while that is not committed, else memory. Atomic
+accesses, device accesses, fences and fetches of code that was just stored wait until what they depend on
+has committed.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _FIRST_ROOM = 64
 
 
 class Windows(NamedTuple):
-    """What is at hand of each stream. rows: EVENT (n_streams, n). at, fill: int64 (n_streams,), the next row and
-    how many there are. ended: bool (n_streams,), whether there are no more."""
+    """What is at hand of each stream. rows: EVENT (n_streams, n). at, fill: int64 (n_streams,), the next
+    row and how many there are. ended: bool (n_streams,), whether there are no more."""
 
     rows: Events
     at: NDArray[np.int64]
@@ -44,8 +45,8 @@ class Windows(NamedTuple):
 
 class Queues(NamedTuple):
     """The store buffers. rows: EVENT (n_cores, room). head, n: int64 (n_cores,), the oldest one and how many.
-    taken: EVENT (1,), the row that was taken. wanted: int64 (1,), the stream of which rows are wanted. base: int64
-    (1,), the number of the first stream of stores."""
+    taken: EVENT (1,), the row that was taken. wanted: int64 (1,), the stream of which rows are wanted.
+    base: int64 (1,), the number of the first stream of stores."""
 
     rows: Events
     head: NDArray[np.int64]
@@ -148,8 +149,8 @@ def _take_store(s, w, q):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def take(s, w, q):  # type: ignore[no-untyped-def]
-    """Take the next row of stream s: into `taken`, and out of its window or store buffer if it may stand here.
-    Returns TAKEN (it accesses memory now, unless it is UNCACHED) or one of the others."""
+    """Take the next row of stream s: into `taken`, and out of its window or store buffer if it may stand
+    here. Returns TAKEN (it accesses memory now, unless it is UNCACHED) or one of the others."""
     if s >= q.base[0]:
         return _take_store(s, w, q)
     if w.at[s] == w.fill[s]:

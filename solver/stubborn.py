@@ -20,17 +20,18 @@ from C(y) those streams whose access to y is known to come after another remaini
 Two cases need no set: an enabled operation that changes nothing can be moved to the front of any way, and
 one without a rival is a closed set by itself.
 
-Under TSO a load may have a source, a store of the other stream of its core (`Problem.source`): as long as that
-has not run, the load can run whatever memory holds; otherwise it is like any other. Call the load's parts weak.
-C(y) then holds the streams of whose remaining accesses to y one has current(y) as old value, such that all those
-before it are weak. The proof stays: let x be the first operation of the way that accesses y and does not pass
-y over as a weak part. All before it of its stream d that access y are weak, and x reads what y holds now, so d is
-in C(y). If e(c) is the load of a weak part y itself, and nothing that changes y stands before it, then if it
-passes y over in the way, its source has not run there nor at the cut; else y holds now what it holds then. What
-stands before e(c) and e(c) changes something of: only weak parts that were passed over. Moved behind e(c), such a
-load passes over as before, unless e(c) is its source. Then it sees what e(c) wrote, which is what it reads, since
-nothing else has changed that meanwhile. So a load that can run may be moved to the front of any way; but a store
-that changes nothing and is a source may not, since others might have changed y before a load that it answers.
+Under TSO a load may have a source, a store of the other stream of its core (`Problem.source`): as long as
+that has not run, the load can run whatever memory holds; otherwise it is like any other. Call the load's
+parts weak. C(y) then holds the streams of whose remaining accesses to y one has current(y) as old value,
+such that all those before it are weak. The proof stays: let x be the first operation of the way that
+accesses y and does not pass y over as a weak part. All before it of its stream d that access y are weak,
+and x reads what y holds now, so d is in C(y). If e(c) is the load of a weak part y itself, and nothing
+that changes y stands before it, then if it passes y over in the way, its source has not run there nor at
+the cut; else y holds now what it holds then. What stands before e(c) and e(c) changes something of: only
+weak parts that were passed over. Moved behind e(c), such a load passes over as before, unless e(c) is its
+source. Then it sees what e(c) wrote, which is what it reads, since nothing else has changed that
+meanwhile. So a load that can run may be moved to the front of any way; but a store that changes nothing
+and is a source may not, since others might have changed y before a load that it answers.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ Events = NDArray[Any]
 
 
 class Traces(Protocol):
-    """The traces of one recording. Streams are the cores from 0, then the agents (DESIGN, section 3), then, under
-    TSO, the stores of the cores in the order in which they left the store buffers; `seq` counts a core's rows
-    through both its streams.
+    """The traces of one recording. Streams are the cores from 0, then the agents (DESIGN, section 3),
+    then, under TSO, the stores of the cores in the order in which they left the store buffers; `seq`
+    counts a core's rows through both its streams.
 
-    n_streams: 1 to 254. buffered: 0, or the number of cores under TSO: stream n_streams - buffered + k has the
-    stores of core k. memory_bytes: every event that is not UNCACHED lies in [0, memory_bytes).
+    n_streams: 1 to 254. buffered: 0, or the number of cores under TSO: stream n_streams - buffered + k
+    has the stores of core k. memory_bytes: every event that is not UNCACHED lies in [0, memory_bytes).
     strata: uint64 (n_strata, n_streams), each stream's instruction count at the cut; an event whose count
     is below it lies before the cut. Of a stream of stores: how many of its events do.
     """
@@ -56,6 +56,9 @@ class Traces(Protocol):
     def streams(self) -> list[Iterator[Events]]:
         """`chunks` of all streams, for a reader who reads them side by side."""
 
+    def program_order(self, stream: int) -> Iterator[Events]:
+        """All of a core's rows in program order, stores included; of the agents `chunks`."""
+
 
 @dataclass
 class MemoryTraces:
@@ -91,3 +94,10 @@ class MemoryTraces:
     def streams(self) -> list[Iterator[Events]]:
         """`chunks` of all streams."""
         return [self.chunks(stream) for stream in range(self.n_streams)]
+
+    def program_order(self, stream: int) -> Iterator[Events]:
+        """All rows of a core, in one chunk."""
+        rows = self.rows[stream]
+        if stream < self.buffered:
+            rows = np.concatenate([rows, self.rows[self.n_streams - self.buffered + stream]])
+        yield rows[np.argsort(rows["seq"], kind="stable")]

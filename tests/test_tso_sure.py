@@ -1,4 +1,5 @@
-"""How sure an order is under TSO: counts, pairs and chosen orders against all orders of small regions, one by one."""
+"""How sure an order is under TSO: counts, pairs and chosen orders against all orders of small regions,
+one by one."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ def all_orders(problem: Problem) -> list[list[int]] | None:
     found: list[list[int]] = []
     stream, ends = problem.op_stream.tolist(), problem.stream_ptr.tolist()
     parts = [
-        [(int(problem.granule[p]), int(problem.old[p]), int(problem.new[p])) for p in range(*problem.part_ptr[o : o + 2])]
+        [
+            (int(problem.granule[p]), int(problem.old[p]), int(problem.new[p]))
+            for p in range(*problem.part_ptr[o : o + 2])
+        ]
         for o in range(problem.n_ops)
     ]
 

@@ -1,5 +1,5 @@
-"""Random runs of cores with store buffers, step by step in plain Python, and a search over all of a trace's orders
-without granules, regions or reductions."""
+"""Random runs of cores with store buffers, step by step in plain Python, and a search over all of a
+trace's orders without granules, regions or reductions."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ def is_tso(traces: MemoryTraces) -> bool:
     return False
 
 
-def _take(streams: list[list[tuple[int, ...]]], at: tuple[int, ...], s: int, n: int, memory: bytes) -> bytes | None:
+def _take(
+    streams: list[list[tuple[int, ...]]], at: tuple[int, ...], s: int, n: int, memory: bytes
+) -> bytes | None:
     """Memory after the next row of a stream, None if it may not stand here."""
     seq, _, _, address, old, new, _, _, size, kind, flags = streams[s][at[s]]
     if s > n:

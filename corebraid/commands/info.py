@@ -100,11 +100,15 @@ def _reached(recording: Path, manifest: Manifest) -> list[int | None]:
     return counts
 
 
+def _model(manifest: Manifest) -> str:
+    return f"tso, {manifest.store_buffer} stores buffered" if manifest.store_buffer else manifest.model
+
+
 def _show(facts: dict[str, object], manifest: Manifest) -> None:
     end = manifest.end
     machine = (
         f"{manifest.n_cores} core(s), {manifest.memory >> 20} MiB, lines of {manifest.line} bytes, "
-        f"cache {manifest.cache}, model {manifest.model}"
+        f"cache {manifest.cache}, model {_model(manifest)}"
     )
     lines = [
         ("recording", f"{facts['recording']} (id {manifest.id.hex()})"),

@@ -11,6 +11,7 @@ import click
 
 from corebraid import console
 from corebraid.options import json_option, positive, recording_argument
+from isa.errors import UsageError
 
 if TYPE_CHECKING:
     from recorder.reader import Recording
@@ -31,6 +32,11 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     show_default=True,
     help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
     "what it leaves.",
+)
+@click.option(
+    "--model",
+    type=click.Choice(["sc", "tso"]),
+    help="Memory model of the order.  [default: that of the recording]",
 )
 @click.option(
     "--encoding",
@@ -79,6 +85,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 def command(
     recording: Path,
     engine: str,
+    model: str | None,
     encoding: str,
     region_timeout: float,
     counted: bool,
@@ -106,6 +113,9 @@ def command(
     An EVENT is CORE:COUNT, core ('dev' for devices) and instruction count as 'corebraid trace' shows them;
     CORE:COUNT.N is the access number N, from 0, of that instruction.
 
+    A recording of model tso is ordered under TSO: a core's loads, and its stores as they leave its store
+    buffer. One of model sc has an order under sc, which is one under tso too.
+
     Of a region without a legal order, the fewest events are shown that cannot be ordered together, others
     counting as mere stores.
 
@@ -130,6 +140,7 @@ def command(
     from solver.partial import FILE_NAME as PARTIAL_NAME
 
     opened = Recording.open(recording)
+    _check_model(opened, model)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
     if choice is not None:
         from corebraid.counting import with_choice
@@ -246,3 +257,14 @@ def _verdict(result: OrderResult) -> int:
         console.note(f"no legal order: region {named}; the recording is damaged, or its recorder wrong")
         return 1
     return 0
+
+
+def _check_model(recording: Recording, model: str | None) -> None:
+    """Raises UsageError for an order under sc of a recording under tso: its regions are cut where stores left
+    the store buffers."""
+    if model == "sc" and recording.manifest.model == "tso":
+        raise UsageError(
+            "a recording of model tso has no order under sc to look for",
+            where=str(recording.path),
+            remedy="ask whether it is one: corebraid trace REC --format axe | corebraid check - --model sc",
+        )

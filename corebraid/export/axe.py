@@ -5,7 +5,9 @@ another one begins or ends. What only one core touches, or nobody writes, is lef
 registers. A read-modify-write is an atomic. In the format memory is 0 at first: where it is not, a thread of
 its own stores the initial values and then raises a flag, at the address after memory, which every other
 thread reads before all else; so those stores come first under SC and under TSO. Operations are written
-region by region, so that the file follows time as far as the strata tell.
+region by region, so that the file follows time as far as the strata tell; of a recording under TSO core by
+core, since a store may belong to a later region than the loads behind it. Fences and device accesses, which
+wait for the store buffer there, are `sync`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class _Replayed(StreamRows):
 
     def pieces(self) -> Iterator[Rows]:
         """The rows from the first to the last."""
-        for rows in self._traces.chunks(self._stream):
+        for rows in self._traces.program_order(self._stream):
             self._show(len(rows))
             yield np.asarray(rows)
 
@@ -99,14 +101,20 @@ def export_axe(
         replayed += rows
         show(replayed)
 
-    streams: list[StreamRows] = [_Replayed(traces, stream, count) for stream in range(traces.n_streams)]
+    n_threads = traces.n_streams - traces.buffered
+    streams: list[StreamRows] = [_Replayed(traces, stream, count) for stream in range(n_threads)]
     locations = _Locations(streams, wanted)
     sink.write(f"# {name}\n# a location is the address of a granule; comments: count, pc\n".encode())
     written = _initial(traces, sink, locations)
-    for region in iter_regions(traces):
-        for stream, stream_rows in enumerate(region.streams):
-            for rows in stream_rows.pieces():
-                written += _write(rows, stream, sink, places, locations)
+    if traces.buffered:
+        for stream in range(traces.n_streams - traces.buffered):
+            for rows in traces.program_order(stream):
+                written += _write(rows, stream, sink, places, locations, syncs=True)
+    else:
+        for region in iter_regions(traces):
+            for stream, stream_rows in enumerate(region.streams):
+                for rows in stream_rows.pieces():
+                    written += _write(rows, stream, sink, places, locations)
     if traces.has_final:
         values = locations.values(traces.final())
         for address, value in zip(locations.address.tolist(), values, strict=True):
@@ -123,22 +131,35 @@ def _initial(traces: Traces, sink: BinaryIO, locations: _Locations) -> int:
     thread, flag = traces.n_streams, traces.memory_bytes
     lines = [f"{thread}: M[{a}] := {v} # initial value" for a, v in stores]
     lines.append(f"{thread}: M[{flag}] := 1 # all initial values are there")
-    lines += [f"{t}: M[{flag}] == 1" for t in range(traces.n_streams)]
+    lines += [f"{t}: M[{flag}] == 1" for t in range(traces.n_streams - traces.buffered)]
     sink.write(("\n".join(lines) + "\n").encode())
     return len(lines)
 
 
-def _write(rows: Rows, stream: int, sink: BinaryIO, places: Places, locations: _Locations) -> int:
+def _write(
+    rows: Rows, stream: int, sink: BinaryIO, places: Places, locations: _Locations, *, syncs: bool = False
+) -> int:
     row, address, old, new = locations.parts(rows)
+    if syncs:
+        fences = np.flatnonzero(rows["flags"] & np.uint8(UNCACHED))
+        row = np.concatenate([row, fences])
+        by = np.argsort(row, kind="stable")
+        none = np.zeros(len(fences), np.uint64)
+        row, address = row[by], np.concatenate([address, none])[by]
+        old, new = np.concatenate([old, none])[by], np.concatenate([new, none])[by]
     if not len(row):
         return 0
     rows = rows[row]
+    is_fence = (rows["flags"] & np.uint8(UNCACHED) != 0).tolist()
     place = places.index(rows)
     columns = (a.tolist() for a in (rows["kind"], address, old, new, rows["count"], place))
     lines = []
-    for kind, a, before, after, count, number in zip(*columns, strict=True):
+    for fence, (kind, a, before, after, count, number) in zip(
+        is_fence, zip(*columns, strict=True), strict=True
+    ):
         where = places.places[number]
         said = where.agent or f"{count}, {where.pc:#x} {where.name}".rstrip()
-        lines.append(f"{_TEXTS[kind].format(stream, a, before, after)} # {said}\n")
+        text = f"{stream}: sync" if fence else _TEXTS[kind].format(stream, a, before, after)
+        lines.append(f"{text} # {said}\n")
     sink.write("".join(lines).encode())
     return len(lines)

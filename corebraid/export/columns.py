@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from corebraid.program import GuestProgram
 from corebraid.symbols import with_offset
 from recorder.agent_codec import DEVICE, DMA, INTERRUPT
-from recorder.event import FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from recorder.event import FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
 
 Rows = NDArray[np.void]
 
 AGENTS = {DMA: "dma", INTERRUPT: "interrupt", DEVICE: "device"}
-_FETCHED = 4
-_NAMES = {READ: "R", WRITE: "W", RMW: "RMW", _FETCHED: "F"}
+_FETCHED = 5
+_NAMES = {READ: "R", WRITE: "W", RMW: "RMW", FENCE: "fence", _FETCHED: "F"}
 #: Names of kinds, by the code that `kind_codes` gives.
 KIND_NAMES = tuple(_NAMES.get(code, "?") for code in range(_FETCHED + 1))
 _AGENT_KEY = np.uint64(1 << 63)

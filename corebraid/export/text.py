@@ -18,7 +18,7 @@ _HEAD = (
 )
 #: kind * 4 + GLUED + 2 * UNCACHED -> text: '+' is indivisible with the next row, '/io' a device register.
 _KINDS = tuple(
-    f"{name}{'/io' if io else ''}{'+' if glued else ''}".ljust(6)
+    f"{name}{'/io' if io and name != 'fence' else ''}{'+' if glued else ''}".ljust(6)
     for name in KIND_NAMES
     for io in (0, 1)
     for glued in (0, 1)
