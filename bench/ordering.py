@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import tso_traces
 from bench.ordering_traces import CLASSES, region
 from bench.programs import FIRMWARE
 from bench.report import Column, Table, publish
@@ -25,12 +26,12 @@ from recorder.strata_policy import StrataPolicy
 from recorder.traces import RecordingTraces
 from solver.cut import solve_cut
 from solver.decide import solve_auto
-from solver.order import Options, OrderResult, order_recording
+from solver.order import Options, OrderResult, order_recording, solve
 from solver.problem import Problem, Solution, Verdict
 from solver.smt import solve_smt
 
 CORES = (2, 4, 8)
-SMALL, LARGE = 500, 20_000
+SMALL, LARGE, TSO_LARGE = 500, 20_000, 10_000
 #: (events, cores) of the regions of unique values.
 HUGE = ((100_000, 4), (100_000, 8), (1_000_000, 4), (1_000_000, 8))
 _GRANULES, _LARGE_GRANULES = 16, 64
@@ -127,6 +128,35 @@ def large_table(seeds: int, timeout_s: float, say: Callable[[str], None]) -> Tab
     return table
 
 
+def tso_table(seeds: int, timeout_s: float, say: Callable[[str], None]) -> Table:
+    """Under TSO, where half of the events are loads and no fence helps."""
+    table = Table(
+        "tso",
+        f"One region under TSO over {_LARGE_GRANULES} granules: milliseconds, median / worst",
+        [Column("values"), Column("cores", "d"), Column("events", ",d"), Column("auto", ">"), Column("by")],
+        [f"{seeds} seeds each; limit {timeout_s:g} s a region. Store buffers of 8 stores."],
+    )
+    for kind in tso_traces.CLASSES:
+        for cores, events in ((2, SMALL), (4, SMALL), (8, SMALL), (8, TSO_LARGE)):
+            say(f"TSO, {events:,} events, {kind}, {cores} cores")
+            engines: set[str] = set()
+
+            def auto(problem: Problem, engines: set[str] = engines) -> Solution:
+                solution = solve(problem, Options(timeout_s=timeout_s, nodes=_NODES))
+                engines.add(solution.engine)
+                return solution
+
+            problems = [
+                tso_traces.buffered_region(
+                    kind, cores=cores, events=events, granules=_LARGE_GRANULES, seed=seed
+                )
+                for seed in range(seeds)
+            ]
+            times = _shown(*_milliseconds(auto, problems))
+            table.add(kind, cores, events, times, ", ".join(sorted(engines)))
+    return table
+
+
 def _recordings(cores: int, scratch: Path) -> Iterator[tuple[str, str, Recording]]:
     for program in sorted((FIRMWARE / "x86_64").glob("*.elf")):
         for strata in STRATA:
@@ -213,6 +243,7 @@ def main(
         tables = [
             small_table(seeds, timeout_s, status.update),
             large_table(max(seeds // 4, 1), timeout_s, status.update),
+            tso_table(max(seeds // 4, 1), timeout_s, status.update),
         ]
         tables += [firmware_table(cores, timeout_s, status.update) for cores in firmware_cores]
     publish("ordering", tables, console)

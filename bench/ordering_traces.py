@@ -36,7 +36,8 @@ def _accesses(memory: list[int], rng: random.Random, new_value: Callable[[int, i
         yield g, old, memory[g]
 
 
-def _values(kind: str, rng: random.Random) -> Callable[[int, int], int]:
+def new_values(kind: str, rng: random.Random) -> Callable[[int, int], int]:
+    """What a write leaves in a granule, of the granule and its old value, by class."""
     fresh = iter(range(1 << 32, 1 << 62))
     if kind == "unique":
         return lambda _g, _old: next(fresh)
@@ -74,7 +75,7 @@ def region(
     rng = random.Random(f"{kind} {cores} {events} {granules} {seed}")
     memory = [0] * (granules if kind != "locks" else max(granules // 3, 1) * 3)
     initial = memory.copy()
-    values = None if kind == "locks" else _values(kind, rng)
+    values = None if kind == "locks" else new_values(kind, rng)
     running = [_accesses(memory, rng, values) if values else _locker(memory, rng) for _ in range(cores)]
     done: list[list[Access]] = [[] for _ in range(cores)]
     left, core = events, 0
