@@ -170,7 +170,7 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
         if lane(marks, AGAIN) != _ZERO:
             end = i
             break
-        read_only += np.int64((marks >> SHARED) & byte_bits(low, size) != _ZERO)
+        read_only += int((marks >> SHARED) & byte_bits(low, size) != _ZERO)
     tally[_READ_ONLY] += read_only
     return end
 

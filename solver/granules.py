@@ -166,7 +166,7 @@ def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
             entry.base = count
             marks |= _ONE << AGAIN
             for b in range(8):
-                count += np.int64((hot >> np.uint64(b)) & _ONE)
+                count += int((hot >> np.uint64(b)) & _ONE)
         if lane(marks, AGAIN) != _ZERO:
             entry.marks = marks & ~(LANE << KNOWN)
             entry.first = entry.last = _ZERO

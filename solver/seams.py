@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from isa.errors import OrderError
 from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.checker import name_row
-from solver.image import FlatMemory, ensure, zeros
+from solver.image import FlatMemory, byte_mask, ensure, zeros
 from solver.regions import Region
 from solver.traces import Events
 
@@ -307,15 +307,17 @@ def _differs(address: int, held: int, found: int, where: str) -> OrderError:
 def cross_seam(word, known, first, last, marks, state, loaded, image):  # type: ignore[no-untyped-def]
     """Compare the first values of a region's bytes with memory and store their last ones. Returns
     (index, byte) of the first that differs, or (-1, 0)."""
+    words = state.view(np.uint64)
     for i in range(word.size):
-        a = np.int64(word[i]) << 3
-        ensure(a >> 12, state, loaded, image)
+        ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
         marks[word[i]] |= known[i]
-        for b in range(8):
-            if known[i] & (1 << b):
-                if state[a + b] != np.uint8((first[i] >> np.uint64(8 * b)) & _BYTE):
+        mask, held = byte_mask(known[i]), words[word[i]]
+        wrong = (held ^ first[i]) & mask
+        if wrong != _ZERO:
+            for b in range(8):
+                if (wrong >> np.uint64(8 * b)) & _BYTE:
                     return i, b
-                state[a + b] = np.uint8((last[i] >> np.uint64(8 * b)) & _BYTE)
+        words[word[i]] = (held & ~mask) | (last[i] & mask)
     return -1, 0
 
 
