@@ -101,7 +101,7 @@ def _where(region: int, address: int, size: int) -> str:
     return f"region {region}, address {address:#x}, {size} bytes"
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def apply_chains(word, known, first, last, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
     """Take memory from the first to the last value of every known byte. Returns (index, byte) of the first
     whose first value is not memory's, or (-1, -1). before, after: are given the words' values."""
@@ -120,7 +120,7 @@ def apply_chains(word, known, first, last, before, after, state, loaded, image):
     return -1, -1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def load_words(word, state, loaded, image):  # type: ignore[no-untyped-def]
     """The 8-byte words (uint64) with the given numbers."""
     out, words = np.empty(word.size, np.uint64), state.view(np.uint64)
@@ -130,7 +130,7 @@ def load_words(word, state, loaded, image):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def unwind(word, mask, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
     """Take memory back over a region. Returns (index, byte) of the first byte that is not what the region
     left there, or (-1, -1)."""

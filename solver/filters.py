@@ -187,7 +187,7 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
     """Sift a piece of a stream from row `start` on: append its unfiltered operations, count all rows. Returns
     (status, row, byte): _FULL asks for longer arrays and to go on from that row."""

@@ -98,7 +98,7 @@ def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no
             word, low = word + _ONE, _ZERO
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
     """Enter a stream's rows from `start` on, as long as there is room; streams must come one after another.
     Returns how many rows are done.
@@ -150,7 +150,7 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
     return done
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
     """Number the granules that several streams touch and one writes; forget the values of words that are to
     be followed again. Returns (how many granules, whether every word is one stream's own and followed)."""
@@ -173,7 +173,7 @@ def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
     return count, plain
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def list_hot(touched, turn, pages, words, address, size):  # type: ignore[no-untyped-def]
     """Address and size (bytes) of every numbered granule."""
     for i in range(touched.size):

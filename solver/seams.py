@@ -149,7 +149,7 @@ def walk_span(rows, at, end, region, low, high, memory, value, first, known, tou
     return done, status, byte
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def walk_runs(stream, left, run, region, low, high, memory, windows, value, first, known, touched, now):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run]. now = [stream of an
     unfinished indivisible access or -1, rows walked, words touched]. Returns (run, status, stream, byte):
@@ -179,7 +179,7 @@ def walk_runs(stream, left, run, region, low, high, memory, windows, value, firs
     return run, _OK, 0, 0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def take_words(touched, value, first, known, bits, before, after):  # type: ignore[no-untyped-def]
     """Read the touched words out and forget them."""
     for i in range(touched.size):
@@ -303,7 +303,7 @@ def _differs(address: int, held: int, found: int, where: str) -> OrderError:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def cross_seam(word, known, first, last, marks, state, loaded, image):  # type: ignore[no-untyped-def]
     """Compare the first values of a region's bytes with memory and store their last ones. Returns
     (index, byte) of the first that differs, or (-1, 0)."""

@@ -67,7 +67,7 @@ def add_page(page, turn, pages, used):  # type: ignore[no-untyped-def]
         used[PAGES] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def move_pages(turn, pages, larger):  # type: ignore[no-untyped-def]
     """Enter a table's pages in a larger empty one."""
     for i in range(pages.shape[0]):
@@ -129,7 +129,7 @@ def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def list_chains(touched, turn, pages, words, known, written, first, last):  # type: ignore[no-untyped-def]
     """What `follow` found in all touched words."""
     for n in range(touched.size):
