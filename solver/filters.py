@@ -26,6 +26,7 @@ from solver.words import (
     LANE,
     LEFT_OUT,
     LOW_HALF,
+    NOWHERE,
     PAGE_SHIFT,
     SHARED,
     WRITTEN,
@@ -154,6 +155,7 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
     """Count rows from `start` on, up to the first that needs more: its word is to be followed again, it goes
     over two words, it is uncached, or indivisible together with another. Returns that row's index."""
     mask = np.uint64(pages.shape[0] - 1)
+    here, base = NOWHERE, _ZERO
     read_only, end = 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -163,10 +165,12 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
             break
         word = row.addr >> _THREE
         page = word >> _SHIFT
-        slot = ((page * HASH) >> _HALF) & mask
-        while pages[slot, 0] != page:
-            slot = (slot + _ONE) & mask
-        marks = words[((pages[slot, 1] & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)].marks
+        if page != here:
+            slot = ((page * HASH) >> _HALF) & mask
+            while pages[slot, 0] != page:
+                slot = (slot + _ONE) & mask
+            here, base = page, (pages[slot, 1] & LOW_HALF) << _SHIFT
+        marks = words[base | (word & _IN_PAGE)].marks
         if lane(marks, AGAIN) != _ZERO:
             end = i
             break

@@ -29,6 +29,7 @@ from solver.words import (
     LEFT_OUT,
     LOW_HALF,
     NOW,
+    NOWHERE,
     PAGE_SHIFT,
     PAGES,
     SHARED,
@@ -108,6 +109,7 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
     arrays costs more than all of it.
     """
     mask = np.uint64(pages.shape[0] - 1)
+    here, base = NOWHERE, _ZERO
     n_touched, left_out, done = used[WORDS], 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -119,12 +121,13 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
             break
         size, low, word = np.uint64(row.size), row.addr & _SEVEN, row.addr >> _THREE
         page = word >> _SHIFT
-        slot = ((page * HASH) >> _HALF) & mask
-        place = pages[slot, 1]
-        while pages[slot, 0] != page and place >> _HALF == turn:
-            slot = (slot + _ONE) & mask
-            place = pages[slot, 1]
-        if place >> _HALF != turn or low + size > _EIGHT:
+        if page != here:
+            slot = ((page * HASH) >> _HALF) & mask
+            while pages[slot, 0] != page and pages[slot, 1] >> _HALF == turn:
+                slot = (slot + _ONE) & mask
+            base = (pages[slot, 1] & LOW_HALF) << _SHIFT
+            here = page if pages[slot, 1] >> _HALF == turn else NOWHERE
+        if here == NOWHERE or low + size > _EIGHT:
             if 2 * used[PAGES] + 4 > pages.shape[0]:
                 done = i
                 break
@@ -132,7 +135,7 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
             mark_row(row, stream, turn, pages, words, touched, used)
             n_touched = used[WORDS]
             continue
-        entry = words[((place & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)]
+        entry = words[base | (word & _IN_PAGE)]
         if np.uint64(entry.turn) != turn:
             touched[n_touched] = word
             n_touched += 1

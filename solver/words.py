@@ -35,6 +35,8 @@ WORDS, PAGES, LEFT_OUT = 0, 1, 2
 
 HASH = np.uint64(0x9E3779B97F4A7C15)
 LOW_HALF = np.uint64(0xFFFFFFFF)
+#: No page.
+NOWHERE = ~np.uint64(0)
 _ZERO, _ONE, _THREE, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 8))
 _SHIFT, _HALF = np.uint64(PAGE_SHIFT), np.uint64(32)
 _IN_PAGE = np.uint64(_PAGE_WORDS - 1)
