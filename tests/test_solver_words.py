@@ -9,7 +9,7 @@ from test_solver_kernels import naive_granules
 from trace_factory import make
 
 from isa.errors import OrderError
-from recorder.event import EVENT, READ, WRITE
+from recorder.event import EVENT, GLUED, READ, WRITE
 from solver.boundary import byte_mask
 from solver.regions import Region, Rows, iter_regions
 from solver.seams import RegionWalker
@@ -125,3 +125,25 @@ def test_a_mask_has_a_byte_for_every_bit() -> None:
     for bits in range(256):
         expected = sum(0xFF << 8 * b for b in range(8) if bits >> b & 1)
         assert int(byte_mask(np.uint8(bits))) == expected
+
+
+@pytest.mark.parametrize("length", [10, 5000])
+def test_a_run_that_cuts_an_indivisible_access_is_found(length: int) -> None:
+    region = scattered(9, length)
+    next(iter(region.streams[0].pieces()))["flags"][length // 2] = GLUED
+    walker = RegionWalker(MEMORY, np.empty((0, 2), np.uint64), 2)
+    half = length // 2 + 1
+    rows = np.array([half, length, length - half])
+    with pytest.raises(OrderError) as caught:
+        walker.walk(region, np.array([0, 1, 0]), rows)
+    assert "inside an indivisible access" in caught.value.line()
+    assert "stream 1, event 0" in caught.value.line()
+
+
+@pytest.mark.parametrize("length", [10, 5000])
+def test_a_run_past_the_end_and_rows_left_out_are_found(length: int) -> None:
+    walker = RegionWalker(MEMORY, np.empty((0, 2), np.uint64), 2)
+    for more, words in ((1, "more events of a stream"), (-1, "leaves out")):
+        with pytest.raises(OrderError) as caught:
+            walker.walk(scattered(10, length), np.arange(2), np.array([length, length + more]))
+        assert words in caught.value.line()
