@@ -1,8 +1,9 @@
 """Unfiltered events: what is left after local and read-only accesses (MICRO 2009, section 4.3) and
 repeated reads (DESIGN 6.3) are dropped.
 
-The same pass follows the filtered accesses from value to value: those of a local granule are one stream's
-program order, those of a read-only one all see the same.
+Filtered accesses follow from one another: those of a local granule are one stream's program order, those of a
+read-only one all see the same. `granules.py` followed the words that have nothing else; this pass follows the
+filtered bytes of the others, and those that did not follow, to name the event.
 """
 
 from __future__ import annotations
