@@ -18,7 +18,7 @@ from isa.errors import OrderError
 from recorder.event import UNCACHED
 from solver.filters import Chains, broken_chain, chains_of
 from solver.granules import Granules
-from solver.image import FlatMemory, ensure, load_word
+from solver.image import FlatMemory, byte_mask, ensure
 from solver.problem import Problem
 from solver.regions import Region
 
@@ -101,20 +101,10 @@ def _where(region: int, address: int, size: int) -> str:
     return f"region {region}, address {address:#x}, {size} bytes"
 
 
-@njit(cache=True)
-def byte_mask(bits):  # type: ignore[no-untyped-def]
-    """0xFF in every byte of a word (uint64) whose bit is set."""
-    mask = np.uint64(0)
-    for b in range(8):
-        if bits & (1 << b):
-            mask |= _BYTE << np.uint64(8 * b)
-    return mask
-
-
-@njit(cache=True)
-def apply_chains(word, known, first, last, state, loaded, image):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True)
+def apply_chains(word, known, first, last, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
     """Take memory from the first to the last value of every known byte. Returns (index, byte) of the first
-    whose first value is not memory's, or (-1, -1)."""
+    whose first value is not memory's, or (-1, -1). before, after: are given the words' values."""
     words = state.view(np.uint64)
     for i in range(word.size):
         ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
@@ -125,33 +115,35 @@ def apply_chains(word, known, first, last, state, loaded, image):  # type: ignor
             for b in range(8):
                 if (wrong >> np.uint64(8 * b)) & _BYTE:
                     return i, b
-        words[word[i]] = (held & ~mask) | (last[i] & mask)
+        before[i], after[i] = held, (held & ~mask) | (last[i] & mask)
+        words[word[i]] = after[i]
     return -1, -1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def load_words(word, state, loaded, image):  # type: ignore[no-untyped-def]
     """The 8-byte words (uint64) with the given numbers."""
-    out = np.zeros(word.size, np.uint64)
+    out, words = np.empty(word.size, np.uint64), state.view(np.uint64)
     for i in range(word.size):
-        out[i] = load_word(word[i], state, loaded, image)
+        ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
+        out[i] = words[word[i]]
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def unwind(word, mask, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
     """Take memory back over a region. Returns (index, byte) of the first byte that is not what the region
     left there, or (-1, -1)."""
+    words = state.view(np.uint64)
     for i in range(word.size):
-        first = np.int64(word[i]) << 3
-        ensure(first >> 12, state, loaded, image)
-        for b in range(8):
-            if mask[i] & (1 << b):
-                left = np.uint8((after[i] >> np.uint64(8 * b)) & np.uint64(0xFF))
-                found = np.uint8((before[i] >> np.uint64(8 * b)) & np.uint64(0xFF))
-                if state[first + b] != left:
+        ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
+        bytes_of, held = byte_mask(mask[i]), words[word[i]]
+        wrong = (held ^ after[i]) & bytes_of
+        if wrong != 0:
+            for b in range(8):
+                if (wrong >> np.uint64(8 * b)) & _BYTE:
                     return i, b
-                state[first + b] = found
+        words[word[i]] = (held & ~bytes_of) | (before[i] & bytes_of)
     return -1, -1
 
 
@@ -174,15 +166,17 @@ class Forward:
 
         Raises OrderError if the region's events do not lead from memory as it stands to any state.
         """
-        wrote = chains.written != 0
-        word, mask = chains.word[wrote], chains.written[wrote]
-        before = load_words(word, *self._image())
-        i, byte = apply_chains(chains.word, chains.known, chains.first, chains.last, *self._image())
+        before, after = np.empty_like(chains.first), np.empty_like(chains.first)
+        ends = chains.word, chains.known, chains.first, chains.last, before, after
+        i, byte = apply_chains(*ends, *self._image())
         if i >= 0:
             raise self._broken_chain(region, int(chains.word[i]) * 8 + byte)
         bounded = self._ends(problem, net)
         self.memory.store(problem.address, problem.size, bounded.final)
-        return bounded, Delta(word, mask, before, load_words(word, *self._image()))
+        unfiltered = np.flatnonzero(chains.written & ~chains.known)
+        after[unfiltered] = load_words(chains.word[unfiltered], *self._image())
+        wrote = chains.written != 0
+        return bounded, Delta(chains.word[wrote], chains.written[wrote], before[wrote], after[wrote])
 
     def _broken_chain(self, region: Region, address: int) -> OrderError:
         """The error for a byte that the region's filtered accesses do not find as memory holds it."""

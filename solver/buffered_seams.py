@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -13,7 +14,8 @@ from isa.errors import OrderError
 from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.checker import name_row
 from solver.regions import Region
-from solver.seams import RegionWalker, Seam, cut_pieces, differs, take_words, walk_row
+from solver.seams import RegionWalker, Seam, differs, take_words, walk_row
+from solver.traces import Events
 from solver.store_queue import (
     FORWARDED,
     MISSING,
@@ -61,6 +63,13 @@ def walk_buffered(  # type: ignore[no-untyped-def]
             left[run] -= 1
         run += 1
     return run, _OK, 0, 0
+
+
+def cut_pieces(pieces: Iterable[Events], n: int) -> Iterator[Events]:
+    """The pieces in pieces of at most n rows."""
+    for piece in pieces:
+        for start in range(0, len(piece), n):
+            yield piece[start : start + n]
 
 
 class BufferedWalker(RegionWalker):

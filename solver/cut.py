@@ -114,7 +114,7 @@ def leave(ops, w, keys, filled, why, frames, at):  # type: ignore[no-untyped-def
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def search(ops, w, keys, filled, why, frames, at, state, nodes, work):  # type: ignore[no-untyped-def]
     """Go on with a walk until `nodes` cuts have been opened or `work` operations have been run in all.
 

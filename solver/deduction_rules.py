@@ -151,7 +151,7 @@ def by_source(e, p, f, clocks, news, last, least):  # type: ignore[no-untyped-de
     return True, steps + n_streams
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sweep(f, clocks, news, steps, max_steps):  # type: ignore[no-untyped-def]
     """Apply every rule to every operation about which there is news. Returns (FIXED, CONTRADICTION or
     TOO_MUCH; the operation; steps so far)."""

@@ -1,8 +1,9 @@
 """Unfiltered events: what is left after local and read-only accesses (MICRO 2009, section 4.3) and
 repeated reads (DESIGN 6.3) are dropped.
 
-The same pass follows the filtered accesses from value to value: those of a local granule are one stream's
-program order, those of a read-only one all see the same.
+Filtered accesses follow from one another: those of a local granule are one stream's program order, those of a
+read-only one all see the same. `granules.py` followed the words that have nothing else; this pass follows the
+filtered bytes of the others, and those that did not follow, to name the event.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from solver.words import (
     LANE,
     LEFT_OUT,
     LOW_HALF,
+    NOWHERE,
     PAGE_SHIFT,
     SHARED,
     WRITTEN,
@@ -154,6 +156,7 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
     """Count rows from `start` on, up to the first that needs more: its word is to be followed again, it goes
     over two words, it is uncached, or indivisible together with another. Returns that row's index."""
     mask = np.uint64(pages.shape[0] - 1)
+    here, base = NOWHERE, _ZERO
     read_only, end = 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -163,14 +166,16 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
             break
         word = row.addr >> _THREE
         page = word >> _SHIFT
-        slot = ((page * HASH) >> _HALF) & mask
-        while pages[slot, 0] != page:
-            slot = (slot + _ONE) & mask
-        marks = words[((pages[slot, 1] & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)].marks
+        if page != here:
+            slot = ((page * HASH) >> _HALF) & mask
+            while pages[slot, 0] != page:
+                slot = (slot + _ONE) & mask
+            here, base = page, (pages[slot, 1] & LOW_HALF) << _SHIFT
+        marks = words[base | (word & _IN_PAGE)].marks
         if lane(marks, AGAIN) != _ZERO:
             end = i
             break
-        read_only += np.int64((marks >> SHARED) & byte_bits(low, size) != _ZERO)
+        read_only += int((marks >> SHARED) & byte_bits(low, size) != _ZERO)
     tally[READ_ONLY] += read_only
     return end
 
@@ -187,7 +192,7 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
     """Sift a piece of a stream from row `start` on: append its unfiltered operations, count all rows. Returns
     (status, row, byte): _FULL asks for longer arrays and to go on from that row."""

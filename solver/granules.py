@@ -30,6 +30,7 @@ from solver.words import (
     LEFT_OUT,
     LOW_HALF,
     NOW,
+    NOWHERE,
     PAGE_SHIFT,
     PAGES,
     SHARED,
@@ -99,7 +100,7 @@ def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no
             word, low = word + _ONE, _ZERO
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
     """Enter a stream's rows from `start` on, as long as there is room; streams must come one after another.
     Returns how many rows are done.
@@ -109,6 +110,7 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
     arrays costs more than all of it.
     """
     mask = np.uint64(pages.shape[0] - 1)
+    here, base = NOWHERE, _ZERO
     n_touched, left_out, done = used[WORDS], 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -120,12 +122,13 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
             break
         size, low, word = np.uint64(row.size), row.addr & _SEVEN, row.addr >> _THREE
         page = word >> _SHIFT
-        slot = ((page * HASH) >> _HALF) & mask
-        place = pages[slot, 1]
-        while pages[slot, 0] != page and place >> _HALF == turn:
-            slot = (slot + _ONE) & mask
-            place = pages[slot, 1]
-        if place >> _HALF != turn or low + size > _EIGHT:
+        if page != here:
+            slot = ((page * HASH) >> _HALF) & mask
+            while pages[slot, 0] != page and pages[slot, 1] >> _HALF == turn:
+                slot = (slot + _ONE) & mask
+            base = (pages[slot, 1] & LOW_HALF) << _SHIFT
+            here = page if pages[slot, 1] >> _HALF == turn else NOWHERE
+        if here == NOWHERE or low + size > _EIGHT:
             if 2 * used[PAGES] + 4 > pages.shape[0]:
                 done = i
                 break
@@ -133,7 +136,7 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
             mark_row(row, stream, turn, pages, words, touched, used)
             n_touched = used[WORDS]
             continue
-        entry = words[((place & LOW_HALF) << _SHIFT) | (word & _IN_PAGE)]
+        entry = words[base | (word & _IN_PAGE)]
         if np.uint64(entry.turn) != turn:
             touched[n_touched] = word
             n_touched += 1
@@ -151,7 +154,7 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
     return done
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
     """Number the granules that several streams touch and one writes; forget the values of words that are to
     be followed again. Returns (how many granules, whether every word is one stream's own and followed)."""
@@ -167,14 +170,14 @@ def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
             entry.base = count
             marks |= _ONE << AGAIN
             for b in range(8):
-                count += np.int64((hot >> np.uint64(b)) & _ONE)
+                count += int((hot >> np.uint64(b)) & _ONE)
         if lane(marks, AGAIN) != _ZERO:
             entry.marks = marks & ~(LANE << KNOWN)
             entry.first = entry.last = _ZERO
     return count, plain
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def list_hot(touched, turn, pages, words, address, size):  # type: ignore[no-untyped-def]
     """Address and size (bytes) of every numbered granule."""
     for i in range(touched.size):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 PAGE_SHIFT = 12
 _PAGE = 1 << PAGE_SHIFT
+_EVERY = np.uint64(0x0101010101010101)
 #: Python 3.11 does not name it; a flat memory of many GiB must not be counted against the machine's.
 _MAP_NORESERVE = 0x4000
 
@@ -25,14 +26,11 @@ def ensure(page, state, loaded, image):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def load_word(word, state, loaded, image):  # type: ignore[no-untyped-def]
-    """The 8 bytes at word * 8, little-endian, as uint64."""
-    first = np.int64(word) << 3
-    ensure(first >> PAGE_SHIFT, state, loaded, image)
-    value = np.uint64(0)
-    for b in range(8):
-        value |= np.uint64(state[first + b]) << np.uint64(8 * b)
-    return value
+def byte_mask(bits):  # type: ignore[no-untyped-def]
+    """0xFF in every byte of a word (uint64) whose bit of `bits` is set."""
+    # One byte for each bit, then the highest bit of each that is not 0, then all of its bits.
+    apart = (np.uint64(bits) * _EVERY) & np.uint64(0x8040201008040201)
+    return (((apart + np.uint64(0x7F7F7F7F7F7F7F7F)) >> np.uint64(7)) & _EVERY) * np.uint64(0xFF)
 
 
 @njit(cache=True)

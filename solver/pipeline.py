@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from isa.errors import OrderError
+from solver.ahead import regions_ahead
 from solver.ledger import Ledger
 from solver.order import Answer, Options, OrderResult, Resources, answer
 from solver.partial import Partial
 from solver.problem import Problem, Verdict
-from solver.regions import Region, iter_regions
+from solver.regions import Region
 from solver.stages import Walks, sift_region
 from solver.traces import Traces
 from solver.words import WordTable
@@ -65,17 +66,18 @@ def _alone(
 ) -> None:
     """All regions in this process, one after the other."""
     walks, words = Walks(traces), WordTable()
-    for region in iter_regions(traces):
-        problem = ledger.compose(region, sift_region(region, words))
-        found = kept.find(problem) if kept is not None and problem.n_ops else None
-        try:
-            _settle(ledger, walks, region, found or _fresh(problem, options, kept))
-        except OrderError:
-            if found is None:
-                raise
-            ledger.take_back(region.index)
-            _settle(ledger, walks, region, _fresh(problem, options, kept))
-        show()
+    with regions_ahead(traces) as regions:
+        for region in regions:
+            problem = ledger.compose(region, sift_region(region, words))
+            found = kept.find(problem) if kept is not None and problem.n_ops else None
+            try:
+                _settle(ledger, walks, region, found or _fresh(problem, options, kept))
+            except OrderError:
+                if found is None:
+                    raise
+                ledger.take_back(region.index)
+                _settle(ledger, walks, region, _fresh(problem, options, kept))
+            show()
 
 
 def _fresh(problem: Problem, options: Options, kept: Partial | None) -> Answer:

@@ -118,7 +118,7 @@ class Region:
         return sum(len(rows) for rows in self.streams)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def first_bad_row(rows, last, n_strata, memory_bytes):  # type: ignore[no-untyped-def]
     """(index, reason) of the first row that no trace may hold, or (-1, 0). last (uint64): stratum,
     instruction count of the row before, and how many GLUED rows end with it; updated."""

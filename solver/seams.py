@@ -8,22 +8,22 @@ what `solver.checker` says of the whole order, and share no code with granules, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import EVENT, GLUED, UNCACHED, put_rows
+from recorder.event import GLUED, UNCACHED
 from solver.checker import name_row
-from solver.image import FlatMemory, ensure, zeros
+from solver.image import FlatMemory, byte_mask, ensure, zeros
 from solver.regions import Region
-from solver.traces import Events
+from solver.windows import Windows
 
-#: Rows of a stream that are copied at a time, and words that there is room for at first.
-_WINDOW_ROWS, _WORDS = 1 << 12, 1 << 12
+#: Rows of a run that are walked where they are, and words that there is room for at first.
+_LONG, _WORDS = 1 << 10, 1 << 12
 _OK, _REFILL, _ROOM, _OLD, _PLACE, _SPLIT, _RANGE = range(7)
 _BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
@@ -99,13 +99,18 @@ def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped
     return byte + here if byte >= 0 else byte
 
 
-@njit(cache=True)
-def walk_span(rows, at, end, region, low, high, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
-    """Walk rows at..end of a stream. Returns (rows done, status, byte).
+@njit(cache=True, nogil=True)
+def walk_span(rows, at, end, s, place, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+    """Walk rows at..end of stream s. place: int64 region, and uint64 (n_streams,) counts at its two ends.
+    now: [stream of an unfinished indivisible access or -1, rows walked, words touched]. Returns (index of the
+    first row that is not walked, status, byte).
 
     What nearly every row is, an access to bytes of one word that are all known or all new, is done here and
     not by `walk_row`: a call costs more than all of it.
     """
+    region, low, high = place[0], place[1][s], place[2][s]
+    if at < end and now[0] >= 0 and now[0] != s:
+        return at, _SPLIT, 0
     status, byte, done, n_touched = _OK, 0, end, now[2]
     for i in range(at, end):
         row = rows[i]
@@ -145,16 +150,18 @@ def walk_span(rows, at, end, region, low, high, memory, value, first, known, tou
         if byte >= 0:
             status, done = _OLD, i
             break
+    now[1] += done - at
     now[2] = n_touched
+    if done > at:
+        now[0] = s if rows[done - 1].flags & GLUED else -1
     return done, status, byte
 
 
-@njit(cache=True)
-def walk_runs(stream, left, run, region, low, high, memory, windows, value, first, known, touched, now):  # type: ignore[no-untyped-def]
-    """Walk runs from `run` on: of each, the next left[run] rows of stream[run]. now = [stream of an
-    unfinished indivisible access or -1, rows walked, words touched]. Returns (run, status, stream, byte):
-    _REFILL asks for rows of that stream, _ROOM for room for words; the violations name the row at that
-    stream's position."""
+@njit(cache=True, nogil=True)
+def walk_runs(stream, left, run, windows, place, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+    """Walk runs from `run` on: of each, the next left[run] rows of stream[run]; place, now: see `walk_span`.
+    Returns (run, status, stream, byte): _REFILL asks for rows of that stream, _ROOM for room for words; the
+    violations name the row at that stream's position."""
     window, at, fill = windows
     while run < stream.size:
         s = stream[run]
@@ -162,24 +169,18 @@ def walk_runs(stream, left, run, region, low, high, memory, windows, value, firs
             begin = at[s]
             if begin == fill[s]:
                 return run, _REFILL, s, 0
-            if now[0] >= 0 and now[0] != s:
-                return run, _SPLIT, s, 0
             end = min(fill[s], begin + left[run])
-            done, status, byte = walk_span(
-                window[s], begin, end, region, low[s], high[s], memory, value, first, known, touched, now
+            at[s], status, byte = walk_span(
+                window[s], begin, end, s, place, memory, value, first, known, touched, now
             )
-            at[s] = done
-            now[1] += done - begin
-            left[run] -= done - begin
-            if done > begin:
-                now[0] = s if window[s, done - 1].flags & GLUED else -1
+            left[run] -= at[s] - begin
             if status != _OK:
                 return run, status, s, byte
         run += 1
     return run, _OK, 0, 0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def take_words(touched, value, first, known, bits, before, after):  # type: ignore[no-untyped-def]
     """Read the touched words out and forget them."""
     for i in range(touched.size):
@@ -187,32 +188,6 @@ def take_words(touched, value, first, known, bits, before, after):  # type: igno
         bits[i], before[i], after[i] = known[w], first[w], value[w]
         known[w] = 0
         first[w] = value[w] = np.uint64(0)
-
-
-class _Windows:
-    """A window on every stream of a region."""
-
-    def __init__(self, region: Region) -> None:
-        n = len(region.streams)
-        self.rows = np.zeros((n, _WINDOW_ROWS), EVENT)
-        self.at, self.fill = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._pieces = [cut_pieces(rows.pieces(), _WINDOW_ROWS) for rows in region.streams]
-
-    def refill(self, stream: int) -> bool:
-        """More rows of a stream whose window is used up; False at its end."""
-        piece = next(self._pieces[stream], None)
-        if piece is None:
-            return False
-        put_rows(self.rows[stream], piece)
-        self.at[stream], self.fill[stream] = 0, len(piece)
-        return True
-
-
-def cut_pieces(pieces: Iterable[Events], n: int) -> Iterator[Events]:
-    """The pieces in pieces of at most n rows."""
-    for piece in pieces:
-        for start in range(0, len(piece), n):
-            yield piece[start : start + n]
 
 
 class RegionWalker:
@@ -235,28 +210,24 @@ class RegionWalker:
         Raises OrderError at the first violation, also if a row is left out or the order ends inside an
         indivisible access.
         """
-        windows, index = _Windows(region), region.index
+        windows, index = Windows(region), region.index
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
-        low, high = self._edges[index], self._edges[index + 1]
+        place = index, self._edges[index], self._edges[index + 1]
         run = 0
         try:
             while run < len(stream):
                 run, status, s, byte = walk_runs(
-                    stream, left, run, index, low, high, self._memory,
-                    (windows.rows, windows.at, windows.fill),
-                    self._value, self._first, self._known, self._touched, now,
-                )  # fmt: skip
-                if status == _ROOM:
-                    self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
-                    continue
-                if status == _REFILL:
+                    stream, left, run, (windows.rows, windows.at, windows.fill), place, *self._state(now)
+                )
+                if status == _REFILL and left[run] >= _LONG:
+                    left[run] -= self._walk_long(windows, s, int(left[run]), place, now)
+                elif status == _REFILL:
                     if not windows.refill(s):
-                        raise OrderError(
-                            "the order has more events of a stream than its trace",
-                            where=f"stream {s}, region {index}",
-                        )
+                        raise _too_few(s, index)
+                elif status == _ROOM:
+                    self._make_room()
                 elif status != _OK:
-                    raise self._violation(windows, now, status, s, byte)
+                    raise self._violation(windows.rows[s, windows.at[s]], now, status, s, byte)
             self._expect_end(windows, now, index)
         finally:
             word = self._touched[: now[2]]
@@ -265,7 +236,26 @@ class RegionWalker:
             take_words(word, self._value, self._first, self._known, bits, first, last)
         return Seam(index, int(now[1]), word.astype(np.uint64), bits, first, last)
 
-    def _expect_end(self, windows: _Windows, now: NDArray[np.int64], index: int) -> None:
+    def _state(self, now: NDArray[np.int64]) -> tuple[Any, ...]:
+        return self._memory, self._value, self._first, self._known, self._touched, now
+
+    def _make_room(self) -> None:
+        self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
+
+    def _walk_long(self, windows: Windows, s: int, most: int, place: Any, now: NDArray[np.int64]) -> int:
+        """Walk up to `most` rows that follow a window, where they are: to copy them costs as much."""
+        rows = windows.rest(s)
+        if not len(rows):
+            raise _too_few(s, place[0])
+        done, status, byte = walk_span(rows, 0, min(len(rows), most), s, place, *self._state(now))
+        if status == _ROOM:
+            self._make_room()
+        elif status != _OK:
+            raise self._violation(rows[done], now, status, s, byte)
+        windows.skip(s, done)
+        return int(done)
+
+    def _expect_end(self, windows: Windows, now: NDArray[np.int64], index: int) -> None:
         for s in range(len(windows.at)):
             if windows.at[s] < windows.fill[s] or windows.refill(s):
                 row = windows.rows[s, windows.at[s]]
@@ -275,10 +265,7 @@ class RegionWalker:
                 "the order ends inside an indivisible access", where=f"stream {now[0]}, region {index}"
             )
 
-    def _violation(
-        self, windows: _Windows, now: NDArray[np.int64], status: int, s: int, byte: int
-    ) -> OrderError:
-        row = windows.rows[s, windows.at[s]]
+    def _violation(self, row: np.void, now: NDArray[np.int64], status: int, s: int, byte: int) -> OrderError:
         where = name_row(s, row)
         if status == _PLACE:
             return OrderError("an event's stratum is not what its instruction count says", where=where)
@@ -295,6 +282,12 @@ class RegionWalker:
         return differs(address, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
 
 
+def _too_few(stream: int, region: int) -> OrderError:
+    return OrderError(
+        "the order has more events of a stream than its trace", where=f"stream {stream}, region {region}"
+    )
+
+
 def differs(address: int, held: int, found: int, where: str) -> OrderError:
     """The error for an event that does not see what memory holds."""
     return OrderError(
@@ -305,19 +298,21 @@ def differs(address: int, held: int, found: int, where: str) -> OrderError:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def cross_seam(word, known, first, last, marks, state, loaded, image):  # type: ignore[no-untyped-def]
     """Compare the first values of a region's bytes with memory and store their last ones. Returns
     (index, byte) of the first that differs, or (-1, 0)."""
+    words = state.view(np.uint64)
     for i in range(word.size):
-        a = np.int64(word[i]) << 3
-        ensure(a >> 12, state, loaded, image)
+        ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
         marks[word[i]] |= known[i]
-        for b in range(8):
-            if known[i] & (1 << b):
-                if state[a + b] != np.uint8((first[i] >> np.uint64(8 * b)) & _BYTE):
+        mask, held = byte_mask(known[i]), words[word[i]]
+        wrong = (held ^ first[i]) & mask
+        if wrong != _ZERO:
+            for b in range(8):
+                if (wrong >> np.uint64(8 * b)) & _BYTE:
                     return i, b
-                state[a + b] = np.uint8((last[i] >> np.uint64(8 * b)) & _BYTE)
+        words[word[i]] = (held & ~mask) | (last[i] & mask)
     return -1, 0
 
 

@@ -35,6 +35,8 @@ WORDS, PAGES, LEFT_OUT = 0, 1, 2
 
 HASH = np.uint64(0x9E3779B97F4A7C15)
 LOW_HALF = np.uint64(0xFFFFFFFF)
+#: No page.
+NOWHERE = ~np.uint64(0)
 _ZERO, _ONE, _THREE, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 8))
 _SHIFT, _HALF = np.uint64(PAGE_SHIFT), np.uint64(32)
 _IN_PAGE = np.uint64(_PAGE_WORDS - 1)
@@ -67,7 +69,7 @@ def add_page(page, turn, pages, used):  # type: ignore[no-untyped-def]
         used[PAGES] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def move_pages(turn, pages, larger):  # type: ignore[no-untyped-def]
     """Enter a table's pages in a larger empty one."""
     for i in range(pages.shape[0]):
@@ -129,7 +131,7 @@ def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def list_chains(touched, turn, pages, words, known, written, first, last):  # type: ignore[no-untyped-def]
     """What `follow` found in all touched words."""
     for n in range(touched.size):
