@@ -39,6 +39,8 @@ _FIRST_WIDTH = 16
 #: Operations before and after two conflicting ones within which an order is changed to exchange them, and
 #: cuts tried for each.
 _AROUND, _PATIENCE = (8, 64), 2
+#: How often a search for a pair that is hard to settle is begun again with other preferences.
+_TRIES = 60
 _NEVER = np.int32(1 << 30)
 
 
@@ -185,6 +187,8 @@ class Survey:
         order, decided = self._finder.find(clocks, steps)
         if not decided:
             order, decided = self._finder.find(clocks, steps, soon=first)
+        if not decided and hard:
+            order, decided = self._finder.shaken(clocks, 4 * self.problem.n_ops, _TRIES, self.until)
         return order, decided
 
     def _nearby(self, first: int, second: int, clocks: Clocks) -> NDArray[np.int64] | None:

@@ -7,6 +7,7 @@ order found differs little from the one the ranks are of.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from solver.deduction import Clocks
 from solver.inner_kernel import copy_row, inner
 
 DEFAULT_STEPS = 20_000
+#: How far preferences are shifted by chance: standard deviations, in shares of all operations.
+_SHIFTS = (0.2, 0.4, 0.05)
 _FOUND, _NONE, _BUDGET = 0, 1, 2
 
 
@@ -108,7 +111,7 @@ def walk(position, end, clock, after, danger, c, rank, steps, memory, search, pl
 
 @dataclass
 class PathFinder:
-    """Searches over one region. order: int64 (n_ops,), what was found last; empty before.
+    """Searches over one region. rank: int32 (n_ops,), what comes first is preferred.
 
     clocks: what is known of all legal orders. steps: cuts that one search may enter.
     """
@@ -144,6 +147,24 @@ class PathFinder:
             rank = rank + np.where(early, 0, len(rank)).astype(np.int32)
         ends = self.chains.stream_ptr
         return self._walk(ends[:-1].astype(np.int32), ends[1:].astype(np.int32), clocks, rank, steps)
+
+    def shaken(
+        self, clocks: Clocks, steps: int, tries: int, until: float
+    ) -> tuple[NDArray[np.int64] | None, bool]:
+        """As `find`, again and again, each time with other preferences: operations, or whole streams, sooner
+        or later by chance. until: time.monotonic() after which no more is tried."""
+        rng, ends = np.random.default_rng(0), self.chains.stream_ptr
+        first, end = ends[:-1].astype(np.int32), ends[1:].astype(np.int32)
+        for number in range(tries):
+            if time.monotonic() > until:
+                break
+            size = len(self.chains.stream) if number % 2 else len(self.rank)
+            chance = rng.normal(0, _SHIFTS[number // 2 % len(_SHIFTS)] * len(self.rank), size)
+            rank = (self.rank + (chance[self.chains.op_stream] if number % 2 else chance)).astype(np.int32)
+            order, decided = self._walk(first, end, clocks, rank, steps)
+            if decided:
+                return order, True
+        return None, False
 
     def between(
         self, first: NDArray[np.int32], end: NDArray[np.int32], clocks: Clocks, steps: int
