@@ -13,7 +13,7 @@ from solver.problem import Problem, Solution, Verdict, no_order
 #: Cuts that a search may open before the next engine has its turn, and more for each so many operations.
 _SHORT, _LONGER, _LONG = (64, 100), (2000, 8), (20_000, 1)
 #: Until when the beam search works, in shares of the time, in large regions and in those for the SMT engine.
-_BEAM_SHARE, _SMALL_BEAM_SHARE = 0.75, 0.4
+_BEAM_SHARE, _SMALL_BEAM_SHARE = 0.9, 0.4
 #: The SMT engine is asked only about regions up to this many operations, and gets this share of the time.
 SMT_OPS, _SMT_SHARE = 600, 0.25
 

@@ -1,4 +1,4 @@
-"""Beam search, wide and too narrow, against a search without reductions; and where depth-first search fails."""
+"""Beam search, wide and too narrow, against a search without reductions; and where depth-first fails."""
 
 from __future__ import annotations
 
