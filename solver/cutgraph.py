@@ -41,7 +41,7 @@ from solver.chains import (
 )
 from solver.cut_table import node_slot
 from solver.deduction import Clocks
-from solver.inner_kernel import inner
+from solver.inner_kernel import copy_row, inner
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.
@@ -61,6 +61,23 @@ class Nodes(NamedTuple):
     child: NDArray[np.int32]
     table: NDArray[np.int32]
     at: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """One entry a stream. able, todo: int64; chosen, inside: uint8; see `can_run` and `choose_streams`."""
+
+    able: NDArray[np.int64]
+    chosen: NDArray[np.uint8]
+    inside: NDArray[np.uint8]
+    todo: NDArray[np.int64]
+
+
+def scratch_of(n_streams: int) -> Scratch:
+    """For kernels that go from cut to cut."""
+    return Scratch(
+        np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.uint8),
+        np.zeros(n_streams, np.int64),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -210,14 +227,12 @@ def is_after(position, run, cut):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
-def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps):  # type: ignore[no-untyped-def]
+@inner
+def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps, contents, scratch):  # type: ignore[no-untyped-def]
     """Expand up to `steps` nodes. most: nodes in all. width: nodes in a layer. What is beyond either is left
     out, but never a cut of `guide` (int32 (n_ops + 1, S), or empty). Returns a status."""
     n_streams = nodes.position.shape[1]
-    able, chosen = np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8)
-    inside, todo = np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.int64)
-    contents = no_contents(c)
+    able, chosen, inside, todo = scratch
     stop = nodes.at[0] + steps
     while nodes.at[0] < nodes.at[1]:
         i = nodes.at[0]
@@ -253,7 +268,7 @@ def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps): 
                         return _BUDGET
                     continue
                 new = nodes.at[1]
-                nodes.position[new] = position
+                copy_row(position, nodes.position[new])
                 nodes.position[new, s] += 1
                 nodes.table[slot] = new
                 nodes.at[1] += 1
@@ -343,8 +358,11 @@ def build_graph(
     )
     nodes.position[0] = chains.stream_ptr[:-1]
     nodes.at[1] = 1
+    contents, scratch = no_contents(chains), scratch_of(n_streams)
     while True:
-        status = expand(nodes, clock, after, danger, chains, kept, most, width, reduced, _SLICE)
+        status = expand(
+            nodes, clock, after, danger, chains, kept, most, width, reduced, _SLICE, contents, scratch
+        )
         if status in (_DONE, _BUDGET) or time.monotonic() > until:
             break
         if status == _GROW_NODES:

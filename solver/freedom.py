@@ -37,6 +37,11 @@ from solver.problem import Problem, Verdict
 
 Pair = tuple[int, int]
 _FIRST_WIDTH = 16
+#: Operations before and after two conflicting ones within which an order is changed to exchange them, and
+#: cuts tried for each.
+_AROUND, _PATIENCE = (8, 64), 2
+#: How often a search for a pair that is hard to settle is begun again with other preferences.
+_TRIES = 60
 _NEVER = np.int32(1 << 30)
 
 
@@ -162,7 +167,8 @@ class Survey:
     def _first(self, order: NDArray[np.int64]) -> None:
         self.verdict, self.order = Verdict.LEGAL, order
         self._finder.stay_close(order)
-        self._learn(cuts_of_order(self.chains, order))
+        self._rank, self._cuts = np.argsort(order), cuts_of_order(self.chains, order)
+        self._learn(self._cuts)
 
     def _learn(self, cuts: NDArray[np.int32], alive: NDArray[np.bool_] | None = None) -> None:
         lower(cuts, np.ones(len(cuts), bool) if alive is None else alive, self.low, self.chains.stream_ptr)
@@ -176,11 +182,29 @@ class Survey:
         if supposed.contradiction >= 0:
             return None, True
         clocks = supposed.clocks
+        order = self._nearby(first, second, clocks)
+        if order is not None:
+            return order, True
         steps = self._finder.steps if hard else 2 * self.problem.n_ops + 200
         order, decided = self._finder.find(clocks, steps)
         if not decided:
             order, decided = self._finder.find(clocks, steps, soon=first)
+        if not decided and hard:
+            order, decided = self._finder.shaken(clocks, 4 * self.problem.n_ops, _TRIES, self.until)
         return order, decided
+
+    def _nearby(self, first: int, second: int, clocks: Clocks) -> NDArray[np.int64] | None:
+        """The order in hand, changed between the two and a little around them; None if that is not enough."""
+        if self.order is None or self._rank[first] < self._rank[second]:
+            return self.order
+        for around in _AROUND:
+            low = max(int(self._rank[second]) - around, 0)
+            high = min(int(self._rank[first]) + 1 + around, len(self.order))
+            steps = _PATIENCE * (high - low) + 100
+            way = self._finder.between(self._cuts[low], self._cuts[high], clocks, steps)[0]
+            if way is not None:
+                return np.concatenate([self.order[:low], way, self.order[high:]])
+        return None
 
     def find(self, wishes: tuple[Pair, ...]) -> NDArray[np.int64] | None:
         """A legal order with the first of each pair before the second, if a search finds one."""

@@ -7,20 +7,22 @@ order found differs little from the one the ranks are of.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, content, no_contents, stuck
+from solver.chains import Chains, Contents, content, no_contents, stuck
 from solver.cut_table import cut_slot
-from solver.cutgraph import can_run, choose_streams, fill_danger
+from solver.cutgraph import Scratch, can_run, choose_streams, fill_danger, scratch_of
 from solver.deduction import Clocks
-from solver.inner_kernel import inner
+from solver.inner_kernel import copy_row, inner
 
 DEFAULT_STEPS = 20_000
+#: How far preferences are shifted by chance: standard deviations, in shares of all operations.
+_SHIFTS = (0.2, 0.4, 0.05)
 _FOUND, _NONE, _BUDGET = 0, 1, 2
 
 
@@ -30,6 +32,14 @@ class Memory(NamedTuple):
 
     key: NDArray[np.int32]
     stamp: NDArray[np.int32]
+
+
+class Places(NamedTuple):
+    """Where a walk works. choice: uint8 (more than a path has operations, S), moves still to try."""
+
+    choice: NDArray[np.uint8]
+    contents: Contents
+    scratch: Scratch
 
 
 @inner
@@ -51,34 +61,35 @@ def step(op, sign, position, contents, c):  # type: ignore[no-untyped-def]
             contents.value[c.granule[p]] = c.new[p] if sign > 0 else c.old[p]
 
 
-@njit(cache=True)
-def walk(first, end, clock, after, danger, c, rank, steps, memory, search, path):  # type: ignore[no-untyped-def]
-    """Fill `path` (int32) with a legal way from the cut `first` to the cut `end` (int32 (S,)), and through no
-    other of its length. Returns _FOUND, _NONE or _BUDGET."""
-    n_streams, length = c.stream.size, path.size
-    position, contents = first.copy(), no_contents(c)
+@inner
+def walk(position, end, clock, after, danger, c, rank, steps, memory, search, places, path):  # type: ignore[no-untyped-def]
+    """Fill `path` (int32) with a legal way from the cut `position` to the cut `end` (int32 (S,)), through no
+    cut beyond. Returns _FOUND, _NONE or _BUDGET."""
+    n_streams, length = position.size, path.size
+    choice, contents = places.choice, places.contents
+    able, chosen, inside, todo = places.scratch
     for g in range(c.initial.size):
-        content(g, position, 0, contents, c)
-    choice = np.zeros((length + 1, n_streams), np.uint8)
-    able, chosen = np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8)
-    inside, todo = np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.int64)
+        content(g, position, search, contents, c)
     depth, entering = 0, True
     while True:
         if depth == length:
             return _FOUND
         if entering:
             entering = False
-            choice[depth] = 0
+            for s in range(n_streams):
+                choice[depth, s] = 0
             if not cut_slot(position, memory.key, memory.stamp, search)[1]:
                 if steps == 0:
                     return _BUDGET
                 steps -= 1
-                count = can_run(position, end, clock, 0, contents, c, able)
+                count = can_run(position, end, clock, search, contents, c, able)
                 for s in range(n_streams):
                     chosen[s] = 1 if able[s] == 1 else 0
                 if count > 1:
-                    choose_streams(position, clock, after, danger, 0, contents, c, able, inside, todo, chosen)
-                choice[depth] = chosen
+                    choose_streams(
+                        position, clock, after, danger, search, contents, c, able, inside, todo, chosen
+                    )
+                copy_row(chosen, choice[depth])
         s = best_of(choice[depth], position, rank)
         if s >= 0:
             choice[depth, s] = 0
@@ -92,7 +103,7 @@ def walk(first, end, clock, after, danger, c, rank, steps, memory, search, path)
         slot, known = cut_slot(position, memory.key, memory.stamp, search)
         if not known:
             memory.stamp[slot] = search
-            memory.key[slot] = position
+            copy_row(position, memory.key[slot])
         if depth == 0:
             return _NONE
         depth -= 1
@@ -101,7 +112,7 @@ def walk(first, end, clock, after, danger, c, rank, steps, memory, search, path)
 
 @dataclass
 class PathFinder:
-    """Searches over one region. order: int64 (n_ops,), what was found last; empty before.
+    """Searches over one region. rank: int32 (n_ops,), what comes first is preferred.
 
     clocks: what is known of all legal orders. steps: cuts that one search may enter.
     """
@@ -116,6 +127,9 @@ class PathFinder:
         fill_danger(self._danger, self.clocks[1], self.chains)
         room = 1 << (2 * self.steps + 1).bit_length()
         self._memory = Memory(np.zeros((room, n_streams), np.int32), np.zeros(room, np.int32))
+        self._places = Places(
+            np.zeros((n_ops + 1, n_streams), np.uint8), no_contents(self.chains), scratch_of(n_streams)
+        )
         self._searches = 0
         local = np.arange(n_ops) - self.chains.stream_ptr[self.chains.op_stream]
         self.rank: NDArray[np.int32] = local.astype(np.int32)
@@ -135,6 +149,24 @@ class PathFinder:
         ends = self.chains.stream_ptr
         return self._walk(ends[:-1].astype(np.int32), ends[1:].astype(np.int32), clocks, rank, steps)
 
+    def shaken(
+        self, clocks: Clocks, steps: int, tries: int, until: float
+    ) -> tuple[NDArray[np.int64] | None, bool]:
+        """As `find`, again and again, each time with other preferences: operations, or whole streams, sooner
+        or later by chance. until: time.monotonic() after which no more is tried."""
+        rng, ends = np.random.default_rng(0), self.chains.stream_ptr
+        first, end = ends[:-1].astype(np.int32), ends[1:].astype(np.int32)
+        for number in range(tries):
+            if time.monotonic() > until:
+                break
+            size = len(self.chains.stream) if number % 2 else len(self.rank)
+            chance = rng.normal(0, _SHIFTS[number // 2 % len(_SHIFTS)] * len(self.rank), size)
+            rank = (self.rank + (chance[self.chains.op_stream] if number % 2 else chance)).astype(np.int32)
+            order, decided = self._walk(first, end, clocks, rank, steps)
+            if decided:
+                return order, True
+        return None, False
+
     def between(
         self, first: NDArray[np.int32], end: NDArray[np.int32], clocks: Clocks, steps: int
     ) -> tuple[NDArray[np.int64] | None, bool]:
@@ -148,8 +180,9 @@ class PathFinder:
         self._searches += 1
         path = np.zeros(int((end - first).sum()), np.int32)
         status = walk(
-            first, end, *clocks, self._danger, self.chains, rank, min(steps or self.steps, self.steps),
-            self._memory, self._searches, path,
+            first.copy(), end, *clocks, self._danger, self.chains, rank,
+            min(steps or self.steps, self.steps), self._memory, self._searches,
+            self._places, path,
         )  # fmt: skip
         if status == _FOUND:
             return path.astype(np.int64), True

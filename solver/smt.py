@@ -40,6 +40,8 @@ ENCODINGS: dict[str, tuple[_Encode, Callable[[z3.Context], z3.Solver]]] = {
 MAX_PAIRS = 1_000_000
 #: An interrupt that comes while z3 is between two steps can be lost, so it is repeated.
 _KNOCK_S = 0.05
+#: How late z3's answer may come: a share of the time that it had, and seconds.
+_LATE_SHARE, _LATE_S = 0.1, 1.0
 #: How long z3 is waited for when all is to end.
 _PARTING_S = 2.0
 
@@ -128,11 +130,17 @@ class _Attempt:
             thread.join(_KNOCK_S if late else max(self._deadline - time.monotonic(), 0.0))
 
     def result(self) -> Solution:
-        """Start, and wait for the answer."""
+        """Start, and wait for the answer. A thread that does not heed its interrupts in time is left alone:
+        it goes on being interrupted, and its answer is not waited for."""
         thread = threading.Thread(target=self._run, daemon=True)
         thread.start()
+        late = (self._deadline - self._began) * _LATE_SHARE + _LATE_S
         try:
-            self._wait(thread)
+            self._wait(thread, self._deadline + late)
+            if thread.is_alive():
+                self._stopped = True
+                threading.Thread(target=self._wait, args=(thread,), daemon=True).start()
+                return self._answer(Verdict.UNDECIDED, no_order(), "timeout")
         except BaseException:
             self._stopped = True
             self._wait(thread, time.monotonic() + _PARTING_S)
