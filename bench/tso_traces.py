@@ -1,5 +1,5 @@
-"""Regions to order under TSO: simulated cores with store buffers, in a random interleaving, with the classes of
-values of `bench.ordering_traces`."""
+"""Regions to order under TSO: simulated cores with store buffers, in a random interleaving, with the
+classes of values of `bench.ordering_traces`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _ROOM = 8
 
 @dataclass
 class _Core:
-    """buffer: (granule, new value, number of the store). loads, stores: (granule, old, new) each, stores in the
-    order of their numbers. after, source: as in `Problem`, by number in the other stream."""
+    """buffer: (granule, new value, number of the store). loads, stores: (granule, old, new) each, stores in
+    the order of their numbers. after, source: as in `Problem`, by number in the other stream."""
 
     buffer: list[tuple[int, int, int]] = field(default_factory=list)
     loads: list[tuple[int, int, int]] = field(default_factory=list)

@@ -32,11 +32,8 @@ class _Stoppable:
 
     def __init__(self, traces: Traces, stop: Event) -> None:
         self._traces, self._stop = traces, stop
-        self.n_streams, self.memory_bytes, self.has_final = (
-            traces.n_streams,
-            traces.memory_bytes,
-            traces.has_final,
-        )
+        self.n_streams, self.buffered = traces.n_streams, traces.buffered
+        self.memory_bytes, self.has_final = traces.memory_bytes, traces.has_final
 
     @property
     def strata(self) -> NDArray[np.uint64]:
@@ -53,7 +50,18 @@ class _Stoppable:
 
     def chunks(self, stream: int) -> Iterator[Events]:
         """See `Traces`."""
-        for chunk in self._traces.chunks(stream):
+        return self._until_stopped(self._traces.chunks(stream))
+
+    def streams(self) -> list[Iterator[Events]]:
+        """See `Traces`."""
+        return [self._until_stopped(chunks) for chunks in self._traces.streams()]
+
+    def program_order(self, stream: int) -> Iterator[Events]:
+        """See `Traces`."""
+        return self._until_stopped(self._traces.program_order(stream))
+
+    def _until_stopped(self, chunks: Iterator[Events]) -> Iterator[Events]:
+        for chunk in chunks:
             if self._stop.is_set():
                 raise _Stopped
             yield chunk

@@ -161,6 +161,8 @@ class BeamSearch:
         c = self._chains
         self._clock = before if len(before) else Deduction(problem, max_clocks=NO_LIMIT).before
         changing = np.bincount(problem.part_op, problem.old != problem.new, problem.n_ops) > 0
+        # See `solver.stubborn`: a store that a load may be answered by is no such operation.
+        changing[problem.source[problem.source >= 0]] = True
         self._silent = (~changing).astype(np.uint8)
         self._layers = int(changing.sum())
         self._state = np.array([0x2545F4914F6CDD1D], np.uint64)

@@ -15,7 +15,6 @@ from recorder.event import EVENT, GLUED, UNCACHED, put_rows
 from solver.checker import name_row
 from solver.regions import Region
 from solver.seams import RegionWalker, Seam, differs, take_words, walk_row
-from solver.traces import Events
 from solver.store_queue import (
     FORWARDED,
     MISSING,
@@ -27,6 +26,7 @@ from solver.store_queue import (
     take,
     with_room,
 )
+from solver.traces import Events
 
 _WINDOW_ROWS = 1 << 10
 _OK, _OLD, _PLACE, _SPLIT, _RANGE = 0, 16, 17, 18, 19

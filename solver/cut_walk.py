@@ -278,19 +278,21 @@ def too_early(op, ops, w):  # type: ignore[no-untyped-def]
 
 
 @inner
-def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
-    """A granule of stream s's operation that another stream could be the next to access, or -1.
+def changes(p, op, ops):  # type: ignore[no-untyped-def]
+    """Whether an operation, by its part p, does what others may notice."""
+    return ops.old[p] != ops.new[p] or (ops.is_source.size > 0 and ops.is_source[op] != 0)
 
-    An operation that changes nothing has no rivals: the others do not notice it. A store that leaves the
-    store buffer does change something if a load could have been answered by it.
+
+@inner
+def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
+    """A granule that stream s's operation changes and another stream could be the next to access, or -1.
+
+    What an operation leaves as it is nobody notices. A store that leaves the store buffer does change
+    something, whatever its value, if a load could have been answered by it.
     """
-    silent = ops.is_source.size == 0 or ops.is_source[op] == 0
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
-        if ops.old[p] != ops.new[p]:
-            silent = False
-    if silent:
-        return np.int32(-1)
-    for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
+        if not changes(p, op, ops):
+            continue
         g = ops.granule[p]
         for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
             if ops.slot_stream[k] != s and what_follows(k, g, ops, w) == FOLLOWS:

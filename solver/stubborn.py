@@ -2,18 +2,20 @@
 
 At a cut, let e(c) be the next operation of stream c, current(y) what granule y holds, and C(y) the streams
 whose next remaining access to y has current(y) as its old value. A non-empty set S of streams with work
-left is *closed* if for each c in S and each granule y of e(c), C(y) is in S. Claim: if the cut is alive,
-some legal way on begins with an enabled e(c), c in S. Hence it is enough to try those; if there is none,
-the cut is dead.
+left is *closed* if for each c in S: where all granules of e(c) hold its old values, C(y) is in S for each
+granule y that e(c) changes; where not, C(y) is in S for one granule y of e(c) that does not. Claim: if the cut
+is alive, some legal way on begins with an enabled e(c), c in S. Hence it is enough to try those; if there is
+none, the cut is dead.
 
 Proof. Take a legal way on. It runs all that is left, so it has a first operation of a stream in S: e(c)
 for some c in S, since before it no stream in S has moved. Let y be any granule of e(c), and x the first
 operation of the whole way that accesses y; e(c) itself accesses y, so x exists and is not after e(c). x
 reads what y holds now, so x's access has current(y) as old value, and being the first of all it is the
-next remaining access to y of its stream d. So d is in C(y), which is in S, and no operation of a stream in
-S stands before e(c): x is e(c). This holds for each granule of e(c), however many: nothing before e(c)
-accesses any of them. So e(c) is enabled at the cut, and the operations before it neither change what it
-reads nor read what it changes; nor are they of its stream. It may be moved to the front. QED
+next remaining access to y of its stream d: d is in C(y). If C(y) is in S, no operation of d stands before
+e(c), so x is e(c). Were there a granule that does not hold e(c)'s old value, this would hold for one such
+y: but x reads what y holds now, and e(c) does not. So e(c) is enabled at the cut. And it holds for each
+granule that e(c) changes: nothing before e(c) accesses any of those. What e(c) only reads it finds now as
+well as then, whatever happens to it in between. So e(c) may be moved to the front. QED
 
 The proof uses the ways that are legal, so moves known to be in none (`too_early`) may be left out, and
 from C(y) those streams whose access to y is known to come after another remaining access to y.
@@ -38,7 +40,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.cut_walk import FOLLOWS, GRANULES, STREAMS, bit, granules_of, mismatch, too_early, what_follows
+from solver.cut_walk import (
+    FOLLOWS,
+    GRANULES,
+    STREAMS,
+    bit,
+    changes,
+    granules_of,
+    mismatch,
+    too_early,
+    what_follows,
+)
 from solver.inner_kernel import copy_row, inner
 
 
@@ -71,8 +83,11 @@ def _close(c, enabled, least, ops, w, member, todo):  # type: ignore[no-untyped-
         if moves >= least:
             return least
         op = w.position[s]
+        waits = mismatch(op, ops, w)
         for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
             g = ops.granule[p]
+            if (waits >= 0 and g != waits) or (waits < 0 and not changes(p, op, ops)):
+                continue
             for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
                 t = ops.slot_stream[k]
                 follows = member[t] == 0 and what_follows(k, g, ops, w) == FOLLOWS

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECORD, STRATUM
+from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
 
 
 class Refused(Exception):
@@ -30,18 +30,27 @@ def zigzag(value: int) -> int:
 
 def encode_records(rows: Iterable[Any], blob: bytes, line: int) -> bytes:
     """Records of a core's log (section 4)."""
-    out, count, number, stratum = bytearray(), 0, 0, None
+    out, count, number, stratum, committed = bytearray(), 0, 0, None, 0
     for row in rows:
         kind, flags, at, size = int(row["kind"]), int(row["flags"]), int(row["offset"]), int(row["size"])
         addr, value = int(row["addr"]), int(row["value"])
         body = b""
-        if kind == MISS:
-            body = varint(zigzag(addr // line - number)) + blob[at : at + size]
+        if kind in (MISS, RECEIVED):
+            body = varint(zigzag(addr // line - number))
             number = addr // line
+            if kind == MISS and value != committed:
+                flags |= 8
+                body += varint(value - committed)
+                committed = value
+            body += blob[at : at + size]
         elif kind == STRATUM:
             flags = int(value != stratum)
             body = varint(value) if flags else b""
             stratum = (value + 1) % 2**64
+            if addr != committed or size:
+                flags |= 2
+                body += varint(addr - committed) + varint(size)
+                committed = addr
         elif kind == END:
             body = varint(value)
         else:
@@ -75,9 +84,10 @@ class _Bytes:
 
 
 _FLAGS = {
-    MISS: range(8),
+    MISS: range(16),
     INPUT: range(1, 5),
-    STRATUM: range(2),
+    STRATUM: range(4),
+    RECEIVED: range(1),
     DIGEST: range(1),
     CONTEXT: range(1, 3),
     END: range(1),
@@ -87,7 +97,7 @@ _FLAGS = {
 def decode_records(raw: bytes, line: int, memory: int) -> tuple[Any, bytes]:
     """Records of a core's log (section 4): (RECORD[n], blob). Raises Refused."""
     data, rows, blob = _Bytes(raw), [], bytearray()
-    count, number, stratum = 0, 0, None
+    count, number, stratum, committed = 0, 0, None, 0
     while data.pos < len(raw):
         tag = data.take(1)[0]
         kind, flags = tag & 7, tag >> 3
@@ -95,27 +105,43 @@ def decode_records(raw: bytes, line: int, memory: int) -> tuple[Any, bytes]:
             raise Refused("tag")
         count += data.varint()
         addr = value = size = offset = 0
-        if kind == MISS:
+        if kind in (MISS, RECEIVED):
             folded = data.varint()
             number += folded // 2 if folded % 2 == 0 else -(folded + 1) // 2
             number %= 2**64
             addr, size = number * line, line
+            if flags & 8:
+                more = data.varint()
+                if not more:
+                    raise Refused("nothing new")
+                committed += more
+                flags &= 7
+            value = committed if kind == MISS else 0
         elif kind == STRATUM:
-            if flags:
+            numbered = flags & 1
+            if numbered:
                 value = data.varint()
-            if (not flags and stratum is None) or (flags and value == stratum):
+            if (not numbered and stratum is None) or (numbered and value == stratum):
                 raise Refused("stratum")
-            value = value if flags else stratum
-            stratum, flags = (value + 1) % 2**64, 0
+            value = value if numbered else stratum
+            stratum = (value + 1) % 2**64
+            if flags & 2:
+                more, size = data.varint(), data.varint()
+                if not more and not size:
+                    raise Refused("nothing new")
+                committed += more
+            addr, flags = committed, 0
         elif kind == END:
             value = data.varint()
         else:
             addr, value, size = data.varint(), data.varint(), data.varint()
+        if committed >= 2**64:
+            raise Refused("range")
         if count >= 2**64 or size > (8 if kind == INPUT else 65535):
             raise Refused("range")
-        if (kind == MISS and addr + line > memory) or (kind == END and not 1 <= value <= 5):
+        if (kind in (MISS, RECEIVED) and addr + line > memory) or (kind == END and not 1 <= value <= 5):
             raise Refused("range")
-        if kind in (MISS, DIGEST, CONTEXT):
+        if kind in (MISS, RECEIVED, DIGEST, CONTEXT):
             offset = len(blob)
             blob += data.take(size)
         rows.append((count, addr, value, offset, size, kind, flags))
