@@ -3,7 +3,8 @@ before, or from the file that it is in, is left out.
 
 A row is a head word, then those of the others that it needs: address (if it does not fit the head), number,
 count and pc (if they do not follow closely), old bytes, new bytes (if they differ). Head, from bit 0: address
-(48), size - 1 (3), kind (2), flags (3), four bits for the words that follow, FAR to NEW, unused (4).
+(48), size - 1 (3), lower bits of kind (2), flags (3), four bits for the words that follow, FAR to NEW,
+upper bit of kind (1), unused (3).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MOST_WORDS = 7
 #: Rows that are unpacked at a time, before what completes an indivisible access.
 ROWS = 1 << 12
 _MOST_GLUED = 16
-_FAR, _JUMP, _LONG, _NEW = 1, 2, 4, 8
+_FAR, _JUMP, _LONG, _NEW, _KIND = 1, 2, 4, 8, 16
 _ADDRESS_BITS = np.uint64(48)
 _PC_BITS = np.uint64(48)
 _ONE = np.uint64(1)
@@ -59,19 +60,21 @@ def pack_rows(rows, out, last):  # type: ignore[no-untyped-def]
             n += 1
         small = (
             np.uint64(row.size - 1)
-            | np.uint64(row.kind) << np.uint64(3)
+            | np.uint64(row.kind & 3) << np.uint64(3)
             | np.uint64(row.flags) << np.uint64(5)
         )
-        out[at] = address | small << _ADDRESS_BITS | np.uint64(more) << np.uint64(56)
+        upper = np.uint64(row.kind >> 2) << np.uint64(60)
+        out[at] = address | small << _ADDRESS_BITS | np.uint64(more) << np.uint64(56) | upper
         number, count = row.seq, row.count
     last[0], last[1] = number, count
     return n
 
 
 @njit(cache=True)
-def unpack_rows(words, at, region, stream, last, rows, most):  # type: ignore[no-untyped-def]
-    """Unpack `most` rows of one region and stream from words[at] on, or as many more as an indivisible access
-    needs. last: as for `pack_rows`. Returns (rows, the word behind them)."""
+def unpack_rows(words, at, region, core, last, rows, most):  # type: ignore[no-untyped-def]
+    """Unpack `most` rows of one region and stream, a core's or the agents', from words[at] on, or as many
+    more as an indivisible access needs. last: as for `pack_rows`. Returns (rows, the word behind
+    them)."""
     n = 0
     number, count = last[0], last[1]
     glued = False
@@ -103,10 +106,10 @@ def unpack_rows(words, at, region, stream, last, rows, most):  # type: ignore[no
         else:
             row.new = row.old
         row.seq, row.count = number, count
-        row.stratum, row.core = np.uint32(region), np.uint8(stream)
+        row.stratum, row.core = np.uint32(region), np.uint8(core)
         small = np.int64(head >> _ADDRESS_BITS)
         row.size = np.uint8((small & 7) + 1)
-        row.kind = np.uint8((small >> 3) & 3)
+        row.kind = np.uint8(((small >> 3) & 3) | ((more & _KIND) >> 2))
         row.flags = np.uint8((small >> 5) & 7)
         glued = (row.flags & GLUED) != 0
         n += 1

@@ -73,7 +73,7 @@ class Schedule:
                 ),
             },
         )
-        self._n_streams = traces.n_streams
+        self._n_sources = self._spool.n_sources
         self._ready: list[tuple[int, int, str]] = []
         self._sifted: dict[int, Sifted] = {}
         self._walked_early: dict[int, Seam] = {}
@@ -96,7 +96,7 @@ class Schedule:
 
     def run(self) -> None:
         """All regions to their end. Raises what one process would raise: the first region's error."""
-        for stream in range(self._n_streams):
+        for stream in range(self._n_sources):
             self._add(_EXTRACT, stream)
         while not self._ledger.complete:
             self._raise_if_first()
@@ -134,7 +134,7 @@ class Schedule:
         while (
             here < min(last, self._ledger.n)
             and here < self._ledger.answered + _AHEAD
-            and all(self._spool.complete(stream) > here for stream in range(self._n_streams))
+            and all(self._spool.complete(stream) > here for stream in range(self._n_sources))
         ):
             self._add(_SIFT, here)
             here += 1
@@ -259,7 +259,7 @@ class Schedule:
         (region, rank, _), error = self._error
         past = all(
             stream in self._failed_streams or self._spool.complete(stream) > region
-            for stream in range(self._n_streams)
+            for stream in range(self._n_sources)
         )
         if past and self._ledger.composed >= region + (rank == 3):
             raise error

@@ -3,9 +3,9 @@
 At a cut, let e(c) be the next operation of stream c, current(y) what granule y holds, and C(y) the streams
 whose next remaining access to y has current(y) as its old value. A non-empty set S of streams with work
 left is *closed* if for each c in S: where all granules of e(c) hold its old values, C(y) is in S for each
-granule y that e(c) changes; where not, C(y) is in S for one granule y of e(c) that does not. Claim: if the cut
-is alive, some legal way on begins with an enabled e(c), c in S. Hence it is enough to try those; if there is
-none, the cut is dead.
+granule y that e(c) changes; where not, C(y) is in S for one granule y of e(c) that does not. Claim: if
+the cut is alive, some legal way on begins with an enabled e(c), c in S. Hence it is enough to try those;
+if there is none, the cut is dead.
 
 Proof. Take a legal way on. It runs all that is left, so it has a first operation of a stream in S: e(c)
 for some c in S, since before it no stream in S has moved. Let y be any granule of e(c), and x the first

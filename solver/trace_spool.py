@@ -10,6 +10,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,28 @@ Ends = tuple[int, int]
 Border = tuple[int, int, int]
 
 
+@dataclass(frozen=True)
+class Told:
+    """How far the streams of a source, a core or the agents, have come at the end of a region. tail: as in
+    `Region.tails`, of a core under TSO."""
+
+    ends: tuple[Ends, ...]
+    tail: Events | None = None
+
+
+@dataclass(frozen=True)
+class Borders:
+    """Where a region is: in every stream's file, and the stores that it leaves to later ones."""
+
+    streams: list[Border]
+    tails: list[Events]
+
+
 class SpooledRows:
     """One stream's rows of one region in the spool."""
 
-    def __init__(self, file: int, region: int, stream: int, border: Border) -> None:
-        self._file, self._region, self._stream = file, region, stream
+    def __init__(self, file: int, region: int, core: int, border: Border) -> None:
+        self._file, self._region, self._core = file, region, core
         self._n, self._first, self._end = border
         self._held: Events | None = None
 
@@ -59,12 +77,12 @@ class SpooledRows:
         last, at = start_of_region(), 0
         if self._n <= _HELD_ROWS:
             self._held = np.empty(self._n, EVENT)
-            unpack_rows(words, 0, self._region, self._stream, last, self._held, self._n)
+            unpack_rows(words, 0, self._region, self._core, last, self._held, self._n)
             yield self._held
             return
         rows = room()
         while at < len(words):
-            n, at = unpack_rows(words, at, self._region, self._stream, last, rows, ROWS)
+            n, at = unpack_rows(words, at, self._region, self._core, last, rows, ROWS)
             yield rows[:n]
 
 
@@ -77,34 +95,53 @@ class TraceSpool:
             tempfile.TemporaryFile(prefix="corebraid-trace-")  # noqa: SIM115
             for _ in range(traces.n_streams)
         ]
-        self._ends: list[list[Ends]] = [[(0, 0)] for _ in self._files]
+        self._first_store = traces.n_streams - traces.buffered
+        self._told: list[list[Told]] = [
+            [Told(tuple((0, 0) for _ in self._streams_of(source)))] for source in range(self._first_store)
+        ]
 
-    def extract(self, stream: int) -> Iterator[list[Ends]]:
-        """Write a stream's events to its file. Yields, in batches, how many rows and words stand in the file
-        after each region, from the first to the last; `learn` wants to hear of them.
+    @property
+    def n_sources(self) -> int:
+        """What there is to extract: cores, agents."""
+        return self._first_store
+
+    def _streams_of(self, source: int) -> list[int]:
+        """The streams that one replay gives: under TSO a core's stores are one of their own."""
+        stores = self._first_store + source
+        return [source, stores] if source < self._traces.buffered else [source]
+
+    def extract(self, source: int) -> Iterator[list[Told]]:
+        """Write the events of a core or of the agents to their files. Yields, in batches, how far they
+        are after each region, from the first to the last; `learn` wants to hear of it.
 
         Raises what the traces raise, FormatError as `regions.Cursor`, and CorebraidError when the disk is
         full; what was yielded before is good.
         """
-        cursor = Cursor(self._traces, stream)
-        rows = words = told = 0
-        ends: list[Ends] = []
+        chunks, streams = self._traces.streams(), self._streams_of(source)
+        cursors = [Cursor(self._traces, stream, chunks[stream]) for stream in streams]
+        done, told_rows = [(0, 0) for _ in streams], 0
+        told: list[Told] = []
         for region in range(len(self._traces.strata) + 1):
-            last = start_of_region()
+            last_number = 0
             try:
-                for piece in cursor.take(region):
-                    packed = np.empty(len(piece) * MOST_WORDS, np.uint64)
-                    packed = packed[: pack_rows(piece, packed, last)]
-                    self._write(stream, words, packed)
-                    rows, words = rows + len(piece), words + len(packed)
+                for k, cursor in enumerate(cursors):
+                    last, (rows, words) = start_of_region(), done[k]
+                    for piece in cursor.take(region):
+                        packed = np.empty(len(piece) * MOST_WORDS, np.uint64)
+                        packed = packed[: pack_rows(piece, packed, last)]
+                        self._write(streams[k], words, packed)
+                        rows, words = rows + len(piece), words + len(packed)
+                        last_number = int(piece["seq"][-1]) if k == 0 else last_number
+                    done[k] = rows, words
+                tail = cursors[1].upcoming(last_number) if len(cursors) > 1 else None
             except CorebraidError:
-                yield ends
+                yield told
                 raise
-            ends.append((rows, words))
-            if rows - told >= _ROWS_A_MESSAGE or len(ends) >= _REGIONS_A_MESSAGE:
-                yield ends
-                ends, told = [], rows
-        yield ends
+            told.append(Told(tuple(done), tail))
+            if done[0][0] - told_rows >= _ROWS_A_MESSAGE or len(told) >= _REGIONS_A_MESSAGE:
+                yield told
+                told, told_rows = [], done[0][0]
+        yield told
 
     def _write(self, stream: int, word: int, packed: NDArray[np.uint64]) -> None:
         data = memoryview(packed.view(np.uint8).data)
@@ -121,24 +158,35 @@ class TraceSpool:
                 ) from None
             data, at = data[n:], at + n
 
-    def learn(self, stream: int, ends: list[Ends]) -> None:
+    def learn(self, source: int, told: list[Told]) -> None:
         """Take note of what `extract` yielded, in this process or another."""
-        self._ends[stream] += ends
+        self._told[source] += told
 
-    def complete(self, stream: int) -> int:
-        """How many regions of a stream are in its file, as far as `learn` was told."""
-        return len(self._ends[stream]) - 1
+    def complete(self, source: int) -> int:
+        """How many regions of a source are in its files, as far as `learn` was told."""
+        return len(self._told[source]) - 1
 
-    def borders(self, region: int) -> list[Border]:
+    def borders(self, region: int) -> Borders:
         """Where a region is in every stream's file."""
-        pairs = [(ends[region], ends[region + 1]) for ends in self._ends]
-        return [(rows - before, first, end) for (before, first), (rows, end) in pairs]
+        streams: list[Border] = [(0, 0, 0)] * len(self._files)
+        tails = []
+        for source, told in enumerate(self._told):
+            before, after = told[region], told[region + 1]
+            for stream, begin, end in zip(self._streams_of(source), before.ends, after.ends, strict=True):
+                streams[stream] = (end[0] - begin[0], begin[1], end[1])
+            if after.tail is not None:
+                tails.append(after.tail)
+        return Borders(streams, tails)
 
-    def region(self, index: int, borders: list[Border]) -> Region:
+    def region(self, index: int, borders: Borders) -> Region:
         """A region from the files. borders: as the process that learnt of them knows."""
-        files = enumerate(zip(self._files, borders, strict=True))
-        rows = [SpooledRows(file.fileno(), index, stream, border) for stream, (file, border) in files]
-        return Region(index, rows)
+        files = enumerate(zip(self._files, borders.streams, strict=True))
+        first = self._first_store
+        rows = [
+            SpooledRows(file.fileno(), index, stream if stream < first else stream - first, border)
+            for stream, (file, border) in files
+        ]
+        return Region(index, rows, borders.tails)
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""
