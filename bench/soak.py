@@ -1,12 +1,13 @@
 """The soak campaign: record every program again and again, and hold each recording to all it promises.
 
-    python bench/soak.py [--cores 1,2,4,8,16] [--seeds 10] [--programs uts,ring] [--minutes 60]
+    python bench/soak.py [--cores 1,2,4,8,16] [--seeds 10] [--programs uts,ring] [--models sc,tso]
+                         [--minutes 60]
 
 Of each recording: the guest did what firmware/expected.json allows; every core replays bit-exactly, with
 and without a trace; an order is found and its certificate passes the checker; the sealed truth is a legal
 order; and memory at every stratum, worked out without solving (MICRO 2009, 4.2), is what it really was.
-The last is judged by a naive walk in this file that shares no code with the solver. Prints a table and
-totals, writes bench/out/soak.json, and exits with 1 if anything failed.
+The last is judged by a naive walk that shares no code with the solver (bench/true_order.py). Prints a
+table and totals, writes bench/out/soak.json, and exits with 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -33,34 +34,24 @@ from isa.kernel_cache import use_kernel_cache  # noqa: E402
 use_kernel_cache()
 
 import numpy as np  # noqa: E402
-from numpy.typing import NDArray  # noqa: E402
 
+from bench.true_order import Broken, compare_boundaries, held_traces  # noqa: E402
 from emu.cache import CacheGeometry  # noqa: E402
 from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import Outcome, RecordOptions, record  # noqa: E402
-from recorder.event import EVENT, UNCACHED  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.replay import replay_core  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
-from recorder.traces import RecordingTraces  # noqa: E402
-from solver.boundary import Forward  # noqa: E402
 from solver.checker import check_slices  # noqa: E402
-from solver.filters import unfiltered  # noqa: E402
-from solver.granules import find_granules  # noqa: E402
 from solver.order import Options, order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
-from solver.regions import iter_regions  # noqa: E402
 from solver.traces import MemoryTraces  # noqa: E402
 
 IMAGES = ROOT / "firmware" / "x86_64"
 MEMORY_BYTES = 8 << 20
 #: Programs that hang when a core is starved for long: a lock's holder must get its turn.
 _SPINNERS = ("spin_mcs", "spin_ticket", "ring")
-
-
-class Broken(Exception):
-    """A recording that does not keep a promise."""
 
 
 @dataclass
@@ -95,103 +86,6 @@ def expectations() -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-# -- the truth, walked naively ---------------------------------------------------------------------------
-
-
-def held_traces(recording: Recording) -> MemoryTraces:
-    """Every stream's events, by a traced replay of each core."""
-    lazy = RecordingTraces(recording)
-    rows = []
-    for stream in range(lazy.n_streams):
-        pieces = list(lazy.chunks(stream))
-        rows.append(np.concatenate(pieces) if pieces else _no_events())
-    return MemoryTraces(rows, lazy.strata, lazy.initial(), lazy.final())
-
-
-def _no_events() -> NDArray[np.void]:
-    return np.zeros(0, EVENT)
-
-
-def in_true_order(traces: MemoryTraces, truth: NDArray[np.void]) -> NDArray[np.void]:
-    """All events in the order that really ran."""
-    at = [0] * traces.n_streams
-    pieces = []
-    for stream, rows in enumerate(traces.rows):
-        counts = rows["count"].astype(np.int64)
-        if len(counts) and (np.diff(counts) < 0).any():
-            raise Broken(f"the counts of stream {stream} run backwards")
-    for stream, end in truth.tolist():
-        rows = traces.rows[stream]
-        upto = int(np.searchsorted(rows["count"], np.uint64(end), side="left"))
-        pieces.append(rows[at[stream] : upto])
-        at[stream] = max(at[stream], upto)
-    for stream, rows in enumerate(traces.rows):
-        if at[stream] != len(rows):
-            raise Broken(f"stream {stream} has {len(rows) - at[stream]} events after its last slice")
-    return np.concatenate(pieces) if pieces else _no_events()
-
-
-@dataclass
-class NaiveMemory:
-    """Bytes of memory, changed event by event."""
-
-    content: bytearray
-
-    def apply(self, events: NDArray[np.void]) -> None:
-        """Each event's old bytes must be what memory holds. Raises Broken."""
-        memory = self.content
-        cached = events[(events["flags"] & UNCACHED) == 0]
-        columns = [cached[name].tolist() for name in ("addr", "size", "old", "new")]
-        for number, (address, size, old, new) in enumerate(zip(*columns, strict=True)):
-            found = memory[address : address + size]
-            if found != old.to_bytes(8, "little")[:size]:
-                raise Broken(f"the truth: {cached[number]} finds {found.hex()} (low byte first)")
-            memory[address : address + size] = new.to_bytes(8, "little")[:size]
-
-    def values(self, addresses: NDArray[Any], sizes: NDArray[Any]) -> list[int]:
-        """The little-endian values at the addresses."""
-        return [
-            int.from_bytes(self.content[a : a + n], "little")
-            for a, n in zip(addresses.tolist(), sizes.tolist(), strict=True)
-        ]
-
-
-def compare_boundaries(traces: MemoryTraces, truth: NDArray[np.void]) -> int:
-    """Memory at every stratum as the solver's forward pass has it, against the truth.
-
-    Returns how many values were compared. Raises Broken at the first difference.
-    """
-    ordered = in_true_order(traces, truth)
-    if (np.diff(ordered["stratum"].astype(np.int64)) < 0).any():
-        raise Broken("in the true order an event of a later stratum precedes one of an earlier")
-    memory = NaiveMemory(bytearray(traces.initial()))
-    forward = Forward(traces.initial())
-    compared = 0
-    for region in iter_regions(traces):
-        granules = find_granules(region)
-        problem, _ = unfiltered(region, granules)
-        bounded, delta = forward.advance(region, granules, problem)
-        compared += _same(region.index, "initial", memory, bounded.address, bounded.size, bounded.initial)
-        low, high = np.searchsorted(ordered["stratum"], [region.index, region.index + 1], side="left")
-        memory.apply(ordered[low:high])
-        compared += _same(region.index, "final", memory, bounded.address, bounded.size, bounded.final)
-        words = delta.word * np.uint64(8)
-        compared += _same(region.index, "final word", memory, words, np.full(len(words), 8), delta.after)
-    if memory.content != bytearray(traces.final()):
-        raise Broken("memory after the true order is not the final image")
-    return compared
-
-
-def _same(
-    region: int, end: str, memory: NaiveMemory, address: NDArray[Any], size: NDArray[Any], value: NDArray[Any]
-) -> int:
-    true = memory.values(address, size)
-    for a, expected, found in zip(address.tolist(), true, value.tolist(), strict=True):
-        if expected != found:
-            raise Broken(f"region {region}: {end} value at {a:#x} is {expected:#x}, computed {found:#x}")
-    return len(true)
 
 
 # -- one recording ---------------------------------------------------------------------------------------
@@ -251,10 +145,12 @@ class Plan:
     strata: str = "cycles:10000"
     cache: str = "unbounded"
     limit: int = 0
+    model: str = "sc"
+    store_buffer: int = 16
 
     @classmethod
-    def wild(cls, program: str, cores: int, seed: int) -> Plan:
-        """Unusual slices, caches, schedules and strata, drawn from the seed."""
+    def wild(cls, program: str, cores: int, seed: int, model: str = "sc") -> Plan:
+        """Unusual slices, caches, schedules, strata and store buffers, drawn from the seed."""
         draw = random.Random(f"{program}/{cores}/{seed}")
         shortest = 100 if program in _SPINNERS else 5
         return cls(
@@ -267,6 +163,8 @@ class Plan:
                 ["cycles:1000", "cycles:20000", "downgrades:1", "downgrades:5", "downgrades:50", "none"]
             ),
             draw.choice(["unbounded", "unbounded", "1k:2:32", "2k:2:64", "64:2:32", "512:1:16", "32k:4:256"]),
+            model=model,
+            store_buffer=draw.choice([1, 2, 4, 8, 64]),
         )
 
     def options(self, stdin: bytes) -> RecordOptions:
@@ -281,12 +179,14 @@ class Plan:
             memory_bytes=MEMORY_BYTES,
             limit=self.limit,
             input=stdin,
+            model=self.model,
+            store_buffer=self.store_buffer,
         )
 
 
 def run_plan(plan: Plan, folder: Path, *, timeout_s: float = 10.0) -> Findings:
     """Record as planned into `folder`, which must not exist, and examine the recording. Raises Broken."""
-    expected = expectations().expectation(plan.program, plan.cores)
+    expected = expectations().expectation(plan.program, plan.cores, plan.model)
     printed = bytearray()
     outcome = record(
         IMAGES / f"{plan.program}.elf", folder, X86_64, plan.options(expected.stdin), printed.extend
@@ -355,14 +255,15 @@ def table(campaign: Campaign) -> str:
     return "\n".join(lines)
 
 
-def plans(programs: list[str], cores: list[int], seeds: int) -> list[Plan]:
+def plans(programs: list[str], cores: list[int], seeds: int, models: list[str]) -> list[Plan]:
     """Every program at every number of cores: seeds as `record` runs it, and as many wild ones."""
     return [
         plan
         for seed in range(seeds)
+        for model in models
         for n in cores
         for program in programs
-        for plan in (Plan(program, n, seed), Plan.wild(program, n, seed))
+        for plan in (Plan(program, n, seed, model=model), Plan.wild(program, n, seed, model))
     ]
 
 
@@ -373,11 +274,13 @@ def main() -> int:
     parser.add_argument("--cores", default="1,2,4,8,16", help="numbers of cores, with commas between")
     parser.add_argument("--seeds", type=int, default=10, help="seeds for each program and number of cores")
     parser.add_argument("--programs", default=",".join(names), help="which programs, with commas between")
+    parser.add_argument("--models", default="sc,tso", help="memory models, with commas between")
     parser.add_argument("--minutes", type=float, default=0, help="stop after so long; 0: run to the end")
     parser.add_argument("--timeout", type=float, default=10.0, help="seconds for the solver, per region")
     chosen = parser.parse_args()
     campaign, begin = Campaign(chosen.timeout), time.monotonic()
-    todo = plans(chosen.programs.split(","), [int(n) for n in chosen.cores.split(",")], chosen.seeds)
+    cores = [int(n) for n in chosen.cores.split(",")]
+    todo = plans(chosen.programs.split(","), cores, chosen.seeds, chosen.models.split(","))
     for number, plan in enumerate(todo):
         if chosen.minutes and time.monotonic() - begin > 60 * chosen.minutes:
             print(f"stopped after {number} of {len(todo)} recordings", file=sys.stderr)

@@ -228,7 +228,8 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
         flags |= MISS_LATE
     # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
     # have replay begin the instruction with its own result.
-    if changed or for_code or (states[line] & LOST) == np.uint8(0) or core.evicted_at != count + _ONE:
+    came_back = (states[line] & (LOST | SEEN)) == LOST | SEEN and core.evicted_at == count + _ONE
+    if changed or for_code or core.buffered != _ZERO or not came_back:
         log_miss(core, machine, line, count, flags)
     core.misses += _ONE
     if was_owned:

@@ -16,12 +16,14 @@ def test_every_image_has_an_expectation() -> None:
     assert [name for name in PROGRAMS if not (IMAGES / f"{name}.elf").exists()] == []
 
 
-@pytest.mark.parametrize("cores", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    ("model", "cores"), [("sc", 1), ("sc", 2), ("sc", 4), ("sc", 8), ("tso", 1), ("tso", 3), ("tso", 4)]
+)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_program(program: str, cores: int, tmp_path: Path) -> None:
-    plans = [Plan(program, cores, 1)]
+def test_program(program: str, model: str, cores: int, tmp_path: Path) -> None:
+    plans = [Plan(program, cores, 1, model=model)]
     if cores < 8:
-        plans.append(Plan.wild(program, cores, 1))
+        plans.append(Plan.wild(program, cores, 1, model))
     for number, plan in enumerate(plans):
         print(plan)
         found = run_plan(plan, tmp_path / f"rec{number}", timeout_s=10.0)

@@ -11,7 +11,8 @@ import pytest
 from guest import DATA, RANDOM, Code, elf, run_guest
 from numpy.typing import NDArray
 
-from bench.soak import IMAGES, Broken, NaiveMemory, Plan, examine, held_traces, in_true_order
+from bench.soak import IMAGES, Plan, examine
+from bench.true_order import Broken, NaiveMemory, held_traces, in_true_order
 from emu.machine import Machine, Stopped
 from emu.state import INVALID, MESI, MODIFIED, SEEN, SHARED
 from isa.errors import Divergence, OrderError
