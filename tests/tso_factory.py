@@ -167,7 +167,7 @@ def is_tso(traces: MemoryTraces) -> bool:
         for s, rows in enumerate(streams):
             if at[s] == len(rows) or rows[at[s]][6] != now:
                 continue
-            after = _take(streams, at, s, n, memory)
+            after = take_row(streams, at, s, n, memory)
             to = (*at[:s], at[s] + 1, *at[s + 1 :])
             if after is not None and to not in seen:
                 seen.add(to)
@@ -175,7 +175,7 @@ def is_tso(traces: MemoryTraces) -> bool:
     return False
 
 
-def _take(
+def take_row(
     streams: list[list[tuple[int, ...]]], at: tuple[int, ...], s: int, n: int, memory: bytes
 ) -> bytes | None:
     """Memory after the next row of a stream, None if it may not stand here."""
