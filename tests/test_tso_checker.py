@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 from test_solver_engines import SOAK
-from tso_factory import Run, take_row
 
+from bench.tiny_runs import Run, take_row
 from isa.errors import OrderError
 from solver.buffered_seams import BufferedWalker
 from solver.certificate import Certificate, CertificateWriter, Head

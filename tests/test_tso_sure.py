@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 from test_solver_engines import SOAK
-from tso_factory import Run
 
+from bench.tiny_runs import Run
 from solver.choose import Choice, choose, count_switches
 from solver.count import count_orders
 from solver.freedom import freedom_of

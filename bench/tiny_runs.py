@@ -1,5 +1,5 @@
-"""Random runs of cores with store buffers, step by step in plain Python, and a search over all of a
-trace's orders without granules, regions or reductions."""
+"""Tiny random runs of cores, with store buffers or without, step by step in plain Python, and a search over
+all orders of a trace without granules, regions or reductions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ class _Core:
 
 
 class Run:
-    """A random run. streams: the rows of each, as tuples; strata: where each stands at each stratum."""
+    """A random run of 2 to 4 cores. model: "tso", or "sc": a store commits at once, and is one of the core's
+    other rows. strata: where each stream stands at each stratum."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, model: str = "tso") -> None:
+        self._tso = model == "tso"
         self._rng = rng = random.Random(seed)
         self.memory = bytearray(rng.randrange(3) for _ in range(_MEMORY))
         self.before = bytes(self.memory)
@@ -59,7 +61,8 @@ class Run:
 
     def _cut(self) -> None:
         loads = [core.count for core in self._cores]
-        self.strata.append([*loads, 0, *(len(core.stores) for core in self._cores)])
+        stores = [len(core.stores) for core in self._cores]
+        self.strata.append([*loads, 0, *(stores if self._tso else [])])
         self._stratum += 1
 
     def _commit(self, k: int) -> None:
@@ -68,7 +71,8 @@ class Run:
         old = self._read(store.address, store.size)
         self._write(store.address, store.size, store.value)
         place = (store.address, old, store.value, self._stratum, k, store.size, WRITE, 0)
-        core.stores.append((store.seq, store.count, 0x1000 + store.count, *place))
+        to = core.stores if self._tso else core.loads
+        to.append((store.seq, store.count, 0x1000 + store.count, *place))
 
     def _load(self, k: int, address: int, size: int, kind: int, new: int | None, flags: int = 0) -> None:
         core = self._cores[k]
@@ -104,6 +108,8 @@ class Run:
             core.buffer.append(_Store(core.seq, core.count, address, size, value))
             core.seq += 1
             core.count += 1
+            if not self._tso:
+                self._commit(k)
         elif what < 0.88:
             self._load(k, address, size, READ, None)
             core.count += 1
@@ -112,20 +118,22 @@ class Run:
                 self._commit(k)
             if what < 0.95:
                 self._load(k, address, size, RMW, value)
-            else:
+            elif self._tso:
                 core.loads.append((core.seq, core.count, 0, 0, 0, 0, self._stratum, k, 1, FENCE, UNCACHED))
                 core.seq += 1
             core.count += 1
 
     def rows(self) -> list[Events]:
-        """The streams as EVENT arrays: loads of each core, no agents, stores of each core."""
-        streams = [[core.loads for core in self._cores], [[]], [core.stores for core in self._cores]]
+        """The streams as EVENT arrays: each core's, without its stores under TSO; no agents; then those."""
+        streams = [[core.loads for core in self._cores], [[]]]
+        if self._tso:
+            streams.append([core.stores for core in self._cores])
         return [np.array(rows, EVENT) for group in streams for rows in group]
 
     def traces(self, rows: list[Events] | None = None) -> MemoryTraces:
         """The run, or the same with other rows, as traces."""
-        n = len(self._cores)
-        strata = np.array(self.strata, np.uint64).reshape(-1, 2 * n + 1)
+        n = len(self._cores) if self._tso else 0
+        strata = np.array(self.strata, np.uint64).reshape(-1, len(self._cores) + 1 + n)
         before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
         return MemoryTraces(rows or self.rows(), strata, before, after, chunk_rows=3, buffered=n)
 
@@ -133,9 +141,8 @@ class Run:
 def damage(rows: list[Events], seed: int) -> list[Events]:
     """The same with values of two loads exchanged, or two accesses of a core."""
     rng, rows = random.Random(seed), [stream.copy() for stream in rows]
-    n = len(rows) // 2
     for _ in range(20):
-        stream = rows[rng.choice([*range(n), *range(n), *range(n + 1, 2 * n + 1)])]
+        stream = rng.choice(rows)
         if len(stream) < 2:
             continue
         i, j = rng.sample(range(len(stream)), 2)
@@ -150,8 +157,8 @@ def damage(rows: list[Events], seed: int) -> list[Events]:
     return rows
 
 
-def is_tso(traces: MemoryTraces) -> bool:
-    """Whether any order of all rows is legal under TSO: every state that can be reached is looked at."""
+def is_legal(traces: MemoryTraces) -> bool:
+    """Whether any order of all rows is legal: every state that can be reached is looked at."""
     streams = [rows.tolist() for rows in traces.rows]
     n = traces.buffered
     start = (0,) * len(streams)
@@ -180,12 +187,12 @@ def take_row(
 ) -> bytes | None:
     """Memory after the next row of a stream, None if it may not stand here."""
     seq, _, _, address, old, new, _, _, size, kind, flags = streams[s][at[s]]
-    if s > n:
+    if n and s > n:
         core = s - n - 1
         loads = streams[core]
         if at[core] < len(loads) and loads[at[core]][0] < seq:
             return None
-    elif s < n:
+    elif n and s < n:
         stores = streams[n + 1 + s]
         buffered = [row for row in stores[at[n + 1 + s] :] if row[0] < seq]
         if kind != READ or flags & UNCACHED:
