@@ -203,7 +203,8 @@ def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ordering, "SMALL", 40)
     monkeypatch.setattr(ordering, "LARGE", 60)
     monkeypatch.setattr(ordering, "HUGE", ((80, 2),))
-    small, large = ordering.main(quiet(), seeds=2, timeout_s=30, firmware_cores=())
-    assert len(small.rows) == 18
-    assert len(large.rows) == 7
-    assert not any("undecided" in str(cell) for row in (*small.rows, *large.rows) for cell in row)
+    monkeypatch.setattr(ordering, "TSO_LARGE", 60)
+    small, large, tso = ordering.main(quiet(), seeds=2, timeout_s=30, firmware_cores=())
+    assert (len(small.rows), len(large.rows), len(tso.rows)) == (18, 7, 20)
+    rows = (*small.rows, *large.rows, *tso.rows)
+    assert not any("undecided" in str(cell) for row in rows for cell in row)
