@@ -7,26 +7,18 @@ Regions of simulated cores (`bench.ordering_traces`) are given whole to an engin
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 from rich.console import Console
 
 from bench import tso_traces
+from bench.ordering_firmware import firmware_table
 from bench.ordering_traces import CLASSES, region
-from bench.programs import FIRMWARE
 from bench.report import Column, Table, publish
-from isa.errors import CorebraidError
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
 from solver.cut import solve_cut
 from solver.decide import solve_auto
-from solver.order import Options, OrderResult, order_recording, solve
+from solver.order import Options, solve
 from solver.problem import Problem, Solution, Verdict
 from solver.smt import solve_smt
 
@@ -36,9 +28,6 @@ SMALL, LARGE, TSO_LARGE = 500, 20_000, 10_000
 HUGE = ((100_000, 4), (100_000, 8), (1_000_000, 4), (1_000_000, 8))
 _GRANULES, _LARGE_GRANULES = 16, 64
 _NODES = 10**9
-_MEMORY = 8 << 20
-_LIMIT = 40_000_000
-STRATA = ("cycles:100000", "none")
 
 Engine = Callable[[Problem], Solution]
 
@@ -154,71 +143,6 @@ def tso_table(seeds: int, timeout_s: float, say: Callable[[str], None]) -> Table
             ]
             times = _shown(*_milliseconds(auto, problems))
             table.add(kind, cores, events, times, ", ".join(sorted(engines)))
-    return table
-
-
-def _recordings(cores: int, scratch: Path) -> Iterator[tuple[str, str, Recording]]:
-    for program in sorted((FIRMWARE / "x86_64").glob("*.elf")):
-        for strata in STRATA:
-            folder = scratch / f"{program.stem}-{cores}-{strata.replace(':', '-')}"
-            options = RecordOptions(
-                cores=cores,
-                seed=1,
-                strata=StrataPolicy.parse(strata),
-                memory_bytes=_MEMORY,
-                limit=_LIMIT,
-                input=b"corebraid\n",
-            )
-            try:
-                record(program, folder, X86_64, options, lambda _: None)
-            except CorebraidError:
-                continue
-            yield program.stem, strata, Recording.open(folder)
-
-
-def _ordered(recording: Recording, timeout_s: float) -> tuple[OrderResult, float]:
-    began = time.perf_counter()
-    result = order_recording(
-        RecordingTraces(recording),
-        recording.path / "order.cert",
-        recording.manifest.id,
-        Options(timeout_s=timeout_s, nodes=_NODES),
-    )
-    return result, time.perf_counter() - began
-
-
-def firmware_table(cores: int, timeout_s: float, say: Callable[[str], None]) -> Table:
-    """Every program: how much of it is decided, and in what time."""
-    table = Table(
-        f"firmware-{cores}",
-        f"Every firmware program on {cores} cores: regions decided, and seconds for the whole pass",
-        [
-            *(Column(name) for name in ("program", "strata")),
-            *(Column(name, ",d") for name in ("events", "to order", "regions", "decided", "largest")),
-            Column("seconds", ".2f"),
-        ],
-        [
-            f"Limit {timeout_s:g} s a region. Largest: operations to order in one region.",
-            "Seconds include traced replay of every core and the checker.",
-        ],
-    )
-    with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:
-        for name, strata, recording in _recordings(cores, Path(scratch)):
-            say(f"{name}, {cores} cores, strata {strata}")
-            result, seconds = _ordered(recording, timeout_s)
-            decided = [r for r in result.regions if r.verdict is Verdict.LEGAL]
-            if result.verdict is Verdict.ILLEGAL:
-                raise RuntimeError(f"{name}: a recording was found illegal")
-            table.add(
-                name,
-                strata,
-                result.counts.total,
-                result.counts.unfiltered,
-                len(result.regions),
-                len(decided),
-                max(r.counts.unfiltered for r in result.regions),
-                seconds,
-            )
     return table
 
 

@@ -38,6 +38,8 @@ def record(
     schedule: str = "random",
     cache: str = "unbounded",
     strata: str = "cycles:100000",
+    model: str = "sc",
+    store_buffer: int = 16,
     memory: int = 64 << 20,
     limit: int = 0,
     input: bytes = b"",
@@ -45,9 +47,10 @@ def record(
 ) -> Outcome:
     """Record the firmware image `program` into the new directory `directory`.
 
-    schedule, cache, strata: as on the command line. memory: bytes of guest memory. limit: instructions
-    over all cores after which to stop, 0 for none. input: what the guest reads. console: called with what
-    it prints. A guest that fails is no error: see `Outcome.fault`. Raises UsageError, ImageError.
+    schedule, cache, strata, model, store_buffer: as on the command line. memory: bytes of guest memory.
+    limit: instructions over all cores after which to stop, 0 for none. input: what the guest reads. console:
+    called with what it prints. A guest that fails is no error: see `Outcome.fault`. Raises UsageError,
+    ImageError.
     """
     options = RecordOptions(
         cores=cores,
@@ -55,6 +58,8 @@ def record(
         schedule=schedule,
         cache=CacheGeometry.parse(cache),
         strata=StrataPolicy.parse(strata),
+        model=model,
+        store_buffer=store_buffer,
         memory_bytes=memory,
         limit=limit,
         input=input,
