@@ -118,9 +118,9 @@ def firmware_table(cores: int, timeout_s: float, say: Callable[[str], None]) -> 
         [
             f"Limit {timeout_s:g} s a region. Largest: operations to order in one region.",
             "Seconds include traced replay of every core and the checker.",
-            f"Asked: regions with something to order, of up to {_MOST_OPS:,} operations, asked",
-            f"how sure they are, {_REGION_S:g} s each for pairs and count, {_ALL_S:g} s in all. May: of their",
-            "conflicting pairs. Orders: of all of these regions together.",
+            f"Asked: regions with something to order, of up to {_MOST_OPS:,} operations, asked how sure",
+            f"they are, {_REGION_S:g} s each for pairs and count, {_ALL_S:g} s in all. May: of their pairs",
+            "that conflict. Orders: of all of these regions together.",
         ],
     )
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:

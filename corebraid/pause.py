@@ -48,7 +48,8 @@ class _MarkedCore(IsolatedCore):
 
 
 class PausedReplay(CoreReplay):
-    """A replay that ends before the instruction `until` (instructions retired: `until`).
+    """A replay that ends before the instruction `until` (instructions retired: `until`). Stores that are in
+    the store buffer there have the bytes as old ones that they would overwrite if they committed there.
 
     Raises UsageError from `state` when the core never gets there.
     """
@@ -56,7 +57,14 @@ class PausedReplay(CoreReplay):
     def __init__(self, recording: Recording, core: int, until: int, *, traced: bool = False) -> None:
         super().__init__(recording, core, traced=traced)
         manifest = recording.manifest
-        marked = _MarkedCore(self._isa, core, manifest.memory, manifest.line, traced=traced)
+        marked = _MarkedCore(
+            self._isa,
+            core,
+            manifest.memory,
+            manifest.line,
+            traced=traced,
+            store_buffer=manifest.store_buffer,
+        )
         marked.mark(until)
         self._core, self._fingerprint = marked, Fingerprint(marked.core, manifest.line)
         self._state: CoreState | None = None
