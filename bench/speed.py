@@ -102,6 +102,10 @@ def measure_round(program: Path, measured: Measured) -> None:
             add(f"record {cache}", seconds)
         add("replay", time_replay(Path(scratch) / CACHES[0], traced=False))
         add("traced replay", time_replay(Path(scratch) / CACHES[0], traced=True))
+        folder = Path(scratch) / "tso"
+        add("record tso", time_record(program, folder, RecordOptions(cores=1, seed=1, model="tso"))[0])
+        add("replay tso", time_replay(folder, traced=False))
+        add("traced replay tso", time_replay(folder, traced=True))
 
 
 def measure(programs: dict[str, Path], rounds: int, say: Callable[[str], None]) -> dict[str, Measured]:
@@ -192,6 +196,24 @@ def own_pages_table(results: dict[str, Measured]) -> Table:
     return table
 
 
+def tso_table(results: dict[str, Measured]) -> Table:
+    """Store buffers, against the same without."""
+    table = Table(
+        "ratios-tso",
+        "Under TSO, time over that under SC, 1 core, unbounded caches: median (least-most)",
+        [Column("program"), *(Column(name, ">") for name in ("record", "replay", "traced replay"))],
+        ["Store buffers of 16 stores. No target."],
+    )
+    pairs = (
+        ("record tso", "record unbounded"),
+        ("replay tso", "replay"),
+        ("traced replay tso", "traced replay"),
+    )
+    for program, measured in results.items():
+        table.add(program, *(spread(ratios(measured, a, lambda seconds: seconds.run, b)) for a, b in pairs))
+    return table
+
+
 def many_core_table(programs: dict[str, Path], cores: int, limit: int) -> Table:
     """Millions of instructions a second, all cores together, on one host thread."""
     table = Table(
@@ -248,6 +270,7 @@ def main(
         tables = [
             ratio_table(results),
             own_pages_table(results),
+            tso_table(results),
             many_core_table(images, _MANY_CORES, _MANY_LIMIT),
         ]
         status.update("commands")
