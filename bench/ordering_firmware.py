@@ -83,6 +83,8 @@ class _Sure:
     @property
     def orders(self) -> str:
         """The number of orders."""
+        if not self.regions:
+            return "-"
         at_least = "" if self.exact else "at least "
         return f"{at_least}{10**self.digits:.0f}" if self.digits < 3 else f"{at_least}1e{self.digits:.0f}"
 
