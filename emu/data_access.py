@@ -17,7 +17,7 @@ from emu.blocks import (
     instruction_offset,
     position_of,
 )
-from emu.bus import obtain
+from emu.bus import note_forwarded, obtain
 from emu.cache import touch_line
 from emu.commit import commit_all, commit_due, commit_some, store_home
 from emu.device_kernels import device_read, device_write
@@ -171,6 +171,8 @@ def _buffered_access(core, is_write, address, size, value):
         return
     newest = newest_overlap(core, address, np.uint64(size))
     if newest != _ZERO and covers(core, newest, address, np.uint64(size)):
+        note_forwarded(core, address >> core.line_shift)
+        note_forwarded(core, (address + np.uint64(size) - _ONE) >> core.line_shift)
         return
     commit_some(core, cores, machine, count, newest)
     _obtain_lines(core, False, address, size)

@@ -42,7 +42,7 @@ from emu.state import (
     core_at,
     machine_at,
 )
-from emu.store_buffer import newest_overlap
+from emu.store_buffer import drop_newest, newest_overlap
 from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 
 _ONE = np.uint64(1)
@@ -153,6 +153,9 @@ def enter_block(core, machine, address, size):
         core.mid_run = _ZERO
         if core.lost_n != _ZERO:
             end_run(core, machine)
+    if core.buffered != _ZERO:
+        # Of an instruction that the emulator broke off and runs again: a store into its own block.
+        drop_newest(core, core.count)
     core.block_address = address
     core.block_size = size
     if core.count >= core.stop_at:
