@@ -149,10 +149,14 @@ def goes_on(core, machine, address, size):
 @njit(cache=True)
 def enter_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+    left, end = core.entered, core.count + instructions_of(core.entered)
     if account(core, address, size):
         core.mid_run = _ZERO
         if core.lost_n != _ZERO:
             end_run(core, machine)
+    if left != _ZERO and core.count != end:
+        # The emulator broke an instruction off and runs it again: what was fetched for it is still to be used.
+        core.fetched = _ONE
     if core.buffered != _ZERO:
         # Of an instruction that the emulator broke off and runs again: a store into its own block.
         drop_newest(core, core.count)
