@@ -37,6 +37,7 @@ LOST_LIMIT = 4096
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _NO_OWNER = np.uint8(0)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(cache=True)
@@ -61,6 +62,16 @@ def note_lost(core, line):
     if core.lost_n < np.uint64(LOST_LIMIT):
         carray(pointer(core.lost), LOST_LIMIT, np.uint64)[core.lost_n] = line
     core.lost_n += _ONE
+
+
+@njit(cache=True)
+def note_forwarded(core, line):
+    """The store buffer has answered a load from a line that the core does not hold. Should the line come in
+    this run, it may bring what a later store of the run has buffered (`MISS_LATE`)."""
+    states = carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)
+    if (states[line] & (MESI | LOST)) == np.uint8(INVALID):
+        states[line] |= LOST
+        note_lost(core, line)
 
 
 @njit(cache=True)
@@ -147,15 +158,15 @@ def claim_from_others(core_id, cores, machine, line, for_write):
 
 
 @njit(cache=True)
-def receive_line(core, machine, line):
-    """Copy the line from home into the core's memory, under its buffered stores. Returns True when its
-    bytes were others before."""
+def receive_line(core, machine, line, count):
+    """Copy the line from home into the core's memory, under what instructions before `count` have buffered.
+    Returns True when its bytes were others before."""
     base = line << core.line_shift
     n = np.int64(machine.line_bytes)
     home = carray(pointer(machine.home + base), n, np.uint8)
     if core.buffered != _ZERO:
         home = home.copy()
-        lay_over(core, base, home)
+        lay_over(core, base, home, count)
     mine = carray(pointer(core.memory + base), n, np.uint8)
     changed = False
     for k in range(n):
@@ -193,17 +204,21 @@ def _log_line(core, kind, flags, count, base, value, line):
 
 @njit(cache=True)
 def log_miss(core, machine, line, count, flags):
-    """Append a miss record with the line as it stands in the core's memory, and one with the line as received
-    where buffered stores make them differ."""
+    """Append a miss record with the line as the core's memory holds it before the instruction at `count`,
+    which replay begins with it; and one with the line as received where buffered stores make them differ."""
     base = line << core.line_shift
     n = np.int64(machine.line_bytes)
-    mine = carray(pointer(core.memory + base), n, np.uint8)
-    _log_line(core, MISS, flags, count, base, core.committed, mine)
-    if core.buffered != _ZERO:
+    if core.buffered == _ZERO:
+        mine = carray(pointer(core.memory + base), n, np.uint8)
+        _log_line(core, MISS, flags, count, base, core.committed, mine)
+    else:
         home = carray(pointer(machine.home + base), n, np.uint8)
+        before = home.copy()
+        lay_over(core, base, before, count)
+        _log_line(core, MISS, flags, count, base, core.committed, before)
         differs = False
         for k in range(n):
-            differs = differs or home[k] != mine[k]
+            differs = differs or home[k] != before[k]
         if differs:
             _log_line(core, RECEIVED, 0, count, base, _ZERO, home)
     if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
@@ -218,7 +233,8 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
     owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
     was_owned = owner[line] != _NO_OWNER
     held = claim_from_others(core.core_id, cores, machine, line, for_write)
-    changed = receive_line(core, machine, line)
+    # An instruction that is fetched has stored nothing; others see what they have stored so far.
+    changed = receive_line(core, machine, line, count if for_code else _ALL)
     flags = np.int64(0)
     if for_write:
         flags |= MISS_WRITE
@@ -227,9 +243,9 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
     if (states[line] & LOST) != np.uint8(0) or core.lost_n > np.uint64(LOST_LIMIT):
         flags |= MISS_LATE
     # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
-    # have replay begin the instruction with its own result.
-    came_back = (states[line] & (LOST | SEEN)) == LOST | SEEN and core.evicted_at == count + _ONE
-    if changed or for_code or core.buffered != _ZERO or not came_back:
+    # have replay begin the instruction with its own result. Under TSO that waits in the store buffer.
+    comes_back = (states[line] & LOST) != np.uint8(0) and core.evicted_at == count + _ONE
+    if changed or for_code or machine.tso != _ZERO or not comes_back:
         log_miss(core, machine, line, count, flags)
     core.misses += _ONE
     if was_owned:

@@ -17,13 +17,13 @@ from emu.blocks import (
     instruction_offset,
     position_of,
 )
-from emu.bus import line_states, note_lost, obtain
+from emu.bus import note_forwarded, obtain
 from emu.cache import touch_line
 from emu.commit import commit_all, commit_due, commit_some, store_home
 from emu.device_kernels import device_read, device_write
 from emu.native import peek8, peek64, pointer, uc_emu_stop, uc_reg_read
 from emu.record import INPUT, INPUT_MMIO, RECORD
-from emu.state import CORE, INVALID, LOST, MESI, MODIFIED, SHARED, STOP_SLICE, machine_at
+from emu.state import CORE, MESI, MODIFIED, SHARED, STOP_SLICE, machine_at
 from emu.store_buffer import append_store, covers, newest_overlap
 from emu.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
 
@@ -149,18 +149,6 @@ def _is_atomic(core, position):
 
 
 @njit(cache=True)
-def _note_forwarded(core, machine, address, size):
-    """A load needed no line, so a later miss on one cannot be brought forward to before it (`MISS_LATE`)."""
-    states = line_states(core, machine)
-    line = address >> core.line_shift
-    while line <= (address + np.uint64(size) - _ONE) >> core.line_shift:
-        if (states[line] & (MESI | LOST)) == np.uint8(INVALID):
-            states[line] |= LOST
-            note_lost(core, line)
-        line += _ONE
-
-
-@njit(cache=True)
 def _buffered_access(core, is_write, address, size, value):
     """A data access under TSO. A store waits in the buffer, unless its instruction is atomic. A load is
     answered by the newest buffered store that it overlaps if that covers it, as processors do it; else it
@@ -183,7 +171,8 @@ def _buffered_access(core, is_write, address, size, value):
         return
     newest = newest_overlap(core, address, np.uint64(size))
     if newest != _ZERO and covers(core, newest, address, np.uint64(size)):
-        _note_forwarded(core, machine, address, size)
+        note_forwarded(core, address >> core.line_shift)
+        note_forwarded(core, (address + np.uint64(size) - _ONE) >> core.line_shift)
         return
     commit_some(core, cores, machine, count, newest)
     _obtain_lines(core, False, address, size)

@@ -42,7 +42,7 @@ from emu.state import (
     core_at,
     machine_at,
 )
-from emu.store_buffer import newest_overlap
+from emu.store_buffer import drop_newest, newest_overlap
 from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 
 _ONE = np.uint64(1)
@@ -149,10 +149,17 @@ def goes_on(core, machine, address, size):
 @njit(cache=True)
 def enter_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+    left, end = core.entered, core.count + instructions_of(core.entered)
     if account(core, address, size):
         core.mid_run = _ZERO
         if core.lost_n != _ZERO:
             end_run(core, machine)
+    if left != _ZERO and core.count != end:
+        # The emulator broke an instruction off and runs it again: what was fetched for it is to be used yet.
+        core.fetched = _ONE
+    if core.buffered != _ZERO:
+        # Of an instruction that the emulator broke off and runs again: a store into its own block.
+        drop_newest(core, core.count)
     core.block_address = address
     core.block_size = size
     if core.count >= core.stop_at:

@@ -102,13 +102,14 @@ def covers(core, k, address, size):
 
 
 @njit(cache=True)
-def lay_over(core, base, line):
-    """Lay the buffered bytes over `line` (uint8[n]), which begins at address `base`."""
+def lay_over(core, base, line, count):
+    """Lay the bytes that instructions before `count` have buffered over `line` (uint8[n]), which begins at
+    address `base`."""
     rows = buffer_rows(core)
     end = base + np.uint64(line.size)
     for k in range(core.buffered):
         row = rows[nth(core, np.uint64(k))]
-        if row[ADDRESS] >= end or row[ADDRESS] + row[SIZE] <= base:
+        if row[COUNT] >= count or row[ADDRESS] >= end or row[ADDRESS] + row[SIZE] <= base:
             continue
         for b in range(row[SIZE]):
             at = row[ADDRESS] + np.uint64(b)

@@ -93,6 +93,8 @@ class SideBySide:
                 piece = next(self._pieces, None)
                 if piece is None:
                     return
+                if not len(piece):
+                    continue
                 stores = is_buffered(piece)
                 # As words: numpy copies structured rows one by one.
                 words = piece.view(np.uint64).reshape(len(piece), -1)

@@ -86,7 +86,7 @@ def test_the_buffer_is_a_list_first_in_first_out() -> None:
             whole = at <= address and address + size <= at + n
             assert bool(covers(core, newest, np.uint64(address), np.uint64(size))) == whole
         line = np.full(16, 0xEE, np.uint8)
-        lay_over(core, np.uint64(16), line)
+        lay_over(core, np.uint64(16), line, np.uint64(count + 1))
         assert line.tobytes() == _overlaid(naive)
     assert int(core["committed"]) > 500
 
