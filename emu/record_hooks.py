@@ -155,7 +155,7 @@ def enter_block(core, machine, address, size):
         if core.lost_n != _ZERO:
             end_run(core, machine)
     if left != _ZERO and core.count != end:
-        # The emulator broke an instruction off and runs it again: what was fetched for it is still to be used.
+        # The emulator broke an instruction off and runs it again: what it fetched is still to be used.
         core.fetched = _ONE
     if core.buffered != _ZERO:
         # Of an instruction that the emulator broke off and runs again: a store into its own block.
