@@ -1,9 +1,9 @@
 """Native hooks of a core that is replayed alone: no memory hook, nothing paid for an access.
 
 A miss record takes effect at the start of the block in which the miss happened: the line was invalid for
-the whole run of instructions before it, so no earlier access of the block can have touched it. Records
-marked `MISS_LATE` (the line was lost in the middle of the run) and all other rows are barriers, reached at
-exactly their instruction count.
+the whole run of instructions before it, so no earlier load of the block can have touched it. Records marked
+`MISS_LATE` (the line was lost in the middle of the run, or a store buffer answered a load there) and all
+other rows are barriers, reached at exactly their instruction count.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4
 CODE, DIRTY, WRITTEN, UNSTABLE, PADDED = 1, 2, 4, 8, 16
 
 #: A line's byte in one core: MESI state in the low two bits. LOST: lost in the middle of the present
-#: run of instructions. SEEN: received at least once.
+#: run of instructions, or loaded from there though not held, by way of the store buffer.
+#: SEEN: received at least once.
 INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 MESI = np.uint8(3)
 LOST = np.uint8(4)

@@ -290,12 +290,15 @@ def rival(op, s, ops, w):  # type: ignore[no-untyped-def]
     What an operation leaves as it is nobody notices. A store that leaves the store buffer does change
     something, whatever its value, if a load could have been answered by it.
     """
+    weak = ops.source.size > 0
     for p in range(ops.part_ptr[op], ops.part_ptr[op + 1]):
         if not changes(p, op, ops):
             continue
         g = ops.granule[p]
         for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
-            if ops.slot_stream[k] != s and what_follows(k, g, ops, w) == FOLLOWS:
+            if ops.slot_stream[k] == s or w.head[k] < 0:
+                continue
+            if w.head_old[k] == w.held[g] or (weak and what_follows(k, g, ops, w) == FOLLOWS):
                 return g
     return np.int32(-1)
 
@@ -318,12 +321,17 @@ def _count(p, sign, w):  # type: ignore[no-untyped-def]
 def _follow(g, ops, w):  # type: ignore[no-untyped-def]
     """Wake who waits for a granule. Returns whether some stream's next access follows its value, or there
     is none left and it is final."""
-    touched, followed = False, False
+    touched, followed, weak = False, False, ops.source.size > 0
     for k in range(ops.slot_ptr[g], ops.slot_ptr[g + 1]):
         if w.head[k] >= 0:
-            what = what_follows(k, g, ops, w)
-            touched = touched or what != _NEED_NOT
-            followed = followed or what == FOLLOWS
+            if w.head_old[k] == w.held[g]:
+                followed = True
+            elif weak:
+                what = what_follows(k, g, ops, w)
+                touched = touched or what != _NEED_NOT
+                followed = followed or what == FOLLOWS
+            else:
+                touched = True
             t = ops.slot_stream[k]
             if w.waits[t] == g:
                 w.waits[t] = _AWAKE
