@@ -203,12 +203,23 @@ def _read_stratum(raw, pos, numbered, counting, next_stratum):  # type: ignore[n
 
 
 @numba.njit(cache=True)
-def _read_committed(raw, pos, committed):  # type: ignore[no-untyped-def]
-    """How many stores had left the buffer: (number, position after or why not)."""
+def _read_buffer(raw, pos, committed, with_size):  # type: ignore[no-untyped-def]
+    """The state of the store buffer, unless pos says why not: (stores committed, stores buffered if that
+    follows, position after or why not)."""
+    if pos < 0:
+        return committed, _U0, pos
     delta, pos = get_varint(raw, pos)
-    if pos >= 0 and committed + delta < committed:
-        pos = np.int64(_COMMITS_BACK)
-    return committed + delta, pos
+    size = _U0
+    if pos >= 0 and with_size:
+        size, pos = get_varint(raw, pos)
+    if pos >= 0:
+        if committed + delta < committed:
+            pos = np.int64(_COMMITS_BACK)
+        elif size > _MOST_SIZE:
+            pos = np.int64(_BAD_SIZE)
+        elif delta == _U0 and size == _U0:
+            pos = np.int64(_UNCHANGED)
+    return committed + delta, size, pos
 
 
 @numba.njit(cache=True)
@@ -259,27 +270,15 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
         if kind in (MISS, RECEIVED):
             last_line, pos = _read_line(raw, pos, last_line, lines)
             addr, size = last_line * line, line
-            if kind == MISS and flags & _COMMITTED:
-                earlier = committed
-                if pos >= 0:
-                    committed, pos = _read_committed(raw, pos, committed)
-                if pos >= 0 and committed == earlier:
-                    pos = np.int64(_UNCHANGED)
+            if flags & _COMMITTED:
+                committed, _, pos = _read_buffer(raw, pos, committed, False)
                 flags &= ~_COMMITTED
             if kind == MISS:
                 value = committed
         elif kind == STRATUM:
             value, pos = _read_stratum(raw, pos, (flags & _NUMBERED) != 0, counting, next_stratum)
             if flags & _BUFFERED:
-                earlier = committed
-                if pos >= 0:
-                    committed, pos = _read_committed(raw, pos, committed)
-                if pos >= 0:
-                    size, pos = get_varint(raw, pos)
-                if pos >= 0 and size > _MOST_SIZE:
-                    pos = np.int64(_BAD_SIZE)
-                if pos >= 0 and committed == earlier and size == _U0:
-                    pos = np.int64(_UNCHANGED)
+                committed, size, pos = _read_buffer(raw, pos, committed, True)
             addr = committed
             counting, next_stratum, flags = True, value + _U1, np.int64(0)
         elif kind == END:

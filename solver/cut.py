@@ -14,16 +14,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.cut_state import Ops, Walk, start
 from solver.cut_table import cut_slot
 from solver.cut_walk import (
     LENGTH,
     WORK,
-    Ops,
-    Walk,
     begins_well,
     run,
     run_forced,
-    start,
     take_back_why,
     wake,
     wake_all,
@@ -157,7 +155,7 @@ def _frames(n: int, n_streams: int) -> Frames:
 class CutSearch:
     """A search that can be given more time, and that keeps what it has learnt.
 
-    before: what is known of the order, counted: see `solver.cut_walk.start`.
+    before: what is known of the order, counted: see `solver.cut_state.start`.
     """
 
     def __init__(

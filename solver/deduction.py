@@ -76,7 +76,7 @@ class Side:
 class Deduction:
     """What must precede what in every legal order of a region, as far as it is deduced.
 
-    before: int32 (n_ops, n_streams), see `solver.cut_walk.Ops`; streams without operations left out.
+    before: int32 (n_ops, n_streams), see `solver.cut_state.Ops`; streams without operations left out.
     contradiction: an operation that cannot stand anywhere, or -1: there is no legal order. complete: whether
     the fixed point was reached within the limits.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.cut_walk import number_values
+from solver.cut_state import number_values
 from solver.problem import Problem
 
 

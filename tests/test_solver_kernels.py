@@ -10,7 +10,7 @@ from trace_factory import make, problems, rows_of
 
 from recorder.event import GLUED, READ, UNCACHED
 from solver.boundary import net_values
-from solver.cut_walk import start
+from solver.cut_state import start
 from solver.filters import Counts, unfiltered
 from solver.granules import find_granules
 from solver.order import runs_of
