@@ -1,7 +1,7 @@
 """When a cached kernel is still good: while no file that it could have been compiled from has changed.
 
 A kernel is compiled from its own module and from those that it imports, directly or not. Numba asks a
-locator (NUMBA_CACHE_LOCATOR_CLASSES) for a stamp of a kernel's source; ours is a digest of all of them.
+locator (NUMBA_CACHE_LOCATOR_CLASSES) where a kernel's files are; ours names them by a digest of all of those.
 """
 
 from __future__ import annotations
@@ -48,9 +48,33 @@ def import_closure_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+@functools.cache
+def _forget_others(folder: Path, module: str, digest: str) -> None:
+    """Remove what is cached of a module under another digest: nobody will ask for it again."""
+    for file in folder.glob(f"{module}.*"):
+        if digest not in file.name and file.suffix in (".nbi", ".nbc"):
+            file.unlink(missing_ok=True)
+
+
 class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
-    """Kernels in NUMBA_CACHE_DIR, stamped with the digest of everything they are compiled from."""
+    """Kernels in NUMBA_CACHE_DIR, under names with the digest of everything they are compiled from.
+
+    A stamp inside the files would not do: Numba reads it together with types, whose classes may have moved.
+    """
+
+    @property
+    def _digest(self) -> str:
+        return import_closure_digest(Path(os.path.abspath(self._py_file)))
 
     def get_source_stamp(self) -> str:
         """The stamp that a cached kernel must bear to be used."""
-        return import_closure_digest(Path(os.path.abspath(self._py_file)))
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        """What tells kernels of the same name apart, and of other sources."""
+        return f"{super().get_disambiguator()}-{self._digest}"
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder, and room in it."""
+        super().ensure_cache_path()
+        _forget_others(Path(self.get_cache_path()), Path(self._py_file).stem, self._digest)

@@ -1,5 +1,8 @@
 """A cached kernel is used only while every file that it was compiled from is the same."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +48,38 @@ def test_imports_of_the_real_packages_are_found() -> None:
     hooks = kernel_locator._ROOT / "emu" / "record_hooks.py"
     kernel_locator._imported.cache_clear()
     assert kernel_locator._ROOT / "emu" / "bus.py" in kernel_locator._imported(hooks)
+
+
+def test_kernels_of_other_sources_are_not_read_and_go_away(tmp_path: Path) -> None:
+    """An index that cannot be read, as one with a class that has moved, must not matter."""
+    module = tmp_path / "kernels.py"
+    program = (
+        "import os, sys\n"
+        "sys.path.insert(0, os.environ['ROOT'])\n"
+        "from isa.kernel_cache import use_kernel_cache\n"
+        "use_kernel_cache()\n"
+        "from numba import njit\n"
+        "@njit(cache=True)\n"
+        "def f(x):\n"
+        "    return x + {}\n"
+        "print(f(1), f.stats.cache_hits[next(iter(f.stats.cache_hits))] if f.stats.cache_hits else 0)\n"
+    )
+    environment = {
+        **os.environ,
+        "ROOT": str(kernel_locator._ROOT),
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+    }
+
+    def run(number: int) -> str:
+        module.write_text(program.format(number))
+        command = [sys.executable, str(module)]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert run(1) == "2 0\n"
+    assert run(1) == "2 1\n"
+    (index,) = (tmp_path / "cache").rglob("kernels.f-*.nbi")
+    version = index.read_bytes()[:40]
+    index.write_bytes(version + b"no pickle")
+    assert run(5) == "6 0\n"
+    assert not index.exists()
+    assert run(5) == "6 1\n"
