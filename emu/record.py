@@ -26,7 +26,7 @@ MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 
 #: MISS_WRITE: the miss was a write's. MISS_FETCH: an instruction fetch's.
 #: MISS_LATE: this core lost the line in the middle of the straight run of instructions that missed on it
-#: again, or its store buffer answered a load from it there; replay must apply the record at exactly its count,
+#: again, or its store buffer answered a load from it there; replay must apply it at exactly its count,
 #: not at the start of the block.
 MISS_WRITE, MISS_FETCH, MISS_LATE = 1, 2, 4
 
