@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -11,24 +10,32 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
-from recorder.event import EVENT, GLUED, UNCACHED, put_rows
-from solver.checker import name_row
+from recorder.event import GLUED, UNCACHED
 from solver.regions import Region
-from solver.seams import RegionWalker, Seam, differs, take_words, walk_row
+from solver.seams import RegionWalker, Seam, walk_row
 from solver.store_queue import (
     FORWARDED,
-    MISSING,
     VIOLATIONS,
     WANTS_ROOM,
     WANTS_ROWS,
-    Windows,
     make_queues,
     take,
+    view_of,
     with_room,
 )
 from solver.traces import Events
+from solver.violations import (
+    LEFT_OUT,
+    misplaced,
+    name_row,
+    not_as_held,
+    outside_memory,
+    split_access,
+    too_many,
+    unfinished_access,
+)
+from solver.windows import Windows
 
-_WINDOW_ROWS = 1 << 10
 _OK, _OLD, _PLACE, _SPLIT, _RANGE = 0, 16, 17, 18, 19
 
 
@@ -65,35 +72,16 @@ def walk_buffered(  # type: ignore[no-untyped-def]
     return run, _OK, 0, 0
 
 
-def cut_pieces(pieces: Iterable[Events], n: int) -> Iterator[Events]:
-    """The pieces in pieces of at most n rows."""
-    for piece in pieces:
-        for start in range(0, len(piece), n):
-            yield piece[start : start + n]
-
-
 class BufferedWalker(RegionWalker):
     """Walks regions under TSO, one at a time, in any order."""
 
     def walk(self, region: Region, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> Seam:
         """See `RegionWalker.walk`. The stores in the region's tails are issued and do not commit."""
         n, index = len(region.streams), region.index
-        w = Windows(
-            np.zeros((n, _WINDOW_ROWS), EVENT),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.zeros(n, bool),
-        )
-        q, done = make_queues(n, len(region.tails)), np.zeros(n, np.int64)
-        first_store = n - len(region.tails)
-        pieces = [
-            cut_pieces(
-                chain(rows.pieces(), region.tails[s - first_store : s - first_store + 1]), _WINDOW_ROWS
-            )
-            if s >= first_store
-            else cut_pieces(rows.pieces(), _WINDOW_ROWS)
-            for s, rows in enumerate(region.streams)
-        ]
+        tails: list[list[Events]] = [[]] * (n - len(region.tails)) + [[tail] for tail in region.tails]
+        streams = zip(region.streams, tails, strict=True)
+        windows = Windows([chain(rows.pieces(), tail) for rows, tail in streams])
+        view, q, done = view_of(windows), make_queues(n, len(region.tails)), np.zeros(n, np.int64)
         touched = np.empty(2 * region.events + 2, np.int64)
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
         low, high = self._edges[index], self._edges[index + 1]
@@ -101,53 +89,39 @@ class BufferedWalker(RegionWalker):
         try:
             while run < len(stream):
                 run, status, s, byte = walk_buffered(
-                    stream, left, run, index, low, high, self._memory, w, q, done,
+                    stream, left, run, index, low, high, self._memory, view, q, done,
                     self._value, self._first, self._known, touched, now,
                 )  # fmt: skip
                 if status == WANTS_ROOM:
                     q = with_room(q)
                 elif status == WANTS_ROWS:
-                    piece = next(pieces[s], None)
-                    if piece is None:
-                        w.ended[s] = True
-                    else:
-                        put_rows(w.rows[s], piece)
-                        w.at[s], w.fill[s] = 0, len(piece)
+                    windows.refill(s)
                 elif status != _OK:
                     raise self._refusal(q.taken[0], int(now[0]), status, s, byte)
-            for s, events in enumerate(region.streams):
-                if done[s] != len(events):
-                    raise OrderError(
-                        "events that the order leaves out" if done[s] < len(events) else VIOLATIONS[MISSING],
-                        expected=f"{len(events)} events",
-                        found=f"{int(done[s])}",
-                        where=f"stream {s}, region {index}",
-                    )
-            if now[0] >= 0:
-                raise OrderError(
-                    "the order ends inside an indivisible access", where=f"stream {now[0]}, region {index}"
-                )
+            self._expect_all(region, done, int(now[0]))
         finally:
-            word = touched[: now[2]]
-            bits = np.empty(len(word), np.uint8)
-            first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
-            take_words(word, self._value, self._first, self._known, bits, first, last)
-        return Seam(index, int(now[1]), word.astype(np.uint64), bits, first, last)
+            seam = self._seam(index, int(now[1]), touched[: now[2]])
+        return seam
+
+    @staticmethod
+    def _expect_all(region: Region, done: NDArray[np.int64], unfinished: int) -> None:
+        for s, events in enumerate(region.streams):
+            where = f"stream {s}, region {region.index}: {int(done[s])} of {len(events)} events"
+            if done[s] > len(events):
+                raise too_many(where)
+            if done[s] < len(events):
+                raise OrderError(LEFT_OUT, where=where)
+        if unfinished >= 0:
+            raise unfinished_access(f"stream {unfinished}, region {region.index}")
 
     def _refusal(self, row: np.void, unfinished: int, status: int, s: int, byte: int) -> OrderError:
         where = name_row(s, row)
         if status in VIOLATIONS:
             return OrderError(VIOLATIONS[status], where=where)
         if status == _PLACE:
-            return OrderError("an event's stratum is not what its place says", where=where)
+            return misplaced(where)
         if status == _SPLIT:
-            return OrderError(
-                "an event stands inside an indivisible access",
-                found=f"one of stream {unfinished} is unfinished",
-                where=where,
-            )
+            return split_access(unfinished, where)
         if status == _RANGE:
-            return OrderError("an event outside memory", where=where)
-        address = int(row["addr"]) + byte
-        held = (int(self._value[address // 8]) >> (8 * (address % 8))) & 0xFF
-        return differs(address, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
+            return outside_memory(where)
+        return not_as_held(row, byte, self.held(int(row["addr"]) + byte), where)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import GLUED, UNCACHED, WRITE
-from solver.checker import name_row
 from solver.filters import (
     AT,
     HOT,
@@ -34,6 +33,7 @@ from solver.problem import Problem
 from solver.program_order import CoreRows, core_rows, whole
 from solver.regions import Region
 from solver.traces import Events
+from solver.violations import name_row
 from solver.words import LEFT_OUT, WordTable, find_word
 
 _DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to see where"

@@ -7,7 +7,7 @@ code with granules, filters or engines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import FormatError, OrderError
-from recorder.event import EVENT, GLUED, UNCACHED, put_rows
+from recorder.event import GLUED, UNCACHED
 from solver.certificate import ORDERED, REASONS, Certificate
 from solver.image import FlatMemory, ensure, zeros
 from solver.store_queue import (
@@ -24,17 +24,27 @@ from solver.store_queue import (
     VIOLATIONS,
     WANTS_ROOM,
     WANTS_ROWS,
-    Windows,
     make_queues,
     take,
+    view_of,
     with_room,
 )
 from solver.traces import Events, Traces
+from solver.violations import (
+    LEFT_OUT,
+    misplaced,
+    name_row,
+    not_as_held,
+    not_final,
+    outside_memory,
+    split_access,
+    too_many,
+    unfinished_access,
+)
+from solver.windows import Windows
 
 _BUFFER_ROWS = 1 << 13
 _OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE, _ROOM, _BUFFER = 0, 1, 2, 3, 4, 5, 6, 7, 8
-_NOT_YET = -1
-_LEFT_OUT = "an event that the order leaves out"
 #: Bits of `marks`, one byte of marks per byte of memory: a row touched it; its value is not known.
 _TOUCHED, _UNKNOWN = 1, 2
 _BYTE = np.uint64(0xFF)
@@ -87,26 +97,35 @@ def placed_rightly(number, place, strata, stream, stratum):  # type: ignore[no-u
 
 
 @njit(cache=True)
-def _next(s, until, exact, w, q, done):  # type: ignore[no-untyped-def]
-    """Take the next row of stream s. Returns (status, whether it accesses memory, _NOT_YET if a slice ends
-    before it)."""
-    if not exact:
-        if s >= q.base[0]:
-            if done[s] >= until:
-                return _NOT_YET, False
-        elif w.at[s] == w.fill[s]:
-            if w.ended[s]:
-                return _NOT_YET, False
-        elif w.rows[s, w.at[s]].count >= until:
-            return _NOT_YET, False
-    status = take(s, w, q)
-    if status == WANTS_ROWS:
-        return _REFILL, False
-    if status == WANTS_ROOM:
-        return _ROOM, False
-    if status > FORWARDED:
-        return _BUFFER + status, False
-    return _OK, status != FORWARDED and q.taken[0].flags & UNCACHED == 0
+def ends_here(s, until, w, q, done):  # type: ignore[no-untyped-def]
+    """Whether a slice that ends at a count (of stores: a number) ends before stream s's next row."""
+    if s >= q.base[0]:
+        return np.uint64(done[s]) >= until
+    if w.at[s] == w.fill[s]:
+        return w.ended[s]
+    return w.rows[s, w.at[s]].count >= until
+
+
+@njit(cache=True)
+def walk_one(row, s, accesses, place, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]
+    """Walk one row of stream s. now: see `walk`. Returns (status, number of the first byte that differs)."""
+    if now[1] >= 0 and now[1] != s:
+        return _SPLIT, 0
+    number = np.int64(row.stratum)
+    wrong = placed_rightly(number, place, strata, s, now[0])
+    if wrong != _OK:
+        return wrong, 0
+    now[0] = number
+    if accesses:
+        size, most = np.int64(row.size), np.uint64(image.size)
+        if size < 1 or size > 8 or row.addr > most or row.addr + np.uint64(size) > most:
+            return _RANGE, 0
+        byte = check_row(row, state, loaded, image, marks)
+        if byte >= 0:
+            return _OLD, byte
+    now[1] = s if row.flags & GLUED else -1
+    now[2] += 1
+    return _OK, 0
 
 
 @njit(cache=True)
@@ -118,32 +137,31 @@ def walk(stream, left, until, exact, run, w, q, done, strata, now, state, loaded
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
-            end = np.uint64(0) if exact else until[run]
-            status, accesses = _next(s, end, exact, w, q, done)
-            if status == _NOT_YET:
+            if not exact and ends_here(s, until[run], w, q, done):
                 break
+            # A core without a store buffer has its rows where they are.
+            plain = q.n.size == 0 and w.at[s] < w.fill[s]
+            if plain:
+                row = w.rows[s, w.at[s]]
+                accesses, place = row.flags & UNCACHED == 0, row.count
+            else:
+                taken = take(s, w, q)
+                if taken == WANTS_ROWS:
+                    return run, _REFILL, q.wanted[0], 0
+                if taken == WANTS_ROOM:
+                    return run, _ROOM, s, 0
+                if taken > FORWARDED:
+                    return run, _BUFFER + taken, s, 0
+                row = q.taken[0]
+                accesses = taken != FORWARDED and row.flags & UNCACHED == 0
+                place = np.uint64(done[s]) if s >= q.base[0] else row.count
+            status, byte = walk_one(row, s, accesses, place, strata, now, state, loaded, image, marks)
             if status != _OK:
-                return run, status, q.wanted[0] if status == _REFILL else s, 0
-            row = q.taken[0]
-            if now[1] >= 0 and now[1] != s:
-                return run, _SPLIT, s, 0
-            number = np.int64(row.stratum)
-            place = np.uint64(done[s]) if s >= q.base[0] else row.count
-            wrong = placed_rightly(number, place, strata, s, now[0])
-            if wrong != _OK:
-                return run, wrong, s, 0
-            now[0] = number
-            if accesses:
-                size = np.int64(row.size)
-                most = np.uint64(image.size)
-                if size < 1 or size > 8 or row.addr > most or row.addr + np.uint64(size) > most:
-                    return run, _RANGE, s, 0
-                byte = check_row(row, state, loaded, image, marks)
-                if byte >= 0:
-                    return run, _OLD, s, byte
-            now[1] = s if row.flags & GLUED else -1
+                q.taken[0] = row
+                return run, status, s, byte
+            if plain:
+                w.at[s] += 1
             done[s] += 1
-            now[2] += 1
             left[run] -= 1
         run += 1
     return run, _OK, 0, 0
@@ -174,42 +192,13 @@ def first_difference(state, loaded, marks, final):  # type: ignore[no-untyped-de
     return -1
 
 
-class _Streams:
-    """A window on every stream."""
-
-    def __init__(self, traces: Traces) -> None:
-        n = traces.n_streams
-        self.windows = Windows(
-            np.zeros((n, _BUFFER_ROWS), EVENT),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.zeros(n, bool),
-        )
-        self._pieces = [self._cut(chunks) for chunks in traces.streams()]
-
-    @staticmethod
-    def _cut(chunks: Iterator[Events]) -> Iterator[Events]:
-        for chunk in chunks:
-            for start in range(0, len(chunk), _BUFFER_ROWS):
-                yield chunk[start : start + _BUFFER_ROWS]
-
-    def refill(self, stream: int) -> bool:
-        """More rows of a stream whose window is used up; False at its end."""
-        piece, windows = next(self._pieces[stream], None), self.windows
-        if piece is None:
-            windows.ended[stream] = True
-            return False
-        put_rows(windows.rows[stream], piece)
-        windows.at[stream], windows.fill[stream] = 0, len(piece)
-        return True
-
-
 class _Walk:
     """A walk in progress."""
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
-        self.streams = _Streams(traces)
+        self._windows = Windows(traces.streams(), _BUFFER_ROWS)
+        self._view = view_of(self._windows)
         self._queues = make_queues(traces.n_streams, traces.buffered)
         self._done = np.zeros(traces.n_streams, np.int64)
         self.memory = FlatMemory(traces.initial())
@@ -233,11 +222,11 @@ class _Walk:
         run = 0
         while run < len(stream):
             run, status, s, byte = walk(
-                stream, left, until, exact, run, self.streams.windows, self._queues, self._done,
+                stream, left, until, exact, run, self._view, self._queues, self._done,
                 self._strata, self.now, memory.state, memory.loaded, memory.image, self.marks,
             )  # fmt: skip
             if status == _REFILL:
-                self.streams.refill(s)
+                self._windows.refill(s)
             elif status == _ROOM:
                 self._queues = with_room(self._queues)
             elif status != _OK:
@@ -258,7 +247,7 @@ class _Walk:
 
     def _some_rows(self, s: int, most: int) -> Events:
         """At least one and at most so many of a stream's next rows, which are taken."""
-        w, q = self.streams.windows, self._queues
+        w, q = self._view, self._queues
         core = s - int(q.base[0])
         if core >= 0 and q.n[core]:
             n = min(most, int(q.n[core]))
@@ -266,8 +255,8 @@ class _Walk:
             q.head[core] += n
             q.n[core] -= n
             return taken
-        if w.at[s] == w.fill[s] and not self.streams.refill(s):
-            raise OrderError(VIOLATIONS[MISSING], where=f"stream {s}")
+        if w.at[s] == w.fill[s] and not self._windows.refill(s):
+            raise too_many(f"stream {s}")
         first = int(w.at[s])
         n = min(most, int(w.fill[s]) - first)
         w.at[s] += n
@@ -280,31 +269,26 @@ class _Walk:
 
     def finish(self) -> None:
         """Check that every row was walked and memory is the final image, where that is known."""
-        w, q = self.streams.windows, self._queues
+        w, q = self._view, self._queues
         for core in range(len(q.n)):
             if q.n[core]:
                 row = q.rows[core, q.head[core]]
-                raise OrderError(_LEFT_OUT, where=name_row(int(q.base[0]) + core, row))
+                raise OrderError(LEFT_OUT, where=name_row(int(q.base[0]) + core, row))
         for s in range(self._traces.n_streams):
-            if w.at[s] < w.fill[s] or self.streams.refill(s):
-                raise OrderError(_LEFT_OUT, where=name_row(s, w.rows[s, w.at[s]]))
+            if w.at[s] < w.fill[s] or self._windows.refill(s):
+                raise OrderError(LEFT_OUT, where=name_row(s, w.rows[s, w.at[s]]))
         if self.now[1] >= 0:
-            raise OrderError("the order ends inside an indivisible access", where=f"stream {self.now[1]}")
+            raise unfinished_access(f"stream {self.now[1]}")
         if not self._traces.has_final:
             return
         final = np.asarray(self._traces.final())
         a = first_difference(self.memory.state, self.memory.loaded, self.marks, final)
         if a >= 0:
-            raise OrderError(
-                "memory after the last event is not the final image",
-                expected=f"{int(final[a]):#04x}",
-                found=f"{int(self.memory.state[a]):#04x}",
-                where=f"address {a:#x}",
-            )
+            raise not_final(int(a), int(final[a]), int(self.memory.state[a]))
 
     def _violation(self, status: int, s: int, byte: int) -> OrderError:
         if status == _BUFFER + MISSING:
-            return OrderError(VIOLATIONS[MISSING], where=f"stream {s}")
+            return too_many(f"stream {s}")
         return self._name_violation(status, s, self._queues.taken[0], byte)
 
     def _name_violation(self, status: int, s: int, row: np.void, byte: int) -> OrderError:
@@ -319,30 +303,12 @@ class _Walk:
                 where=where,
             )
         if status == _CUT:
-            return OrderError("an event's stratum is not what its instruction count says", where=where)
+            return misplaced(where)
         if status == _SPLIT:
-            return OrderError(
-                "an event stands inside an indivisible access",
-                found=f"one of stream {int(self.now[1])} is unfinished",
-                where=where,
-            )
+            return split_access(int(self.now[1]), where)
         if status == _RANGE:
-            return OrderError("an event outside memory", where=where)
-        address = int(row["addr"]) + byte
-        return OrderError(
-            f"an event does not read what memory holds at {address:#x}",
-            expected=f"{int(self.memory.state[address]):#04x}",
-            found=f"{(int(row['old']) >> (8 * byte)) & 0xFF:#04x}",
-            where=where,
-        )
-
-
-def name_row(stream: int, row: np.void) -> str:
-    """A row of a stream, as errors name it."""
-    return (
-        f"stream {stream}, event {row['seq']}, instruction count {row['count']}, pc {int(row['pc']):#x}, "
-        f"address {int(row['addr']):#x}, region {row['stratum']}"
-    )
+            return outside_memory(where)
+        return not_as_held(row, byte, int(self.memory.state[int(row["addr"]) + byte]), where)
 
 
 def check_certificate(traces: Traces, certificate: Certificate, rebase: Rebase | None = None) -> CheckReport:

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import EVENT, FETCH, READ, UNCACHED, put_rows
-from solver.checker import name_row
 from solver.regions import Region
 from solver.traces import Events
+from solver.violations import name_row
 
 _OK, _TOO_LATE = 0, 1
 _NONE = -1

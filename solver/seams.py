@@ -17,9 +17,20 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import GLUED, UNCACHED
-from solver.checker import name_row
 from solver.image import FlatMemory, byte_mask, ensure, zeros
 from solver.regions import Region
+from solver.violations import (
+    LEFT_OUT,
+    differs,
+    misplaced,
+    name_row,
+    not_as_held,
+    not_final,
+    outside_memory,
+    split_access,
+    too_many,
+    unfinished_access,
+)
 from solver.windows import Windows
 
 #: Rows of a run that are walked where they are, and words that there is room for at first.
@@ -210,7 +221,7 @@ class RegionWalker:
         Raises OrderError at the first violation, also if a row is left out or the order ends inside an
         indivisible access.
         """
-        windows, index = Windows(region), region.index
+        windows, index = Windows([rows.pieces() for rows in region.streams]), region.index
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
         place = index, self._edges[index], self._edges[index + 1]
         run = 0
@@ -223,18 +234,15 @@ class RegionWalker:
                     left[run] -= self._walk_long(windows, s, int(left[run]), place, now)
                 elif status == _REFILL:
                     if not windows.refill(s):
-                        raise _too_few(s, index)
+                        raise too_many(f"stream {s}, region {index}")
                 elif status == _ROOM:
                     self._make_room()
                 elif status != _OK:
                     raise self._violation(windows.rows[s, windows.at[s]], now, status, s, byte)
             self._expect_end(windows, now, index)
         finally:
-            word = self._touched[: now[2]]
-            bits = np.empty(len(word), np.uint8)
-            first, last = np.empty(len(word), np.uint64), np.empty(len(word), np.uint64)
-            take_words(word, self._value, self._first, self._known, bits, first, last)
-        return Seam(index, int(now[1]), word.astype(np.uint64), bits, first, last)
+            seam = self._seam(index, int(now[1]), self._touched[: now[2]])
+        return seam
 
     def _state(self, now: NDArray[np.int64]) -> tuple[Any, ...]:
         return self._memory, self._value, self._first, self._known, self._touched, now
@@ -246,7 +254,7 @@ class RegionWalker:
         """Walk up to `most` rows that follow a window, where they are: to copy them costs as much."""
         rows = windows.rest(s)
         if not len(rows):
-            raise _too_few(s, place[0])
+            raise too_many(f"stream {s}, region {place[0]}")
         done, status, byte = walk_span(rows, 0, min(len(rows), most), s, place, *self._state(now))
         if status == _ROOM:
             self._make_room()
@@ -258,44 +266,30 @@ class RegionWalker:
     def _expect_end(self, windows: Windows, now: NDArray[np.int64], index: int) -> None:
         for s in range(len(windows.at)):
             if windows.at[s] < windows.fill[s] or windows.refill(s):
-                row = windows.rows[s, windows.at[s]]
-                raise OrderError("an event that the order leaves out", where=name_row(s, row))
+                raise OrderError(LEFT_OUT, where=name_row(s, windows.rows[s, windows.at[s]]))
         if now[0] >= 0:
-            raise OrderError(
-                "the order ends inside an indivisible access", where=f"stream {now[0]}, region {index}"
-            )
+            raise unfinished_access(f"stream {now[0]}, region {index}")
 
     def _violation(self, row: np.void, now: NDArray[np.int64], status: int, s: int, byte: int) -> OrderError:
         where = name_row(s, row)
         if status == _PLACE:
-            return OrderError("an event's stratum is not what its instruction count says", where=where)
+            return misplaced(where)
         if status == _SPLIT:
-            return OrderError(
-                "an event stands inside an indivisible access",
-                found=f"one of stream {int(now[0])} is unfinished",
-                where=where,
-            )
+            return split_access(int(now[0]), where)
         if status == _RANGE:
-            return OrderError("an event outside memory", where=where)
-        address = int(row["addr"]) + byte
-        held = (int(self._value[address // 8]) >> (8 * (address % 8))) & 0xFF
-        return differs(address, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
+            return outside_memory(where)
+        return not_as_held(row, byte, self.held(int(row["addr"]) + byte), where)
 
+    def held(self, address: int) -> int:
+        """What the walk so far left at an address that it touched."""
+        return (int(self._value[address // 8]) >> (8 * (address % 8))) & 0xFF
 
-def _too_few(stream: int, region: int) -> OrderError:
-    return OrderError(
-        "the order has more events of a stream than its trace", where=f"stream {stream}, region {region}"
-    )
-
-
-def differs(address: int, held: int, found: int, where: str) -> OrderError:
-    """The error for an event that does not see what memory holds."""
-    return OrderError(
-        f"an event does not read what memory holds at {address:#x}",
-        expected=f"{held:#04x}",
-        found=f"{found:#04x}",
-        where=where,
-    )
+    def _seam(self, index: int, rows: int, touched: NDArray[np.int64]) -> Seam:
+        """Read the touched words out and forget them."""
+        bits = np.empty(len(touched), np.uint8)
+        first, last = np.empty(len(touched), np.uint64), np.empty(len(touched), np.uint64)
+        take_words(touched, self._value, self._first, self._known, bits, first, last)
+        return Seam(index, rows, touched.astype(np.uint64), bits, first, last)
 
 
 @njit(cache=True, nogil=True)
@@ -368,9 +362,4 @@ class Seams:
         final = np.asarray(final)
         a = first_difference(self._memory.state, self._memory.loaded, self._marks, final)
         if a >= 0:
-            raise OrderError(
-                "memory after the last event is not the final image",
-                expected=f"{int(final[a]):#04x}",
-                found=f"{int(self._memory.state[a]):#04x}",
-                where=f"address {a:#x}",
-            )
+            raise not_final(int(a), int(final[a]), int(self._memory.state[a]))

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from recorder.event import EVENT, FETCH, READ, UNCACHED
 from solver.traces import Events
+from solver.violations import TOO_MANY
+from solver.windows import Windows
 
 #: What became of `take`: a row for memory; a load that a buffered store answered; rows or room are wanted.
 TAKEN, FORWARDED, WANTS_ROWS, WANTS_ROOM = 0, 1, 2, 3
@@ -28,19 +30,27 @@ VIOLATIONS = {
     EARLY: "a store stands before an earlier load of its core",
     OTHER_VALUE: "a load does not see the newest earlier store of its core, which stands behind it",
     PARTLY: "a load stands before an earlier store of its core that it overlaps only in part",
-    MISSING: "the order has more events of a stream than its trace",
+    MISSING: TOO_MANY,
 }
 _FIRST_ROOM = 64
 
 
-class Windows(NamedTuple):
-    """What is at hand of each stream. rows: EVENT (n_streams, n). at, fill: int64 (n_streams,), the next
-    row and how many there are. ended: bool (n_streams,), whether there are no more."""
+class View(NamedTuple):
+    """What is at hand of each stream, as kernels see `solver.windows.Windows`.
+
+    rows: EVENT (n_streams, n). at, fill: int64 (n_streams,), the next row and how many there are.
+    ended: bool (n_streams,), whether there are no more.
+    """
 
     rows: Events
     at: NDArray[np.int64]
     fill: NDArray[np.int64]
     ended: NDArray[np.bool_]
+
+
+def view_of(windows: Windows) -> View:
+    """Windows, as kernels see them."""
+    return View(windows.rows, windows.at, windows.fill, windows.ended)
 
 
 class Queues(NamedTuple):
