@@ -159,6 +159,13 @@ def _look(variables, variable, double):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _written(variables, variable, double):  # type: ignore[no-untyped-def]
+    """The version once no write is under way."""
+    writes = (variables[variable].version + _U1) >> _U1
+    return writes << _U1 if double else writes
+
+
+@njit(cache=True)
 def close_order(variables, tables, variable):  # type: ignore[no-untyped-def]
     """The variable's open run of writes ends here."""
     row = variables[variable]
@@ -268,10 +275,11 @@ def take_rows(rows, start, end, last, stream, names, variables, streams, shadow,
             _put_write(variables, tables, second, stream, also, False, runs)
         if late:
             streams[stream].late, streams[stream].variable = np.uint64(LATE_WRITE), first
+        # The version that the write has when it is over: nothing else may come between its two counts.
         if shared:
-            _note_seen(shadow, bits[1], stream, first, _look(variables, first, double))
+            _note_seen(shadow, bits[1], stream, first, _written(variables, first, double))
         if also:
-            _note_seen(shadow, bits[1], stream, second, _look(variables, second, double))
+            _note_seen(shadow, bits[1], stream, second, _written(variables, second, double))
         if shared or also:
             shadow.values[stream, slot(row.addr, bits[0])] = row.new
     if end > start:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recorder.event import GLUED, READ, UNCACHED
 from recorder.linkage_kernels import variable_of
 from solver.linkage.log import LinkageLog
+from solver.linkage.values import follow_values
 from solver.problem import Problem
 from solver.regions import Region
 
@@ -19,7 +20,12 @@ from solver.regions import Region
 MISSING, READS, WRITES = 0, 1, 2
 
 #: Why the evidence of a stream does not go with its events.
-_FITS, NO_BOUND, NO_WRITE = 0, 1, 2
+_FITS, NO_BOUND, NO_WRITE, OTHER_VALUE = 0, 1, 2, 3
+_WHAT = {
+    NO_BOUND: "the evidence has no further bound for this read",
+    NO_WRITE: "the evidence has no further write of this core to this variable",
+    OTHER_VALUE: "the evidence has another value for this read",
+}
 
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 
@@ -66,10 +72,11 @@ def _next_write(log, slot, stream, seq):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _next_bound(log, slot, stream, seq):  # type: ignore[no-untyped-def]
-    """The bound of the stream's next read, which is of this variable; -1 if the evidence has none."""
+    """The version that the stream saw after its next read, which is of this variable; -1 if the evidence has
+    none."""
     shares, bounds = log.shares, log.bounds
     if shares.owner[slot] == stream and seq < shares.events[slot]:
-        return shares.private[slot]
+        return shares.private[slot] << bounds.double
     at = bounds.at[stream]
     if at == bounds.first[stream + 1]:
         return -1
@@ -94,6 +101,27 @@ def _take(log, slot, stream, row):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _slot_of(log, address):  # type: ignore[no-untyped-def]
     return np.int64(log.shares.slot_of[variable_of(log.names, address)]) - 1
+
+
+@njit(cache=True)
+def _values_fit(log, stream, row, first, second, halves):  # type: ignore[no-untyped-def]
+    """See `follow_values`. second: -1 if the row has one variable only."""
+    variable = np.zeros(2, np.uint64)
+    variable[0] = variable_of(log.names, row.addr)
+    variable[1] = variable_of(log.names, row.addr + np.uint64(row.size) - _ONE)
+    logged = np.zeros(2, np.bool_)
+    logged[0] = _is_logged(log, first, stream, row)
+    logged[1] = variable[1] != variable[0] and _is_logged(log, second, stream, row)
+    if not (logged[0] or logged[1]):
+        return True
+    return follow_values(log.values, stream, row, logged, variable, halves[:, 1])
+
+
+@njit(cache=True)
+def _is_logged(log, slot, stream, row):  # type: ignore[no-untyped-def]
+    if slot < 0:
+        return False
+    return log.shares.owner[slot] != stream or np.int64(row.seq) >= log.shares.events[slot]
 
 
 @njit(cache=True)
@@ -135,6 +163,12 @@ def place_rows(  # type: ignore[no-untyped-def]
                 halves[1, 0], halves[1, 1] = second, _take(log, second, stream, row)
         if halves[0, 1] < 0 or halves[1, 1] < 0:
             return (NO_BOUND if row.kind == READ else NO_WRITE), i
+        if log.values.first.size and not _values_fit(log, stream, row, first, second, halves):
+            return OTHER_VALUE, i
+        if row.kind == READ:
+            # A write that is under way may have happened.
+            for half in range(2):
+                halves[half, 1] = (halves[half, 1] + log.bounds.double) >> log.bounds.double
         if row.kind == READ and (first >= 0 or second >= 0):
             ops[2] += 1
         while ops[0] < last and end_row[ops[0]] <= before + i:
@@ -161,8 +195,7 @@ def place(log: LinkageLog, region: Region, problem: Problem) -> Placed | Misfit:
                 problem.part_ptr, problem.granule, problem.address, problem.size, kind, version, slot,
             )  # fmt: skip
             if why:
-                what = "bound for this read" if why == NO_BOUND else "write of this core to this variable"
-                return Misfit(stream, int(piece["seq"][at]), f"the evidence has no further {what}")
+                return Misfit(stream, int(piece["seq"][at]), _WHAT[int(why)])
             before += len(piece)
         reads += int(ops[2])
     return Placed(kind, version, slot, reads)
