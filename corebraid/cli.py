@@ -24,6 +24,7 @@ _COMMANDS = {
     "check-order": "check_order",
     "check": "check",
     "trace": "trace",
+    "crosscheck": "crosscheck",
     "linkage": "linkage",
     "verify": "verify",
 }

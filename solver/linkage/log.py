@@ -147,7 +147,10 @@ def _values(tables: list[NDArray[np.uint64]], head: Head) -> Values:
     seen = np.zeros((streams, 1 << head.seen_bits, 2), np.uint64)
     begin, used, tally = first[:-1].copy(), np.zeros(streams, np.int64), np.zeros(3, np.int64)
     bits = head.shadow_bits, head.seen_bits
-    return Values(head.compressions, *bits, first, value, hits, begin, used, last, seen, tally)
+    variable, logged = np.zeros(2, np.uint64), np.zeros(2, np.bool_)
+    return Values(
+        head.compressions, *bits, first, value, hits, begin, used, last, seen, tally, variable, logged
+    )
 
 
 def _one_after_the_other(tables: list[NDArray[np.uint64]]) -> tuple[Ints, NDArray[np.uint64]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.inner_kernel import inner
 from recorder.event import GLUED, READ, UNCACHED
 from recorder.linkage_kernels import variable_of
 from solver.linkage.log import LinkageLog
@@ -51,7 +52,7 @@ class Misfit:
     what: str
 
 
-@njit(cache=True)
+@inner
 def _next_write(log, slot, stream, seq):  # type: ignore[no-untyped-def]
     """The version of the stream's next write to the variable; -1 if the evidence has none."""
     shares, runs = log.shares, log.runs
@@ -70,7 +71,7 @@ def _next_write(log, slot, stream, seq):  # type: ignore[no-untyped-def]
     return version
 
 
-@njit(cache=True)
+@inner
 def _next_bound(log, slot, stream, seq):  # type: ignore[no-untyped-def]
     """The version that the stream saw after its next read, which is of this variable; -1 if the evidence has
     none."""
@@ -88,7 +89,7 @@ def _next_bound(log, slot, stream, seq):  # type: ignore[no-untyped-def]
     return version
 
 
-@njit(cache=True)
+@inner
 def _take(log, slot, stream, row):  # type: ignore[no-untyped-def]
     if slot < 0:
         return np.int64(0)
@@ -98,18 +99,18 @@ def _take(log, slot, stream, row):  # type: ignore[no-untyped-def]
     return _next_write(log, slot, stream, seq)
 
 
-@njit(cache=True)
+@inner
 def _slot_of(log, address):  # type: ignore[no-untyped-def]
     return np.int64(log.shares.slot_of[variable_of(log.names, address)]) - 1
 
 
-@njit(cache=True)
+@inner
 def _values_fit(log, stream, row, first, second, halves):  # type: ignore[no-untyped-def]
     """See `follow_values`. second: -1 if the row has one variable only."""
-    variable = np.zeros(2, np.uint64)
+    variable = log.values.variable
     variable[0] = variable_of(log.names, row.addr)
     variable[1] = variable_of(log.names, row.addr + np.uint64(row.size) - _ONE)
-    logged = np.zeros(2, np.bool_)
+    logged = log.values.logged
     logged[0] = _is_logged(log, first, stream, row)
     logged[1] = variable[1] != variable[0] and _is_logged(log, second, stream, row)
     if not (logged[0] or logged[1]):
@@ -117,14 +118,14 @@ def _values_fit(log, stream, row, first, second, halves):  # type: ignore[no-unt
     return follow_values(log.values, stream, row, logged, variable, halves[:, 1])
 
 
-@njit(cache=True)
+@inner
 def _is_logged(log, slot, stream, row):  # type: ignore[no-untyped-def]
     if slot < 0:
         return False
     return log.shares.owner[slot] != stream or np.int64(row.seq) >= log.shares.events[slot]
 
 
-@njit(cache=True)
+@inner
 def _tell_parts(row, op, part_ptr, granule, address, size, halves, kind, version, slot):  # type: ignore[no-untyped-def]
     """Give the parts of an operation that the row touches their versions. halves: of the word where the row
     begins and the one where it ends, slot and version. Whether there was one."""

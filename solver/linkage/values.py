@@ -28,7 +28,8 @@ class Values(NamedTuple):
     """The read log's values and the recorder's tables as they follow from the events. compressions, bits: see
     recorder/linkage.py. first: int64 (streams + 1,). value, hits: (rows,), as VALUE rows. at, used: int64
     (streams,), the row that a stream has come to, and how many of its hits are used. last: uint64 (streams,
-    2**n). seen: uint64 (streams, 2**m, 2). tally: int64 (3,)."""
+    2**n). seen: uint64 (streams, 2**m, 2). tally: int64 (3,). variable, logged: (2,), of the event at
+    hand."""
 
     compressions: int
     shadow_bits: int
@@ -41,6 +42,8 @@ class Values(NamedTuple):
     last: Words
     seen: Words
     tally: Ints
+    variable: Words
+    logged: NDArray[np.bool_]
 
 
 @inner
@@ -108,4 +111,5 @@ def no_values(streams: int) -> Values:
     return Values(
         PREDICT, 1, 1, empty, np.empty(0, np.uint64), empty, empty, empty,
         np.empty((streams, 0), np.uint64), np.empty((streams, 0, 2), np.uint64), np.zeros(3, np.int64),
+        np.zeros(2, np.uint64), np.zeros(2, np.bool_),
     )  # fmt: skip
