@@ -3,6 +3,7 @@ that does not go with the events is refused."""
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 from cli_factory import FIRMWARE, run
 from evidence_factory import record_with, spy_on
-from guest import write_schedule
+from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
+from test_record_guests import finish, start
+from test_tso_guests import emit_one
 
 from corebraid.symbols import Symbols
 from emu.cache import CacheGeometry
@@ -65,6 +68,32 @@ def test_every_region_is_ordered_and_passes_the_checker(
     assert result.verdict is Verdict.LEGAL, [r for r in result.regions if r.verdict is not Verdict.LEGAL]
     assert result.check.events == result.counts.total
     assert engine.reads > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_guests_are_ordered(seed: int, tmp_path: Path) -> None:
+    """Accesses of all sizes over two words, atomic pairs, stores into running code, under exact schedules."""
+    draw = random.Random(seed)
+    code = start(Code())
+    places = [DATA + 8 + draw.randrange(64) for _ in range(3)]
+    code.mov("r13", 3).label("again")
+    for number in range(40):
+        emit_one(code, draw, places, number)
+    program = elf(tmp_path / "random.elf", finish(code.loop("r13", "again")))
+    for number, (longest, strata, cache) in enumerate(WAYS):
+        schedule = write_schedule(tmp_path / f"schedule-{number}", 3, seed, longest)
+        ran = run_guest(
+            program,
+            tmp_path / f"rec-{number}",
+            3,
+            cache=cache,
+            strata=strata,
+            schedule=str(schedule),
+            evidence=("linkage",),
+            evidence_options={"group": ("word", "line")[number % 2]},
+        )
+        result, _ = ordered(ran.recording, read_linkage(ran.recording, with_values=True))
+        assert result.verdict is Verdict.LEGAL, [r for r in result.regions if r.verdict is not Verdict.LEGAL]
 
 
 def schedule_of_figure_2(folder: Path) -> Path:
