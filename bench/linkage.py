@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from bench.linkage_baselines import Counter, Global, Leap
+from bench.linkage_locks import Races, WithoutProtected
 from bench.programs import image
 from bench.report import Column, Table, publish
 from corebraid.evidence import objects_of
@@ -95,6 +96,22 @@ def measure(program: Path, cores: int, groups: tuple[str, ...], folder: Path) ->
     return Measured(outcome, watched, sizes)
 
 
+def measure_locks(program: Path, cores: int, folder: Path) -> tuple[Races, int, int]:
+    """What locks protect in the run of `measure`: the races, and the log's bytes with and without that."""
+    options = RecordOptions(cores=cores, seed=1)
+    guest = _guest(program, options)
+    races, whole, rest = Races(guest), Counter(), Counter()
+    watchers: list[Collector] = [races, LinkageCollector(guest, whole)]
+    for number in range(2):
+        capture = Capture(
+            program, folder / f"locks-{number}", X86_64, options, lambda _: None, tuple(watchers)
+        )
+        with capture.writer:
+            capture.run()
+        watchers = [WithoutProtected(LinkageCollector(guest, rest), races.protected)]
+    return races, whole.stored, rest.stored
+
+
 def _seconds(program: Path, cores: int, evidence: tuple[str, ...], folder: Path) -> float:
     options = RecordOptions(
         cores=cores, seed=1, evidence=evidence, evidence_options={"group": "word"} if evidence else {}
@@ -134,6 +151,19 @@ def _size_table() -> Table:
     return Table("size", "Stride: size of the log", columns, notes)
 
 
+def _lock_table() -> Table:
+    columns = [Column("program"), Column("cores", ",d"), Column("shared words", ",d")]
+    columns += [Column("no race", ".0%"), Column("no race of writes", ".0%")]
+    columns += [Column("bytes", ",d"), Column("without protected", ",d"), Column("of it", ".0%")]
+    notes = [
+        "Shared words that no atomic instruction changes; those whose accesses are all ordered by the "
+        "words that one does, and those whose writes are (protected rw and protected w of Table III).",
+        "without protected: the log if words without a race were left out, as section V-C does where the "
+        "source code tells which those are. The recorder does not.",
+    ]
+    return Table("locks", "Stride: what locks protect", columns, notes)
+
+
 def _cost_table() -> Table:
     columns = [
         Column("program"),
@@ -152,7 +182,7 @@ def _cost_table() -> Table:
 
 def main(console: Console) -> None:
     """Measure, print, and write bench/out/linkage.md and .json."""
-    sizes, costs = _size_table(), _cost_table()
+    sizes, costs, locks = _size_table(), _cost_table(), _lock_table()
     for name in PROGRAMS:
         program = image(name, "medium")
         for cores in CORES:
@@ -169,7 +199,10 @@ def main(console: Console) -> None:
                 rate = engine.reads / engine.seconds / 1e6
                 each = compared / linked if linked else None
                 costs.add(name, cores, best[1] / best[0], engine.reads, each, rate)
-    publish("linkage", [sizes, costs], console)
+                if cores == CORES[1]:
+                    races, whole, rest = measure_locks(program, cores, folder)
+                    locks.add(name, cores, *races.shares(), whole, rest, rest / whole)
+    publish("linkage", [sizes, locks, costs], console)
 
 
 def _times(program: Path, cores: int, evidence: tuple[str, ...], folder: Path) -> list[float]:
