@@ -1,8 +1,8 @@
 """The headline tables of the five papers on our programs, ours beside theirs, with plots and a page in docs/.
 
 The tables of Stride, LightPlay, OPR and RPC are those that `python -m bench linkage`, `lightplay`, `opr` and
-`rpc` have measured last (bench/out/*.json); the MICRO paper's Figures 8 and 9 are measured here. What has not been
-measured is measured first.
+`rpc` have measured last (bench/out/*.json); the MICRO paper's Figures 8 and 9 are measured here. What has not
+been measured is measured first.
 """
 
 from __future__ import annotations
