@@ -22,6 +22,7 @@ from emu.event import EVENT
 from emu.faults import Fault, describe_exception, describe_fill
 from emu.legality import is_illegal
 from emu.pages import host_memory
+from emu.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY, Post
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
 from emu.recorded_core import RecordedCore
@@ -64,7 +65,8 @@ class Stopped(Enum):
 @dataclass(frozen=True)
 class MachineConfig:
     """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
-    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC)."""
+    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). mail_latency: mean cycles
+    that a message between cores is under way."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -73,6 +75,7 @@ class MachineConfig:
     downgrade_bound: int = 0
     input: bytes = b""
     store_buffer: int = 0
+    mail_latency: int = DEFAULT_MAIL_LATENCY
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -91,6 +94,12 @@ class MachineConfig:
                 f"a store buffer holds 1 to {MOST_BUFFERED} stores",
                 found=str(self.store_buffer),
                 remedy="choose another --store-buffer",
+            )
+        if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:
+            raise UsageError(
+                f"a message is under way for at most {MOST_MAIL_LATENCY} cycles",
+                found=str(self.mail_latency),
+                remedy="choose another --latency",
             )
 
 
@@ -112,6 +121,7 @@ class Machine:
         self.state = self.machine_rows[0]
         self.home = host_memory(config.memory_bytes)
         self._make_bus()
+        self.post = Post(self.machine_rows, config.n_cores, config.seed, config.mail_latency)
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
         self._load(image)
 
@@ -175,9 +185,10 @@ class Machine:
 
     def runnable(self) -> list[int]:
         """Cores that do not wait, ascending."""
-        if not self._parked:
+        resting = self.post.resting
+        if not self._parked and not resting:
             return self._all
-        return [k for k in self._all if k not in self._parked]
+        return [k for k in self._all if k not in self._parked and not resting >> k & 1]
 
     def run_slice(self, number: int, length: int, *, exact: bool = True) -> Stopped:
         """Run a core for about `length` instructions: see `emu.scheduler.Slice`."""
@@ -194,6 +205,7 @@ class Machine:
                 core.forget_stale()
             elif reason == STOP_FLUSH:
                 self._drain(number)
+                self.post.spill()
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
                 return Stopped.POWER if self.state["power"] else Stopped.SLICE
@@ -264,6 +276,11 @@ class Machine:
             return 0
         words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
         return int(step_dma(self.core_rows, self.machine_rows, words))
+
+    def step_mail(self) -> None:
+        """Deliver the messages between cores that are due; when no core can run, the next one."""
+        if self.post.under_way:
+            self.post.step(self.core_rows, idle=not self.runnable())
 
     def step_store_buffers(self) -> bool:
         """Let stores commit, at random. Returns whether any may have (`RecordedCore.take_commits`)."""
@@ -349,7 +366,7 @@ class Machine:
     def deadlocked(self) -> bool:
         """No core can run and nothing can wake one."""
         rows = self.core_rows
-        if self.runnable():
+        if self.runnable() or self.post.under_way:
             return False
         return not any(
             rows["parked"][k] == 1 and rows["handler"][k] and (rows["timer_period"][k] or rows["pending"][k])

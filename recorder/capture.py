@@ -295,6 +295,7 @@ class Capture:
         machine, agent = self.machine, len(self.machine.cores)
         if machine.step_agents():
             self._note_slice(agent, int(machine.state["agent_number"]))
+        machine.step_mail()
         if machine.step_store_buffers():
             self._note_all_commits()
         machine.raise_timers()
