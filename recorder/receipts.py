@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from emu.mail_state import ENTRY_POINTS, RECEIVED, TESTED
-from isa.errors import FormatError
-from recorder.frame import DamageError, FileHeader, iter_frames
+from emu.post import RECEIPTS
+from recorder.evidence import RPC, EvidenceWriter, Guest, evidence_log
+from recorder.frame import DamageError, FrameHeader
+from recorder.reader import Recording, iter_evidence
 from recorder.varint import CUT_SHORT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 
 Rows = npt.NDArray[np.void]
@@ -277,40 +278,60 @@ def receipts_of(rows: Rows, cores: int) -> Receipts:
     return decoder.result()
 
 
-def read_receipts(path: Path, header: FileHeader, cores: int, *, partial_tail: bool = False) -> Receipts:
-    """The evidence in the file `path`.
+class ReceiptCollector:
+    """Takes receipts and results of tests down. The mailboxes keep them natively; this only writes."""
 
-    header: what the file header must say. cores: how many the recording has. partial_tail: the recorder was
-    killed. Raises FormatError.
-    """
-    decoder = ReceiptDecoder(cores)
-    for _ in iter_receipt_frames(path, header, decoder, partial_tail=partial_tail):
-        pass
+    def __init__(self, guest: Guest, writer: EvidenceWriter) -> None:
+        assert guest.mail is not None
+        self._mail, self._writer, self._records = guest.mail, writer, 0
+        self._mail.keep(RECEIPTS)
+
+    def take(self, stream: int, rows: Rows) -> None:
+        """Events of the cores: nothing of this evidence is made of them."""
+
+    def stratum(self) -> None:
+        """A stratum was cut: it means nothing here."""
+
+    def flush(self) -> None:
+        """Write what there is."""
+        rows = self._mail.take()
+        for start in range(0, len(rows), FRAME_ROWS):
+            payload, records = encode(rows[start : start + FRAME_ROWS])
+            if records:
+                first, self._records = self._records, self._records + records
+                self._writer.append(payload, records, first, self._records - 1)
+
+    def finish(self) -> None:
+        """The run is over."""
+        self.flush()
+
+
+def read_receipts(recording: Recording) -> Receipts:
+    """The evidence of a recording. Raises UsageError if it has none, FormatError."""
+    decoder = ReceiptDecoder(recording.manifest.n_cores)
+    for frame, raw in iter_evidence(recording, RPC):
+        _add(recording, decoder, frame, raw)
     return decoder.result()
 
 
-def iter_receipt_frames(
-    path: Path, header: FileHeader, decoder: ReceiptDecoder, *, partial_tail: bool = False
-) -> Iterator[int]:
-    """Feed `decoder` frame by frame; yields the records of each. Raises FormatError, see `read_receipts`."""
-    for frame, raw in iter_frames(path, header, partial_tail=partial_tail):
-        number = decoder.records
-        wrong = decoder.add(raw, frame.records)
-        if wrong is not None:
-            raise DamageError(path, frame.offset, wrong)
-        if (frame.first, frame.last) != (number, decoder.records - 1):
-            raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
+def iter_receipts(recording: Recording) -> Iterator[int]:
+    """The records in each frame of the evidence, which is decoded. Raises as `read_receipts`."""
+    decoder = ReceiptDecoder(recording.manifest.n_cores)
+    for frame, raw in iter_evidence(recording, RPC):
+        _add(recording, decoder, frame, raw)
         yield frame.records
 
 
+def _add(recording: Recording, decoder: ReceiptDecoder, frame: FrameHeader, raw: bytes) -> None:
+    path, number = recording.path / evidence_log(RPC), decoder.records
+    wrong = decoder.add(raw, frame.records)
+    if wrong is not None:
+        raise DamageError(path, frame.offset, wrong)
+    if (frame.first, frame.last) != (number, decoder.records - 1):
+        raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
+
+
 def describe_request(identifier: int) -> str:
-    """An identifier as the paper writes it."""
+    """An identifier as the paper writes it: (VirtualProcessorID, EntryPointID, ThreadID, RequestID)."""
     vp, entry = identifier >> 56, identifier >> 48 & 0xFF
     return f"({vp},{entry},{identifier >> 24 & 0xFFFFFF},{identifier & 0xFFFFFF})"
-
-
-def missing_evidence(path: Path) -> FormatError:
-    """There is no such stream in the recording at `path`."""
-    return FormatError(
-        "the recording has no receipt histories", where=str(path), remedy="record with --evidence rpc"
-    )
