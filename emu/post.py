@@ -161,6 +161,22 @@ class Post:
         places = np.flatnonzero(following < ends)
         return {divmod(int(at), ENTRY_POINTS): int(turns[int(following[at])]) for at in places}
 
+    @property
+    def turns_left(self) -> int:
+        """Receipts of the script that have not come about."""
+        if not self._script:
+            return 0
+        _, following, ends = self._script[:3]
+        return int((ends - following).sum())
+
+    @property
+    def turns_left(self) -> int:
+        """Receipts of the script that have not come about."""
+        if not self._script:
+            return 0
+        _, following, ends = self._script[:3]
+        return int((ends - following).sum())
+
     def accepted(self, core: int) -> int:
         """The entry points whose requests a core takes now, a bit each."""
         return int(self._boxes["accepted"][core])
