@@ -19,7 +19,9 @@ def device_symbols() -> tuple[Symbol, ...]:
     """One symbol for each register of the device page."""
     offsets = {name: int(getattr(device_kernels, name)) for name in _REGISTERS}
     offsets |= {name: int(getattr(mailbox, name)) for name in _MAIL}
-    offsets |= {f"{name}{k}": int(getattr(mailbox, name)) + _BYTES * k for name in _MAIL_ROWS for k in range(4)}
+    offsets |= {
+        f"{name}{k}": int(getattr(mailbox, name)) + _BYTES * k for name in _MAIL_ROWS for k in range(4)
+    }
     return tuple(
         Symbol(device_kernels.DEVICE_BASE + offset, _BYTES, name) for name, offset in offsets.items()
     )

@@ -15,24 +15,24 @@ MAIL_WORDS = 4
 #: to 23 how many words it has.
 REQUEST, REPLY = 1, 2
 
-#: What happened (`MAIL_EVENT.what`). POSTED: a message was posted. RECEIVED: an entry point was handed a request.
-#: TESTED: a core asked whether an answer had come.
+#: What happened (`MAIL_EVENT.what`). POSTED: a message was posted. RECEIVED: an entry point was handed a
+#: request. TESTED: a core asked whether an answer had come.
 POSTED, RECEIVED, TESTED = 1, 2, 4
 
 #: The answer to a test of which the forced record knows nothing: not 0 or 1.
 TEST_UNKNOWN = 2
 
 #: One thing that happened. head: of the message, with the core it came from (RECEIVED) or goes to (POSTED) in
-#: its low byte; of a test the answer. id: the request's identifier. `w0` and on: the words, 0 beyond the last.
+#: its low byte; of a test the answer. id: the request's identifier. `w0` and on: the words, 0 beyond the
+#: last.
 MAIL_EVENT = np.dtype([(name, "<u8") for name in ("what", "core", "head", "id", "w0", "w1", "w2", "w3")])
 
 #: A message under way. due: cycle at which it may be delivered. next: slot of the one behind it in its inbox.
-MESSAGE = np.dtype(
-    [(name, "<u8") for name in ("due", "core", "head", "id", "w0", "w1", "w2", "w3", "next")]
-)
+MESSAGE = np.dtype([(name, "<u8") for name in ("due", "core", "head", "id", "w0", "w1", "w2", "w3", "next")])
 
-#: A core's mailbox. out_*: what the next message will carry. in_*: what the last one taken carried. first, last:
-#: slots of its inbox. accepted: entry points whose requests it takes. tested: the word last written to MAIL_TEST.
+#: A core's mailbox. out_*: what the next message will carry. in_*: what the last one taken carried. first,
+#: last: slots of its inbox. accepted: entry points whose requests it takes. tested: the word last written to
+#: MAIL_TEST.
 MAILBOX = np.dtype(
     [
         (name, "<u8")

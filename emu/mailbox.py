@@ -304,7 +304,8 @@ def _arrive(cores, post, at, now):
 
 @njit(cache=True)
 def deliver(cores, post_rows, idle):
-    """Deliver what is due, earliest first. idle: no core can run, so that time goes on to the earliest message.
+    """Deliver what is due, earliest first. idle: no core can run, so that time goes on to the earliest
+    message.
 
     cores: CORE[n]. post_rows: POST[1]. Returns how many messages were delivered.
     """

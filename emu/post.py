@@ -41,8 +41,8 @@ EVERYTHING = POSTED | RECEIVED | TESTED
 class Script:
     """What mail is forced to repeat.
 
-    receipts: (core, entry point) -> identifiers in the order of their receipt, uint64[n]. tests: identifier of
-    a request -> (how often a test of it was answered 0, whether 1 was answered after that).
+    receipts: (core, entry point) -> identifiers in the order of their receipt, uint64[n]. tests: identifier
+    of a request -> (how often a test of it was answered 0, whether 1 was answered after that).
     """
 
     receipts: dict[tuple[int, int], NDArray[np.uint64]]
@@ -99,7 +99,8 @@ class Post:
         return int(self._row["flying"])
 
     def step(self, core_rows: NDArray[Any], *, idle: bool) -> None:
-        """Deliver what is due. core_rows: CORE[n]. idle: no core can run, so that time goes on to the next."""
+        """Deliver what is due. core_rows: CORE[n]. idle: no core can run, so that time goes on to the
+        next."""
         deliver(core_rows, self._rows, idle)
 
     # -- the log -------------------------------------------------------------------------------------
@@ -160,14 +161,6 @@ class Post:
         turns, following, ends = self._script[:3]
         places = np.flatnonzero(following < ends)
         return {divmod(int(at), ENTRY_POINTS): int(turns[int(following[at])]) for at in places}
-
-    @property
-    def turns_left(self) -> int:
-        """Receipts of the script that have not come about."""
-        if not self._script:
-            return 0
-        _, following, ends = self._script[:3]
-        return int((ends - following).sum())
 
     @property
     def turns_left(self) -> int:

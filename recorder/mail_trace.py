@@ -70,7 +70,7 @@ def follow_registers(rows, core, state, out):  # type: ignore[no-untyped-def]
             elif register == MAIL_POST:
                 what = POSTED
                 out[n].head, out[n].id = value & _HEAD, state[0]
-        elif register == MAIL_TAKE or register == MAIL_AWAIT:
+        elif register in (MAIL_TAKE, MAIL_AWAIT):
             state[_TAKEN] = value
         elif register == MAIL_FROM:
             if (state[_TAKEN] >> np.uint64(16)) & np.uint64(15) == np.uint64(REQUEST):

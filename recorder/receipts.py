@@ -1,8 +1,9 @@
 """Evidence `rpc`: receipt histories and results of tests, and nothing else (docs/rpc.md, byte by byte).
 
-Source: Fagot and Chassin de Kergommeaux, section 3. Each entry point's history is the order in which it received
-requests, by their identifiers; of a request that was tested it is kept how often it had not been answered yet,
-and whether a test then found the answer. Nothing says in which order different entry points did anything.
+Source: Fagot and Chassin de Kergommeaux, section 3. Each entry point's history is the order in which it
+received requests, by their identifiers; of a request that was tested it is kept how often it had not been
+answered yet, and whether a test then found the answer. Nothing says in which order different entry points
+did anything.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def _get_id(raw, pos, before):  # type: ignore[no-untyped-def]
 def encode_receipts(places, identifiers, tested, noes, yes, out):  # type: ignore[no-untyped-def]
     """One frame's payload into `out` (uint8[]), which has room; returns its length.
 
-    places: int64 (n,), ascending, core * ENTRY_POINTS + entry point of each receipt; identifiers: uint64 (n,).
+    places: int64 (n,), ascending, core * ENTRY_POINTS + entry point of each receipt; identifiers: uint64
+    (n,).
     tested: uint64 (m,), ascending; noes: uint64 (m,) and yes: bool (m,), its results.
     """
     n = places.shape[0]
@@ -213,7 +215,9 @@ def decode_receipts(raw, cores, places, identifiers, tested, noes, yes):  # type
 def encode(rows: Rows) -> tuple[bytes, int]:
     """One frame of what happened (MAIL_EVENT[n], at most FRAME_ROWS): (payload, records in it)."""
     received, tests = rows[rows["what"] == RECEIVED], rows[rows["what"] == TESTED]
-    places = received["core"].astype(np.int64) * ENTRY_POINTS + (received["head"] >> 8 & 0xFF).astype(np.int64)
+    places = received["core"].astype(np.int64) * ENTRY_POINTS + (received["head"] >> 8 & 0xFF).astype(
+        np.int64
+    )
     order = np.argsort(places, kind="stable")
     tested, which = np.unique(tests["id"], return_inverse=True)
     noes, yes = np.zeros(len(tested), np.uint64), np.zeros(len(tested), np.bool_)

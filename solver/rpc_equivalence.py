@@ -1,9 +1,9 @@
-"""Definition 4 of Fagot and Chassin de Kergommeaux: two executions are equivalent if every process emits the same
-requests in the same order.
+"""Definition 4 of Fagot and Chassin de Kergommeaux: two executions are equivalent if every process emits the
+same requests in the same order.
 
-An execution is also held to its receipt histories and to its tests, which the definition leaves out: with equal
-emissions two entry points that send nothing could still have served their callers in another order. Results
-count as emissions, and what messages carry is compared with them.
+An execution is also held to its receipt histories and to its tests, which the definition leaves out: with
+equal emissions two entry points that send nothing could still have served their callers in another order.
+Results count as emissions, and what messages carry is compared with them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emu.mail_state import POSTED, RECEIVED, REPLY, TESTED
+from recorder.receipts import Receipts, describe_request
 
 Rows = npt.NDArray[np.void]
 #: (virtual processor, entry point, thread).
@@ -39,18 +40,14 @@ class Emission:
     def __str__(self) -> str:
         words = ", ".join(f"{word:#x}" for word in self.words)
         if self.is_reply:
-            return f"the result of request {show_request(self.id)}: [{words}]"
-        return f"request {self.id & 0xFFFFFF} to entry point {self.entry} of virtual processor {self.core}: [{words}]"
+            return f"the result of request {describe_request(self.id)}: [{words}]"
+        where = f"entry point {self.entry} of virtual processor {self.core}"
+        return f"request {self.id & 0xFFFFFF} to {where}: [{words}]"
 
 
 def process_of(identifier: int) -> Process:
     """The process that made a request."""
     return identifier >> 56, identifier >> 48 & 0xFF, identifier >> 24 & 0xFFFFFF
-
-
-def show_request(identifier: int) -> str:
-    """An identifier as the paper writes it: (VirtualProcessorID, EntryPointID, ThreadID, RequestID)."""
-    return "({},{},{},{})".format(*process_of(identifier), identifier & 0xFFFFFF)
 
 
 def show_process(process: Process) -> str:
@@ -79,7 +76,7 @@ class Execution:
         """Whether the process is known to have sent all that it would."""
         if process == FIRST:
             return self.exit_code is not None
-        sent = self.emissions.get(process)
+        sent = self.emissions.get(process, [])
         return bool(sent) and sent[-1].is_reply
 
     def receive(self, place: Place, identifier: int) -> int:
@@ -130,7 +127,8 @@ def execution_of(rows: Rows, exit_code: int | None) -> Execution:
 
 @dataclass(frozen=True)
 class Difference:
-    """What an execution did otherwise. kind: "receipt", "emission", "test", "end". process: whose. request: the
+    """What an execution did otherwise. kind: "receipt", "emission", "test", "end",
+    "evidence". process: whose. request: the
     identifier of the request concerned, if there is one."""
 
     kind: str
@@ -144,13 +142,12 @@ class Difference:
 @dataclass(frozen=True)
 class Comparison:
     """first: the first difference in the order in which the second execution went, None: they are equivalent.
-    other_histories: entry points whose receipt histories differ. cut: processes that the end of one execution cut
-    off, equal as far as both go."""
+    other_histories: entry points whose receipt histories differ. cut: processes that the end of one
+    execution cut off, equal as far as both go."""
 
     first: Difference | None
     other_histories: int
     cut: int
-
 
 
 def _other_receipt(recorded: Execution, place: Place, number: int, found: int) -> Difference | None:
@@ -159,9 +156,13 @@ def _other_receipt(recorded: Execution, place: Place, number: int, found: int) -
         return None
     if number >= len(history) and recorded.exit_code is None:
         return None
-    expected = f"request {show_request(history[number])}" if number < len(history) else "no further request"
+    expected = (
+        f"request {describe_request(history[number])}" if number < len(history) else "no further request"
+    )
     what = f"receipt {number} of entry point {place[1]} of virtual processor {place[0]}"
-    return Difference("receipt", (*place, number), found, what, expected, f"request {show_request(found)}")
+    return Difference(
+        "receipt", (*place, number), found, what, expected, f"request {describe_request(found)}"
+    )
 
 
 def _other_emission(recorded: Execution, process: Process, number: int, found: Emission) -> Difference | None:
@@ -183,7 +184,7 @@ def _other_test(recorded: Execution, identifier: int, number: int, found: int) -
     if number >= len(answers) and not recorded.ended(process):
         return None
     expected = f"answer {answers[number]}" if number < len(answers) else "no further test"
-    what = f"test {number} of request {show_request(identifier)} by process {show_process(process)}"
+    what = f"test {number} of request {describe_request(identifier)} by process {show_process(process)}"
     return Difference("test", process, identifier, what, expected, f"answer {found}")
 
 
@@ -217,7 +218,9 @@ def _missing(recorded: Execution, repeated: Execution) -> Difference | None:
     for identifier, answers in recorded.tests.items():
         number, process = len(repeated.tests.get(identifier, [])), process_of(identifier)
         if number < len(answers) and repeated.ended(process):
-            what = f"test {number} of request {show_request(identifier)} by process {show_process(process)}"
+            what = (
+                f"test {number} of request {describe_request(identifier)} by process {show_process(process)}"
+            )
             return Difference(
                 "test", process, identifier, what, f"answer {answers[number]}", "the process ended before"
             )
@@ -226,6 +229,40 @@ def _missing(recorded: Execution, repeated: Execution) -> Difference | None:
         return Difference(
             "end", FIRST, None, "the end of the execution", f"exit code {recorded.exit_code}", found
         )
+    return None
+
+
+def _between(place: Place, real: list[int], told: list[int], whole: bool) -> Difference | None:
+    """Where the evidence of an entry point's history departs from the real one."""
+    shared = min(len(real), len(told))
+    number = next((k for k in range(shared) if real[k] != told[k]), shared)
+    if number == shared and (len(real) == len(told) or not whole):
+        return None
+    expected, found = (
+        f"request {describe_request(history[number])}" if number < len(history) else "no further request"
+        for history in (real, told)
+    )
+    what = f"receipt {number} of entry point {place[1]} of virtual processor {place[0]} in the evidence"
+    request = told[number] if number < len(told) else None
+    return Difference("evidence", (*place, number), request, what, expected, found)
+
+
+def evidence_difference(receipts: Receipts, recorded: Execution, whole: bool) -> Difference | None:
+    """Where the evidence says otherwise than the isolated replays, in what a re-execution need not show:
+    what it knows too much or too little of. whole: the recording is complete, so that both know the same."""
+    for place in sorted(receipts.histories.keys() | recorded.receipts.keys()):
+        told = receipts.histories.get(place, np.zeros(0, np.uint64)).tolist()
+        found = _between(place, recorded.receipts.get(place, []), told, whole)
+        if found is not None:
+            return found
+    for number in sorted(receipts.tests.keys() | recorded.tests.keys()) if whole else ():
+        answers = recorded.tests.get(number, [])
+        real = (answers.index(1), True) if 1 in answers else (len(answers), False)
+        said = receipts.tests.get(number, (0, False))
+        if said != real:
+            what = f"the tests of request {describe_request(number)} in the evidence"
+            expected, wrong = (f"{noes} times no{', then yes' if yes else ''}" for noes, yes in (real, said))
+            return Difference("evidence", process_of(number), number, what, expected, wrong)
     return None
 
 

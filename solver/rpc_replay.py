@@ -16,8 +16,8 @@ import numpy.typing as npt
 from emu.cache import CacheGeometry
 from emu.elf import Image, load_image
 from emu.faults import Fault
-from emu.mail_state import REQUEST
 from emu.machine import Machine, MachineConfig, Stopped
+from emu.mail_state import REQUEST
 from emu.post import DEFAULT_MAIL_LATENCY, EVERYTHING, Letter, Post, Script
 from emu.scheduler import DEFAULT_SLICE, make_scheduler
 from isa.errors import FormatError
@@ -31,14 +31,15 @@ from solver.rpc_equivalence import process_of, show_process
 Rows = npt.NDArray[np.void]
 Progress = Callable[[int], None]
 
-#: A re-execution that goes on for this many times the recording's instructions, and some more, has lost its way.
+#: A re-execution that goes on for this many times the recording's instructions, and some more, has lost its
+#: way.
 _PATIENCE, _PATIENCE_MORE = 20, 20_000_000
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which a program runs again. latency: mean cycles that a message is under way. cache: None for that
-    of the recording."""
+    """Under which a program runs again. latency: mean cycles that a message is under way. cache: None for
+    that of the recording."""
 
     seed: int = 0
     schedule: str = "random"
@@ -217,13 +218,12 @@ def waiting(post: Post, n_cores: int) -> Waiting:
                 lines.append(f"{place} has received all that the record knows; {who}{more} waits there")
     for (core, entry), identifier in due.items():
         if (core, entry) not in unserved:
-            lines.append(
-                f"entry point {entry} of virtual processor {core} waits for request {describe_request(identifier)}"
-            )
+            place = f"entry point {entry} of virtual processor {core}"
+            lines.append(f"{place} waits for request {describe_request(identifier)}")
     if post.unknown_test is not None:
         number = post.unknown_test
+        who = show_process(process_of(number))
         lines.append(
-            f"process {show_process(process_of(number))} tests request {describe_request(number)} once more than "
-            "the record knows"
+            f"process {who} tests request {describe_request(number)} once more than the record knows"
         )
     return Waiting(tuple(lines), tuple(unserved))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,17 @@ class Judgement:
 
 @click.command()
 @recording_argument
-@click.option("--seed", type=count, metavar="S", help="Of scheduling and delivery.  [default: another than REC's]")
+@click.option(
+    "--seed", type=count, metavar="S", help="Of scheduling and delivery.  [default: another than REC's]"
+)
 @click.option("--schedule", default="random", show_default=True, metavar="POLICY", help="As for record.")
 @click.option("--slice", "longest_slice", type=positive, metavar="N", help="As for record.")
 @click.option("--cache", metavar="SIZE:WAYS:LINE", help="Another cache, as for record.  [default: REC's]")
 @click.option(
-    "--latency", type=positive, metavar="CYCLES", help="Mean time that a message is under way.  [default: 1000]"
+    "--latency",
+    type=positive,
+    metavar="CYCLES",
+    help="Mean time that a message is under way.  [default: 1000]",
 )
 @click.option("--free", is_flag=True, help="Do not control it: show what these conditions alone lead to.")
 @click.option(
@@ -69,8 +74,8 @@ def command(
     sink: Path | None,
     as_json: bool,
 ) -> int:
-    """Execute all cores of the program recorded in REC once more, on a machine with another schedule and timing,
-    and make it the same execution by the receipt histories that `record --evidence rpc` took down.
+    """Execute all cores of the program recorded in REC once more, on a machine with another schedule and
+    timing, and make it the same execution by the receipt histories that `record --evidence rpc` took down.
 
     An entry point is handed a request only when it is that request's turn, and a test is answered as it was.
     Then the executions are compared: every process must have emitted the same requests, with the same words,
@@ -154,7 +159,9 @@ def _input(recording: Recording, mail: RecordedMail, source: str | None) -> byte
         try:
             data = Path(source).read_bytes()
         except (OSError, ValueError) as error:
-            raise UsageError(f"the input cannot be read ({error})", where=source, remedy="check --input") from None
+            raise UsageError(
+                f"the input cannot be read ({error})", where=source, remedy="check --input"
+            ) from None
         if hashlib.sha256(data).hexdigest() != recording.manifest.options.get("input"):
             raise UsageError("not the input that the recording was made with", where=source)
         return data
@@ -171,7 +178,7 @@ def _input(recording: Recording, mail: RecordedMail, source: str | None) -> byte
 def _judge(
     recording: Recording, mail: RecordedMail, conditions: Conditions, receipts: Receipts | None
 ) -> Judgement:
-    from solver.rpc_equivalence import compare, execution_of
+    from solver.rpc_equivalence import compare, evidence_difference, execution_of
     from solver.rpc_replay import reexecute, script_of
 
     end = recording.manifest.end
@@ -183,6 +190,9 @@ def _judge(
     identical = None
     if len(mail.printed) <= 1 and end is not None and end.reason == run.reason == "power-off":
         identical = run.printed == next(iter(mail.printed.values()), b"")
+    if comparison.first is None and receipts is not None:
+        wrong = evidence_difference(receipts, recorded, recording.manifest.complete)
+        comparison = replace(comparison, first=wrong)
     return Judgement(run, comparison, identical, recorded.requests, len(recorded.emissions))
 
 
@@ -246,8 +256,8 @@ def _show(
     click.echo(f"receipts    {comparison.other_histories} of {len(receipts.histories)} histories differ")
     if difference is None:
         click.echo(
-            f"equivalent  {judgement.processes:,} processes, {judgement.requests:,} requests: the same, in the "
-            "same order"
+            f"equivalent  {judgement.processes:,} processes, {judgement.requests:,} requests: the same, in "
+            "the same order"
         )
         if comparison.cut:
             click.echo(f"            {comparison.cut} of them cut off by an end, the same as far as both go")
