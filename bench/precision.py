@@ -1,4 +1,5 @@
-"""Repeated measurement until the mean is known well enough (Fagot and Chassin de Kergommeaux, section 5.1)."""
+"""Repeated measurement until the mean is known well enough (Fagot and Chassin de Kergommeaux, section
+5.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from statistics import NormalDist, fmean, stdev
 
 #: The interval that holds the mean with a probability of 95% is no wider than this share of the mean.
 WIDTH = 0.03
-_LEAST, _MOST = 6, 60
+_LEAST, _MOST = 6, 40
 
 
 def student(probability: float, freedom: int) -> float:
@@ -27,7 +28,8 @@ def student(probability: float, freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean and half the width of the interval that holds it with a probability of 95%; runs: measurements."""
+    """A mean and half the width of the interval that holds it with a probability of 95%; runs:
+    measurements."""
 
     value: float
     half: float
@@ -69,7 +71,8 @@ class Pair:
 def in_turns(
     first: Callable[[], float], second: Callable[[], float], width: float = WIDTH, most: int = _MOST
 ) -> Pair:
-    """Measure both in turns, in changing order, until both means are known to `width`, at most `most` times."""
+    """Measure both in turns, in changing order, until both means are known to `width`, at most `most`
+    times."""
     values: tuple[list[float], list[float]] = ([], [])
     while True:
         for which in (0, 1) if len(values[0]) % 2 else (1, 0):

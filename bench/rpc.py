@@ -2,12 +2,12 @@
 
     python -m bench rpc
 
-Overhead by the method of Fagot and Chassin de Kergommeaux, section 5.1: synthetic programs of five structures,
-each for several ratios of computation to communication; the time of the recorder with and without the evidence,
-measured in turns until each mean is known to 3%. Computation is instructions in `busy_work`, communication all
-others. Time is processor time of the recorder. Writes the paper's Figure 3 as a table, and as a plot if matplotlib
-is installed (the extra `bench`). A second table executes every program again under ten seeds, with and without the
-control.
+Overhead by the method of Fagot and Chassin de Kergommeaux, section 5.1: synthetic programs of five
+structures, each for several ratios of computation to communication; the time of the recorder with and
+without the evidence, measured in turns until each mean is known to 3%. Computation is instructions in
+`busy_work`, communication all others. Time is processor time of the recorder. Writes the paper's Figure 3
+as a table, and as a plot if matplotlib is installed (the extra `bench`). A second table executes every
+program again under ten seeds, with and without the control.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FARM = "rpc_queens"
 RATIOS = (0.1, 0.3, 1.0, 3.0, 10.0)
 CORES = 4
 #: Processor time of one run, seconds: a program goes through as many rounds as that takes.
-RUN_SECONDS = 0.6
+RUN_SECONDS = 0.5
 _FIRST_ROUNDS = 20
 #: The paper's bound.
 BOUND = 0.05
@@ -87,7 +87,7 @@ def work_for(program: str, ratio: float, cores: int = CORES) -> tuple[int, float
 
 
 def measure(
-    program: str, ratio: float, seconds: float = RUN_SECONDS, cores: int = CORES, most: int = 60
+    program: str, ratio: float, seconds: float = RUN_SECONDS, cores: int = CORES, most: int = 40
 ) -> Point:
     """One point of the paper's Figure 3. seconds: of one run, about. most: turns at most."""
     work, came_out = work_for(program, ratio, cores)
@@ -243,17 +243,15 @@ def plot(points: list[Point], target: Path) -> bool:
     return True
 
 
-def main(console: Console, most: int = 60) -> None:
+def main(console: Console, most: int = 40) -> None:
     """Measure all, print the tables and write them to bench/out."""
     points = []
     for program in STRUCTURES:
         for ratio in RATIOS:
             points.append(measure(program, ratio, most=most))
-            point = points[-1]
-            console.print(
-                f"{point.structure}, {point.ratio:.2f}: {point.pair.overhead:+.2%} ({point.pair.first.runs} runs)",
-                highlight=False,
-            )
+            point, pair = points[-1], points[-1].pair
+            line = f"{point.structure}, {point.ratio:.2f}: {pair.overhead:+.2%} ({pair.first.runs} runs)"
+            console.print(line, highlight=False)
     publish("rpc", [overhead_table(points), control_table()], console)
     if plot(points, OUT / "rpc.png"):
         console.print("written to bench/out/rpc.png", highlight=False)
