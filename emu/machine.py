@@ -307,7 +307,8 @@ class Machine:
         rows = self.core_rows
         if not self._parked and not self.state["timers"]:
             return
-        waiting = [k for k in sorted(self._parked) if rows["parked"][k] == 1]
+        resting = self.post.resting
+        waiting = [k for k in self._all if resting >> k & 1 or (k in self._parked and rows["parked"][k] == 1)]
         if waiting:
             now = self.clock()
             if not self.runnable():
@@ -361,6 +362,7 @@ class Machine:
         row["cause"] |= row["pending"]
         row["pending"], row["parked"] = 0, 0
         self._parked.discard(number)
+        self.post.wake(number)
         end_run(row, self.state)
         return True
 
@@ -370,9 +372,15 @@ class Machine:
         if self.runnable() or self.post.under_way:
             return False
         return not any(
-            rows["parked"][k] == 1 and rows["handler"][k] and (rows["timer_period"][k] or rows["pending"][k])
+            rows["handler"][k] and (rows["timer_period"][k] or rows["pending"][k]) and self._interruptible(k)
             for k in range(len(rows))
         )
+
+    def _interruptible(self, number: int) -> bool:
+        """Whether the core, which waits, would take an interrupt."""
+        if self.core_rows["parked"][number] or not self.post.resting >> number & 1:
+            return bool(self.core_rows["parked"][number] == 1)
+        return bool(self.cores[number].read_register(self.isa.flags_register) & self.isa.interrupt_enable)
 
     # -- what the recorder takes out -----------------------------------------------------------------
 

@@ -98,6 +98,10 @@ class Post:
         """Messages that have been posted and not delivered."""
         return int(self._row["flying"])
 
+    def wake(self, core: int) -> None:
+        """An interrupt has come for a core: it waits no longer."""
+        self._row["resting"] = np.uint64(self.resting & ~(1 << core))
+
     def step(self, core_rows: NDArray[Any], *, idle: bool) -> None:
         """Deliver what is due. core_rows: CORE[n]. idle: no core can run, so that time goes on to the
         next."""

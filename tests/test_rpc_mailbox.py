@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import rpc_twin as twin
-from guest import DATA, DEVICES, Code, Run, elf, run_guest, write_schedule
+from guest import (
+    DATA,
+    DEVICES,
+    INT_HANDLER,
+    IPI_SEND,
+    TIMER_PERIOD,
+    Code,
+    Run,
+    elf,
+    run_guest,
+    write_schedule,
+)
 from numba import njit
 
 from bench.soak import examine
@@ -328,6 +339,27 @@ def test_cores_that_all_wait_for_mail_have_halted(tmp_path: Path) -> None:
     code = receive(Code(), "wait").power_off(1)
     run = run_guest(elf(tmp_path / "g.elf", code), tmp_path / "rec", 3)
     assert run.outcome.end.reason == "halted"
+    held_to_its_promises(run)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("cause", ["timer", "other core"])
+def test_an_interrupt_wakes_a_resting_core(tmp_path: Path, cause: str, enabled: bool) -> None:
+    """Core 1 rests for good; its handler ends the run, unless it takes no interrupts."""
+    code = Code().split("other", "sleeper")
+    code.label("other")
+    if cause == "timer":
+        receive(code, "wait")
+    else:
+        code.mov("rcx", 3000).label("spin").loop("rcx", "spin").device(IPI_SEND, 1).halt()
+    code.label("sleeper").mov("rsp", DATA + 0x1000).mov("rbx", code.base + 0x400)
+    code.device(INT_HANDLER, "rbx").device(TIMER_PERIOD, 5000 if cause == "timer" else 0)
+    code.raw("fb" if enabled else "fa")
+    receive(code, "sleep").power_off(1)
+    code.at(code.base + 0x400).power_off(9)
+    run = run_guest(elf(tmp_path / "g.elf", code), tmp_path / "rec", 2, seed=2)
+    assert run.outcome.end.reason == ("power-off" if enabled else "halted")
+    assert run.outcome.end.exit_code == (9 if enabled else None)
     held_to_its_promises(run)
 
 

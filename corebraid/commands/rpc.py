@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,20 +17,9 @@ if TYPE_CHECKING:
     from recorder.mail_trace import RecordedMail
     from recorder.reader import Recording
     from recorder.receipts import Receipts
-    from solver.rpc_equivalence import Comparison, Difference
-    from solver.rpc_replay import Conditions, Reexecution
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A re-execution and how it compares. identical: whether it printed the same, None where that cannot be
-    told. requests, processes: of the recording."""
-
-    run: Reexecution
-    comparison: Comparison
-    identical: bool | None
-    requests: int
-    processes: int
+    from solver.rpc_equivalence import Difference
+    from solver.rpc_judge import Judgement
+    from solver.rpc_replay import Conditions
 
 
 @click.command()
@@ -105,14 +94,14 @@ def command(
         )
     mail = _recorded(opened)
     conditions = _conditions(opened, mail, seed, schedule, longest_slice, cache, latency, source)
-    judgement = _judge(opened, mail, conditions, None if free else receipts)
+    judgement = _judge(opened, mail, None if free else receipts, conditions)
     if sink is not None:
         _write(sink, judgement.run.printed)
-    difference = _difference(opened, judgement)
+    difference = judgement.difference
     if as_json:
-        console.facts(_facts(opened, receipts, conditions, judgement, difference, free))
+        console.facts(_facts(opened, receipts, conditions, judgement, free))
     else:
-        _show(opened, receipts, conditions, judgement, difference)
+        _show(opened, receipts, conditions, judgement)
     if difference is not None:
         console.note(_line(opened, judgement, difference))
         return 1
@@ -126,6 +115,16 @@ def _recorded(recording: Recording) -> RecordedMail:
     total = sum(recording.manifest.instructions) or None
     with console.progress("replaying cores", total) as show:
         return recorded_mail(recording, lambda _, done: show(done))
+
+
+def _judge(
+    recording: Recording, mail: RecordedMail, receipts: Receipts | None, conditions: Conditions
+) -> Judgement:
+    from solver.rpc_judge import judge
+
+    total = sum(recording.manifest.instructions) or None
+    with console.progress("executing again", total) as show:
+        return judge(recording, mail, receipts, conditions, show)
 
 
 def _conditions(
@@ -175,46 +174,10 @@ def _input(recording: Recording, mail: RecordedMail, source: str | None) -> byte
     return next(iter(mail.read.values()), b"")
 
 
-def _judge(
-    recording: Recording, mail: RecordedMail, conditions: Conditions, receipts: Receipts | None
-) -> Judgement:
-    from solver.rpc_equivalence import compare, evidence_difference, execution_of
-    from solver.rpc_replay import reexecute, script_of
-
-    end = recording.manifest.end
-    total = sum(recording.manifest.instructions) or None
-    with console.progress("executing again", total) as show:
-        run = reexecute(recording, conditions, None if receipts is None else script_of(receipts), show)
-    recorded = execution_of(mail.events, end.exit_code if end else None)
-    comparison = compare(recorded, run.events, run.exit_code)
-    identical = None
-    if len(mail.printed) <= 1 and end is not None and end.reason == run.reason == "power-off":
-        identical = run.printed == next(iter(mail.printed.values()), b"")
-    if comparison.first is None and receipts is not None:
-        wrong = evidence_difference(receipts, recorded, recording.manifest.complete)
-        comparison = replace(comparison, first=wrong)
-    return Judgement(run, comparison, identical, recorded.requests, len(recorded.emissions))
-
-
-def _difference(recording: Recording, judgement: Judgement) -> Difference | None:
-    """The first difference; a program that failed or never ended only here has one too."""
-    from solver.rpc_equivalence import FIRST, Difference
-
-    run, end = judgement.run, recording.manifest.end
-    if judgement.comparison.first is not None:
-        return judgement.comparison.first
-    recorded = end.reason if end else "limit"
-    if run.reason in ("fault", "limit") and run.reason != recorded and recorded != "limit":
-        found = run.fault.what if run.fault else "still running"
-        return Difference("end", FIRST, None, "the end of the execution", recorded, found)
-    return None
-
-
 def _raise_unserved(recording: Recording, judgement: Judgement) -> None:
-    waiting = judgement.run.waiting
-    if waiting is not None and waiting.unserved:
+    if judgement.unserved:
         raise UsageError(
-            "; ".join(line for line in waiting.lines if "is not served" in line),
+            "; ".join(judgement.unserved),
             where=str(recording.path),
             remedy="the recorded execution stood still there too: serve that entry point, or do not call it",
         )
@@ -236,13 +199,7 @@ def _line(recording: Recording, judgement: Judgement, difference: Difference) ->
     return text
 
 
-def _show(
-    recording: Recording,
-    receipts: Receipts,
-    conditions: Conditions,
-    judgement: Judgement,
-    difference: Difference | None,
-) -> None:
+def _show(recording: Recording, receipts: Receipts, conditions: Conditions, judgement: Judgement) -> None:
     run, comparison = judgement.run, judgement.comparison
     ending = f"exit code {run.exit_code}" if run.exit_code is not None else f"ended by {run.reason}"
     click.echo(
@@ -254,7 +211,7 @@ def _show(
         f"{run.instructions:,} instructions, {ending}"
     )
     click.echo(f"receipts    {comparison.other_histories} of {len(receipts.histories)} histories differ")
-    if difference is None:
+    if judgement.difference is None:
         click.echo(
             f"equivalent  {judgement.processes:,} processes, {judgement.requests:,} requests: the same, in "
             "the same order"
@@ -262,7 +219,7 @@ def _show(
         if comparison.cut:
             click.echo(f"            {comparison.cut} of them cut off by an end, the same as far as both go")
     else:
-        click.echo(f"different   {difference.what}")
+        click.echo(f"different   {judgement.difference.what}")
     click.echo(f"console     {_IDENTICAL[judgement.identical]}")
 
 
@@ -281,10 +238,9 @@ def _facts(
     receipts: Receipts,
     conditions: Conditions,
     judgement: Judgement,
-    difference: Difference | None,
     free: bool,
 ) -> dict[str, object]:
-    run = judgement.run
+    run, difference = judgement.run, judgement.difference
     return {
         "recording": str(recording.path),
         "evidence": {
