@@ -32,6 +32,7 @@ from solver.rpc_equivalence import (
     execution_of,
     process_of,
 )
+from solver.rpc_judge import judge
 from solver.rpc_replay import Conditions, Reexecution, reexecute, script_of
 
 PROGRAMS = ("rpc_divide", "rpc_iterate", "rpc_prolog", "rpc_queens", "rpc_slaves", "rpc_strassen")
@@ -188,6 +189,30 @@ def test_a_recording_cut_by_a_limit_is_repeated_as_far_as_it_goes(tmp_path: Path
         assert comparison.first is None, comparison
         assert (run.reason, run.left) == ("halted", 0)
         assert comparison.cut
+
+
+def test_what_a_killed_recorder_left_is_repeated(tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill(instructions: int) -> None:
+        if instructions > 2_500_000:
+            raise Killed
+
+    path = tmp_path / "rec"
+    options = RecordOptions(4, 3, evidence=("rpc",), memory_bytes=8 << 20, input=b"2000 40\n")
+    with pytest.raises(Killed):
+        record(FIRMWARE / "rpc_slaves.elf", path, X86_64, options, lambda _: None, kill)
+    recording = Recording.open(path)
+    assert recording.killed
+    mail, receipts = recorded_mail(recording), read_receipts(recording)
+    assert receipts.requests > 100
+    for seed in range(3):
+        conditions = replace(conditions_of(seed), input=next(iter(mail.read.values())))
+        judgement = judge(recording, mail, receipts, conditions)
+        assert judgement.difference is None
+        assert judgement.run.reason == "halted"
+        assert judgement.run.left == 0
 
 
 def test_input_reaches_the_program_again(tmp_path: Path) -> None:
