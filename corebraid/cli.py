@@ -25,6 +25,8 @@ _COMMANDS = {
     "check": "check",
     "rpc": "rpc",
     "trace": "trace",
+    "crosscheck": "crosscheck",
+    "linkage": "linkage",
     "verify": "verify",
 }
 
