@@ -1,4 +1,4 @@
-"""The measurement of receipt histories: its arithmetic on cases done by hand, and once through on little work."""
+"""The measurement of receipt histories: its arithmetic on cases done by hand, and once through."""
 
 from __future__ import annotations
 
