@@ -128,6 +128,18 @@ def test_evidence_that_starves_the_program_says_who_waits(copy: Path) -> None:
     assert "process <" in ran.err
 
 
+def test_crosscheck(copy: Path) -> None:
+    ran = run("crosscheck", copy, "--engines", "rpc")
+    assert ran.code == 0
+    assert "rpc       3 of 3 executions again equivalent, 97 receipts, 91 tests" in ran.out
+    receipts = read_receipts(Recording.open(copy))
+    receipts.histories[0, 2][[3, 4]] = receipts.histories[0, 2][[4, 3]]
+    rewrite(copy, receipts)
+    ran = run("crosscheck", copy, "--engines", "rpc")
+    assert ran.code == 1
+    assert "disagreement: engine rpc: seed 2, random: receipt 3 of entry point 2" in ran.out
+
+
 def test_bad_evidence(copy: Path, tmp_path: Path) -> None:
     good = (copy / "evidence-rpc.log").read_bytes()
     (copy / "evidence-rpc.log").write_bytes(good[:-1] + bytes([good[-1] ^ 1]))

@@ -164,14 +164,9 @@ def _input(recording: Recording, mail: RecordedMail, source: str | None) -> byte
         if hashlib.sha256(data).hexdigest() != recording.manifest.options.get("input"):
             raise UsageError("not the input that the recording was made with", where=source)
         return data
-    if len(mail.read) > 1:
-        raise UsageError(
-            "several cores read the standard input, and nothing says in which order",
-            found=", ".join(f"core {core}" for core in mail.read),
-            where=str(recording.path),
-            remedy="give it again with --input FILE",
-        )
-    return next(iter(mail.read.values()), b"")
+    from corebraid.rpc_runs import input_of
+
+    return input_of(recording, mail)
 
 
 def _raise_unserved(recording: Recording, judgement: Judgement) -> None:
