@@ -218,3 +218,13 @@ def test_a_frame_that_lies_about_its_range_is_refused(rec: Path, tmp_path: Path)
             list(receipts.iter_receipts(recording))
     finally:
         path.write_bytes(good)
+
+
+def test_the_documents_example() -> None:
+    """docs/rpc.md, byte by byte."""
+    text = (Path(__file__).resolve().parent.parent / "docs" / "rpc.md").read_text()
+    shown = bytes.fromhex(text.split("<!-- payload -->\n```\n")[1].split("```")[0])
+    requests = [0, 1, 2 << 56 | 3 << 48 | 5 << 24]
+    events = [(RECEIVED, 1, 2, number) for number in requests] + [(TESTED, 0, n, 1) for n in (0, 0, 1)]
+    assert encode(rows_of(events)) == (shown, 4)
+    assert _accepted(shown, 4) is None
