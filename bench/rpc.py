@@ -144,7 +144,8 @@ def overhead_table(points: list[Point]) -> Table:
         [
             "paper: overheads are lower than 5%, for all structures and ratios",
             "least, most: if both means lie in their intervals of 95%; the paper's confidence ranges",
-            "turn by turn: the mean of each pair of neighbouring runs' ratio, and its interval of 95%; wall: the same of wall time",
+            "turn by turn: the mean of each pair of neighbouring runs' ratio, and its interval of 95%",
+            "wall: the same of wall time",
             "widest interval: of the two means' 95% intervals, as a share of the mean; asked for: 3%",
             f"{CORES} cores; processor time of the recorder; no modelled cycle is charged for the evidence",
         ],

@@ -41,6 +41,7 @@ from emu.mailbox import (
 from emu.post import EVERYTHING, Post, Script
 from emu.state import CORE, MACHINE
 from recorder.mail_trace import follow_registers, mail_of, recorded_mail
+from recorder.receipts import read_receipts
 from recorder.replay import replay_core
 
 COME = 1 << 63
@@ -266,17 +267,63 @@ def test_ping(tmp_path: Path, model: str) -> None:
         held_to_its_promises(run)
 
 
-def test_the_trace_tells_what_the_mailboxes_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same happenings, natively and from isolated replays."""
-    posts: list[Post] = []
+@pytest.fixture
+def posts(monkeypatch: pytest.MonkeyPatch) -> list[Post]:
+    """The post offices of all machines made in the test, which log everything."""
+    made: list[Post] = []
     make = Post.__init__
 
     def keep(self: Post, *arguments: Any) -> None:
         make(self, *arguments)
         self.keep(EVERYTHING)
-        posts.append(self)
+        made.append(self)
 
     monkeypatch.setattr(Post, "__init__", keep)
+    return made
+
+
+def scribble(draw: random.Random, steps: int) -> Code:
+    """Any accesses to mailbox registers in any order; whoever comes to the end first ends the run."""
+    code = Code().mov("r15", DEVICES).mov("rcx", 6).label("again")
+    for _ in range(steps):
+        register = int(MAIL_ID) + 8 * draw.randrange(16)
+        if register in (int(MAIL_TAKE), int(MAIL_AWAIT)):
+            code.load("rax", ("r15", int(MAIL_TAKE))).load("rbx", ("r15", int(MAIL_FROM)))
+        elif draw.random() < 0.4:
+            code.load("rax", ("r15", register)).emit("01", "rax", DATA + 8 * draw.randrange(9))
+        else:
+            value = draw.choice([draw.randrange(16), draw.getrandbits(64)])
+            if register == int(MAIL_POST):
+                value = draw.randrange(2) | draw.randrange(70) << 8 | draw.choice([1, 1, 2, 3]) << 16
+                value |= draw.randrange(16) << 20
+            code.mov("rax", value).store(("r15", register), "rax")
+    return code.loop("rcx", "again").power_off(3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_scribbling_guests_replay(tmp_path: Path, posts: list[Post], seed: int) -> None:
+    """pytest tests/test_rpc_mailbox.py -k 'scribbling and SEED'."""
+    program = elf(tmp_path / "g.elf", scribble(random.Random(seed), 400))
+    schedule = write_schedule(tmp_path / "schedule", 2, seed, 9)
+    model = "tso" if seed % 2 else "sc"
+    run = run_guest(program, tmp_path / "rec", 2, seed=seed, schedule=str(schedule), model=model)
+    assert run.outcome.end.exit_code == 3
+    native, found = posts[0].take(), recorded_mail(run.recording).events
+    assert len(native) > 50
+    for core in (0, 1):
+        for what, names in (
+            (POSTED, MAIL_EVENT.names),
+            (TESTED, MAIL_EVENT.names),
+            (RECEIVED, ("id", "head")),
+        ):
+            a, b = (e[(e["core"] == core) & (e["what"] == what)] for e in (native, found))
+            for name in names or ():
+                assert a[name].tolist() == b[name].tolist(), (core, what, name)
+    held_to_its_promises(run)
+
+
+def test_the_trace_tells_what_the_mailboxes_did(tmp_path: Path, posts: list[Post]) -> None:
+    """The same happenings, natively and from isolated replays."""
     run = run_guest(elf(tmp_path / "ping.elf", ping(9)), tmp_path / "rec", 2, seed=3)
     native = posts[0].take()
     found = recorded_mail(run.recording).events
@@ -319,6 +366,25 @@ def test_the_trace_may_be_read_in_any_pieces() -> None:
     out = np.zeros(len(rows), MAIL_EVENT)
     n = follow_registers.py_func(rows.view(np.recarray), 1, np.zeros(7, np.uint64), out.view(np.recarray))
     assert out[:n].tolist() == whole.tolist()
+
+
+def test_registers_may_be_written_and_read_by_halves(tmp_path: Path) -> None:
+    """A 4-byte access is to the low half; the trace agrees with what the mailboxes did."""
+    code = Code().mov("r15", DEVICES).mov("rax", 0xFFFFFFFF80000001)
+    for register in (MAIL_ID, MAIL_OUT):
+        code.store(("r15", int(register)), "rax", 4)
+    code.mov("rax", 4 << 8 | REQUEST << 16 | 1 << 20).store(("r15", int(MAIL_POST)), "rax", 4)
+    code.mov("rax", 1 << 4).store(("r15", int(MAIL_ACCEPT)), "rax", 4)
+    code.label("wait").load("rax", ("r15", int(MAIL_AWAIT)), 4).compare("rax", 0).jump_if("z", "wait")
+    code.load("rcx", ("r15", int(MAIL_FROM)), 4).load("rbx", ("r15", int(MAIL_IN)), 4)
+    code.raw("48 c1 eb 1f").power_off("rbx")  # shr rbx, 31
+    run = run_guest(elf(tmp_path / "g.elf", code), tmp_path / "rec", 1, evidence=("rpc",))
+    assert run.outcome.end.exit_code == 1
+    (posted, received) = recorded_mail(run.recording).events
+    assert (posted["id"], posted["w0"]) == (0x80000001, 0x80000001)
+    assert received["id"] == 0x80000001
+    assert read_receipts(run.recording).histories[0, 4].tolist() == [0x80000001]
+    held_to_its_promises(run)
 
 
 def test_mail_to_nowhere_is_the_guests_fault(tmp_path: Path) -> None:
