@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean, median, stdev
 
 #: The interval that holds the mean with a probability of 95% is no wider than this share of the mean.
 WIDTH = 0.03
@@ -49,11 +49,13 @@ def mean_of(values: list[float]) -> Mean:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two means measured in turns, and that of the ratio of each turn's second to its first, less 1."""
+    """Two means measured in turns, and that of the ratio of each turn's second to its first, less 1. medians:
+    the second's median over the first's, less 1; what disturbs a few runs does not touch it."""
 
     first: Mean
     second: Mean
     ratio: Mean
+    medians: float
 
     @property
     def overhead(self) -> float:
@@ -83,4 +85,5 @@ def in_turns(
         if len(values[0]) >= most or max(mean.width for mean in means) <= width:
             ratios = [b / a for a, b in zip(*values, strict=True)]
             ratio = mean_of(ratios)
-            return Pair(*means, Mean(ratio.value - 1, ratio.half, ratio.runs))
+            medians = median(values[1]) / median(values[0]) - 1
+            return Pair(*means, Mean(ratio.value - 1, ratio.half, ratio.runs), medians)
