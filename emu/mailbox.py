@@ -11,7 +11,7 @@ handed a request only when it is that request's turn, and a test is answered as 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
 from emu.mail_state import (
     ENTRY_POINTS,
@@ -29,7 +29,7 @@ from emu.mail_state import (
     message_at,
     post_at,
 )
-from emu.native import peek64, uc_emu_stop
+from emu.native import peek64, pointer, uc_emu_stop
 from emu.random_bits import next_random
 
 #: Registers, by offset in the device page.
@@ -55,7 +55,7 @@ _COME = np.uint64(1 << 63)
 
 @njit(cache=True)
 def _put64(address, value):
-    message_at(address).due = value
+    carray(pointer(address), 1, np.uint64)[0] = value
 
 
 @njit(cache=True)

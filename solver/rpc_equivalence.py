@@ -113,12 +113,13 @@ def _emission(row: np.void) -> Emission:
 
 
 def execution_of(rows: Rows, exit_code: int | None) -> Execution:
-    """An execution from what happened, MAIL_EVENT[n]; only the order within each core counts."""
+    """An execution from what happened, MAIL_EVENT[n]; only the order within each core counts, since a core
+    answers the requests that it received itself."""
     execution = Execution(exit_code=exit_code)
-    for row in rows[rows["what"] == RECEIVED]:
-        execution.receive(_place(row), int(row["id"]))
-    for row in rows[rows["what"] != RECEIVED]:
-        if row["what"] == POSTED:
+    for row in rows:
+        if row["what"] == RECEIVED:
+            execution.receive(_place(row), int(row["id"]))
+        elif row["what"] == POSTED:
             execution.emit(int(row["core"]), _emission(row))
         elif row["what"] == TESTED:
             execution.test(int(row["id"]), int(row["head"]))
@@ -127,9 +128,8 @@ def execution_of(rows: Rows, exit_code: int | None) -> Execution:
 
 @dataclass(frozen=True)
 class Difference:
-    """What an execution did otherwise. kind: "receipt", "emission", "test", "end",
-    "evidence". process: whose. request: the
-    identifier of the request concerned, if there is one."""
+    """What an execution did otherwise. kind: "receipt", "emission", "test", "end", "evidence". process:
+    whose. request: the identifier of the request concerned, if there is one."""
 
     kind: str
     process: Process

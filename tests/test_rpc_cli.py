@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_factory import FIRMWARE, Ran, run
 from guest import CONSOLE_RX, Code, elf
-from test_rpc_mailbox import put, receive, send
+from test_rpc_mailbox import ping, put, receive, send
 
 from emu.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
 from emu.mailbox import MAIL_ACCEPT
@@ -89,6 +89,7 @@ def test_json(rec: Path) -> None:
     free = json.loads(run("rpc", rec, "--json", "--free").out)
     assert free["controlled"] is free["equivalent"] is False
     assert free["difference"]["kind"] == "receipt"
+    assert free["difference"]["found"] == f"request {free['difference']['request']}"
     assert free["other_histories"] == 2
 
 
@@ -242,6 +243,14 @@ def test_an_entry_point_that_is_never_served(tmp_path: Path) -> None:
         )
         assert "process <0,0,0> waits there" in ran.err
         assert len(ran.lines) == 1
+
+
+def test_identifiers_that_are_used_again(tmp_path: Path) -> None:
+    path, ran = recorded(tmp_path, ping(9))
+    assert ran.code == 0
+    ran = run("rpc", path, "--schedule", "pct:2")
+    assert (ran.code, ran.err) == (0, "")
+    assert "equivalent  10 processes, 9 requests" in ran.out
 
 
 def test_several_cores_that_read_the_input(tmp_path: Path) -> None:

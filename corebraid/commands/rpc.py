@@ -257,6 +257,14 @@ def _facts(
         "cut": judgement.comparison.cut,
         "other_histories": judgement.comparison.other_histories,
         "console_identical": judgement.identical,
-        "difference": asdict(difference) if difference else None,
+        "difference": _difference_facts(difference) if difference else None,
         "waiting": list(run.waiting.lines) if run.waiting else [],
     }
+
+
+def _difference_facts(difference: Difference) -> dict[str, object]:
+    """Identifiers as the paper writes them: numbers above 2**53 are not safe in JSON."""
+    from recorder.receipts import describe_request
+
+    request = difference.request
+    return {**asdict(difference), "request": None if request is None else describe_request(request)}
