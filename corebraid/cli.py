@@ -23,6 +23,7 @@ _COMMANDS = {
     "pairs": "pairs",
     "check-order": "check_order",
     "check": "check",
+    "rpc": "rpc",
     "trace": "trace",
     "crosscheck": "crosscheck",
     "linkage": "linkage",

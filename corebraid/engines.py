@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: Engines that order regions, and engines that replay the whole run.
 ORDERING = ("linkage",)
-WHOLE: tuple[str, ...] = ()
+WHOLE: tuple[str, ...] = ("rpc",)
 
 
 @dataclass(frozen=True)
@@ -39,4 +39,9 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
 
 def whole_runs(recording: Recording, names: list[str]) -> list[WholeRun]:
     """What the engines among `names` find that replay the whole run."""
-    return []
+    found = []
+    if "rpc" in names:
+        from corebraid.rpc_runs import rpc_run
+
+        found.append(rpc_run(recording))
+    return found

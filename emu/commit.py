@@ -12,8 +12,8 @@ from numba import carray, cfunc, njit
 
 from emu.blocks import position_of
 from emu.bus import obtain
-from emu.device_kernels import next_random
 from emu.native import BLOCK_HOOK, pointer
+from emu.random_bits import next_random
 from emu.state import CORE, core_at, machine_at
 from emu.store_buffer import ADDRESS, COUNT, OLDEST, SIZE, VALUE, buffer_rows, drop_oldest, nth
 

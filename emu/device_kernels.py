@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
+from emu.mailbox import MAIL_END, MAIL_FIRST, mail_read, mail_write
 from emu.native import pointer
+from emu.random_bits import next_random
 
 #: The page of device registers, and the registers' offsets in it.
 DEVICE_BASE = 0xF0000000
@@ -23,16 +25,6 @@ _ZERO = np.uint64(0)
 _LONGEST_PERIOD = np.uint64(1 << 40)
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-@njit(cache=True)
-def next_random(state):
-    """splitmix64 (Steele, Lea, Flood 2014): returns (next state, 64 random bits)."""
-    state += np.uint64(0x9E3779B97F4A7C15)
-    z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state, z ^ (z >> np.uint64(31))
 
 
 @njit(cache=True)
@@ -64,6 +56,8 @@ def device_read(core, machine, register):
         core.cause = _ZERO
     elif register == DMA_STATUS:
         value = machine.dma_left
+    elif MAIL_FIRST <= register < MAIL_END:
+        value = mail_read(core, machine, register)
     return value
 
 
@@ -108,3 +102,5 @@ def device_write(core, cores, machine, register, value):
         machine.dma_length = value
     elif register == DMA_START:
         machine.dma_left = machine.dma_length & ~np.uint64(7)
+    elif MAIL_FIRST <= register < MAIL_END:
+        mail_write(core, machine, register, value)

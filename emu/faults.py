@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emu.core import Core
+from emu.mail_state import MAIL_SLOTS
+from emu.mailbox import MAIL_FULL, MAIL_NOWHERE
 from emu.record_hooks import SYSTEM_CALL
 from emu.state import PAGE_BYTES
 
@@ -18,6 +20,11 @@ _EXCEPTIONS = {
     13: "a general-protection fault", 14: "a page fault", 16: "an x87 error", 17: "an unaligned access",
     19: "an SSE floating-point error",
 }  # fmt: skip
+
+_MAIL = {
+    MAIL_FULL: f"a message posted while {MAIL_SLOTS} others are under way or wait in inboxes",
+    MAIL_NOWHERE: "a message posted to a core that does not exist",
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ def describe_exception(number: int) -> str:
     """A processor exception or software interrupt, by number."""
     if number == SYSTEM_CALL:
         return "a system call (syscall), which this machine does not serve"
+    if number in _MAIL:
+        return _MAIL[number]
     return _EXCEPTIONS.get(number, f"software interrupt {number:#x}, which this machine does not serve")
 
 

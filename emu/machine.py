@@ -22,6 +22,7 @@ from emu.event import EVENT
 from emu.faults import Fault, describe_exception, describe_fill
 from emu.legality import is_illegal
 from emu.pages import host_memory
+from emu.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY, Post
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
 from emu.recorded_core import RecordedCore
@@ -65,7 +66,7 @@ class Stopped(Enum):
 class MachineConfig:
     """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
     store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
-    `RecordedCore`; SC only."""
+    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -75,6 +76,7 @@ class MachineConfig:
     input: bytes = b""
     store_buffer: int = 0
     tapped: bool = False
+    mail_latency: int = DEFAULT_MAIL_LATENCY
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -93,6 +95,12 @@ class MachineConfig:
                 f"a store buffer holds 1 to {MOST_BUFFERED} stores",
                 found=str(self.store_buffer),
                 remedy="choose another --store-buffer",
+            )
+        if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:
+            raise UsageError(
+                f"a message is under way for at most {MOST_MAIL_LATENCY} cycles",
+                found=str(self.mail_latency),
+                remedy="choose another --latency",
             )
 
 
@@ -114,6 +122,7 @@ class Machine:
         self.state = self.machine_rows[0]
         self.home = host_memory(config.memory_bytes)
         self._make_bus()
+        self.post = Post(self.machine_rows, config.n_cores, config.seed, config.mail_latency)
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
         self._load(image)
 
@@ -177,9 +186,10 @@ class Machine:
 
     def runnable(self) -> list[int]:
         """Cores that do not wait, ascending."""
-        if not self._parked:
+        resting = self.post.resting
+        if not self._parked and not resting:
             return self._all
-        return [k for k in self._all if k not in self._parked]
+        return [k for k in self._all if k not in self._parked and not resting >> k & 1]
 
     def run_slice(self, number: int, length: int, *, exact: bool = True) -> Stopped:
         """Run a core for about `length` instructions: see `emu.scheduler.Slice`."""
@@ -196,6 +206,7 @@ class Machine:
                 core.forget_stale()
             elif reason == STOP_FLUSH:
                 self._drain(number)
+                self.post.spill()
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
                 return Stopped.POWER if self.state["power"] else Stopped.SLICE
@@ -267,6 +278,11 @@ class Machine:
         words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
         return int(step_dma(self.core_rows, self.machine_rows, words))
 
+    def step_mail(self) -> None:
+        """Deliver the messages between cores that are due; when no core can run, the next one."""
+        if self.post.under_way:
+            self.post.step(self.core_rows, idle=not self.runnable())
+
     def step_store_buffers(self) -> bool:
         """Let stores commit, at random. Returns whether any may have (`RecordedCore.take_commits`)."""
         if not self.state["tso"]:
@@ -291,7 +307,8 @@ class Machine:
         rows = self.core_rows
         if not self._parked and not self.state["timers"]:
             return
-        waiting = [k for k in sorted(self._parked) if rows["parked"][k] == 1]
+        resting = self.post.resting
+        waiting = [k for k in self._all if resting >> k & 1 or (k in self._parked and rows["parked"][k] == 1)]
         if waiting:
             now = self.clock()
             if not self.runnable():
@@ -345,18 +362,25 @@ class Machine:
         row["cause"] |= row["pending"]
         row["pending"], row["parked"] = 0, 0
         self._parked.discard(number)
+        self.post.wake(number)
         end_run(row, self.state)
         return True
 
     def deadlocked(self) -> bool:
         """No core can run and nothing can wake one."""
         rows = self.core_rows
-        if self.runnable():
+        if self.runnable() or self.post.under_way:
             return False
         return not any(
-            rows["parked"][k] == 1 and rows["handler"][k] and (rows["timer_period"][k] or rows["pending"][k])
+            rows["handler"][k] and (rows["timer_period"][k] or rows["pending"][k]) and self._interruptible(k)
             for k in range(len(rows))
         )
+
+    def _interruptible(self, number: int) -> bool:
+        """Whether the core, which waits, would take an interrupt."""
+        if self.core_rows["parked"][number] or not self.post.resting >> number & 1:
+            return bool(self.core_rows["parked"][number] == 1)
+        return bool(self.cores[number].read_register(self.isa.flags_register) & self.isa.interrupt_enable)
 
     # -- what the recorder takes out -----------------------------------------------------------------
 

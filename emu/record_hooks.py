@@ -115,6 +115,8 @@ def _wanted(core, machine):
         return STOP_FLUSH
     if machine.console_n >= machine.console_limit >> _ONE or core.commits_n >= core.commits_limit:
         return STOP_FLUSH
+    if machine.mail_full != _ZERO:
+        return STOP_FLUSH
     machine.attention = _ZERO
     return 0
 

@@ -89,6 +89,8 @@ MACHINE_FIELDS = (
     "agent_rows", "agent_n", "agent_limit", "agent_number",
     # nonzero under TSO: home memory has every committed store
     "tso",
+    # mail between cores (emu/mail_state.py); mail_full: its log must be taken
+    "post", "mail_full",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

@@ -128,7 +128,10 @@ class Capture:
             directory, self._manifest(Program(program.name, hashlib.sha256(raw).hexdigest()))
         )
         (directory / PROGRAM_ELF).write_bytes(raw)
-        guest = Guest(options.cores, options.cache.line, options.seed, self.machine.home, options.symbols)
+        guest = Guest(
+            options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
+            self.machine.post,
+        )  # fmt: skip
         make, said = make_collector, options.evidence_options
         self._evidence = EvidenceCapture(
             self.machine,
@@ -320,6 +323,7 @@ class Capture:
         machine, agent = self.machine, len(self.machine.cores)
         if machine.step_agents():
             self._note_slice(agent, int(machine.state["agent_number"]))
+        machine.step_mail()
         if machine.step_store_buffers():
             self._note_all_commits()
         machine.raise_timers()

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from emu.post import Post
 
 Rows = npt.NDArray[np.void]
 
@@ -28,13 +31,15 @@ OF_EVENTS = (LINKAGE, SLICES, OPR)
 @dataclass(frozen=True)
 class Guest:
     """What a collector is told of the machine. memory: uint8[memory_bytes], home memory before the run; it
-    changes once that begins. symbols: (first byte, bytes) of each object that the program names."""
+    changes once that begins. symbols: (first byte, bytes) of each object that the program names. mail: the
+    messages between cores, which evidence rpc is made of."""
 
     n_cores: int
     line: int
     seed: int
     memory: npt.NDArray[np.uint8]
     symbols: tuple[tuple[int, int], ...] = ()
+    mail: Post | None = None
 
 
 class Collector(Protocol):
@@ -104,4 +109,8 @@ def make_collector(
         from recorder.linkage import LinkageCollector
 
         return LinkageCollector(guest, writer, str(options.get("group", "word")))
+    if name == RPC:
+        from recorder.receipts import ReceiptCollector
+
+        return ReceiptCollector(guest, writer)
     raise FormatError(f"evidence {name} has no collector")

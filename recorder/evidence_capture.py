@@ -13,24 +13,26 @@ class EvidenceCapture:
 
     def __init__(self, machine: Machine, collectors: list[Collector]) -> None:
         self._machine, self._collectors = machine, collectors
+        #: Those that take events: none where there are no taps.
+        self._takers = collectors if machine.config.tapped else []
         self._agents_seen = 0
 
     def turn(self, number: int) -> None:
         """Core `number` has run for a while, and stands between two instructions."""
-        if self._collectors and (core := self._machine.cores[number]).tapped:
-            rows = core.take_tap()
+        if self._takers:
+            rows = self._machine.cores[number].take_tap()
             if len(rows):
-                for collector in self._collectors:
+                for collector in self._takers:
                     collector.take(number, rows)
 
     def agents(self) -> None:
         """The agents have had their turn."""
-        if not self._collectors:
+        if not self._takers:
             return
         rows = self._machine.agent_rows_from(self._agents_seen)
         if len(rows):
             self._agents_seen += len(rows)
-            for collector in self._collectors:
+            for collector in self._takers:
                 collector.take(len(self._machine.cores), rows)
 
     def agents_drained(self) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from emu.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
-from emu.device_kernels import next_random
 from emu.fingerprint import hash_page
+from emu.random_bits import next_random
 from emu.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
 from emu.state import CODE, CORE, SEEN, UNSTABLE, WRITTEN, address_of
 from isa.decode import decode_block

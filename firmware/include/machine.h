@@ -31,6 +31,24 @@
  *   0x098   DMA_START     W    shared    any value starts the copy; it goes on in pieces while the cores
  *                                        run, and races with them
  *   0x0A0   DMA_STATUS    R    shared    bytes still to copy; 0 = idle
+ *   0x100   MAIL_ID       W    per core  identifier of the request that the next message is, or answers
+ *   0x108   MAIL_OUT0-3   W    per core  the next message's words, up to 0x120
+ *   0x128   MAIL_POST     W    per core  posts it. Bits 0-7 core, 8-15 entry point, 16-19 kind (1 request,
+ *                                        2 reply), 20-23 how many words it has
+ *   0x130   MAIL_ACCEPT   W    per core  entry points whose requests are taken, a bit each; replies always are
+ *   0x138   MAIL_TAKE     R    per core  takes the first message that may be: as written to MAIL_POST, bits
+ *                                        0-7 the core it came from; 0 = there is none
+ *   0x140   MAIL_AWAIT    R    per core  the same; after a 0 the core rests at the end of this basic block
+ *                                        until a message that may be taken has come. Read it again then
+ *   0x148   MAIL_FROM     R    per core  the identifier of the message taken last
+ *   0x150   MAIL_IN0-3    R    per core  its words, up to 0x168; 0 beyond its last
+ *   0x170   MAIL_TEST     RW   per core  write a request's identifier, bit 63 set if its answer has come; the
+ *                                        read says whether a test of it answers yes: 0, 1, or 2 = never
+ *                                        answer (lib/athapascan.c; a controlled replay decides otherwise)
+ *
+ * Mail. A message is under way for a time of its own, so messages arrive in any order, also between the same
+ * two cores. An identifier (below 2^63) is (virtual processor, entry point, thread, request) of the process
+ * that posted the request; the machine only compares identifiers.
  *
  * Interrupts. Delivered between two instructions, with RFLAGS.IF = 1 (`sti`) and a handler set. The
  * machine skips a red zone of 128 bytes and writes two words below it:
@@ -64,6 +82,19 @@
 #define MACHINE_DMA_LEN 0x090
 #define MACHINE_DMA_START 0x098
 #define MACHINE_DMA_STATUS 0x0A0
+#define MACHINE_MAIL_ID 0x100
+#define MACHINE_MAIL_OUT 0x108
+#define MACHINE_MAIL_POST 0x128
+#define MACHINE_MAIL_ACCEPT 0x130
+#define MACHINE_MAIL_TAKE 0x138
+#define MACHINE_MAIL_AWAIT 0x140
+#define MACHINE_MAIL_FROM 0x148
+#define MACHINE_MAIL_IN 0x150
+#define MACHINE_MAIL_TEST 0x170
+
+#define MACHINE_MAIL_REQUEST 1
+#define MACHINE_MAIL_REPLY 2
+#define MACHINE_MAIL_COME (1UL << 63)
 
 #define MACHINE_CAUSE_TIMER 1
 #define MACHINE_CAUSE_IPI 2
