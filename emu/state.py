@@ -73,6 +73,8 @@ CORE_FIELDS = (
     # stores
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
+    # partial replay: the value log (emu/value_feed.py)
+    "fed", "fed_n", "fed_next",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
