@@ -6,6 +6,9 @@ import numpy as np
 from numba import carray, njit
 
 from emu.native import pointer
+from emu.one_sided import FIRST as ONE_SIDED_FIRST
+from emu.one_sided import LAST as ONE_SIDED_LAST
+from emu.one_sided import one_sided_read, one_sided_write
 
 #: The page of device registers, and the registers' offsets in it.
 DEVICE_BASE = 0xF0000000
@@ -64,6 +67,8 @@ def device_read(core, machine, register):
         core.cause = _ZERO
     elif register == DMA_STATUS:
         value = machine.dma_left
+    elif ONE_SIDED_FIRST <= register <= ONE_SIDED_LAST:
+        value = one_sided_read(core, machine, register)
     return value
 
 
@@ -108,3 +113,5 @@ def device_write(core, cores, machine, register, value):
         machine.dma_length = value
     elif register == DMA_START:
         machine.dma_left = machine.dma_length & ~np.uint64(7)
+    elif ONE_SIDED_FIRST <= register <= ONE_SIDED_LAST:
+        one_sided_write(core, machine, register, value)

@@ -44,18 +44,14 @@ def digest_accesses(rows, digest):  # type: ignore[no-untyped-def]
 
 
 class AccessDigest:
-    """The digest of a stream as far as it has been taken. accesses: how many it covers."""
+    """The digest of a stream as far as it has been taken: `value`, over `accesses` accesses."""
 
     def __init__(self) -> None:
         self.accesses = 0
-        self._digest = np.uint64(0)
-
-    @property
-    def value(self) -> int:
-        """The digest so far."""
-        return int(self._digest)
+        self.value = 0
 
     def take(self, rows: Rows) -> None:
         """The stream's next events, EVENT[n]."""
-        n, self._digest = digest_accesses(rows, self._digest)
+        n, digest = digest_accesses(rows, np.uint64(self.value))
+        self.value = int(digest)
         self.accesses += int(n)

@@ -1,0 +1,21 @@
+"""Decoding an evidence stream whole, whichever it is: what `verify` does to find damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recorder.evidence import LINKAGE, OPR
+from recorder.reader import Recording, iter_evidence
+
+
+def evidence_contents(recording: Recording, name: str) -> Iterable[object]:
+    """The frames of the stream, decoded as its engine does. Raises FormatError."""
+    if name == LINKAGE:
+        from recorder.linkage_codec import iter_linkage
+
+        return iter_linkage(recording)
+    if name == OPR:
+        from recorder.opr_log import iter_opr
+
+        return iter_opr(recording)
+    return iter_evidence(recording, name)
