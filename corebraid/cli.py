@@ -23,6 +23,7 @@ _COMMANDS = {
     "pairs": "pairs",
     "check-order": "check_order",
     "check": "check",
+    "opr": "opr",
     "trace": "trace",
     "verify": "verify",
 }

@@ -80,27 +80,34 @@ def _heard(sns, places, first, last, sn):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def choose_writers(found, sns, places, bounds, writer, writer_sn, rivals):  # type: ignore[no-untyped-def]
+def choose_writers(found, values, reader, sns, places, bounds, writer, writer_sn, rivals):  # type: ignore[no-untyped-def]
     """Of the members that wrote a new value, take the one that no other came after.
 
-    found: int64[r, n], the access of each that wrote it, or 0. sns, places: int64[orders], those of member a
-    that wait for b at bounds[a, b] to bounds[a, b + 1].
+    A write of which the reader had heard before it last found other bytes there is not what it reads now; of a
+    put it has heard when that was started, which says nothing.
+
+    found: int64[r, n], the access of each that wrote it, or 0. values: NEW_VALUE[n]; reader: int64[n]. sns,
+    places: int64[orders], those of member a that wait for b at bounds[a, b] to bounds[a, b + 1].
     """
-    r = found.shape[0]
     for k in range(found.shape[1]):
-        best = -1
-        for j in range(r):
-            if found[j, k] == 0:
+        best, i = -1, reader[k]
+        for j in range(found.shape[0]):
+            sn = found[j, k]
+            if sn == 0:
                 continue
+            if sn > 0 and values[k].before != np.uint64(0):
+                upto = np.int64(values[k].before) - 1
+                if sn <= _heard(sns, places, bounds[i, j], bounds[i, j + 1], upto):
+                    continue
             if best < 0:
                 best = j
                 continue
             rivals[k] += 1
-            heard = _heard(sns, places, bounds[j, best], bounds[j, best + 1], found[j, k])
-            if heard >= found[best, k]:
+            heard = _heard(sns, places, bounds[j, best], bounds[j, best + 1], abs(sn))
+            if heard >= abs(found[best, k]):
                 best = j
         writer[k] = best
-        writer_sn[k] = found[best, k] if best >= 0 else 0
+        writer_sn[k] = abs(found[best, k]) if best >= 0 else 0
 
 
 def _order_table(orders: OrderLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -157,12 +164,15 @@ def _communications(
     all_values = np.concatenate(values)
     n = len(all_values)
     writer, writer_sn, rivals = (np.zeros(n, np.int64) for _ in range(3))
-    choose_writers(group.found, *_order_table(orders), writer, writer_sn, rivals)
+    reader = np.repeat(np.arange(len(values)), [len(mine) for mine in values])
+    choose_writers(
+        group.found, all_values, reader, *_order_table(orders), writer, writer_sn, rivals
+    )
     rows = np.zeros(n, COMMUNICATION)
     for name in ("sn", "addr", "value", "size"):
         rows[name] = all_values[name]
     cores = np.array([*log.members, OUTSIDE])
-    rows["reader"] = np.repeat(log.members, [len(mine) for mine in values])
+    rows["reader"] = cores[reader]
     rows["writer"], rows["writer_sn"], rows["rivals"] = cores[writer], writer_sn, rivals
     return rows
 

@@ -19,7 +19,7 @@ _FIRST_BLOCKS = 1 << 6
 
 class Written(NamedTuple):
     """What a member has written last. content: uint8[blocks, 64]. sn: int64[blocks, 64], which access of the
-    member wrote each byte, 0 for none."""
+    member wrote each byte, 0 for none, negative for one that started a put."""
 
     table: Table
     content: NDArray[np.uint8]
@@ -51,7 +51,8 @@ def room_for(memory, blocks):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def note_written(written, address, size, value, sn):  # type: ignore[no-untyped-def]
-    """Access `sn` (int64) of the member writes `value` at [address, address + size), size 1 to 8."""
+    """Access `sn` (int64; negative: a put) of the member writes `value` at [address, address + size), size 1 to
+    8."""
     for k in range(size):
         at = address + np.uint64(k)
         slot, place = find_or_insert(written.table, at >> _BLOCK_SHIFT), np.int64(at & _BLOCK_MASK)
@@ -69,14 +70,14 @@ def put_written(written, view, shared, local, remote, size, sn):  # type: ignore
         if slot < 0 or (view.known[slot] >> place) & _ONE == _ZERO:
             continue
         value = np.uint64(view.content[slot, np.int64(place)])
-        note_written(written, remote + np.uint64(k), 1, value, sn)
+        note_written(written, remote + np.uint64(k), 1, value, -sn)
         learn(shared, remote + np.uint64(k), 1, value)
 
 
 @njit(cache=True)
 def match_written(written, address, size, value):  # type: ignore[no-untyped-def]
     """CheckComm: the access that last wrote any of the bytes, if the member has written all of them and they
-    are `value`; else 0."""
+    are `value`, as in `Written`; else 0."""
     latest = np.int64(0)
     for k in range(size):
         at = address + np.uint64(k)
@@ -85,7 +86,8 @@ def match_written(written, address, size, value):  # type: ignore[no-untyped-def
             return np.int64(0)
         if np.uint64(written.content[slot, place]) != (value >> (_EIGHT * np.uint64(k))) & _BYTE:
             return np.int64(0)
-        latest = max(latest, written.sn[slot, place])
+        if abs(written.sn[slot, place]) > abs(latest):
+            latest = written.sn[slot, place]
     return latest
 
 

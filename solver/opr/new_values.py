@@ -17,51 +17,78 @@ from recorder.hash_table import Table, find, find_or_insert, grow, has_room, new
 from recorder.opr_accesses import GOT, STORE, AccessStream
 from recorder.opr_log import OprLog
 
-#: A new value: access `sn` of a member read `value` in `size` bytes at `addr`; `origin`: where they were written.
+#: A new value: access `sn` of a member read `value` in `size` bytes at `addr`; `origin`: where they were written;
+#: `before`: the member's last access before to all of these bytes, if it was the last to their word, else 0.
 NEW_VALUE = np.dtype(
-    [("sn", "<u8"), ("addr", "<u8"), ("origin", "<u8"), ("value", "<u8"), ("size", "<u8")]
+    [
+        ("sn", "<u8"),
+        ("addr", "<u8"),
+        ("origin", "<u8"),
+        ("value", "<u8"),
+        ("size", "<u8"),
+        ("before", "<u8"),
+    ]
 )
 
-_WORD_SHIFT, _WORD_MASK, _ONE = np.uint64(3), np.uint64(7), np.uint64(1)
+_WORD_SHIFT, _WORD_MASK = np.uint64(3), np.uint64(7)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 _FIRST = 1 << 8
 
 
-class _Brought(NamedTuple):
-    """Words that gets have brought: origin, uint64[words], by the word's own number."""
+class _Words(NamedTuple):
+    """Words that a member has accessed. origin: uint64[words], where what is there was written: the word's own
+    number, or that from which a get brought it. access: uint64[words, 3], SN, address and size of the last."""
 
     table: Table
     origin: NDArray[np.uint64]
+    access: NDArray[np.uint64]
 
 
 @njit(cache=True)
-def _follow(accesses, start, brought, new_values, at):  # type: ignore[no-untyped-def]
-    """Go through accesses (ACCESS[n]) from `start`, and note the origin of new values from `at` on that they
-    are. Returns (first access not done, first new value not done, words that it needs room for)."""
+def _word(words, number):  # type: ignore[no-untyped-def]
+    slot = find_or_insert(words.table, number)
+    if words.origin[slot] == _ZERO:
+        words.origin[slot] = number
+    return slot
+
+
+@njit(cache=True)
+def _answer(words, access, wanted):  # type: ignore[no-untyped-def]
+    """Fill in what is known of a new value, which `access` read."""
+    slot = _word(words, access.addr >> _WORD_SHIFT)
+    wanted.origin = (words.origin[slot] << _WORD_SHIFT) | (access.addr & _WORD_MASK)
+    sn, addr, size = words.access[slot, 0], words.access[slot, 1], words.access[slot, 2]
+    whole = addr <= access.addr and access.addr + access.size <= addr + size
+    wanted.before = sn if whole else _ZERO
+
+
+@njit(cache=True)
+def _follow(accesses, start, words, new_values, at):  # type: ignore[no-untyped-def]
+    """Go through accesses (ACCESS[n]) from `start`, and fill in new values from `at` on that they are. Returns
+    (first access not done, first new value not done, words that it needs room for)."""
     for i in range(start, accesses.shape[0]):
         access = accesses[i]
+        first = (access.local if access.kind == GOT else access.addr) >> _WORD_SHIFT
+        n = np.int64(access.size >> _WORD_SHIFT) + 2
+        if not has_room(words.table, n) or words.table.used[0] + n > words.origin.shape[0]:
+            return i, at, n
         if access.kind == GOT:
-            words = np.int64(access.size >> _WORD_SHIFT)
-            if not has_room(brought.table, words) or brought.table.used[0] + words > brought.origin.shape[0]:
-                return i, at, words
-            for k in range(words):
-                slot = find_or_insert(brought.table, (access.local >> _WORD_SHIFT) + np.uint64(k))
-                brought.origin[slot] = (access.addr >> _WORD_SHIFT) + np.uint64(k)
+            for k in range(n - 2):
+                slot = _word(words, first + np.uint64(k))
+                words.origin[slot] = (access.addr >> _WORD_SHIFT) + np.uint64(k)
+            continue
+        if access.put != 0:
             continue
         if at < new_values.shape[0] and new_values[at].sn == access.sn:
-            wanted = new_values[at]
-            slot = find(brought.table, access.addr >> _WORD_SHIFT)
-            wanted.origin = access.addr
-            if slot >= 0:
-                wanted.origin = (brought.origin[slot] << _WORD_SHIFT) | (access.addr & _WORD_MASK)
+            _answer(words, access, new_values[at])
             at += 1
-        if access.kind == STORE:
-            last = (access.addr + access.size - _ONE) >> _WORD_SHIFT
-            word = access.addr >> _WORD_SHIFT
-            while word <= last and access.put == 0:
-                slot = find(brought.table, word)
-                if slot >= 0:
-                    brought.origin[slot] = word
-                word += _ONE
+        last = (access.addr + access.size - _ONE) >> _WORD_SHIFT
+        for k in range(np.int64(last - first) + 1):
+            slot = _word(words, first + np.uint64(k))
+            words.access[slot, 0], words.access[slot, 1] = access.sn, access.addr
+            words.access[slot, 2] = access.size
+            if access.kind == STORE:
+                words.origin[slot] = first + np.uint64(k)
     return accesses.shape[0], at, 0
 
 
@@ -77,7 +104,9 @@ class NewValues:
             values["size"],
         )
         self._accesses = AccessStream(memory)
-        self._brought = _Brought(new_table(2 * _FIRST), np.zeros(_FIRST, np.uint64))
+        self._words = _Words(
+            new_table(2 * _FIRST), np.zeros(_FIRST, np.uint64), np.zeros((_FIRST, 3), np.uint64)
+        )
         self._at = 0
 
     def take(self, rows: NDArray[np.void]) -> None:
@@ -91,9 +120,15 @@ class NewValues:
         accesses = self._accesses.take(rows, np.zeros(len(rows), np.uint8))
         done = 0
         while done < len(accesses):
-            done, self._at, words = _follow(accesses, done, self._brought, self.rows, self._at)
-            if words:
-                n = max(2 * len(self._brought.origin), int(self._brought.table.used[0] + words))
-                origin = np.zeros(n, np.uint64)
-                origin[: len(self._brought.origin)] = self._brought.origin
-                self._brought = _Brought(grow(self._brought.table, n), origin)
+            done, self._at, more = _follow(accesses, done, self._words, self.rows, self._at)
+            if more:
+                self._words = _grown(self._words, int(more))
+
+
+def _grown(words: _Words, more: int) -> _Words:
+    """The same, with room for `more` words beyond those that are there."""
+    old = len(words.origin)
+    n = max(2 * old, int(words.table.used[0]) + more)
+    origin, access = np.zeros(n, np.uint64), np.zeros((n, 3), np.uint64)
+    origin[:old], access[:old] = words.origin, words.access
+    return _Words(grow(words.table, n), origin, access)
