@@ -59,7 +59,9 @@ def _answer(words, access, wanted):  # type: ignore[no-untyped-def]
     wanted.origin = (words.origin[slot] << _WORD_SHIFT) | (access.addr & _WORD_MASK)
     sn, addr, size = words.access[slot, 0], words.access[slot, 1], words.access[slot, 2]
     whole = addr <= access.addr and access.addr + access.size <= addr + size
-    wanted.before = sn if whole else _ZERO
+    # What a get brought may be old news at its origin.
+    brought = wanted.origin != access.addr
+    wanted.before = sn if whole and not brought else _ZERO
 
 
 @njit(cache=True)
