@@ -52,8 +52,8 @@ def _check_writes(checks, check, written, values, first_of, found):  # type: ign
 
 @njit(cache=True)
 def advance(  # type: ignore[no-untyped-def]
-    rows, accesses, start, member, done, waits, checks, at, view, written, shared, values, first_of, found,
-    counts, give_up,
+    rows, accesses, start, member, done, waits, checks, at, view, written, shared, initial, values, first_of,
+    found, counts, give_up,
 ):  # fmt: skip
     """Do accesses[start:] (ACCESS[n] of EVENT rows) of a member as far as orders and room allow.
 
@@ -91,7 +91,7 @@ def advance(  # type: ignore[no-untyped-def]
             elif differs(shared, row.addr, size, row.old):
                 counts[_DIFFERING] += 1
         if access.put != 0:
-            put_written(written, view, shared, access.local, access.addr, access.size, sn)
+            put_written(written, view, shared, initial, access.local, access.addr, access.size, sn)
         elif access.kind != LOAD:
             learn(view, row.addr, size, row.new)
             learn(shared, row.addr, size, row.new)
@@ -122,7 +122,7 @@ class _Member:
 
 class GroupReplay:
     """Runs the members against each other. pieces: of each member, its accesses as its replay yields them.
-    values: NEW_VALUE[n] of each. memory: bytes of guest memory."""
+    values: NEW_VALUE[n] of each. initial: uint8[memory_bytes], memory before the run."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class GroupReplay:
         orders: OrderLog,
         checks: list[Rows],
         values: list[Rows],
-        memory: int,
+        initial: NDArray[np.uint8],
     ) -> None:
         r = len(pieces)
-        self._orders, self._checks = orders, checks
+        self._orders, self._checks, self._initial = orders, checks, initial
         self._values = np.concatenate(values)
         self._first_of = np.concatenate([[0], np.cumsum([len(rows) for rows in values])]).astype(np.int64)
         self._done = np.zeros(r, np.int64)
@@ -142,7 +142,7 @@ class GroupReplay:
         self.found = np.zeros((r, len(self._values)), np.int64)
         self._members = [
             _Member(
-                pieces[k], AccessStream(memory), np.array([0, 0, self._first_of[k]]), np.zeros(5, np.int64),
+                pieces[k], AccessStream(len(initial)), np.array([0, 0, self._first_of[k]]), np.zeros(5, np.int64),
                 new_shadow(), new_written(), np.zeros(0), np.zeros(0, ACCESS),
             )
             for k in range(r)
@@ -173,8 +173,8 @@ class GroupReplay:
                 continue
             start, why = advance(
                 member.rows, member.accesses, member.start, k, self._done, self._orders.waits[k],
-                self._checks[k], member.at, member.view, member.written, self._shared, self._values,
-                self._first_of, self.found[k], member.counts, give_up,
+                self._checks[k], member.at, member.view, member.written, self._shared, self._initial,
+                self._values, self._first_of, self.found[k], member.counts, give_up,
             )  # fmt: skip
             moved, give_up = moved or start > member.start or give_up, False
             member.start = int(start)

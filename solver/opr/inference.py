@@ -9,10 +9,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from emu.pages import host_memory
 from recorder.opr_log import OprLog, read_opr
 from recorder.opr_rows import EXACT, RELAXED
 from recorder.partial_replay import MemberReplay
-from recorder.reader import Recording
+from recorder.reader import Recording, load_image
 from solver.opr.group_replay import GroupReplay
 from solver.opr.new_values import NewValues
 from solver.opr.order_log import OrderLog, write_checks
@@ -144,7 +145,9 @@ def replay_group(
             new_values.take(rows)
     values = [new_values.rows for new_values in collected]
     again = [MemberReplay(recording, log, core) for core in log.members]
-    group = GroupReplay([it.run() for it in again], orders, write_checks(orders, values), values, memory)
+    initial = host_memory(memory)
+    load_image(recording, "initial", initial)
+    group = GroupReplay([it.run() for it in again], orders, write_checks(orders, values), values, initial)
     group.run()
     members = []
     for k, (core, replay) in enumerate(zip(log.members, replays, strict=True)):

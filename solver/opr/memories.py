@@ -61,15 +61,15 @@ def note_written(written, address, size, value, sn):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
-def put_written(written, view, shared, local, remote, size, sn):  # type: ignore[no-untyped-def]
-    """A put: bytes that the member knows at `local` are written to `remote`. Of others nothing is said."""
+def put_written(written, view, shared, initial, local, remote, size, sn):  # type: ignore[no-untyped-def]
+    """A put: what the member knows at `local` is written to `remote`. Of bytes that it never accessed it knows
+    what the program's image has there (initial: uint8[memory])."""
     for k in range(np.int64(size)):
         source = local + np.uint64(k)
-        slot = find(view.table, source >> _BLOCK_SHIFT)
-        place = source & _BLOCK_MASK
-        if slot < 0 or (view.known[slot] >> place) & _ONE == _ZERO:
-            continue
-        value = np.uint64(view.content[slot, np.int64(place)])
+        slot, place = find(view.table, source >> _BLOCK_SHIFT), source & _BLOCK_MASK
+        value = np.uint64(initial[np.int64(source)])
+        if slot >= 0 and (view.known[slot] >> place) & _ONE != _ZERO:
+            value = np.uint64(view.content[slot, np.int64(place)])
         note_written(written, remote + np.uint64(k), 1, value, -sn)
         learn(shared, remote + np.uint64(k), 1, value)
 
