@@ -1,7 +1,7 @@
 """How good OPR's inference is: compared with the sealed truth, which the engine never sees.
 
-The truth of a new value is the core that wrote the last of its bytes that the reader did not write itself. What
-a put of core K writes is written by K; what a get brings was written by whoever wrote it at its origin.
+The truth of a new value is the core that wrote the last of its bytes that the reader did not write itself.
+What a put of core K writes is written by K; what a get brings was written by whoever wrote it at its origin.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ONE = np.uint64(1)
 @dataclass(frozen=True)
 class Score:
     """Of new values: all; own: bytes that only their reader had written (left out of the rest); within: truly
-    written by a member; claimed: said to be; right: said to be of the very member that wrote them; outside_right:
-    rightly said to be from outside."""
+    written by a member; claimed: said to be; right: said to be of the very member that wrote them;
+    outside_right: rightly said to be from outside."""
 
     values: int
     own: int

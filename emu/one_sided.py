@@ -1,8 +1,8 @@
 """The put/get engine: one-sided communication between a core's memory and another's, asynchronous and
 unordered until the core finds that none of its operations is outstanding (firmware/include/machine.h).
 
-A core starts operations through its registers; an agent on the bus carries them out in pieces, between slices,
-in an order that the machine's seed decides.
+A core starts operations through its registers; an agent on the bus carries them out in pieces, between
+slices, in an order that the machine's seed decides.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from numba import carray, njit
 from emu.agents import agent_read, agent_write, reachable
 from emu.native import pointer
 
-#: Registers, as offsets in the device page. SEGMENT_*: where the core's own partition of the global memory lies;
-#: the machine keeps nothing of it, it is said for whoever watches.
+#: Registers, as offsets in the device page. SEGMENT_*: where the core's own partition of the global memory
+#: lies; the machine keeps nothing of it, it is said for whoever watches.
 RMA_LOCAL, RMA_REMOTE, RMA_LENGTH = np.uint64(0x200), np.uint64(0x208), np.uint64(0x210)
 RMA_PUT, RMA_GET, RMA_OUTSTANDING = np.uint64(0x218), np.uint64(0x220), np.uint64(0x228)
 SEGMENT_BASE, SEGMENT_LENGTH = np.uint64(0x230), np.uint64(0x238)

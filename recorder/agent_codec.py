@@ -18,8 +18,8 @@ Rows = npt.NDArray[np.void]
 
 #: Kind of a row that marks a stratum (the others are READ, WRITE and RMW of `recorder/event.py`).
 MARK = 0
-#: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device; and a put of core K is
-#: PUT + K, a get GET + K.
+#: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device; and a put of core
+#: K is PUT + K, a get GET + K.
 DMA, INTERRUPT, DEVICE, PUT, GET = 1, 2, 3, 64, 128
 _LAST_CAUSE = 191
 

@@ -42,7 +42,7 @@ def _place(keys, key):  # type: ignore[no-untyped-def]
     at = (key * _SPREAD) >> _FOLD
     while True:
         found = keys[np.int64(at & mask)]
-        if found == key or found == _ZERO:
+        if found in (key, _ZERO):
             return np.int64(at & mask)
         at += _ONE
 

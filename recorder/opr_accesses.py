@@ -65,14 +65,14 @@ def _device(row, sn, state, limit, event, out, n):  # type: ignore[no-untyped-de
             state[1] = row.new
         elif register == RMA_LENGTH:
             state[2] = row.new
-        elif register == RMA_PUT or register == RMA_GET:
+        elif register in (RMA_PUT, RMA_GET):
             size = longest_transfer(state[0], state[1], state[2], limit)
             if register == RMA_PUT and size != _ZERO:
                 n = _put_access(out, n, sn, state[1], size, STORE, 0, event)
                 out[n - 1].local, out[n - 1].put = state[0], 1
             elif size != _ZERO and state[3] < np.uint64(MOST_OUTSTANDING):
-                at = _GETS + 3 * np.int64(state[3])
-                state[at], state[at + 1], state[at + 2] = state[0], state[1], size
+                place = _GETS + 3 * np.int64(state[3])
+                state[place], state[place + 1], state[place + 2] = state[0], state[1], size
                 state[3] += _ONE
     elif register == RMA_OUTSTANDING and row.old == _ZERO:
         for k in range(np.int64(state[3])):
@@ -87,8 +87,8 @@ def _device(row, sn, state, limit, event, out, n):  # type: ignore[no-untyped-de
 def expand_accesses(rows, fresh, sn, state, limit, out):  # type: ignore[no-untyped-def]
     """Accesses of a core's next events (EVENT[n]), whose accesses before were `sn` (uint64).
 
-    fresh: uint8[n]. state: uint64[_STATE] of its engine. out: ACCESS[n + MOST_OUTSTANDING]. Returns (accesses,
-    SN).
+    fresh: uint8[n]. state: uint64[_STATE] of its engine. out: ACCESS[n + MOST_OUTSTANDING]. Returns
+    (accesses, SN).
     """
     n = 0
     for i in range(rows.shape[0]):

@@ -1,17 +1,17 @@
 """Vector clocks for shared memory (OPR, Algorithm 2), exact and in the relaxed form of section 4.3.
 
-V_i is the clock of member i; V_i[i] is its SN. A place x of memory has two clocks, V_w of its last write and V_a
-of all accesses. A read of x comes after V_w, a write after V_a: where that is ahead of V_i at some peer, an
-event order (peer: SN -> i: SN) is logged, and V_i catches up.
+V_i is the clock of member i; V_i[i] is its SN. A place x of memory has two clocks, V_w of its last write
+and V_a of all accesses. A read of x comes after V_w, a write after V_a: where that is ahead of V_i at some
+peer, an event order (peer: SN -> i: SN) is logged, and V_i catches up.
 
-Exact: a place is a word of 8 bytes, and the clocks go with the access. Relaxed: a place is all that has affinity
-with one core; the clocks of an access are dealt with at the core's next event, so that what other cores do in
-between comes before it; a read orders (and learns) only if it read something new.
+Exact: a place is a word of 8 bytes, and the clocks go with the access. Relaxed: a place is all that has
+affinity with one core; the clocks of an access are dealt with at the core's next event, so that what other
+cores do in between comes before it; a read orders (and learns) only if it read something new.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,9 @@ _BASE = np.uint64(DEVICE_BASE)
 
 
 class Words(NamedTuple):
-    """Clocks of the words that members have accessed. written, accessed: int64[words, r]. last: int32[words], the
-    last member there. alone: int32[words], the last writer if nobody else came since, else -1. version:
-    int64[words], see `_settled`."""
+    """Clocks of the words that members have accessed. written, accessed: int64[words, r]. last:
+    int32[words], the last member there. alone: int32[words], the last writer if nobody else came since,
+    else -1. version: int64[words], see `_settled`."""
 
     table: Table
     written: Clocks
@@ -80,7 +80,8 @@ def _settled(words, slot, member, version, is_store):  # type: ignore[no-untyped
 
 @njit(cache=True)
 def exact_step(accesses, start, member, clock, version, words, out):  # type: ignore[no-untyped-def]
-    """Algorithm 2 over accesses[start:] (ACCESS[n]). clock: int64[r]. version: int64[1], how often it has grown.
+    """Algorithm 2 over accesses[start:] (ACCESS[n]). clock: int64[r]. version: int64[1], how often it has
+    grown.
 
     Returns (first access not done, orders put into `out`, words that it needs room for); it stops early where
     there is no room.
@@ -162,7 +163,8 @@ def _grown(words: Words, more: int) -> Words:
         grow(words.table, n), np.zeros((n, r), np.int64), np.zeros((n, r), np.int64),
         np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.zeros(n, np.int64),
     )  # fmt: skip
-    for mine, before in zip(new[1:], words[1:], strict=True):
+    arrays: tuple[npt.NDArray[Any], ...] = new[1:]
+    for mine, before in zip(arrays, words[1:], strict=True):
         mine[:old] = before
     return new
 

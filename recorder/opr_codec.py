@@ -90,7 +90,7 @@ def encode_rows(rows, start, members, limit, out):  # type: ignore[no-untyped-de
     """
     sns = np.zeros((members, 6), np.uint64)
     peers = np.zeros((2, members, members), np.uint64)
-    member, expected, pos = 0, _U0, 0
+    member, expected, pos = np.int64(0), _U0, 0
     for i in range(start, rows.shape[0]):
         row = rows[i]
         kind = np.int64(row.kind)
@@ -181,7 +181,7 @@ def decode_rows(raw, members, limit, rows):  # type: ignore[no-untyped-def]
     """
     sns = np.zeros((members, 6), np.uint64)
     peers = np.zeros((2, members, members), np.uint64)
-    n, member, expected, pos = 0, 0, _U0, np.int64(0)
+    n, member, expected, pos = 0, np.int64(0), _U0, np.int64(0)
     while pos < raw.shape[0]:
         at = pos
         if n == rows.shape[0]:

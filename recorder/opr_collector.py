@@ -1,8 +1,8 @@
 """The collector of evidence `opr`: value logs, event orders and digests of the members of a replay set.
 
-Source: Qian, Sen, Hargrove, Iancu, "OPR: Deterministic Group Replay for One-Sided Communication" (PPoPP 2016),
-sections 4 and 5. Nothing is kept of other cores, but that their stores into code, and their partitions of
-global memory, are known.
+Source: Qian, Sen, Hargrove, Iancu, "OPR: Deterministic Group Replay for One-Sided Communication" (PPoPP
+2016), sections 4 and 5. Nothing is kept of other cores, but that their stores into code, and their
+partitions of global memory, are known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def parse_members(text: str, cores: int) -> tuple[int, ...]:
     """The cores of a replay set, as `record --rset` writes them into the manifest. Raises UsageError."""
     parts = text.split(",")
     if not all(part.isdecimal() and int(part) < cores for part in parts) or len(set(parts)) < len(parts):
-        raise UsageError("no such replay set", expected=f"cores from 0 to {cores - 1}", found=text or "nothing")
+        raise UsageError(
+            "no such replay set", expected=f"cores from 0 to {cores - 1}", found=text or "nothing"
+        )
     return tuple(sorted(map(int, parts)))
 
 

@@ -23,8 +23,8 @@ _HEAD = struct.Struct("<HHHH")
 
 @dataclass(frozen=True)
 class Head:
-    """What the first frame says. members: the cores of the replay set, ascending. unit: bytes of code that are
-    taken at once."""
+    """What the first frame says. members: the cores of the replay set, ascending. unit: bytes of code that
+    are taken at once."""
 
     members: tuple[int, ...]
     unit: int
@@ -43,7 +43,9 @@ def _unpack(raw: bytes, cores: int, line: int) -> Head:
         remedy = "another corebraid wrote it: read it with that one, or record again"
         raise FormatError("version of the OPR stream", expected=VERSION, found=version, remedy=remedy)
     members = tuple(raw[_HEAD.size :])
-    wrong = len(members) != n or n == 0 or zero or members != tuple(sorted(set(members))) or members[-1] >= cores
+    wrong = (
+        len(members) != n or n == 0 or zero or members != tuple(sorted(set(members))) or members[-1] >= cores
+    )
     if wrong or unit != unit_of(line):
         raise FormatError("the head of the OPR stream is not one")
     return Head(members, unit)

@@ -1,9 +1,10 @@
-"""Value logging by shadow memory (OPR, Algorithm 1): what a member reads is logged at its first read, and when
-it is not what the member last read or wrote there.
+"""Value logging by shadow memory (OPR, Algorithm 1): what a member reads is logged at its first read, and
+when it is not what the member last read or wrote there.
 
-Shadow memory is a hash table of blocks of 64 bytes (section 7), here with a bit for each byte that says whether
-the member knows it. Pages from which code may run are kept otherwise: there any access, or fetch, takes whole
-units of the recorder's line (64 bytes or more), since instructions are read without being accesses.
+Shadow memory is a hash table of blocks of 64 bytes (section 7), here with a bit for each byte that says
+whether the member knows it. Pages from which code may run are kept otherwise: there any access, or fetch,
+takes whole units of the recorder's line (64 bytes or more), since instructions are read without being
+accesses.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Shadow(NamedTuple):
 
 
 class CodePages(NamedTuple):
-    """Pages from which code may run. page: uint8[pages], 1 for those. image: uint8[memory], what they hold now
-    (other pages are not kept). unit: bytes that are taken at once, a power of two, 64 to 256."""
+    """Pages from which code may run. page: uint8[pages], 1 for those. image: uint8[memory], what they hold
+    now (other pages are not kept). unit: bytes that are taken at once, a power of two, 64 to 256."""
 
     page: npt.NDArray[np.uint8]
     image: npt.NDArray[np.uint8]

@@ -204,7 +204,9 @@ class _CodeRecords:
     ) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
         """A frame of the core's log with code for its miss records: (RECORD[n], uint8[])."""
         kept = rows[(rows["kind"] != MISS) & (rows["kind"] != RECEIVED)]
-        last = self._done + int(np.searchsorted(self._rows["count"][self._done :], rows["count"][-1], "right"))
+        last = self._done + int(
+            np.searchsorted(self._rows["count"][self._done :], rows["count"][-1], "right")
+        )
         code, data = self._rows[self._done : last].copy(), self._bytes[8 * self._done : 8 * last]
         self._done = last
         code["offset"] = len(blob) + 8 * np.arange(len(code))

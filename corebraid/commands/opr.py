@@ -22,7 +22,9 @@ _OUTSIDE = "outside"
 
 @click.command()
 @recording_argument
-@click.option("--rset", metavar="K,K", help="The cores to replay, of those recorded.  [default: all of those]")
+@click.option(
+    "--rset", metavar="K,K", help="The cores to replay, of those recorded.  [default: all of those]"
+)
 @click.option(
     "--exact/--relaxed",
     "exact",
@@ -118,7 +120,8 @@ def _show(result: GroupResult, found: Score | None) -> None:
         click.echo(f"{_name(writer):>10}" + "".join(f"{cell:>9,}" for cell in cells))
     if found is not None:
         click.echo(
-            f"\nagainst the sealed truth: precision {found.precision:.1%} ({found.right:,} of {found.claimed:,}), "
+            f"\nagainst the sealed truth: precision {found.precision:.1%} "
+            f"({found.right:,} of {found.claimed:,}), "
             f"recall {found.recall:.1%} ({found.right:,} of {found.within:,}), "
             f"from outside {found.outside_right:,} of {found.values - found.own - found.within:,}"
         )
@@ -136,7 +139,9 @@ def _list(result: GroupResult) -> None:
         )
 
 
-def _facts(recording: Recording, result: GroupResult, found: Score | None, listing: bool) -> dict[str, object]:
+def _facts(
+    recording: Recording, result: GroupResult, found: Score | None, listing: bool
+) -> dict[str, object]:
     facts: dict[str, object] = {
         "recording": str(recording.path),
         "clocks": "relaxed" if result.relaxed else "exact",

@@ -1,5 +1,5 @@
-"""Partial replay of the group (OPR, Algorithm 4): the members' accesses in an order that the order log allows,
-values from the value logs, and after its writes each member looks for readers of them.
+"""Partial replay of the group (OPR, Algorithm 4): the members' accesses in an order that the order log
+allows, values from the value logs, and after its writes each member looks for readers of them.
 
 Members are replayed alone, each from its own value log, so that no order can make them other than they were.
 One that the order log keeps waiting for itself (wrong orders only) is let go, and counted.
@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import READ, RMW
+from recorder.event import EVENT, READ, RMW
 from recorder.opr_accesses import ACCESS, GOT, LOAD, AccessStream
 from recorder.opr_shadow import Shadow, grow_shadow, learn, new_shadow
 from solver.opr.memories import (
@@ -138,12 +138,14 @@ class GroupReplay:
         self._first_of = np.concatenate([[0], np.cumsum([len(rows) for rows in values])]).astype(np.int64)
         self._done = np.zeros(r, np.int64)
         self._shared = new_shadow()
-        #: By producer and new value (all members' together): the access that wrote it, or 0. int64[r, values].
+        #: By producer and new value (all members' together): the access that wrote it, or 0. int64[r,
+        #: values].
         self.found = np.zeros((r, len(self._values)), np.int64)
         self._members = [
             _Member(
-                pieces[k], AccessStream(len(initial)), np.array([0, 0, self._first_of[k]]), np.zeros(5, np.int64),
-                new_shadow(), new_written(), np.zeros(0), np.zeros(0, ACCESS),
+                pieces[k], AccessStream(len(initial)), np.array([0, 0, self._first_of[k]]),
+                np.zeros(5, np.int64), new_shadow(), new_written(), np.zeros(0, EVENT),
+                np.zeros(0, ACCESS),
             )
             for k in range(r)
         ]  # fmt: skip

@@ -1,5 +1,5 @@
-"""Who communicated with whom (OPR, section 6): for each new value that a member read, the member that wrote it, or
-that it came from outside the group."""
+"""Who communicated with whom (OPR, section 6): for each new value that a member read, the member that
+wrote it, or that it came from outside the group."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def _heard(sns, places, first, last, sn):  # type: ignore[no-untyped-def]
 def choose_writers(found, values, reader, sns, places, bounds, writer, writer_sn, rivals):  # type: ignore[no-untyped-def]
     """Of the members that wrote a new value, take the one that no other came after.
 
-    A write of which the reader had heard before it last found other bytes there is not what it reads now; of a
-    put it has heard when that was started, which says nothing.
+    A write of which the reader had heard before it last found other bytes there is not what it reads now;
+    of a put it has heard when that was started, which says nothing.
 
     found: int64[r, n], the access of each that wrote it, or 0. values: NEW_VALUE[n]; reader: int64[n]. sns,
     places: int64[orders], those of member a that wait for b at bounds[a, b] to bounds[a, b + 1].
@@ -168,9 +168,7 @@ def _communications(
     n = len(all_values)
     writer, writer_sn, rivals = (np.zeros(n, np.int64) for _ in range(3))
     reader = np.repeat(np.arange(len(values)), [len(mine) for mine in values])
-    choose_writers(
-        group.found, all_values, reader, *_order_table(orders), writer, writer_sn, rivals
-    )
+    choose_writers(group.found, all_values, reader, *_order_table(orders), writer, writer_sn, rivals)
     rows = np.zeros(n, COMMUNICATION)
     for name in ("sn", "addr", "value", "size"):
         rows[name] = all_values[name]

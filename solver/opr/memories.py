@@ -1,5 +1,6 @@
-"""Memories of a partial replay (OPR, Algorithm 4), as kernels: what a member has written and when (W_sm), and what
-is compared with it. What a member knows, and the shared memory of the group, are `recorder.opr_shadow.Shadow`."""
+"""Memories of a partial replay (OPR, Algorithm 4), as kernels: what a member has written and when (W_sm),
+and what is compared with it. What a member knows, and the shared memory of the group, are
+`recorder.opr_shadow.Shadow`."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def room_for(memory, blocks):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def note_written(written, address, size, value, sn):  # type: ignore[no-untyped-def]
-    """Access `sn` (int64; negative: a put) of the member writes `value` at [address, address + size), size 1 to
-    8."""
+    """Access `sn` (int64; negative: a put) of the member writes `value` at [address, address + size), size
+    1 to 8."""
     for k in range(size):
         at = address + np.uint64(k)
         slot, place = find_or_insert(written.table, at >> _BLOCK_SHIFT), np.int64(at & _BLOCK_MASK)
@@ -62,8 +63,8 @@ def note_written(written, address, size, value, sn):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def put_written(written, view, shared, initial, local, remote, size, sn):  # type: ignore[no-untyped-def]
-    """A put: what the member knows at `local` is written to `remote`. Of bytes that it never accessed it knows
-    what the program's image has there (initial: uint8[memory])."""
+    """A put: what the member knows at `local` is written to `remote`. Of bytes that it never accessed it
+    knows what the program's image has there (initial: uint8[memory])."""
     for k in range(np.int64(size)):
         source = local + np.uint64(k)
         slot, place = find(view.table, source >> _BLOCK_SHIFT), source & _BLOCK_MASK
@@ -93,8 +94,8 @@ def match_written(written, address, size, value):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def differs(shared, address, size, value):  # type: ignore[no-untyped-def]
-    """Whether the group's shared memory holds other bytes than `value` at [address, address + size); bytes that
-    it does not know are no difference."""
+    """Whether the group's shared memory holds other bytes than `value` at [address, address + size); bytes
+    that it does not know are no difference."""
     for k in range(size):
         at = address + np.uint64(k)
         slot, place = find(shared.table, at >> _BLOCK_SHIFT), at & _BLOCK_MASK

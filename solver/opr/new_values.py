@@ -13,12 +13,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.hash_table import Table, find, find_or_insert, grow, has_room, new_table
+from recorder.hash_table import Table, find_or_insert, grow, has_room, new_table
 from recorder.opr_accesses import GOT, STORE, AccessStream
 from recorder.opr_log import OprLog
 
-#: A new value: access `sn` of a member read `value` in `size` bytes at `addr`; `origin`: where they were written;
-#: `before`: the member's last access before to all of these bytes, if it was the last to their word, else 0.
+#: A new value: access `sn` of a member read `value` in `size` bytes at `addr`; `origin`: where they were
+#: written; `before`: the member's last access before to all of these bytes, if it was the last to their
+#: word, else 0.
 NEW_VALUE = np.dtype(
     [
         ("sn", "<u8"),
@@ -36,8 +37,9 @@ _FIRST = 1 << 8
 
 
 class _Words(NamedTuple):
-    """Words that a member has accessed. origin: uint64[words], where what is there was written: the word's own
-    number, or that from which a get brought it. access: uint64[words, 3], SN, address and size of the last."""
+    """Words that a member has accessed. origin: uint64[words], where what is there was written: the word's
+    own number, or that from which a get brought it. access: uint64[words, 3], SN, address and size of the
+    last."""
 
     table: Table
     origin: NDArray[np.uint64]
@@ -66,8 +68,8 @@ def _answer(words, access, wanted):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _follow(accesses, start, words, new_values, at):  # type: ignore[no-untyped-def]
-    """Go through accesses (ACCESS[n]) from `start`, and fill in new values from `at` on that they are. Returns
-    (first access not done, first new value not done, words that it needs room for)."""
+    """Go through accesses (ACCESS[n]) from `start`, and fill in new values from `at` on that they are.
+    Returns (first access not done, first new value not done, words that it needs room for)."""
     for i in range(start, accesses.shape[0]):
         access = accesses[i]
         first = (access.local if access.kind == GOT else access.addr) >> _WORD_SHIFT

@@ -1,5 +1,5 @@
-"""What the order logs say (OPR, section 5): which accesses wait for which, what each new value's vector clock is,
-and after which access a producer must look for readers of what it wrote (Algorithm 3)."""
+"""What the order logs say (OPR, section 5): which accesses wait for which, what each new value's vector
+clock is, and after which access a producer must look for readers of what it wrote (Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from recorder.opr_log import OprLog
 
 #: `wait`: access `sn` of a member waits until access `place` of `peer` has been done.
 WAIT = np.dtype([("sn", "<u8"), ("place", "<u8"), ("peer", "<i8")])
-#: Write-check log: after its access `sn` a producer compares what it wrote with the new values [first, last) of
-#: `reader`.
+#: Write-check log: after its access `sn` a producer compares what it wrote with the new values [first,
+#: last) of `reader`.
 CHECK = np.dtype([("sn", "<u8"), ("reader", "<i8"), ("first", "<i8"), ("last", "<i8")])
 
 
@@ -48,7 +48,8 @@ class OrderLog:
 def write_checks(orders: OrderLog, new_values: list[NDArray[np.void]]) -> list[NDArray[np.void]]:
     """Algorithm 3: the write-check log of each member, CHECK[n], ascending by SN.
 
-    new_values: by member, NEW_VALUE[n]. Those for which a reader had not heard of the producer are not checked.
+    new_values: by member, NEW_VALUE[n]. Those for which a reader had not heard of the producer are not
+    checked.
     """
     r = len(new_values)
     logs = []
@@ -67,5 +68,3 @@ def write_checks(orders: OrderLog, new_values: list[NDArray[np.void]]) -> list[N
         joined = np.concatenate(pieces)
         logs.append(joined[np.argsort(joined["sn"], kind="stable")])
     return logs
-
-
