@@ -235,16 +235,18 @@ class RelaxedClocks:
         self._written = np.zeros((affinities.n_cores, r), np.int64)
         self._accessed = np.zeros((affinities.n_cores, r), np.int64)
         self._affinities = affinities
-        #: Each member's last access, whose clocks wait for its next event.
+        #: Accesses of each member's last event, whose clocks wait for its next.
         self._waiting = [np.zeros(0, ACCESS) for _ in range(r)]
         self._out = np.zeros(_ROOM + r, OPR_ROW)
 
     def take(self, member: int, accesses: Rows) -> Rows:
-        """Orders of the member's accesses up to, not with, the last of these (ACCESS[n]): OPR_ROW[m]."""
+        """Orders of the member's accesses up to, not with, the last event of these (ACCESS[n]): OPR_ROW[m]."""
         if not len(accesses):
             return np.zeros(0, OPR_ROW)
-        due = np.concatenate([self._waiting[member], accesses[:-1]])
-        self._waiting[member] = accesses[-1:].copy()
+        # A fence may complete several gets: they are one event, and wait together.
+        n = int(np.searchsorted(accesses["sn"], accesses["sn"][-1]))
+        due = np.concatenate([self._waiting[member], accesses[:n]])
+        self._waiting[member] = accesses[n:].copy()
         return self._step(member, due)
 
     def settle(self, member: int) -> Rows:
