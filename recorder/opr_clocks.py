@@ -35,8 +35,8 @@ _BASE = np.uint64(DEVICE_BASE)
 
 class Words(NamedTuple):
     """Clocks of the words that members have accessed. written, accessed: int64[words, r]. last:
-    int32[words], the last member there. alone: int32[words], the last writer if nobody else came since,
-    else -1. version: int64[words], see `_settled`."""
+    int32[words], the last member there. alone: int32[words], the last writer if only it came since, its
+    clock as it was, else -1. version: int64[words], see `_settled`."""
 
     table: Table
     written: Clocks
@@ -118,8 +118,7 @@ def exact_step(accesses, start, member, clock, version, words, out):  # type: ig
                 words.alone[slot] = member
             else:
                 _merge(words.accessed[slot], clock, -1)
-                if words.alone[slot] != member:
-                    words.alone[slot] = -1
+                words.alone[slot] = -1
             words.last[slot] = member
             words.version[slot] = version[0]
         n = _log_orders(clock, before, member, access.sn, EXACT, out, n)
@@ -240,7 +239,8 @@ class RelaxedClocks:
         self._out = np.zeros(_ROOM + r, OPR_ROW)
 
     def take(self, member: int, accesses: Rows) -> Rows:
-        """Orders of the member's accesses up to, not with, the last event of these (ACCESS[n]): OPR_ROW[m]."""
+        """Orders of the member's accesses up to, not with, the last event of these (ACCESS[n]):
+        OPR_ROW[m]."""
         if not len(accesses):
             return np.zeros(0, OPR_ROW)
         # A fence may complete several gets: they are one event, and wait together.

@@ -1,4 +1,5 @@
-"""Whether a core's replay from its miss records and that from its value log are the same, access by access."""
+"""Whether a core's replay from its miss records and that from its value log are the same, access by
+access."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class _Pieces:
 
 
 def compare_replays(recording: Recording, log: OprLog, core: int) -> int:
-    """Replay a member from its value log and from its miss records, side by side. Returns the accesses compared.
+    """Replay a member from its value log and from its miss records, side by side. Returns the accesses
+    compared.
 
     Rows of fetched code are left out, and what a plain store overwrote. Raises Divergence naming the first
     access that differs, FormatError.
