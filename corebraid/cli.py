@@ -25,6 +25,8 @@ _COMMANDS = {
     "check": "check",
     "opr": "opr",
     "trace": "trace",
+    "crosscheck": "crosscheck",
+    "linkage": "linkage",
     "verify": "verify",
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.inner_kernel import inner
 from recorder.event import GLUED, READ, RMW, UNCACHED
 from recorder.linkage_codec import DOUBLE, PREDICT, RUNS
 
@@ -70,7 +71,7 @@ class Tables(NamedTuple):
     filled_values: NDArray[np.int64]
 
 
-@njit(cache=True)
+@inner
 def variable_of(names, address):  # type: ignore[no-untyped-def]
     """The variable that holds the byte at `address`."""
     if names.symbol_of.size:
@@ -80,13 +81,13 @@ def variable_of(names, address):  # type: ignore[no-untyped-def]
     return names.symbols + (address >> names.shift)
 
 
-@njit(cache=True)
+@inner
 def slot(key, bits):  # type: ignore[no-untyped-def]
     """Where `key` belongs in a table of 2**bits entries."""
     return np.int64((key * _GOLDEN) >> np.uint64(64 - bits))
 
 
-@njit(cache=True)
+@inner
 def _touch(variables, streams, tables, variable, stream):  # type: ignore[no-untyped-def]
     """Whether the variable is shared, now that `stream` touches it."""
     row = variables[variable]
@@ -106,7 +107,7 @@ def _touch(variables, streams, tables, variable, stream):  # type: ignore[no-unt
     return True
 
 
-@njit(cache=True)
+@inner
 def _note_seen(shadow, bits, stream, variable, version):  # type: ignore[no-untyped-def]
     """Keep the version, and say whether it is the one that was seen last, and no write is under way."""
     at = slot(variable, bits)
@@ -116,7 +117,7 @@ def _note_seen(shadow, bits, stream, variable, version):  # type: ignore[no-unty
     return same
 
 
-@njit(cache=True)
+@inner
 def _put_bound(streams, tables, stream, version, runs):  # type: ignore[no-untyped-def]
     row = streams[stream]
     if runs and row.run and row.version == version:
@@ -126,7 +127,7 @@ def _put_bound(streams, tables, stream, version, runs):  # type: ignore[no-untyp
     row.version, row.run = version, _U1
 
 
-@njit(cache=True)
+@inner
 def close_bounds(streams, tables, stream):  # type: ignore[no-untyped-def]
     """The stream's open run of versions ends here."""
     row = streams[stream]
@@ -137,7 +138,7 @@ def close_bounds(streams, tables, stream):  # type: ignore[no-untyped-def]
         row.run = _U0
 
 
-@njit(cache=True)
+@inner
 def _put_value(streams, shadow, bits, tables, stream, place, value, predict):  # type: ignore[no-untyped-def]
     row = streams[stream]
     at = slot(place, bits)
@@ -151,14 +152,21 @@ def _put_value(streams, shadow, bits, tables, stream, place, value, predict):  #
     shadow.values[stream, at] = value
 
 
-@njit(cache=True)
+@inner
 def _look(variables, variable, double):  # type: ignore[no-untyped-def]
     """The version as the instrumentation sees it: writes, or twice as many and one if one is under way."""
     version = variables[variable].version
     return version if double else (version + _U1) >> _U1
 
 
-@njit(cache=True)
+@inner
+def _written(variables, variable, double):  # type: ignore[no-untyped-def]
+    """The version once no write is under way."""
+    writes = (variables[variable].version + _U1) >> _U1
+    return writes << _U1 if double else writes
+
+
+@inner
 def close_order(variables, tables, variable):  # type: ignore[no-untyped-def]
     """The variable's open run of writes ends here."""
     row = variables[variable]
@@ -181,7 +189,7 @@ def close_orders(variables, tables, shared, start):  # type: ignore[no-untyped-d
     return i
 
 
-@njit(cache=True)
+@inner
 def _put_write(variables, tables, variable, stream, shared, late, runs):  # type: ignore[no-untyped-def]
     """wc of Table I: the version, and who writes it. A write whose second count is still to come has it now:
     writers of one variable exclude each other."""
@@ -268,10 +276,11 @@ def take_rows(rows, start, end, last, stream, names, variables, streams, shadow,
             _put_write(variables, tables, second, stream, also, False, runs)
         if late:
             streams[stream].late, streams[stream].variable = np.uint64(LATE_WRITE), first
+        # The version that the write has when it is over: nothing else may come between its two counts.
         if shared:
-            _note_seen(shadow, bits[1], stream, first, _look(variables, first, double))
+            _note_seen(shadow, bits[1], stream, first, _written(variables, first, double))
         if also:
-            _note_seen(shadow, bits[1], stream, second, _look(variables, second, double))
+            _note_seen(shadow, bits[1], stream, second, _written(variables, second, double))
         if shared or also:
             shadow.values[stream, slot(row.addr, bits[0])] = row.new
     if end > start:

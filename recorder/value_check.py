@@ -19,8 +19,8 @@ _FIELDS = ("count", "pc", "addr", "size", "kind", "flags", "stratum", "new")
 
 
 def member_reads(recording: Recording, log: OprLog, core: int) -> Iterator[Rows]:
-    """What a member reads as its value log gives it, in bounded pieces: EVENT[n] of its loads and atomics, `seq`
-    being SN - 1. Raises Divergence, FormatError."""
+    """What a member reads as its value log gives it, in bounded pieces: EVENT[n] of its loads and atomics,
+    `seq` being SN - 1. Raises Divergence, FormatError."""
     for rows in MemberReplay(recording, log, core).run():
         yield rows[rows["kind"] != WRITE]
 
