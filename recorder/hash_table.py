@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from isa.inner_kernel import inner
+
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _FOLD = np.uint64(32)
@@ -35,7 +37,7 @@ def new_table(capacity: int) -> Table:
     return Table(np.zeros(capacity, np.uint64), np.zeros(capacity, np.int64), np.zeros(1, np.int64))
 
 
-@njit(cache=True)
+@inner
 def _place(keys, key):  # type: ignore[no-untyped-def]
     """Where `key` (plus 1) is, or where it would go."""
     mask = np.uint64(keys.shape[0] - 1)
@@ -47,7 +49,7 @@ def _place(keys, key):  # type: ignore[no-untyped-def]
         at += _ONE
 
 
-@njit(cache=True)
+@inner
 def find(table, key):  # type: ignore[no-untyped-def]
     """The slot of `key` (uint64), or -1."""
     at = _place(table.keys, key + _ONE)
@@ -56,7 +58,7 @@ def find(table, key):  # type: ignore[no-untyped-def]
     return table.slots[at]
 
 
-@njit(cache=True)
+@inner
 def find_or_insert(table, key):  # type: ignore[no-untyped-def]
     """The slot of `key` (uint64); a new one if there is none, for which there must be room."""
     at = _place(table.keys, key + _ONE)
@@ -67,7 +69,7 @@ def find_or_insert(table, key):  # type: ignore[no-untyped-def]
     return table.slots[at]
 
 
-@njit(cache=True)
+@inner
 def has_room(table, more):  # type: ignore[no-untyped-def]
     """Whether `more` keys can be inserted with the table at most half full."""
     return (table.used[0] + more) * 2 <= table.keys.shape[0]

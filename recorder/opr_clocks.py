@@ -19,10 +19,11 @@ from numba import njit
 
 from emu.device_kernels import DEVICE_BASE
 from emu.one_sided import SEGMENT_BASE, SEGMENT_LENGTH
+from isa.inner_kernel import inner
 from recorder.event import UNCACHED, WRITE
 from recorder.hash_table import Table, find_or_insert, grow, has_room, new_table
 from recorder.opr_accesses import ACCESS, STORE
-from recorder.opr_rows import EXACT, OPR_ROW, RELAXED, Rows
+from recorder.opr_rows import EXACT, OPR_ROW, RELAXED, Rows, joined
 
 Clocks = npt.NDArray[np.int64]
 
@@ -46,18 +47,25 @@ class Words(NamedTuple):
     version: npt.NDArray[np.int64]
 
 
-@njit(cache=True)
-def _merge(mine, theirs, member):  # type: ignore[no-untyped-def]
-    """mine = max(mine, theirs); returns whether any entry but the member's own grew."""
+@inner
+def _catch_up(clock, held, place, member):  # type: ignore[no-untyped-def]
+    """clock = max(clock, held[place]); returns whether any entry but the member's own grew."""
     grew = False
-    for k in range(mine.shape[0]):
-        if theirs[k] > mine[k]:
-            mine[k] = theirs[k]
+    for k in range(clock.shape[0]):
+        if held[place, k] > clock[k]:
+            clock[k] = held[place, k]
             grew = grew or k != member
     return grew
 
 
-@njit(cache=True)
+@inner
+def _tell(held, place, clock):  # type: ignore[no-untyped-def]
+    """held[place] = max(held[place], clock)."""
+    for k in range(clock.shape[0]):
+        held[place, k] = max(held[place, k], clock[k])
+
+
+@inner
 def _log_orders(clock, before, member, sn, kind, out, n):  # type: ignore[no-untyped-def]
     """GO: an order for each peer at which the clock has grown."""
     for peer in range(clock.shape[0]):
@@ -69,7 +77,13 @@ def _log_orders(clock, before, member, sn, kind, out, n):  # type: ignore[no-unt
     return n
 
 
-@njit(cache=True)
+@inner
+def _note(clock, before):  # type: ignore[no-untyped-def]
+    for k in range(clock.shape[0]):
+        before[k] = clock[k]
+
+
+@inner
 def _settled(words, slot, member, version, is_store):  # type: ignore[no-untyped-def]
     """Whether the access changes nothing but the member's own entry: it was the last one there (for a store:
     nobody read since it wrote), and its clock has not grown at a peer since."""
@@ -78,15 +92,27 @@ def _settled(words, slot, member, version, is_store):  # type: ignore[no-untyped
     return words.alone[slot] == member if is_store else words.last[slot] == member
 
 
+@inner
+def _leave(words, slot, clock, member, version, is_store):  # type: ignore[no-untyped-def]
+    """The word's clocks after an access."""
+    _tell(words.accessed, slot, clock)
+    words.alone[slot] = -1
+    if is_store:
+        _tell(words.written, slot, clock)
+        words.alone[slot] = member
+    words.last[slot] = member
+    words.version[slot] = version
+
+
 @njit(cache=True)
-def exact_step(accesses, start, member, clock, version, words, out):  # type: ignore[no-untyped-def]
-    """Algorithm 2 over accesses[start:] (ACCESS[n]). clock: int64[r]. version: int64[1], how often it has
-    grown.
+def exact_step(accesses, start, member, clock, before, version, words, out):  # type: ignore[no-untyped-def]
+    """Algorithm 2 over accesses[start:] (ACCESS[n]). clock: int64[r]; before: room for another. version:
+    int64[1], how often the clock has grown.
 
     Returns (first access not done, orders put into `out`, words that it needs room for); it stops early where
     there is no room.
     """
-    n, before = 0, np.empty_like(clock)
+    n = 0
     for i in range(start, accesses.shape[0]):
         access = accesses[i]
         first, last = access.addr >> _WORD_SHIFT, (access.addr + access.size - _ONE) >> _WORD_SHIFT
@@ -97,31 +123,27 @@ def exact_step(accesses, start, member, clock, version, words, out):  # type: ig
         own = np.int64(access.sn)
         clock[member] = own
         is_store = access.kind == STORE
-        if needed == 1:
-            slot = find_or_insert(words.table, first)
-            if _settled(words, slot, member, version[0], is_store):
-                words.accessed[slot, member] = own
-                if is_store:
-                    words.written[slot, member] = own
-                continue
-        before[:] = clock
-        for k in range(needed):
-            slot = find_or_insert(words.table, first + np.uint64(k))
-            seen = words.accessed[slot] if is_store else words.written[slot]
-            if _merge(clock, seen, member):
-                version[0] += 1
+        slot = find_or_insert(words.table, first)
+        if needed == 1 and _settled(words, slot, member, version[0], is_store):
+            words.accessed[slot, member] = own
+            if is_store:
+                words.written[slot, member] = own
+            continue
+        _note(clock, before)
+        grew = False
         for k in range(needed):
             slot = find_or_insert(words.table, first + np.uint64(k))
             if is_store:
-                words.accessed[slot] = clock
-                words.written[slot] = clock
-                words.alone[slot] = member
+                grew |= _catch_up(clock, words.accessed, slot, member)
             else:
-                _merge(words.accessed[slot], clock, -1)
-                words.alone[slot] = -1
-            words.last[slot] = member
-            words.version[slot] = version[0]
-        n = _log_orders(clock, before, member, access.sn, EXACT, out, n)
+                grew |= _catch_up(clock, words.written, slot, member)
+        if grew:
+            version[0] += 1
+        for k in range(needed):
+            slot = find_or_insert(words.table, first + np.uint64(k))
+            _leave(words, slot, clock, member, version[0], is_store)
+        if grew:
+            n = _log_orders(clock, before, member, access.sn, EXACT, out, n)
     return accesses.shape[0], n, 0
 
 
@@ -130,6 +152,7 @@ class ExactClocks:
 
     def __init__(self, r: int) -> None:
         self._clocks = np.zeros((r, r), np.int64)
+        self._before = np.zeros(r, np.int64)
         self._versions = np.zeros((r, 1), np.int64)
         n = _FIRST_WORDS
         self._words = Words(
@@ -140,15 +163,17 @@ class ExactClocks:
 
     def take(self, member: int, accesses: Rows) -> Rows:
         """Orders that the member's next accesses (ACCESS[n]) make: OPR_ROW[m] of kind EXACT."""
-        pieces, done = [np.zeros(0, OPR_ROW)], 0
+        pieces: list[Rows] = []
+        done, clock = 0, self._clocks[member]
         while done < len(accesses):
             done, n, needed = exact_step(
-                accesses, done, member, self._clocks[member], self._versions[member], self._words, self._out
+                accesses, done, member, clock, self._before, self._versions[member], self._words, self._out
             )
-            pieces.append(self._out[:n].copy())
-            if needed and not n:
+            if n:
+                pieces.append(self._out[:n].copy())
+            elif needed:
                 self._words = _grown(self._words, int(needed))
-        return np.concatenate(pieces)
+        return joined(pieces)
 
 
 def _grown(words: Words, more: int) -> Words:
@@ -197,42 +222,90 @@ def declare_segments(rows, stream, bases, of_page):  # type: ignore[no-untyped-d
             of_page[np.int64(first) : np.int64(first + pages)] = stream
 
 
+@inner
+def _relaxed_store(clock, state, home, settled, member):  # type: ignore[no-untyped-def]
+    if settled.stored[home] == settled.version[0]:
+        state.accessed[home, member] = clock[member]
+        state.written[home, member] = clock[member]
+        return False
+    grew = _catch_up(clock, state.accessed, home, member)
+    settled.version[0] += 1 if grew else 0
+    _tell(state.accessed, home, clock)
+    _tell(state.written, home, clock)
+    settled.stored[home] = settled.version[0]
+    settled.told[home] = settled.version[0]
+    settled.learned[home] = 1
+    return grew
+
+
+@inner
+def _relaxed_load(clock, state, home, settled, member, fresh):  # type: ignore[no-untyped-def]
+    grew = False
+    if fresh and settled.learned[home] == 0:
+        settled.learned[home] = 1
+        grew = _catch_up(clock, state.written, home, member)
+        settled.version[0] += 1 if grew else 0
+    if settled.told[home] == settled.version[0]:
+        state.accessed[home, member] = clock[member]
+    else:
+        _tell(state.accessed, home, clock)
+        settled.told[home] = settled.version[0]
+    return grew
+
+
 @njit(cache=True)
-def relaxed_step(accesses, start, member, clock, written, accessed, of_page, out):  # type: ignore[no-untyped-def]
-    """Section 4.3 over accesses[start:] (ACCESS[n]). written, accessed: int64[cores, r], of each affinity.
+def relaxed_step(accesses, start, member, clock, before, state, settled, of_page, out):  # type: ignore[no-untyped-def]
+    """Section 4.3 over accesses[start:] (ACCESS[n]), between which no other member comes.
 
     Returns (first access not done, orders put into `out`).
     """
-    n, before = 0, np.empty_like(clock)
+    n = 0
     for i in range(start, accesses.shape[0]):
         access = accesses[i]
         if n + clock.shape[0] > out.shape[0]:
             return i, n
         clock[member] = np.int64(access.sn)
-        before[:] = clock
+        _note(clock, before)
+        grew = False
         page, last = access.addr >> _PAGE_SHIFT, (access.addr + access.size - _ONE) >> _PAGE_SHIFT
         while page <= last:
             home = of_page[np.int64(page)]
             if access.kind == STORE:
-                _merge(clock, accessed[home], member)
-                accessed[home] = clock
-                written[home] = clock
+                grew |= _relaxed_store(clock, state, home, settled, member)
             else:
-                if access.fresh != 0:
-                    _merge(clock, written[home], member)
-                _merge(accessed[home], clock, -1)
+                grew |= _relaxed_load(clock, state, home, settled, member, access.fresh != 0)
             page += _ONE
-        n = _log_orders(clock, before, member, access.sn, RELAXED, out, n)
+        if grew:
+            n = _log_orders(clock, before, member, access.sn, RELAXED, out, n)
     return accesses.shape[0], n
+
+
+class _Homes(NamedTuple):
+    """Clocks of each affinity: int64[cores, r]."""
+
+    written: Clocks
+    accessed: Clocks
+
+
+class _Settled(NamedTuple):
+    """What a member has dealt with since another one came. version: int64[1], how often its clock has grown.
+    told, stored: int64[cores], at which version it last accessed, or wrote, what has that affinity. learned:
+    int64[cores], 1 if it knows V_w."""
+
+    version: Clocks
+    told: Clocks
+    stored: Clocks
+    learned: Clocks
 
 
 class RelaxedClocks:
     """The clocks of section 4.3 among `r` members."""
 
     def __init__(self, r: int, affinities: Affinities) -> None:
-        self._clocks = np.zeros((r, r), np.int64)
-        self._written = np.zeros((affinities.n_cores, r), np.int64)
-        self._accessed = np.zeros((affinities.n_cores, r), np.int64)
+        n = affinities.n_cores
+        self._clocks, self._before = np.zeros((r, r), np.int64), np.zeros(r, np.int64)
+        self._homes = _Homes(np.zeros((n, r), np.int64), np.zeros((n, r), np.int64))
+        self._settled = _Settled(*(np.zeros(k, np.int64) for k in (1, n, n, n)))
         self._affinities = affinities
         #: Accesses of each member's last event, whose clocks wait for its next.
         self._waiting = [np.zeros(0, ACCESS) for _ in range(r)]
@@ -242,24 +315,29 @@ class RelaxedClocks:
         """Orders of the member's accesses up to, not with, the last event of these (ACCESS[n]):
         OPR_ROW[m]."""
         if not len(accesses):
-            return np.zeros(0, OPR_ROW)
+            return joined([])
         # A fence may complete several gets: they are one event, and wait together.
         n = int(np.searchsorted(accesses["sn"], accesses["sn"][-1]))
-        due = np.concatenate([self._waiting[member], accesses[:n]])
-        self._waiting[member] = accesses[n:].copy()
-        return self._step(member, due)
+        waiting, self._waiting[member] = self._waiting[member], accesses[n:].copy()
+        return self._step(member, waiting, accesses[:n])
 
     def settle(self, member: int) -> Rows:
         """Orders of the member's last access: the run is over."""
         due, self._waiting[member] = self._waiting[member], np.zeros(0, ACCESS)
         return self._step(member, due)
 
-    def _step(self, member: int, due: Rows) -> Rows:
-        pieces, done = [np.zeros(0, OPR_ROW)], 0
-        while done < len(due):
-            done, n = relaxed_step(
-                due, done, member, self._clocks[member], self._written, self._accessed,
-                self._affinities.of_page, self._out,
-            )  # fmt: skip
-            pieces.append(self._out[:n].copy())
-        return np.concatenate(pieces)
+    def _step(self, member: int, *parts: Rows) -> Rows:
+        pieces: list[Rows] = []
+        clock = self._clocks[member]
+        for array, value in zip(self._settled, (0, -1, -1, 0), strict=True):
+            array.fill(value)
+        for due in parts:
+            done = 0
+            while done < len(due):
+                done, n = relaxed_step(
+                    due, done, member, clock, self._before, self._homes, self._settled,
+                    self._affinities.of_page, self._out,
+                )  # fmt: skip
+                if n:
+                    pieces.append(self._out[:n].copy())
+        return joined(pieces)

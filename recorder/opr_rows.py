@@ -33,3 +33,11 @@ OPR_ROW = np.dtype(
     ]
 )
 assert OPR_ROW.itemsize == 32
+_NONE = np.zeros(0, OPR_ROW)
+
+
+def joined(pieces: list[Rows]) -> Rows:
+    """The pieces as one: OPR_ROW[n]."""
+    if not pieces:
+        return _NONE
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from isa.inner_kernel import inner
 from recorder.event import FETCH, READ, UNCACHED, WRITE
 from recorder.hash_table import Table, find, find_or_insert, grow, has_room, new_table
-from recorder.opr_rows import CODE, OPR_ROW, VALUE, Rows
+from recorder.opr_rows import CODE, OPR_ROW, VALUE, Rows, joined
 
 BLOCK_BYTES = 64
 _PAGE_SHIFT = np.uint64(12)
-_BLOCK_SHIFT = np.uint64(6)
+_BLOCK_SHIFT, _WORD_SHIFT, _WORD_MASK = np.uint64(6), np.uint64(3), np.uint64(7)
 _BLOCK_MASK = np.uint64(BLOCK_BYTES - 1)
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _BYTE = np.uint64(0xFF)
@@ -31,10 +32,11 @@ _FIRST_BLOCKS = 1 << 6
 
 
 class Shadow(NamedTuple):
-    """A member's shadow memory. content: uint8[blocks, 64]. known: uint64[blocks], a bit for each byte."""
+    """A member's shadow memory. content: uint64[blocks, 8], little-endian words. known: uint64[blocks], a
+    bit for each byte."""
 
     table: Table
-    content: npt.NDArray[np.uint8]
+    content: npt.NDArray[np.uint64]
     known: npt.NDArray[np.uint64]
 
     @property
@@ -54,57 +56,87 @@ class CodePages(NamedTuple):
 
 def new_shadow() -> Shadow:
     """A member that knows nothing."""
-    content = np.zeros((_FIRST_BLOCKS, BLOCK_BYTES), np.uint8)
+    content = np.zeros((_FIRST_BLOCKS, BLOCK_BYTES // 8), np.uint64)
     return Shadow(new_table(2 * _FIRST_BLOCKS), content, np.zeros(_FIRST_BLOCKS, np.uint64))
 
 
 def grow_shadow(shadow: Shadow) -> Shadow:
     """The same, with room for twice as many blocks."""
     n = 2 * len(shadow.known)
-    content, known = np.zeros((n, BLOCK_BYTES), np.uint8), np.zeros(n, np.uint64)
+    content, known = np.zeros((n, BLOCK_BYTES // 8), np.uint64), np.zeros(n, np.uint64)
     content[: n // 2], known[: n // 2] = shadow.content, shadow.known
     return Shadow(grow(shadow.table, n), content, known)
 
 
-@njit(cache=True)
+@inner
+def ones(n):  # type: ignore[no-untyped-def]
+    """The lowest n (1 to 64) bits."""
+    return (_ONE << np.uint64(n - 1)) | ((_ONE << np.uint64(n - 1)) - _ONE)
+
+
+@inner
+def _knows_part(shadow, address, size, value):  # type: ignore[no-untyped-def]
+    """`knows` of bytes that lie in one word."""
+    slot, place = find(shadow.table, address >> _BLOCK_SHIFT), address & _BLOCK_MASK
+    if slot < 0 or ((shadow.known[slot] >> place) & ones(size)) != ones(size):
+        return False
+    word = shadow.content[slot, np.int64(place >> _WORD_SHIFT)] >> (_EIGHT * (place & _WORD_MASK))
+    return (word ^ value) & ones(8 * size) == _ZERO
+
+
+@inner
+def _learn_part(shadow, address, size, value):  # type: ignore[no-untyped-def]
+    """`learn` of bytes that lie in one word."""
+    slot, place = find_or_insert(shadow.table, address >> _BLOCK_SHIFT), address & _BLOCK_MASK
+    shift, word = _EIGHT * (place & _WORD_MASK), np.int64(place >> _WORD_SHIFT)
+    mask = ones(8 * size) << shift
+    shadow.known[slot] |= ones(size) << place
+    shadow.content[slot, word] = (shadow.content[slot, word] & ~mask) | ((value << shift) & mask)
+
+
+@inner
+def first_part(address, size):  # type: ignore[no-untyped-def]
+    """How many of the bytes from `address` on lie in its word."""
+    return min(size, 8 - np.int64(address & _WORD_MASK))
+
+
+@inner
 def knows(shadow, address, size, value):  # type: ignore[no-untyped-def]
     """Whether the member knows `value` at [address, address + size), size 1 to 8."""
-    before, slot = address >> _BLOCK_SHIFT, find(shadow.table, address >> _BLOCK_SHIFT)
-    for k in range(size):
-        at = address + np.uint64(k)
-        if at >> _BLOCK_SHIFT != before:
-            before, slot = at >> _BLOCK_SHIFT, find(shadow.table, at >> _BLOCK_SHIFT)
-        if slot < 0:
-            return False
-        place = at & _BLOCK_MASK
-        if (shadow.known[slot] >> place) & _ONE == _ZERO:
-            return False
-        if np.uint64(shadow.content[slot, np.int64(place)]) != (value >> (_EIGHT * np.uint64(k))) & _BYTE:
-            return False
-    return True
+    n = first_part(address, size)
+    if not _knows_part(shadow, address, n, value):
+        return False
+    rest = value >> (_EIGHT * np.uint64(n & 7))
+    return n == size or _knows_part(shadow, address + np.uint64(n), size - n, rest)
 
 
-@njit(cache=True)
+@inner
 def learn(shadow, address, size, value):  # type: ignore[no-untyped-def]
     """The member knows `value` at [address, address + size) from now on."""
-    before, slot = address >> _BLOCK_SHIFT, find_or_insert(shadow.table, address >> _BLOCK_SHIFT)
-    for k in range(size):
-        at = address + np.uint64(k)
-        if at >> _BLOCK_SHIFT != before:
-            before, slot = at >> _BLOCK_SHIFT, find_or_insert(shadow.table, at >> _BLOCK_SHIFT)
-        place = at & _BLOCK_MASK
-        shadow.known[slot] |= _ONE << place
-        shadow.content[slot, np.int64(place)] = np.uint8((value >> (_EIGHT * np.uint64(k))) & _BYTE)
+    n = first_part(address, size)
+    _learn_part(shadow, address, n, value)
+    if n < size:
+        _learn_part(shadow, address + np.uint64(n), size - n, value >> (_EIGHT * np.uint64(n)))
 
 
-@njit(cache=True)
+@inner
+def known_byte(shadow, address):  # type: ignore[no-untyped-def]
+    """The byte at `address`, or -1 if the member does not know it."""
+    slot, place = find(shadow.table, address >> _BLOCK_SHIFT), address & _BLOCK_MASK
+    if slot < 0 or (shadow.known[slot] >> place) & _ONE == _ZERO:
+        return np.int64(-1)
+    word = shadow.content[slot, np.int64(place >> _WORD_SHIFT)]
+    return np.int64((word >> (_EIGHT * (place & _WORD_MASK))) & _BYTE)
+
+
+@inner
 def _knows_any(shadow, address):  # type: ignore[no-untyped-def]
     """Whether the member knows any of the 8 bytes at `address`, which are aligned."""
     slot = find(shadow.table, address >> _BLOCK_SHIFT)
     return slot >= 0 and (shadow.known[slot] >> (address & _BLOCK_MASK)) & _BYTE != _ZERO
 
 
-@njit(cache=True)
+@inner
 def _word_of(image, address):  # type: ignore[no-untyped-def]
     value = _ZERO
     for k in range(8):
@@ -112,7 +144,7 @@ def _word_of(image, address):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(cache=True)
+@inner
 def _put(out, n, member, kind, sn, value, place, size):  # type: ignore[no-untyped-def]
     row = out[n]
     row.member, row.kind, row.sn, row.value = member, kind, sn, value
@@ -120,7 +152,7 @@ def _put(out, n, member, kind, sn, value, place, size):  # type: ignore[no-untyp
     return n + 1
 
 
-@njit(cache=True)
+@inner
 def _take_units(shadow, code, row, member, out, n):  # type: ignore[no-untyped-def]
     """Log whatever the member does not know of the units of code that the event touches, as they are before
     it."""
@@ -139,13 +171,13 @@ def _take_units(shadow, code, row, member, out, n):  # type: ignore[no-untyped-d
     return n
 
 
-@njit(cache=True)
+@inner
 def _in_code(code, row):  # type: ignore[no-untyped-def]
     last = row.addr + np.uint64(row.size) - _ONE
     return code.page[np.int64(row.addr >> _PAGE_SHIFT)] | code.page[np.int64(last >> _PAGE_SHIFT)]
 
 
-@njit(cache=True)
+@inner
 def keep_image(code, row):  # type: ignore[no-untyped-def]
     """A store into a page of code."""
     for k in range(np.int64(row.size)):
@@ -211,14 +243,15 @@ class ValueLogger:
     def take(self, rows: Rows) -> tuple[Rows, npt.NDArray[np.uint8]]:
         """The rows to log for the member's next events (EVENT[n]), OPR_ROW[]; and which of the events read
         something new, uint8[n]."""
-        fresh, pieces, done = np.zeros(len(rows), np.uint8), [], 0
+        fresh, pieces, done = np.empty(len(rows), np.uint8), [], 0
         while done < len(rows):
             start = done
             done, sn, n = log_values(
                 rows, start, self.shadow, self._code, self.member, np.uint64(self.sn), fresh, self._out
             )
             self.sn = int(sn)
-            pieces.append(self._out[:n].copy())
+            if n:
+                pieces.append(self._out[:n].copy())
             if done == start:
                 self.shadow = grow_shadow(self.shadow)
-        return np.concatenate([np.zeros(0, OPR_ROW), *pieces]), fresh
+        return joined(pieces), fresh

@@ -3,7 +3,7 @@ wrote it, or that it came from outside the group."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -46,9 +46,9 @@ class MemberResult:
     accesses: int
     checks: int
     registers: int
-    waits: int
-    given_up: int
-    differing: int
+    waits: int = 0
+    given_up: int = 0
+    differing: int = 0
 
 
 @dataclass(frozen=True)
@@ -138,27 +138,29 @@ def replay_group(
     log = log or read_opr(recording)
     orders = orders or OrderLog.of(log, relaxed)
     memory = recording.manifest.memory
-    replays = [MemberReplay(recording, log, core) for core in log.members]
-    collected = [NewValues(log, member, memory) for member in range(len(replays))]
-    for replay, new_values in zip(replays, collected, strict=True):
-        for rows in replay.run():
-            new_values.take(rows)
-    values = [new_values.rows for new_values in collected]
+    alone = [_alone(recording, log, member) for member in range(len(log.members))]
+    values = [rows for _, rows in alone]
     again = [MemberReplay(recording, log, core) for core in log.members]
     initial = host_memory(memory)
     load_image(recording, "initial", initial)
     group = GroupReplay([it.run() for it in again], orders, write_checks(orders, values), values, initial)
     group.run()
     members = []
-    for k, (core, replay) in enumerate(zip(log.members, replays, strict=True)):
+    for k, (result, _) in enumerate(alone):
         counts = group.counts(k)
-        members.append(
-            MemberResult(
-                core, replay.count, replay.accesses, replay.checks, replay.registers,
-                counts["waits"], counts["given_up"], counts["differing"],
-            )
-        )  # fmt: skip
+        names = ("waits", "given_up", "differing")
+        members.append(replace(result, **{name: counts[name] for name in names}))
     return GroupResult(tuple(members), _communications(log, group, orders, values), relaxed)
+
+
+def _alone(recording: Recording, log: OprLog, member: int) -> tuple[MemberResult, NDArray[np.void]]:
+    """Replay one member by itself: what was compared, and its new values (NEW_VALUE[n])."""
+    replay = MemberReplay(recording, log, log.members[member])
+    new_values = NewValues(log, member, recording.manifest.memory)
+    for rows in replay.run():
+        new_values.take(rows)
+    counts = replay.count, replay.accesses, replay.checks, replay.registers
+    return MemberResult(log.members[member], *counts), new_values.rows
 
 
 def _communications(

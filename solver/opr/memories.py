@@ -11,10 +11,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recorder.hash_table import Table, find, find_or_insert, grow, has_room, new_table
-from recorder.opr_shadow import BLOCK_BYTES, learn
+from recorder.opr_shadow import BLOCK_BYTES, known_byte, learn
 
 _BLOCK_SHIFT, _BLOCK_MASK = np.uint64(6), np.uint64(BLOCK_BYTES - 1)
-_ZERO, _ONE, _EIGHT, _BYTE = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(0xFF)
+_EIGHT, _BYTE = np.uint64(8), np.uint64(0xFF)
 _FIRST_BLOCKS = 1 << 6
 
 
@@ -47,7 +47,7 @@ def grow_written(written: Written, more: int) -> Written:
 @njit(cache=True)
 def room_for(memory, blocks):  # type: ignore[no-untyped-def]
     """Whether a Written or Shadow has room for so many more blocks."""
-    return has_room(memory.table, blocks) and memory.table.used[0] + blocks <= memory.content.shape[0]
+    return has_room(memory.table, blocks) and memory.table.used[0] + blocks <= memory[1].shape[0]
 
 
 @njit(cache=True)
@@ -67,10 +67,8 @@ def put_written(written, view, shared, initial, local, remote, size, sn):  # typ
     knows what the program's image has there (initial: uint8[memory])."""
     for k in range(np.int64(size)):
         source = local + np.uint64(k)
-        slot, place = find(view.table, source >> _BLOCK_SHIFT), source & _BLOCK_MASK
-        value = np.uint64(initial[np.int64(source)])
-        if slot >= 0 and (view.known[slot] >> place) & _ONE != _ZERO:
-            value = np.uint64(view.content[slot, np.int64(place)])
+        known = known_byte(view, source)
+        value = np.uint64(known if known >= 0 else np.int64(initial[np.int64(source)]))
         note_written(written, remote + np.uint64(k), 1, value, -sn)
         learn(shared, remote + np.uint64(k), 1, value)
 
@@ -97,10 +95,7 @@ def differs(shared, address, size, value):  # type: ignore[no-untyped-def]
     """Whether the group's shared memory holds other bytes than `value` at [address, address + size); bytes
     that it does not know are no difference."""
     for k in range(size):
-        at = address + np.uint64(k)
-        slot, place = find(shared.table, at >> _BLOCK_SHIFT), at & _BLOCK_MASK
-        if slot < 0 or (shared.known[slot] >> place) & _ONE == _ZERO:
-            continue
-        if np.uint64(shared.content[slot, np.int64(place)]) != (value >> (_EIGHT * np.uint64(k))) & _BYTE:
+        known = known_byte(shared, address + np.uint64(k))
+        if known >= 0 and np.uint64(known) != (value >> (_EIGHT * np.uint64(k))) & _BYTE:
             return True
     return False
