@@ -52,14 +52,21 @@ class MemberReplay:
         """Accesses replayed, each like the recorded one as far as the last digest."""
         return self._digest.accesses
 
+    @property
+    def _cut_off(self) -> bool:
+        """Whether the recorder was killed, and here is the last stratum that the value log reaches."""
+        over = self.checks == len(self._checks) and self.registers == self.checks
+        return self._recording.killed and over
+
     def run(self) -> Iterator[NDArray[np.void]]:
         """Replay to the log's end; yields accesses in bounded pieces, EVENT[n], `seq` being SN - 1.
 
-        Old bytes of a plain store are what this core knew there. Raises Divergence at the first digest that
+        Old bytes of a plain store are what this core knew there. Of a recording whose recorder was killed,
+        up to the last stratum that both logs reach. Raises Divergence at the first digest that
         differs, FormatError when a log is damaged.
         """
         frames = iter_core_records(self._recording, self._number)
-        while not self._complete:
+        while not self._complete and not self._cut_off:
             step = self._core.step()
             if isinstance(step, NeedRows):
                 piece = next(frames, None)
@@ -76,7 +83,7 @@ class MemberReplay:
                 yield from self._taken()
             else:
                 raise self._diverged(step)
-        if not self._complete and not self._recording.killed:
+        if not (self._complete or self._recording.killed):
             raise FormatError(
                 "the log stops before its end record",
                 where=str(self._recording.core_log_path(self._number)),

@@ -15,7 +15,9 @@ from evidence_factory import record_with
 from corebraid.opr_score import score
 from emu.cache import CacheGeometry
 from isa.errors import Divergence
-from recorder import opr_collector
+from isa.x86_64 import X86_64
+from recorder import capture, opr_collector
+from recorder.capture import RecordOptions, record
 from recorder.opr_log import read_opr
 from recorder.opr_rows import VALUE
 from recorder.opr_shadow import ValueLogger
@@ -177,3 +179,37 @@ def test_evidence_changes_no_run(tmp_path: Path) -> None:
     without = record_with(FIRMWARE / "pgas_fib.elf", tmp_path / "without", **options)
     assert with_it.manifest.instructions == without.manifest.instructions
     assert with_it.manifest.totals == without.manifest.totals
+
+
+def test_a_killed_recorder(tmp_path: Path) -> None:
+    """What is left replays up to the last stratum that the stream reaches."""
+
+    class Killed(Exception):
+        pass
+
+    def kill(instructions: int) -> None:
+        if instructions > 60_000:
+            raise Killed
+
+    options = RecordOptions(
+        cores=3,
+        longest_slice=200,
+        strata=StrataPolicy("cycles", 5000),
+        evidence=("opr",),
+        evidence_options={"rset": "0,2"},
+    )
+    with mock.patch.object(capture, "_FLUSH_EVERY", 7000), pytest.raises(Killed):
+        record(FIRMWARE / "pgas_fib.elf", tmp_path / "rec", X86_64, options, lambda _: None, kill)
+    recording = Recording.open(tmp_path / "rec")
+    assert recording.killed
+    found = []
+    for cut in (0, 1, 200, 4000):
+        path = tmp_path / "rec" / "evidence-opr.log"
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) - cut])
+        result = replay_group(recording)
+        found.append([member.checks for member in result.members])
+        assert all(member.registers == member.checks for member in result.members)
+    assert found[0][0] > 2
+    assert found == sorted(found, reverse=True)
+    assert found[0] != found[-1]
