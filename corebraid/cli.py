@@ -24,6 +24,7 @@ _COMMANDS = {
     "check-order": "check_order",
     "check": "check",
     "rpc": "rpc",
+    "opr": "opr",
     "trace": "trace",
     "crosscheck": "crosscheck",
     "linkage": "linkage",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: Engines that order regions, and engines that replay the whole run.
 ORDERING = ("linkage",)
-WHOLE: tuple[str, ...] = ("rpc",)
+WHOLE = ("opr", "rpc")
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,44 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
 
 
 def whole_runs(recording: Recording, names: list[str]) -> list[WholeRun]:
-    """What the engines among `names` find that replay the whole run."""
+    """What the engines among `names` find that replay the whole run. Raises FormatError."""
     found = []
+    if "opr" in names:
+        found.append(_partial_replay(recording))
     if "rpc" in names:
         from corebraid.rpc_runs import rpc_run
 
         found.append(rpc_run(recording))
     return found
+
+
+def _partial_replay(recording: Recording) -> WholeRun:
+    """OPR: every member from its value log, held against its replay from miss records."""
+    from isa.errors import Divergence
+    from recorder.opr_log import read_opr
+    from recorder.value_check import compare_replays
+    from solver.opr.inference import OUTSIDE, replay_group
+
+    log = read_opr(recording)
+    wrong, compared = [], 0
+    for core in log.members:
+        try:
+            compared += compare_replays(recording, log, core)
+        except Divergence as error:
+            wrong.append(error.line())
+    values = within = 0
+    if not wrong:
+        found = replay_group(recording, log).communications
+        values, within = len(found), int((found["writer"] != OUTSIDE).sum())
+    members = ",".join(map(str, log.members))
+    text = (
+        f"cores {members}: {compared:,} accesses the same from value log and from miss records; {values:,} "
+        f"new values, {within:,} of them from within the group"
+    )
+    facts: dict[str, object] = {
+        "members": list(log.members),
+        "accesses_compared": compared,
+        "new_values": values,
+        "from_within": within,
+    }
+    return WholeRun("opr", text, facts, wrong)

@@ -81,6 +81,12 @@ def _reachable(cores, address, rights):
 
 
 @njit(cache=True)
+def reachable(cores, address):
+    """Whether a word may be copied from or to `address`: inside RAM, aligned, on a page of the image."""
+    return _reachable(cores, address, _ANY)
+
+
+@njit(cache=True)
 def step_dma(cores, machines, words):
     """Copy up to `words` words of the running transfer; words outside the image's pages are left out.
 

@@ -7,6 +7,9 @@ from numba import carray, njit
 
 from emu.mailbox import MAIL_END, MAIL_FIRST, mail_read, mail_write
 from emu.native import pointer
+from emu.one_sided import FIRST as ONE_SIDED_FIRST
+from emu.one_sided import LAST as ONE_SIDED_LAST
+from emu.one_sided import one_sided_read, one_sided_write
 from emu.random_bits import next_random
 
 #: The page of device registers, and the registers' offsets in it.
@@ -58,6 +61,8 @@ def device_read(core, machine, register):
         value = machine.dma_left
     elif MAIL_FIRST <= register < MAIL_END:
         value = mail_read(core, machine, register)
+    elif ONE_SIDED_FIRST <= register <= ONE_SIDED_LAST:
+        value = one_sided_read(core, machine, register)
     return value
 
 
@@ -104,3 +109,5 @@ def device_write(core, cores, machine, register, value):
         machine.dma_left = machine.dma_length & ~np.uint64(7)
     elif MAIL_FIRST <= register < MAIL_END:
         mail_write(core, machine, register, value)
+    elif ONE_SIDED_FIRST <= register <= ONE_SIDED_LAST:
+        one_sided_write(core, machine, register, value)

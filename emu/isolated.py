@@ -42,6 +42,7 @@ from emu.store_buffer import new_buffer
 from emu.trace_buffers import TraceBuffers
 from emu.trace_hooks import on_traced_access, on_traced_fence
 from emu.tso_trace import first_unsettled, keep_tail, settle_all, settle_until
+from emu.value_feed import FED, on_fed_access
 from isa.table import Isa
 
 #: Rows of the trace buffer, and what one block may add after the last check.
@@ -81,7 +82,7 @@ class IsolatedCore:
     """Replays one core. Feed it rows, call `step` until the log's END barrier.
 
     traced: every data access is kept as an EVENT row, at the price of a memory hook. store_buffer: as in
-    `emu.machine.MachineConfig`.
+    `emu.machine.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class IsolatedCore:
         *,
         traced: bool,
         store_buffer: int = 0,
+        fed: bool = False,
     ) -> None:
         self._core_rows = np.zeros(1, CORE)
         self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
@@ -119,7 +121,8 @@ class IsolatedCore:
         if traced:
             self._row["trace"] = address_of(self._trace.current)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
-            self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_traced_access)
+            on_access = on_fed_access if fed else on_traced_access
+            self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
         self._buffering = traced and store_buffer > 0
         if self._buffering:
             self._buffer = new_buffer()
@@ -141,6 +144,16 @@ class IsolatedCore:
         self._row["rows_next"] = 0
         self._row["blob"] = address_of(self._blob)
         self._row["next_due"] = 0
+
+    def feed_values(self, values: NDArray[np.void]) -> None:
+        """Give the whole value log: FED[n], ascending by seq."""
+        self._values = np.ascontiguousarray(values, FED)
+        self._row["fed"], self._row["fed_n"], self._row["fed_next"] = address_of(self._values), len(values), 0
+
+    @property
+    def unused_values(self) -> int:
+        """Entries of the value log that no access has consumed yet."""
+        return int(self._row["fed_n"]) - int(self._row["fed_next"])
 
     @property
     def count(self) -> int:

@@ -21,6 +21,7 @@ from emu.elf import Image
 from emu.event import EVENT
 from emu.faults import Fault, describe_exception, describe_fill
 from emu.legality import is_illegal
+from emu.one_sided import ENGINE, step_transfers
 from emu.pages import host_memory
 from emu.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY, Post
 from emu.rdrand import emulate_random_read
@@ -30,6 +31,7 @@ from emu.state import (
     CORE,
     MACHINE,
     PAGE_BYTES,
+    RIGHT_EXECUTE,
     STOP_DECODE,
     STOP_FLUSH,
     STOP_POWER,
@@ -47,6 +49,9 @@ from isa.table import Isa
 _CONSOLE_BYTES = 1 << 16
 _AGENT_ROWS = 1 << 14
 _DMA_WORDS_AT_ONCE = 32
+#: Words that the put/get engine moves at most for one operation at once, and operations that it takes up.
+_PUT_WORDS_AT_ONCE, _PUTS_AT_ONCE = 32, 4
+_MOST_CORES = 64
 
 #: Modelled latencies in cycles (MICRO 2009, Table 1: a hop to another core's cache, the shared cache's
 #: bank, DRAM).
@@ -133,6 +138,7 @@ class Machine:
         self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
         self._input = np.frombuffer(self.config.input or b"\0", np.uint8).copy()
         self._agent_rows = np.zeros(_AGENT_ROWS, EVENT)
+        self._engines = np.zeros(_MOST_CORES, ENGINE)
         for name, value in (
             ("line_bytes", line),
             ("n_lines", n_lines),
@@ -150,7 +156,8 @@ class Machine:
             ("input_n", len(self.config.input)),
             ("tso", 1 if self.config.store_buffer else 0),
             ("agent_rows", address_of(self._agent_rows)),
-            ("agent_limit", _AGENT_ROWS - 2 * _DMA_WORDS_AT_ONCE - 2 * 64),
+            ("agent_limit", _AGENT_ROWS - 2 * (_DMA_WORDS_AT_ONCE + _PUT_WORDS_AT_ONCE) - 2 * _MOST_CORES),
+            ("engines", address_of(self._engines)),
         ):
             self.state[name] = value
 
@@ -272,11 +279,25 @@ class Machine:
     # -- between slices ------------------------------------------------------------------------------
 
     def step_agents(self) -> int:
-        """Let the DMA engine go on for a random number of words. Returns how many it moved."""
-        if not self.state["dma_left"]:
-            return 0
-        words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
-        return int(step_dma(self.core_rows, self.machine_rows, words))
+        """Let the DMA and the put/get engine go on for a random number of words. Returns how many moved."""
+        moved = 0
+        if self.state["dma_left"]:
+            words = self._random.randint(1, _DMA_WORDS_AT_ONCE)
+            moved = int(step_dma(self.core_rows, self.machine_rows, words))
+        return moved + self._step_transfers() if self.state["transfers"] else moved
+
+    def _step_transfers(self) -> int:
+        """Puts and gets: some operations, drawn at random, each for some words."""
+        left, moved = self._random.randint(1, _PUT_WORDS_AT_ONCE), 0
+        for _ in range(_PUTS_AT_ONCE):
+            outstanding = int(self.state["transfers"])
+            if not outstanding or left <= 0:
+                break
+            words = self._random.randint(1, left)
+            number = self._random.randrange(outstanding)
+            moved += int(step_transfers(self.core_rows, self.machine_rows, number, words))
+            left -= words
+        return moved
 
     def step_mail(self) -> None:
         """Deliver the messages between cores that are due; when no core can run, the next one."""
@@ -399,6 +420,10 @@ class Machine:
         n = int(self.state["agent_n"])
         self.state["agent_n"] = 0
         return self._agent_rows[:n].copy()
+
+    def executable(self) -> NDArray[np.uint8]:
+        """Of each page, nonzero if code may run from it."""
+        return self.cores[0].page_rights & np.uint8(RIGHT_EXECUTE)
 
     def final_image(self) -> NDArray[np.uint8]:
         """Memory as the bus would give it now: home memory, updated in place."""

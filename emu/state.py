@@ -73,6 +73,8 @@ CORE_FIELDS = (
     # stores
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
+    # partial replay: the value log (emu/value_feed.py)
+    "fed", "fed_n", "fed_next",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -86,6 +88,8 @@ MACHINE_FIELDS = (
     "power", "exit_code", "want_stratum", "downgrade_bound", "downgrades_at", "random",
     "console", "console_n", "console_limit", "input", "input_n", "input_next",
     "dma_source", "dma_target", "dma_length", "dma_left",
+    # put/get engine (emu/one_sided.py): an ENGINE for each core, and operations outstanding over all
+    "engines", "transfers",
     "agent_rows", "agent_n", "agent_limit", "agent_number",
     # nonzero under TSO: home memory has every committed store
     "tso",

@@ -18,8 +18,10 @@ Rows = npt.NDArray[np.void]
 
 #: Kind of a row that marks a stratum (the others are READ, WRITE and RMW of `recorder/event.py`).
 MARK = 0
-#: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device.
-DMA, INTERRUPT, DEVICE = 1, 2, 3
+#: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device; and a put of core
+#: K is PUT + K, a get GET + K.
+DMA, INTERRUPT, DEVICE, PUT, GET = 1, 2, 3, 64, 128
+_LAST_CAUSE = 191
 
 #: A row of the agent log. `number` counts accesses from 0 (of a MARK: the accesses before it); `stratum`
 #: counts the strata before the row (of a MARK: its own number). `old`, `new`: the bytes before and after,
@@ -82,6 +84,11 @@ def _get_value(raw, pos, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
+def _is_cause(cause):  # type: ignore[no-untyped-def]
+    return DMA <= cause <= DEVICE or PUT <= cause <= _LAST_CAUSE
+
+
+@numba.njit(cache=True)
 def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row` with `number` accesses and `stratum` strata before it, else why not."""
     if row.number != number or np.uint64(row.stratum) != stratum:
@@ -98,7 +105,7 @@ def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
         return _BAD_VALUE
     if row.kind == READ and row.old != row.new:
         return _BAD_VALUE
-    if row.cause < DMA or row.cause > DEVICE or (np.int64(row.flags) & ~_FLAGS) != 0:
+    if not _is_cause(row.cause) or (np.int64(row.flags) & ~_FLAGS) != 0:
         return _BAD_CAUSE
     return 0
 
@@ -168,7 +175,7 @@ def _read_cause(raw, pos, tag, cause, flags):  # type: ignore[no-untyped-def]
     if pos + 2 > raw.shape[0]:
         return cause, flags, np.int64(CUT_SHORT)
     new_cause, new_flags = np.int64(raw[pos]), np.int64(raw[pos + 1])
-    if new_cause < DMA or new_cause > DEVICE or (new_flags & ~_FLAGS) != 0:
+    if not _is_cause(new_cause) or (new_flags & ~_FLAGS) != 0:
         return cause, flags, np.int64(_BAD_CAUSE)
     if new_cause == cause and new_flags == flags:
         return cause, flags, np.int64(_NOT_SHORTEST)

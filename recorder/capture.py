@@ -130,7 +130,7 @@ class Capture:
         (directory / PROGRAM_ELF).write_bytes(raw)
         guest = Guest(
             options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
-            self.machine.post,
+            self.machine.executable(), self.machine.post,
         )  # fmt: skip
         make, said = make_collector, options.evidence_options
         self._evidence = EvidenceCapture(

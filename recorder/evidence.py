@@ -7,7 +7,7 @@ ran; what of that its paper's recorder could not have seen it must not use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -31,14 +31,16 @@ OF_EVENTS = (LINKAGE, SLICES, OPR)
 @dataclass(frozen=True)
 class Guest:
     """What a collector is told of the machine. memory: uint8[memory_bytes], home memory before the run; it
-    changes once that begins. symbols: (first byte, bytes) of each object that the program names. mail: the
-    messages between cores, which evidence rpc is made of."""
+    changes once that begins. symbols: (first byte, bytes) of each object that the program names. executable:
+    uint8[pages], nonzero for pages from which the program may run code. mail: the messages between cores, which
+    evidence rpc is made of."""
 
     n_cores: int
     line: int
     seed: int
     memory: npt.NDArray[np.uint8]
     symbols: tuple[tuple[int, int], ...] = ()
+    executable: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     mail: Post | None = None
 
 
@@ -113,4 +115,8 @@ def make_collector(
         from recorder.receipts import ReceiptCollector
 
         return ReceiptCollector(guest, writer)
+    if name == OPR:
+        from recorder.opr_collector import OprCollector
+
+        return OprCollector(guest, writer, str(options.get("rset", "")))
     raise FormatError(f"evidence {name} has no collector")

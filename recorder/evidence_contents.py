@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.evidence import LINKAGE, RPC
+from recorder.evidence import LINKAGE, OPR, RPC
 from recorder.reader import Recording, iter_evidence
 
 
@@ -18,4 +18,8 @@ def evidence_contents(recording: Recording, name: str) -> Iterable[object]:
         from recorder.receipts import iter_receipts
 
         return iter_receipts(recording)
+    if name == OPR:
+        from recorder.opr_log import iter_opr
+
+        return iter_opr(recording)
     return iter_evidence(recording, name)

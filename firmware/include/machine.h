@@ -49,6 +49,20 @@
  * Mail. A message is under way for a time of its own, so messages arrive in any order, also between the same
  * two cores. An identifier (below 2^63) is (virtual processor, entry point, thread, request) of the process
  * that posted the request; the machine only compares identifiers.
+ *   0x200   RMA_LOCAL     W    per core  this core's end of a put or get, 8-byte aligned
+ *   0x208   RMA_REMOTE    W    per core  the other end, 8-byte aligned
+ *   0x210   RMA_LENGTH    W    per core  bytes, a multiple of 8
+ *   0x218   RMA_PUT       W    per core  any value starts a put, from local to remote
+ *   0x220   RMA_GET       W    per core  any value starts a get, from remote to local
+ *   0x228   RMA_OUTSTANDING R  per core  puts and gets of this core that are not finished, at most 16
+ *   0x230   SEGMENT_BASE  W    per core  where this core's partition of the global memory begins, and
+ *   0x238   SEGMENT_LENGTH W   per core  how many bytes it has, in whole pages: for whoever watches; the
+ *                                        machine itself keeps nothing of it
+ *
+ * Puts and gets go on in pieces while the cores run, in no order among them; they race with the cores.
+ * What has been put or got is there for certain once RMA_OUTSTANDING has read 0. A start while 16 are
+ * outstanding, or with an end that is not aligned or not in memory, is ignored. Words outside the image's
+ * pages are left out. Reading RMA_OUTSTANDING while it is not 0 ends the core's turn.
  *
  * Interrupts. Delivered between two instructions, with RFLAGS.IF = 1 (`sti`) and a handler set. The
  * machine skips a red zone of 128 bytes and writes two words below it:
@@ -95,6 +109,16 @@
 #define MACHINE_MAIL_REQUEST 1
 #define MACHINE_MAIL_REPLY 2
 #define MACHINE_MAIL_COME (1UL << 63)
+#define MACHINE_RMA_LOCAL 0x200
+#define MACHINE_RMA_REMOTE 0x208
+#define MACHINE_RMA_LENGTH 0x210
+#define MACHINE_RMA_PUT 0x218
+#define MACHINE_RMA_GET 0x220
+#define MACHINE_RMA_OUTSTANDING 0x228
+#define MACHINE_SEGMENT_BASE 0x230
+#define MACHINE_SEGMENT_LENGTH 0x238
+
+#define MACHINE_RMA_MOST 16
 
 #define MACHINE_CAUSE_TIMER 1
 #define MACHINE_CAUSE_IPI 2
