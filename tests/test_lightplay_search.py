@@ -120,7 +120,7 @@ def test_which_of_two_may_come_first(seed: int) -> None:
 
 
 def test_far_more_than_18_accesses() -> None:
-    problem = random_instance(1, ops=120, cores=4)
+    problem = random_instance(1, ops=66, cores=3)
     found = search_cut(problem)
     assert found.exhausted
     for order in found.orders[:5].tolist():
