@@ -66,6 +66,12 @@ class Symbols:
         return next((symbol for symbol in self._symbols if symbol.name == name), None)
 
 
+def objects_of_elf(raw: bytes) -> list[Symbol]:
+    """The objects (variables) of an ELF file that have a size, by address, the longest first."""
+    objects = [symbol for symbol in _read(raw, ("STT_OBJECT",)) if symbol.size]
+    return sorted(set(objects), key=lambda s: (s.address, -s.size, s.name))
+
+
 def with_offset(name: str, offset: int) -> str:
     """A symbol's name with the offset into it, unless that is 0."""
     return f"{name}+{offset:#x}" if offset else name
@@ -111,7 +117,7 @@ def _changes(symbols: list[Symbol]) -> dict[int, int]:
     return changes
 
 
-def _read(raw: bytes) -> list[Symbol]:
+def _read(raw: bytes, kinds: tuple[str, ...] = _TYPES) -> list[Symbol]:
     found = []
     try:
         for section in ELFFile(io.BytesIO(raw)).iter_sections():
@@ -119,7 +125,7 @@ def _read(raw: bytes) -> list[Symbol]:
                 continue
             for symbol in section.iter_symbols():
                 kind = symbol["st_info"]["type"]
-                if symbol.name and kind in _TYPES and symbol["st_shndx"] not in _ABSENT:
+                if symbol.name and kind in kinds and symbol["st_shndx"] not in _ABSENT:
                     found.append(Symbol(symbol["st_value"], symbol["st_size"], symbol.name))
     except (ELFError, ValueError, KeyError, IndexError, TypeError, AssertionError, OverflowError):
         # Names are a convenience: a table that cannot be read names nothing.

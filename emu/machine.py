@@ -64,7 +64,8 @@ class Stopped(Enum):
 @dataclass(frozen=True)
 class MachineConfig:
     """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
-    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC)."""
+    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
+    `RecordedCore`; SC only."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -73,6 +74,7 @@ class MachineConfig:
     downgrade_bound: int = 0
     input: bytes = b""
     store_buffer: int = 0
+    tapped: bool = False
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -147,7 +149,7 @@ class Machine:
         config = self.config
         core = RecordedCore(
             self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache,
-            config.store_buffer,
+            config.store_buffer, config.tapped,
         )  # fmt: skip
         core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
         return core
@@ -363,6 +365,10 @@ class Machine:
         n = int(self.state["console_n"])
         self.state["console_n"] = 0
         return self._console[:n].tobytes()
+
+    def agent_rows_from(self, first: int) -> NDArray[np.void]:
+        """The agents' accesses from number `first` on since `take_agent_rows`, which keeps them: a view."""
+        return self._agent_rows[first : int(self.state["agent_n"])]
 
     def take_agent_rows(self) -> NDArray[np.void]:
         """The agents' accesses since the last call, EVENT[n]."""

@@ -43,6 +43,7 @@ from emu.state import (
     machine_at,
 )
 from emu.store_buffer import drop_newest, newest_overlap
+from emu.trace_hooks import take_back, trace_fetch
 from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 
 _ONE = np.uint64(1)
@@ -91,6 +92,8 @@ def _fetch_block(core, machine, address, size):
                 changed = core.stale_high != _ZERO
             else:
                 changed = fetch_line(core, cores, machine, line, core.count, False, True)
+                if core.trace != _ZERO:
+                    trace_fetch(core, line << core.line_shift, np.int64(machine.line_bytes), core.count)
             if changed:
                 return True
         elif core.sets != _ZERO:
@@ -107,6 +110,8 @@ def _wanted(core, machine):
     if machine.want_stratum != _ZERO:
         return STOP_STRATUM
     if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
+        return STOP_FLUSH
+    if core.trace_n > core.trace_limit:
         return STOP_FLUSH
     if machine.console_n >= machine.console_limit >> _ONE or core.commits_n >= core.commits_limit:
         return STOP_FLUSH
@@ -157,6 +162,7 @@ def enter_block(core, machine, address, size):
     if left != _ZERO and core.count != end:
         # The emulator broke an instruction off and runs it again: what was fetched for it is to be used yet.
         core.fetched = _ONE
+        take_back(core)
     if core.buffered != _ZERO:
         # Of an instruction that the emulator broke off and runs again: a store into its own block.
         drop_newest(core, core.count)
@@ -211,11 +217,10 @@ def on_block(handle, address, size, user):
         stop(core, reason)
 
 
-@cfunc(MEMORY_HOOK, cache=True)
-def on_memory(handle, kind, address, size, value, user):
-    core = core_at(user)
+@njit(cache=True, inline="always")
+def note_access(core, is_write, address, size, value):
+    """One data access of the recorded core, before it happens."""
     core.accesses += _ONE
-    is_write = kind == _UC_MEM_WRITE
     last_byte = address + np.uint64(size) - _ONE
     line = address >> core.line_shift
     if last_byte < core.memory_bytes and last_byte >> core.line_shift == line:
@@ -227,7 +232,12 @@ def on_memory(handle, kind, address, size, value, user):
         waits = core.buffering if is_write else core.buffered
         if easy and core.sets | core.armed | waits == _ZERO:
             return
-    access_with_care(core, is_write, address, size, np.uint64(value))
+    access_with_care(core, is_write, address, size, value)
+
+
+@cfunc(MEMORY_HOOK, cache=True)
+def on_memory(handle, kind, address, size, value, user):
+    note_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
 
 
 @cfunc(INTERRUPT_HOOK, cache=True)

@@ -13,6 +13,7 @@ from emu.cache import CacheGeometry
 from emu.commit import COMMIT_WORDS, on_fence
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
+from emu.event import EVENT
 from emu.record import RECORD
 from emu.record_hooks import (
     on_block,
@@ -24,6 +25,7 @@ from emu.record_hooks import (
 )
 from emu.state import PAGE_BYTES, address_of
 from emu.store_buffer import BUFFER_ROWS, new_buffer
+from emu.tap_hooks import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
 from emu.undo import EDGE_ROWS
 from isa.table import Isa
 
@@ -36,7 +38,8 @@ _COMMITS, _COMMITS_SLACK = 1 << 14, BUFFER_ROWS + (1 << 12)
 class RecordedCore(Core):
     """One core of a `Machine`. Misses and inputs are appended to its log natively.
 
-    store_buffer: stores that its store buffer holds, 0 for none: sequential consistency.
+    store_buffer: stores that its store buffer holds, 0 for none: sequential consistency. tapped: its accesses
+    are kept as EVENT rows, for evidence streams (`emu/tap_hooks.py`).
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class RecordedCore(Core):
         memory_bytes: int,
         cache: CacheGeometry,
         store_buffer: int = 0,
+        tapped: bool = False,
     ) -> None:
         super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
         self._log_rows = np.zeros(_ROWS, RECORD)
@@ -58,6 +62,8 @@ class RecordedCore(Core):
         self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         self._buffer = new_buffer()
         self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
+        self.tapped = tapped
+        self._tap = np.zeros(TAP_ROWS + TAP_SLACK if tapped else 0, EVENT)
         for name, value in (
             ("core_id", number),
             ("n_cores", len(core_rows)),
@@ -78,13 +84,16 @@ class RecordedCore(Core):
             ("buffer_limit", store_buffer),
             ("commits", address_of(self._commits)),
             ("commits_limit", _COMMITS - _COMMITS_SLACK),
+            ("trace", address_of(self._tap) if tapped else 0),
+            ("trace_limit", TAP_ROWS),
         ):
             self.row[name] = value
         if store_buffer:
             self.fence_hook = on_fence
         self.map_plain_page(DEVICE_BASE, self._device_page)
         self.add_hook(uc.UC_HOOK_BLOCK, on_block)
-        self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_memory)
+        access_hook = on_tapped_memory if tapped else on_memory
+        self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, access_hook)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
         self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
         self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
@@ -107,6 +116,14 @@ class RecordedCore(Core):
         n, blob_n = int(self.row["rows_n"]), int(self.row["blob_n"])
         self.row["rows_n"], self.row["blob_n"] = 0, 0
         return self._log_rows[:n], self._log_blob[:blob_n]
+
+    def take_tap(self) -> NDArray[np.void]:
+        """The events since the last call, EVENT[n], of instructions that have retired; a view, good until the
+        core runs again."""
+        drop_unretired(self.row)
+        n = int(self.row["trace_n"])
+        self.row["trace_n"] = 0
+        return self._tap[:n]
 
     def take_commits(self) -> NDArray[np.uint64]:
         """When stores committed since the last call: uint64[n, 2], instruction count, committed by then."""

@@ -59,7 +59,7 @@ def take_back(core):
 
 
 @njit(cache=True)
-def _position(core, pc):
+def trace_position(core, pc):
     """How many instructions of the block precede pc, and whether pc's is atomic; pcs only go forward."""
     info = block_info(core)
     offset = pc - info.address
@@ -114,34 +114,34 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
 
 
 @njit(cache=True)
-def _trace_device(core, is_write, count, pc, address, value, size):
+def trace_device(core, is_write, count, pc, address, value, size):
+    """An access to a device register. value: what was written, or what the register answered."""
     if is_write:
         _append(core, count, pc, address, _ZERO, value, size, WRITE, UNCACHED)
-        return
-    seen = _ZERO
-    if core.inputs_next < core.inputs_n:
-        inputs = carray(pointer(core.inputs), np.int64(core.inputs_next) + 1, RECORD)
-        seen = inputs[np.int64(core.inputs_next)].value
-    _append(core, count, pc, address, seen, seen, size, READ, UNCACHED)
+    else:
+        _append(core, count, pc, address, value, value, size, READ, UNCACHED)
 
 
 @njit(cache=True)
-def trace_access(core, is_write, address, size, value):
-    """One data access of the replayed core, before it happens."""
-    pc = read_pc(core)
-    position, atomic = _position(core, pc)
-    count = core.count + position
-    core.accesses += _ONE
+def _recorded_input(core):
+    """What the log says that the next input is."""
+    if core.inputs_next >= core.inputs_n:
+        return _ZERO
+    inputs = carray(pointer(core.inputs), np.int64(core.inputs_next) + 1, RECORD)
+    return inputs[np.int64(core.inputs_next)].value
+
+
+@njit(cache=True)
+def low_bytes(value, size):
+    """The low `size` (1 to 8) bytes of a value."""
     if size < 8:
         value &= (_ONE << np.uint64(8 * size)) - _ONE
-    if core.buffered != _ZERO:
-        if atomic or address >= core.memory_bytes:
-            settle_all(core)
-        else:
-            settle_due(core, count)
-    if address >= core.memory_bytes:
-        _trace_device(core, is_write, count, pc, address, value, size)
-        return
+    return value
+
+
+@njit(cache=True)
+def trace_data(core, is_write, atomic, count, pc, address, value, size):
+    """An access to memory, before it happens."""
     old = load_bytes(core, address, size)
     if atomic:
         _trace_atomic(core, is_write, count, pc, address, value, size, old)
@@ -151,6 +151,25 @@ def trace_access(core, is_write, address, size, value):
         _append(core, count, pc, address, old, value, size, WRITE, 0)
     else:
         _append(core, count, pc, address, old, old, size, READ, 0)
+
+
+@njit(cache=True)
+def trace_access(core, is_write, address, size, value):
+    """One data access of the replayed core, before it happens."""
+    pc = read_pc(core)
+    position, atomic = trace_position(core, pc)
+    count = core.count + position
+    core.accesses += _ONE
+    value = low_bytes(value, size)
+    if core.buffered != _ZERO:
+        if atomic or address >= core.memory_bytes:
+            settle_all(core)
+        else:
+            settle_due(core, count)
+    if address >= core.memory_bytes:
+        trace_device(core, is_write, count, pc, address, value if is_write else _recorded_input(core), size)
+    else:
+        trace_data(core, is_write, atomic, count, pc, address, value, size)
 
 
 @cfunc(MEMORY_HOOK, cache=True)
@@ -163,5 +182,5 @@ def on_traced_fence(handle, address, size, user):
     core = core_at(user)
     if core.entered != _ZERO:
         settle_all(core)
-        position, _ = _position(core, address)
+        position, _ = trace_position(core, address)
         _append(core, core.count + position, address, _ZERO, _ZERO, _ZERO, 1, FENCE, UNCACHED)

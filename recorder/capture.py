@@ -21,6 +21,9 @@ from isa.errors import UsageError
 from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
 from recorder.digest import Digest
+from recorder.evidence import OF_EVENTS, Guest, check_evidence, make_collector
+from recorder.evidence_capture import EvidenceCapture
+from recorder.json_fields import Scalar
 from recorder.manifest import PROGRAM_ELF, End, Manifest, Program
 from recorder.record import (
     CONTEXT,
@@ -49,7 +52,8 @@ Console = Callable[[bytes], None]
 @dataclass(frozen=True)
 class RecordOptions:
     """How to record. limit: instructions over all cores after which the recording ends, 0 for none.
-    model: "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO."""
+    model: "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further
+    streams (recorder/evidence.py), and what is said of them. symbols: see `Guest`."""
 
     cores: int = 1
     seed: int = 0
@@ -62,6 +66,9 @@ class RecordOptions:
     input: bytes = b""
     model: str = "sc"
     store_buffer: int = 16
+    evidence: tuple[str, ...] = ()
+    evidence_options: dict[str, Scalar] = field(default_factory=dict)
+    symbols: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,8 +107,10 @@ class Capture:
             options.strata.bound if options.strata.kind == "downgrades" else 0,
             options.input,
             options.store_buffer if options.model == "tso" else 0,
+            any(name in OF_EVENTS for name in options.evidence),
         )
         _check_model(options)
+        check_evidence(options.evidence, options.model)
         config.check()
         self._scheduler = make_scheduler(options.schedule, options.seed, options.cores, options.longest_slice)
         image, raw = load_image(program, isa, options.memory_bytes)
@@ -119,6 +128,14 @@ class Capture:
             directory, self._manifest(Program(program.name, hashlib.sha256(raw).hexdigest()))
         )
         (directory / PROGRAM_ELF).write_bytes(raw)
+        guest = Guest(options.cores, options.cache.line, options.seed, self.machine.home, options.symbols)
+        self._evidence = EvidenceCapture(
+            self.machine,
+            [
+                make_collector(name, guest, self.writer.evidence(name), options.evidence_options)
+                for name in options.evidence
+            ],
+        )
 
     def _schedule_digest(self) -> str:
         """Of an explicit schedule's bytes, since they decide the run; empty for the other policies."""
@@ -147,6 +164,8 @@ class Capture:
                 "limit": options.limit,
                 "input": hashlib.sha256(options.input).hexdigest(),
                 "schedule_file": self._schedule_digest(),
+                **({"evidence": ",".join(options.evidence)} if options.evidence else {}),
+                **options.evidence_options,
             },
         )
 
@@ -161,6 +180,7 @@ class Capture:
         rows, blob = self.machine.cores[number].take_log()
         if len(rows):
             self.writer.append_core(number, rows, blob)
+        self._evidence.turn(number)
         self._drain_console()
 
     def _drain_console(self) -> None:
@@ -168,6 +188,7 @@ class Capture:
             self._console(self.machine.take_console())
 
     def _drain_agents(self) -> None:
+        self._evidence.agents_drained()
         events = self.machine.take_agent_rows()
         if len(events):
             rows = np.zeros(len(events), AGENT_OP)
@@ -181,6 +202,7 @@ class Capture:
             self._drain(number)
         self._drain_agents()
         self._drain_truth()
+        self._evidence.flush()
 
     def _note_commits(self, number: int) -> None:
         """Into the truth: which stores of a core have committed, and where the core stood."""
@@ -231,6 +253,7 @@ class Capture:
                 self._drain(number)
             self._digest(number)
         self._strata += 1
+        self._evidence.stratum(self._strata)
         self.machine.state["want_stratum"] = 0
 
     def _strata_due(self) -> bool:
@@ -270,6 +293,7 @@ class Capture:
                 tried = 1 if stopped is Stopped.FAULT else 0
                 self._note_commits(piece.core)
                 self._note_slice(piece.core, machine.cores[piece.core].count + tried)
+                self._evidence.turn(piece.core)
                 if stopped is Stopped.POWER:
                     return "power-off", piece.core
                 if stopped is Stopped.FAULT:
@@ -303,6 +327,7 @@ class Capture:
                 self._note_commits(number)
                 self._note_slice(agent, int(machine.state["agent_number"]))
                 self._context(number, CONTEXT_INTERRUPT)
+        self._evidence.agents()
         if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
             self._drain_agents()
         if self._strata_due():
@@ -317,6 +342,7 @@ class Capture:
             self._digest(number)
             self._append(number, END, 0, _END_CODES[reason])
         self._drain_all()
+        self._evidence.finish()
         self.writer.write_image("final", _pages(machine.final_image()))
         fault = machine.fault
         end = End(

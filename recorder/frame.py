@@ -33,6 +33,11 @@ KIND_NAMES = {
     # Written by the solver (solver/certificate.py), in these frames.
     6: "certificate",
     7: "unfinished order",
+    # Evidence (recorder/evidence.py).
+    8: "evidence linkage",
+    9: "evidence slices",
+    10: "evidence opr",
+    11: "evidence rpc",
 }
 #: Most bytes that a frame holds before compression; LZ4 grows what it cannot compress by at most 1/255.
 MAX_RAW = 1 << 20

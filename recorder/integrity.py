@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isa.errors import FormatError
+from recorder.evidence import stream_of
+from recorder.evidence_contents import evidence_contents
 from recorder.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
 from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, PROGRAM_ELF, TRUTH_LOG
 from recorder.reader import (
@@ -88,6 +90,8 @@ def _contents(recording: Recording, name: str) -> Iterable[object]:
         return iter_sealed_truth(recording)
     if name in (INITIAL_IMG, FINAL_IMG):
         return iter_image(recording, "initial" if name == INITIAL_IMG else "final")
+    if (stream := stream_of(name)) is not None:
+        return evidence_contents(recording, stream)
     return iter_core_records(recording, recording.header_of(name).stream)
 
 

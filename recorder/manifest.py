@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from isa.errors import FormatError
+from recorder.evidence import KINDS, evidence_log
 from recorder.frame import FileFacts, open_regular, read_bytes
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
 
@@ -104,10 +105,17 @@ class Manifest:
         """Stores that each core's store buffer holds, 0 under SC."""
         return _buffer_of(self) if self.model == "tso" else 0
 
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """Names of the evidence streams (recorder/evidence.py)."""
+        named = self.options.get("evidence")
+        return tuple(named.split(",")) if isinstance(named, str) and named else ()
+
     def file_names(self) -> tuple[str, ...]:
         """The files of a complete recording besides the manifest, in a fixed order."""
         logs = tuple(core_log(core) for core in range(self.n_cores))
-        return (INITIAL_IMG, *logs, AGENT_LOG, TRUTH_LOG, FINAL_IMG)
+        streams = tuple(evidence_log(name) for name in self.evidence)
+        return (INITIAL_IMG, *logs, AGENT_LOG, *streams, TRUTH_LOG, FINAL_IMG)
 
     def render(self) -> bytes:
         """The bytes of `manifest.json`."""
@@ -227,6 +235,8 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         totals=fields.scalars("totals"),
     )
     program.done()
+    if manifest.evidence != tuple(name for name in KINDS if name in manifest.evidence):
+        raise fields.error("options.evidence", ",".join(KINDS), manifest.options.get("evidence"))
     names = manifest.file_names()
     files = Fields(fields.take("files"), path, "files")
     wanted = names if complete else [name for name in names if files.has(name)]

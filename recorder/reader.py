@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from isa.errors import FormatError
+from isa.errors import FormatError, UsageError
+from recorder.evidence import KINDS, evidence_log
 from recorder.frame import (
     AGENT,
     CORE,
@@ -21,6 +22,7 @@ from recorder.frame import (
     TRUTH,
     DamageError,
     FileHeader,
+    FrameHeader,
     iter_frames,
 )
 from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, TRUTH_LOG, Manifest, core_log, load
@@ -68,6 +70,7 @@ class Recording:
     def header_of(self, name: str) -> FileHeader:
         """What the header of the file called `name` (one of `Manifest.file_names`) must say."""
         kinds = {AGENT_LOG: AGENT, TRUTH_LOG: TRUTH, INITIAL_IMG: INITIAL_IMAGE, FINAL_IMG: FINAL_IMAGE}
+        kinds |= {evidence_log(stream): kind for stream, kind in KINDS.items()}
         if name in kinds:
             return self.header(kinds[name])
         return self.header(CORE, int(name.removeprefix("core-").removesuffix(".log")))
@@ -154,6 +157,22 @@ def iter_image(recording: Recording, name: str) -> Iterator[tuple[int, bytes]]:
 
     path = recording.checked(recording.image_path(name))
     return read_image(path, recording.header_of(path.name), recording.manifest.memory)
+
+
+def iter_evidence(recording: Recording, name: str) -> Iterator[tuple[FrameHeader, bytes]]:
+    """The frames of an evidence stream, each with its bytes, which its own codec reads.
+
+    Raises UsageError if the recording has no such stream, FormatError.
+    """
+    if name not in recording.manifest.evidence:
+        raise UsageError(
+            f"the recording has no evidence {name}",
+            found=", ".join(recording.manifest.evidence) or "none",
+            where=str(recording.path),
+            remedy=f"record again with --evidence {name}",
+        )
+    path = recording.checked(recording.path / evidence_log(name))
+    return iter_frames(path, recording.header(KINDS[name]), partial_tail=recording.killed)
 
 
 def load_image(recording: Recording, name: str, memory: Bytes) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from isa.errors import FormatError, UsageError
 from recorder import agent_codec, codec, truth
+from recorder.evidence import KINDS, EvidenceWriter, evidence_log
 from recorder.frame import AGENT, CORE, FINAL_IMAGE, INITIAL_IMAGE, TRUTH, FileHeader, FrameWriter
 from recorder.image_file import write_image
 from recorder.json_fields import Scalar
@@ -49,6 +50,8 @@ class RecordingWriter:
         self._logs = {core_log(k): self._open(core_log(k), CORE, k) for k in range(cores)}
         self._logs[AGENT_LOG] = self._open(AGENT_LOG, AGENT, 0)
         self._logs[TRUTH_LOG] = self._open(TRUTH_LOG, TRUTH, 0)
+        for name in manifest.evidence:
+            self._logs[evidence_log(name)] = self._open(evidence_log(name), KINDS[name], 0)
         self._core_encoder = codec.Encoder(manifest.line, FRAME_BYTES, manifest.memory)
         self._agent_encoder = agent_codec.Encoder(FRAME_BYTES, manifest.memory)
         self._truth_encoder = truth.Encoder(manifest.n_streams, FRAME_BYTES)
@@ -123,6 +126,10 @@ class RecordingWriter:
             log.append(payload, end - start, self._slices, self._slices + end - start - 1)
             self._slices += end - start
             start = end
+
+    def evidence(self, name: str) -> EvidenceWriter:
+        """Where the frames of an evidence stream go that the manifest names."""
+        return self._logs[evidence_log(name)]
 
     def write_image(
         self, which: Literal["initial", "final"], pages: Iterable[tuple[int, npt.NDArray[np.uint8]]]

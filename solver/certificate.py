@@ -27,7 +27,15 @@ FILE_NAME = "order.cert"
 CERTIFICATE = 6
 ORDERED = 0
 #: Why a region has no order, by status.
-REASONS = {1: "timeout", 2: "budget", 3: "gave up", 4: "illegal", 5: "too large", 6: "worker died"}
+REASONS = {
+    1: "timeout",
+    2: "budget",
+    3: "gave up",
+    4: "illegal",
+    5: "too large",
+    6: "worker died",
+    7: "no evidence",
+}
 
 _HEAD = struct.Struct("<HHI16s")
 _VERSION = 1

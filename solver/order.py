@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -19,27 +20,40 @@ from solver.decide import solve_auto
 from solver.filters import Counts
 from solver.links import with_links
 from solver.problem import Problem, Solution, Verdict, implied_initial, no_order
+from solver.regions import Region
 from solver.traces import Traces
 
 ENGINES = ("auto", "cut", "smt")
+#: Engines that need evidence of their own: the stream of that name.
+EVIDENCE_ENGINES = ("linkage",)
+
+
+class EvidenceEngine(Protocol):
+    """Solves regions from evidence, each once and in their order, in one process."""
+
+    def solve(self, region: Region, problem: Problem) -> Solution:
+        """An order of a region; also asked where there is nothing to order."""
 
 
 @dataclass(frozen=True)
 class Options:
     """How to solve. engine: one of ENGINES. timeout_s: per region. nodes: cuts that a cut search may
     explore per region. encoding: of the SMT engine, "paper" or "chain". choice: which legal order to choose
-    in the regions that it concerns, instead of the engine's."""
+    in the regions that it concerns, instead of the engine's. evidence: what solves the regions in place of
+    all that, from evidence of its own; `engine` is its name then."""
 
     engine: str = "auto"
     timeout_s: float = 60.0
     nodes: int = DEFAULT_NODES
     encoding: str = "chain"
     choice: Choice | None = None
+    evidence: EvidenceEngine | None = None
 
     def check(self) -> None:
         """Raises UsageError for values that make no sense."""
-        if self.engine not in ENGINES:
-            raise UsageError("unknown engine", expected=", ".join(ENGINES), found=self.engine)
+        known = ENGINES if self.evidence is None else EVIDENCE_ENGINES
+        if self.engine not in known:
+            raise UsageError("unknown engine", expected=", ".join(known), found=self.engine)
         if self.encoding not in ("paper", "chain"):
             raise UsageError("unknown encoding", expected="paper or chain", found=self.encoding)
         if not self.timeout_s > 0 or self.nodes < 1:
@@ -167,9 +181,13 @@ class Answer:
     rows: NDArray[np.int64]
 
 
-def answer(problem: Problem, options: Options) -> Answer:
-    """Solve a region and place its rows. Raises OrderError if the engine contradicts the recording."""
-    solution = solve(problem, options)
+def answer(problem: Problem, options: Options, region: Region | None = None) -> Answer:
+    """Solve a region and place its rows. region: the problem's, for an engine that has evidence. Raises
+    OrderError if the engine contradicts the recording."""
+    if options.evidence is not None and region is not None:
+        solution = options.evidence.solve(region, problem)
+    else:
+        solution = solve(problem, options)
     runs = (no_order(), no_order())
     if solution.verdict is Verdict.LEGAL:
         _compare_initial(problem, solution)
@@ -214,6 +232,12 @@ def order_recording(
     options, resources = options or Options(), resources or Resources()
     options.check()
     resources.check()
+    if options.evidence is not None and (resources.jobs > 1 or resources.cluster):
+        raise UsageError(
+            "an engine with evidence takes the regions one after the other",
+            found=f"{resources.jobs} jobs{' and a cluster' if resources.cluster else ''}",
+            remedy="leave --jobs and --cluster out",
+        )
     if traces.buffered and options.encoding == "paper" and options.engine in ("auto", "smt"):
         raise UsageError(
             "the paper's encoding knows no store buffers, and this recording is of model tso",

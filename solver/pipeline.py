@@ -71,17 +71,17 @@ def _alone(
             problem = ledger.compose(region, sift_region(region, words))
             found = kept.find(problem) if kept is not None and problem.n_ops else None
             try:
-                _settle(ledger, walks, region, found or _fresh(problem, options, kept))
+                _settle(ledger, walks, region, found or _fresh(region, problem, options, kept))
             except OrderError:
                 if found is None:
                     raise
                 ledger.take_back(region.index)
-                _settle(ledger, walks, region, _fresh(problem, options, kept))
+                _settle(ledger, walks, region, _fresh(region, problem, options, kept))
             show()
 
 
-def _fresh(problem: Problem, options: Options, kept: Partial | None) -> Answer:
-    got = answer(problem, options)
+def _fresh(region: Region, problem: Problem, options: Options, kept: Partial | None) -> Answer:
+    got = answer(problem, options, region)
     if kept is not None and problem.n_ops:
         kept.add(problem, got)
     return got

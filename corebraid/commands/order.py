@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid import console
+from corebraid.engines import evidence_engine
 from corebraid.options import json_option, positive, recording_argument
 from isa.errors import UsageError
 
@@ -27,11 +28,11 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 @recording_argument
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "cut", "smt"]),
+    type=click.Choice(["auto", "cut", "smt", "linkage"]),
     default="auto",
     show_default=True,
     help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
-    "what it leaves.",
+    "what it leaves. linkage: from evidence of its own (record --evidence).",
 )
 @click.option(
     "--model",
@@ -141,14 +142,16 @@ def command(
 
     opened = Recording.open(recording)
     _check_model(opened, model)
-    options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
+    evidence = evidence_engine(opened, engine)
+    options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
     if choice is not None:
         from corebraid.counting import with_choice
 
         options = with_choice(options, choice, opened, count_budget)
     # What was solved before was not chosen.
-    keep = None if choice is not None else opened.path / PARTIAL_NAME
-    resources = Resources(jobs or _default_jobs(opened), cluster, keep, fresh, console.note)
+    keep = None if choice is not None or evidence is not None else opened.path / PARTIAL_NAME
+    jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
+    resources = Resources(jobs, cluster, keep, fresh, console.note)
     began = time.monotonic()
     with console.progress("regions ordered") as show:
         result = order_recording(

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from corebraid import console
+from corebraid.evidence import GROUPS, with_evidence
 from corebraid.newfile import new_file
 from corebraid.options import count, json_option, positive, size
 from isa.errors import GuestFault, UsageError
 
 if TYPE_CHECKING:
     from recorder.capture import Outcome, RecordOptions
+    from recorder.manifest import Manifest
 
 _FAILURES = {
     "halted": "every core waits and nothing can wake one (the guest never powered the machine off)",
@@ -80,6 +82,17 @@ _FAILURES = {
     help="Each core's private cache, as in 32k:4:32.",
 )
 @click.option(
+    "--evidence",
+    metavar="NAMES",
+    help="Further streams for other engines: linkage, slices, opr, rpc, several with commas, or all.",
+)
+@click.option("--rset", metavar="K,K", help="Cores whose replay evidence opr is for.  [default: all]")
+@click.option(
+    "--group",
+    type=click.Choice(GROUPS),
+    help="What shares one version in evidence linkage.  [default: word]",
+)
+@click.option(
     "--strata",
     default="cycles:100000",
     show_default=True,
@@ -116,6 +129,9 @@ def command(
     model: str,
     store_buffer: int | None,
     cache: str,
+    evidence: str | None,
+    rset: str | None,
+    group: str | None,
     strata: str,
     memory: int,
     limit: int | None,
@@ -140,6 +156,7 @@ def command(
       echo hello | corebraid record -o REC --cores 1 firmware/x86_64/input_echo.elf
       corebraid record -o REC --schedule pct:3 --seed 7 firmware/x86_64/bug_aba.elf
       corebraid record -o REC --model tso --cores 2 firmware/x86_64/litmus.elf
+      corebraid record -o REC --evidence linkage --cores 4 firmware/x86_64/fig2.elf
     """
     if arguments:
         raise UsageError(
@@ -148,6 +165,7 @@ def command(
     console.announce_compilation("emu")
     options = _options(cores, seed, schedule, longest_slice, cache, strata, memory, limit)
     options = _with_model(_with_input(options, source), model, store_buffer)
+    options = with_evidence(options, program, evidence, rset, group)
     with new_file(sink, "--output") if sink else nullcontext(sys.stdout.buffer) as out:
         guest = _GuestOutput(out)
         outcome = _record(program, directory, options, guest)
@@ -282,8 +300,16 @@ def _summary(outcome: Outcome, directory: Path) -> None:
     ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended by {end.reason}"
     console.note(
         f"recorded {manifest.program.name} on {manifest.n_cores} core(s) in {directory}: {instructions:,} "
-        f"instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs; {ended}"
+        f"instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
+        f"{_evidence_bytes(manifest)}; {ended}"
     )
+
+
+def _evidence_bytes(manifest: Manifest) -> str:
+    from recorder.evidence import evidence_log
+
+    sizes = [(name, manifest.files[evidence_log(name)].bytes) for name in manifest.evidence]
+    return "".join(f", {size:,} of evidence {name}" for name, size in sizes)
 
 
 def _facts(outcome: Outcome, directory: Path) -> dict[str, object]:

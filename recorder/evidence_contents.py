@@ -1,0 +1,17 @@
+"""Decoding an evidence stream whole, whichever it is: what `verify` does to find damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recorder.evidence import LINKAGE
+from recorder.reader import Recording, iter_evidence
+
+
+def evidence_contents(recording: Recording, name: str) -> Iterable[object]:
+    """The frames of the stream, decoded as its engine does. Raises FormatError."""
+    if name == LINKAGE:
+        from recorder.linkage_codec import iter_linkage
+
+        return iter_linkage(recording)
+    return iter_evidence(recording, name)

@@ -1,0 +1,63 @@
+"""Recordings with evidence for the tests, and a collector that only keeps what it is handed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from isa.x86_64 import X86_64
+from recorder import capture
+from recorder.capture import RecordOptions, record
+from recorder.event import EVENT
+from recorder.evidence import Guest
+from recorder.reader import Recording
+
+
+@dataclass
+class Spy:
+    """A collector that keeps every turn: (stream, EVENT[n])."""
+
+    turns: list[tuple[int, Any]] = field(default_factory=list)
+    strata: list[int] = field(default_factory=list)
+    guest: Guest | None = None
+
+    def take(self, stream: int, rows: Any) -> None:
+        self.turns.append((stream, rows.copy()))
+
+    def stratum(self) -> None:
+        self.strata.append(len(self.turns))
+
+    def flush(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def rows(self, stream: int) -> Any:
+        """All rows of a stream, EVENT[n]."""
+        return np.concatenate([np.zeros(0, EVENT), *(rows for s, rows in self.turns if s == stream)])
+
+
+def record_with(program: Path, directory: Path, **options: Any) -> Recording:
+    """Record a firmware program; `options` are those of `RecordOptions`."""
+    record(program, directory, X86_64, RecordOptions(**options), lambda _: None)
+    return Recording.open(directory)
+
+
+def spy_on(
+    program: Path, directory: Path, *, evidence: tuple[str, ...] = ("linkage",), **options: Any
+) -> tuple[Spy, Recording]:
+    """Record with a spy in place of every collector."""
+    spy = Spy()
+
+    def make(name: str, guest: Guest, *_: Any) -> Spy:
+        spy.guest = guest
+        return spy
+
+    with mock.patch.object(capture, "make_collector", make):
+        recording = record_with(program, directory, evidence=evidence, **options)
+    return spy, recording
