@@ -18,4 +18,8 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
         from solver.linkage.engine import LinkageEngine
 
         return LinkageEngine.of(recording)
+    if name == "slices":
+        from solver.lightplay.engine import SlicesEngine
+
+        return SlicesEngine.of(recording)
     return None

@@ -104,4 +104,8 @@ def make_collector(
         from recorder.linkage import LinkageCollector
 
         return LinkageCollector(guest, writer, str(options.get("group", "word")))
+    if name == SLICES:
+        from recorder.slices import make_slices
+
+        return make_slices(guest, writer, options)
     raise FormatError(f"evidence {name} has no collector")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.evidence import LINKAGE
+from recorder.evidence import LINKAGE, SLICES
 from recorder.reader import Recording, iter_evidence
 
 
@@ -14,4 +14,8 @@ def evidence_contents(recording: Recording, name: str) -> Iterable[object]:
         from recorder.linkage_codec import iter_linkage
 
         return iter_linkage(recording)
+    if name == SLICES:
+        from recorder.slice_log import iter_slices
+
+        return iter_slices(recording)
     return iter_evidence(recording, name)

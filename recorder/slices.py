@@ -6,13 +6,15 @@ Figure 4. docs/lightplay.md says what is recorded and where this differs from th
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emu.pages import host_memory
 from isa.errors import UsageError
+from recorder.evidence import EvidenceWriter, Guest
 from recorder.slice_codec import DEFAULT_ACCESSES, MOST_ACCESSES, MOST_GLUED
 from recorder.slice_kernels import (
     ALL_KEPT,
@@ -34,13 +36,6 @@ from recorder.varint import MAX_VARINT
 _FRAME_BYTES = 1 << 16
 
 
-class Frames(Protocol):
-    """Where the frames of a stream go."""
-
-    def append(self, raw: bytes | memoryview, records: int, first: int, last: int) -> None:
-        """See `recorder.frame.FrameWriter.append`."""
-
-
 class SliceCollector:
     """Takes time slices down while the machine runs.
 
@@ -50,7 +45,7 @@ class SliceCollector:
     """
 
     def __init__(
-        self, streams: int, memory_bytes: int, seed: int, writer: Frames, accesses: int = DEFAULT_ACCESSES
+        self, streams: int, memory_bytes: int, seed: int, writer: EvidenceWriter, accesses: int = DEFAULT_ACCESSES
     ) -> None:
         if not 2 <= accesses <= MOST_ACCESSES:
             raise UsageError(
@@ -130,3 +125,9 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def make_slices(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> SliceCollector:
+    """The collector for a machine. options: "accesses" in a slice, DEFAULT_ACCESSES unless given."""
+    accesses = int(str(options.get("accesses", DEFAULT_ACCESSES)))
+    return SliceCollector(guest.n_cores + 1, len(guest.memory), guest.seed, writer, accesses)
