@@ -128,6 +128,6 @@ def _varint(value: int) -> bytes:
 
 
 def make_slices(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> SliceCollector:
-    """The collector for a machine. options: "accesses" in a slice, DEFAULT_ACCESSES unless given."""
-    accesses = int(str(options.get("accesses", DEFAULT_ACCESSES)))
+    """The collector for a machine. options: "slice_accesses", DEFAULT_ACCESSES unless given."""
+    accesses = int(str(options.get("slice_accesses", DEFAULT_ACCESSES)))
     return SliceCollector(guest.n_cores + 1, len(guest.memory), guest.seed, writer, accesses)

@@ -121,6 +121,11 @@ def _replayed(problem: SliceProblem, found: Found, nodes: int) -> tuple[str, NDA
     for order in found.orders:
         if replay(problem, order).fine:
             return FOUND, order
+    if len(found.orders) < found.total:
+        # The rest of them is not listed: look for those that have the real values besides.
+        for order in search_cut(problem.both(), nodes=nodes, listed=_CUT_LISTED).orders:
+            if replay(problem, order).fine:
+                return FOUND, order
     if len(found.orders):
         fixed = fix_ordering(problem, found.orders[0])
         if fixed is not None:
@@ -150,7 +155,7 @@ def _split(problem: SliceProblem, settings: Settings) -> Decided:
         expected=f"at most {settings.limit} accesses",
         found=problem.n,
         where=f"slice {problem.number}",
-        remedy="use --backend cut, or record with fewer --slice-accesses",
+        remedy="use --backend cut or a larger --limit, or record with fewer --slice-accesses",
     )
 
 

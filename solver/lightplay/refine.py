@@ -16,10 +16,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.lightplay.slice_problem import SliceProblem
+from solver.lightplay.slice_problem import GIVES, TAKES, SliceProblem
 
 #: Cuts that are tried for a slice at most.
-MOST_GUESSES = 24
+MOST_GUESSES = 12
 _LOOKED_AT = 3000
 
 
@@ -77,6 +77,21 @@ def memory_at(problem: SliceProblem, cut: tuple[int, ...]) -> NDArray[np.uint64]
     return found
 
 
+def _clean(problem: SliceProblem, cut: tuple[int, ...]) -> bool:
+    """Whether the checkpoints next to a cut hold what their accesses did: one that was taken late or early may
+    have seen what lies beyond."""
+    for core, done in enumerate(cut):
+        first, end = int(problem.core_ptr[core]), int(problem.core_ptr[core + 1])
+        for op, how, told, real in (
+            (first + done - 1, GIVES, problem.after, problem.new), (first + done, TAKES, problem.before, problem.old)
+        ):  # fmt: skip
+            if first <= op < end:
+                parts = slice(int(problem.part_ptr[op]), int(problem.part_ptr[op + 1]))
+                if ((told[parts] != real[parts]) & ((problem.how[parts] & how) != 0)).any():
+                    return False
+    return True
+
+
 def halves(problem: SliceProblem) -> Iterator[tuple[SliceProblem, SliceProblem, NDArray[np.int64]]]:
     """Ways to cut a slice in two, the most even first: both halves, and the operations of the first."""
     sizes = np.diff(problem.core_ptr).tolist()
@@ -91,7 +106,7 @@ def halves(problem: SliceProblem) -> Iterator[tuple[SliceProblem, SliceProblem, 
     )
     guesses = 0
     for cut in cuts:
-        if not 0 < sum(cut) < problem.n or guesses == MOST_GUESSES:
+        if not 0 < sum(cut) < problem.n or guesses == MOST_GUESSES or not _clean(problem, cut):
             continue
         memory = memory_at(problem, cut)
         if memory is None:

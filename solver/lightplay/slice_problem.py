@@ -101,6 +101,25 @@ class SliceProblem:
             self.core_ptr, self.part_ptr, self.place, how, self.old, self.new, self.initial, self.final
         )
 
+    def both(self) -> Instance:
+        """`paired` and `real` at once, each on a memory of its own: its orders are those of the one that are
+        orders of the other. Real memory is a function of the cut, so it costs a search over cuts nothing."""
+        real, n = self.real(), np.int32(len(self.initial))
+        sizes = np.diff(self.part_ptr)
+        shift = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        first = np.arange(len(self.place)) + shift
+        second = first + np.repeat(sizes, sizes)
+        columns = []
+        for mine, its in (
+            (self.place, real.place + n), (self.how, real.how), (self.before, real.before),
+            (self.after, real.after),
+        ):  # fmt: skip
+            column = np.empty(2 * len(mine), mine.dtype)
+            column[first], column[second] = mine, its
+            columns.append(column)
+        ends = np.concatenate([self.initial, self.initial]), np.concatenate([self.final, self.final])
+        return Instance(self.core_ptr, 2 * self.part_ptr, *columns, *ends)
+
 
 @njit(cache=True)
 def find_places(addr, size, kind, stream):  # type: ignore[no-untyped-def]
