@@ -128,7 +128,11 @@ def decode_accesses(raw, pos, n, end, begin, accesses, at):  # type: ignore[no-u
             if pos >= raw.shape[0]:
                 return CUT_SHORT, n, writes
             tag = raw[pos]
-            kind, size, glued = tag & np.uint8(3), ((tag >> np.uint8(2)) & np.uint8(7)) + np.uint8(1), tag >> np.uint8(5)
+            kind, size, glued = (
+                tag & np.uint8(3),
+                ((tag >> np.uint8(2)) & np.uint8(7)) + np.uint8(1),
+                tag >> np.uint8(5),
+            )
             if kind == 0 or glued > 1 or (glued and k == counts[stream] - 1):
                 return _BAD_TAG, n, writes
             step, pos = get_varint(raw, pos + 1)
@@ -219,14 +223,24 @@ def decode(raw: bytes, streams: int, records: int) -> tuple[int, NDArray[np.uint
     stand before it, the slices, 0 or why not (`REASONS`), position of that)."""
     data = np.frombuffer(raw, np.uint8)
     most = min(records, len(raw) // _LEAST_BYTES + 1)
-    ends, flags, end = np.zeros(streams, np.uint64), np.zeros(most, np.uint8), np.zeros((most, streams), np.uint64)
+    ends, flags, end = (
+        np.zeros(streams, np.uint64),
+        np.zeros(most, np.uint8),
+        np.zeros((most, streams), np.uint64),
+    )
     access_ptr, updated_ptr = np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
     accesses, updated = np.zeros(len(raw), CHECKPOINT), np.zeros(len(raw), np.uint64)
     arrays = flags, end, access_ptr, accesses, updated_ptr, updated
     strata, n, error, at = decode_slices(data, streams, ends, *arrays)
     a, u = access_ptr[n], updated_ptr[n]
     table = SliceTable(
-        0, flags[:n], end[:n], access_ptr[: n + 1], accesses[:a].copy(), updated_ptr[: n + 1], updated[:u].copy()
+        0,
+        flags[:n],
+        end[:n],
+        access_ptr[: n + 1],
+        accesses[:a].copy(),
+        updated_ptr[: n + 1],
+        updated[:u].copy(),
     )
     return int(strata), ends, table, int(error), int(at)
 

@@ -45,7 +45,12 @@ class SliceCollector:
     """
 
     def __init__(
-        self, streams: int, memory_bytes: int, seed: int, writer: EvidenceWriter, accesses: int = DEFAULT_ACCESSES
+        self,
+        streams: int,
+        memory_bytes: int,
+        seed: int,
+        writer: EvidenceWriter,
+        accesses: int = DEFAULT_ACCESSES,
     ) -> None:
         if not 2 <= accesses <= MOST_ACCESSES:
             raise UsageError(

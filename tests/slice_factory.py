@@ -29,7 +29,9 @@ class Kept:
             yield sequence.next(*frame)
 
 
-def turns(traces: MemoryTraces, truth: tuple[NDArray[Any], NDArray[Any]]) -> Iterator[tuple[int, NDArray[Any]] | None]:
+def turns(
+    traces: MemoryTraces, truth: tuple[NDArray[Any], NDArray[Any]]
+) -> Iterator[tuple[int, NDArray[Any]] | None]:
     """What each stream did in each of its turns, None where a stratum lies between two."""
     at, stratum = [0] * traces.n_streams, 0
     for stream, end in zip(*(side.tolist() for side in truth), strict=True):

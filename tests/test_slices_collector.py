@@ -80,7 +80,9 @@ def test_slices_are_what_ran(seed: int) -> None:
                 touched.setdefault(word, set()).add(s)
         shared = [(k, s, row) for k, s, row in cached if any(len(touched[w]) > 1 for w in words(row))]
         whole = [
-            (k, s, row) for k, s, row in cached if in_group(made, s, row, {(t, int(r["seq"])) for _, t, r in shared})
+            (k, s, row)
+            for k, s, row in cached
+            if in_group(made, s, row, {(t, int(r["seq"])) for _, t, r in shared})
         ]
         assert len(whole) < most + 16
         if not table.flags[n] & EARLY and not table.cut_here[n] and n < len(table) - 1:
@@ -95,7 +97,10 @@ def test_slices_are_what_ran(seed: int) -> None:
             check_kept(twin, table, n, whole)
         strata += int(table.cut_here[n])
         if table.cut_here[n]:
-            done = [sum(int(row["seq"] < end[s]) for t, row, _ in twin.accesses if t == s) for s in range(len(end))]
+            done = [
+                sum(int(row["seq"] < end[s]) for t, row, _ in twin.accesses if t == s)
+                for s in range(len(end))
+            ]
             assert sum(done) == twin.cuts[strata - 1], "a stratum is a cut of the run"
         begin = end
     assert strata == len(made.traces.strata)
@@ -126,7 +131,9 @@ def check_kept(twin: Twin, table: SliceTable, n: int, shared: list[tuple[int, in
     been taken at, in the order in which a core takes them."""
     listed = table.accesses[table.access_ptr[n] : table.access_ptr[n + 1]]
     by_stream = sorted(shared, key=lambda one: (one[1], int(one[2]["seq"])))
-    assert [(int(c["stream"]), int(c["seq"])) for c in listed] == [(s, int(r["seq"])) for _, s, r in by_stream]
+    assert [(int(c["stream"]), int(c["seq"])) for c in listed] == [
+        (s, int(r["seq"])) for _, s, r in by_stream
+    ]
     first = min(k for k, _, _ in shared)
     last = max(k for k, _, _ in shared) + 1
     for i, (checkpoint, (k, s, row)) in enumerate(zip(listed, by_stream, strict=True)):

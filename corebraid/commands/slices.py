@@ -129,9 +129,7 @@ def _show(report: Report, facts: dict[str, object]) -> None:
     for name, words in _HOW.items():
         if report.how[name]:
             click.echo(f"{report.how[name]:>9,}  {words}")
-    click.echo(
-        f"needed fixing: {100 * report.fixed / searched:.2f}%; undecided: {len(report.undecided):,}"
-    )
+    click.echo(f"needed fixing: {100 * report.fixed / searched:.2f}%; undecided: {len(report.undecided):,}")
     click.echo(
         f"minimal constraints: {report.constraints:,}, {report.always:,} of them in every legal order; "
         f"{1e3 * report.constraint_seconds / searched:.3f} ms a slice"

@@ -81,6 +81,4 @@ def minimal_constraints(
     reach_all(follows)
     # Implied: some third operation lies between the two.
     between = (follows.astype(np.int64) @ follows.astype(np.int64)) > 0
-    return [
-        Constraint(int(a), int(b), bool(always[a, b])) for a, b in np.argwhere(pairs & ~between).tolist()
-    ]
+    return [Constraint(int(a), int(b), bool(always[a, b])) for a, b in np.argwhere(pairs & ~between).tolist()]

@@ -30,7 +30,14 @@ from solver.lightplay.slice_problem import Instance, SliceProblem
 
 BACKENDS = ("auto", "cpu", "cuda", "cut")
 #: How an order was found.
-NOTHING, FOUND, FIXED, RELAXED, APART, UNDECIDED = "nothing", "found", "fixed", "relaxed", "apart", "undecided"
+NOTHING, FOUND, FIXED, RELAXED, APART, UNDECIDED = (
+    "nothing",
+    "found",
+    "fixed",
+    "relaxed",
+    "apart",
+    "undecided",
+)
 #: Interleavings up to which "auto" tries them all.
 _AUTO_MOST = 1 << 12
 #: Orders that a search over cuts lists to be replayed.

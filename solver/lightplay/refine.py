@@ -98,11 +98,15 @@ def halves(problem: SliceProblem) -> Iterator[tuple[SliceProblem, SliceProblem, 
     middle = [size / 2 for size in sizes]
     reach = 1 + int(_LOOKED_AT ** (1 / len(sizes)) / 2)
     ranges = [
-        range(max(int(m) - reach, 0), min(int(m) + reach, size) + 1) for m, size in zip(middle, sizes, strict=True)
+        range(max(int(m) - reach, 0), min(int(m) + reach, size) + 1)
+        for m, size in zip(middle, sizes, strict=True)
     ]
     cuts = sorted(
         itertools.islice(itertools.product(*ranges), 4 * _LOOKED_AT),
-        key=lambda cut: (abs(2 * sum(cut) - problem.n), sum(abs(c - m) for c, m in zip(cut, middle, strict=True))),
+        key=lambda cut: (
+            abs(2 * sum(cut) - problem.n),
+            sum(abs(c - m) for c, m in zip(cut, middle, strict=True)),
+        ),
     )
     guesses = 0
     for cut in cuts:

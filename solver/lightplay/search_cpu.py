@@ -25,7 +25,12 @@ def processors() -> int:
 
 
 def search_ranks(
-    instance: Instance, ways: int, *, skip: bool = True, tries: int = DEFAULT_TRIES, threads: int | None = None
+    instance: Instance,
+    ways: int,
+    *,
+    skip: bool = True,
+    tries: int = DEFAULT_TRIES,
+    threads: int | None = None,
 ) -> tuple[NDArray[np.uint64], int, int, bool]:
     """Try all `ways` interleavings. Returns (ranks of correct ones, ascending, at most MOST_LISTED; how many
     there are; how many were tried; whether none was left out).
@@ -52,9 +57,7 @@ def _piece(
     instance: Instance, ways: int, low: int, high: int, skip: bool, tries: int
 ) -> tuple[NDArray[np.uint64], int, int, bool]:
     ranks = np.empty(MOST_LISTED, np.uint64)
-    n, tried, end = try_ranks(
-        instance, np.uint64(ways), np.uint64(low), np.uint64(high), skip, tries, ranks
-    )
+    n, tried, end = try_ranks(instance, np.uint64(ways), np.uint64(low), np.uint64(high), skip, tries, ranks)
     return ranks[: min(n, MOST_LISTED)], int(n), int(tried), int(end) == high
 
 

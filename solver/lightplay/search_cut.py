@@ -218,6 +218,4 @@ def search_cut(instance: Instance, *, nodes: int = DEFAULT_NODES, listed: int = 
     began = time.perf_counter()
     graph = cut_graph(instance, nodes)
     orders = graph.orders(listed)
-    return Found(
-        orders, graph.total, graph.complete, len(graph.states), time.perf_counter() - began, "cut"
-    )
+    return Found(orders, graph.total, graph.complete, len(graph.states), time.perf_counter() - began, "cut")

@@ -91,7 +91,14 @@ class SliceProblem:
         """Section 2.2: an access and its checkpoints are one instruction, which reads what the checkpoint
         before it holds and writes what the one after it holds."""
         return Instance(
-            self.core_ptr, self.part_ptr, self.place, self.how, self.before, self.after, self.initial, self.final
+            self.core_ptr,
+            self.part_ptr,
+            self.place,
+            self.how,
+            self.before,
+            self.after,
+            self.initial,
+            self.final,
         )
 
     def real(self) -> Instance:
@@ -181,8 +188,12 @@ def make_parts(addr, size, kind, glued, before, after, old, new, first, length):
     room = n * (first.size + 1)
     access, part_ptr = np.empty(n, np.int64), np.zeros(n + 1, np.int64)
     place, how = np.empty(room, np.int32), np.empty(room, np.uint8)
-    b, a, o, w = (np.zeros(room, np.uint64), np.zeros(room, np.uint64), np.zeros(room, np.uint64),
-                  np.zeros(room, np.uint64))
+    b, a, o, w = (
+        np.zeros(room, np.uint64),
+        np.zeros(room, np.uint64),
+        np.zeros(room, np.uint64),
+        np.zeros(room, np.uint64),
+    )
     ops = parts = start = 0
     for i in range(n):
         for p in range(first.size):
@@ -205,7 +216,16 @@ def make_parts(addr, size, kind, glued, before, after, old, new, first, length):
                 ops += 1
                 part_ptr[ops] = parts
             start = parts
-    return access[:ops], part_ptr[: ops + 1], place[:parts], how[:parts], b[:parts], a[:parts], o[:parts], w[:parts]
+    return (
+        access[:ops],
+        part_ptr[: ops + 1],
+        place[:parts],
+        how[:parts],
+        b[:parts],
+        a[:parts],
+        o[:parts],
+        w[:parts],
+    )
 
 
 @njit(cache=True)
@@ -237,9 +257,7 @@ class Misfit(Exception):
     """A slice whose evidence cannot be about the replayed accesses."""
 
 
-def make_problem(
-    number: int, rows: Any, checkpoints: Any, updated: NDArray[np.uint64]
-) -> SliceProblem:
+def make_problem(number: int, rows: Any, checkpoints: Any, updated: NDArray[np.uint64]) -> SliceProblem:
     """The problem of one slice, `initial` left zero.
 
     rows: EVENT (n,), its accesses as replayed, stream by stream. checkpoints: CHECKPOINT (n,), of the same.
