@@ -110,8 +110,8 @@ def fits(value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def decode_accesses(raw, pos, n, end, begin, accesses, at):  # type: ignore[no-untyped-def]
-    """Decode the accesses of one slice. begin, end: uint64 (streams,). Returns (position or an error, accesses
-    in all, writes)."""
+    """Decode the accesses of one slice. begin, end: uint64 (streams,). Returns (position or an error,
+    accesses in all, writes)."""
     total, writes, streams = n, 0, end.size
     counts = np.zeros(streams, np.int64)
     for stream in range(streams):

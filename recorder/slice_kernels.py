@@ -136,9 +136,9 @@ def has_race(entries, n):  # type: ignore[no-untyped-def]
         e = entries[i]
         for j in range(i):
             f = entries[j]
-            if e.stream != f.stream and (e.kind != READ or f.kind != READ):
-                if e.addr < f.addr + np.uint64(f.size) and f.addr < e.addr + np.uint64(e.size):
-                    return True
+            overlap = e.addr < f.addr + np.uint64(f.size) and f.addr < e.addr + np.uint64(e.size)
+            if overlap and e.stream != f.stream and (e.kind != READ or f.kind != READ):
+                return True
     return False
 
 

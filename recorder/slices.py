@@ -40,8 +40,8 @@ class SliceCollector:
     """Takes time slices down while the machine runs.
 
     streams: cores and agents. memory_bytes: of the guest. seed: of the coin that says where a core stands
-    between an access and its checkpoints when others run. accesses: shared accesses in a slice, the paper's T.
-    Raises UsageError for accesses outside 2 to MOST_ACCESSES.
+    between an access and its checkpoints when others run. accesses: shared accesses in a slice, the paper's
+    T. Raises UsageError for accesses outside 2 to MOST_ACCESSES.
     """
 
     def __init__(

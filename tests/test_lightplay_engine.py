@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from slice_factory import collect
 from trace_factory import Shape, make
 
 from recorder.slice_codec import iter_regions_of
-from solver.lightplay.decide import Settings
 from solver.lightplay.engine import SlicesEngine
 from solver.order import Options, order_recording
 from solver.problem import Verdict

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from lightplay_factory import interleavings, is_correct, random_instance
 
-from solver.lightplay import emulate, interleavings as numbering, search_cpu as cpu
+from solver.lightplay import emulate
+from solver.lightplay import interleavings as numbering
+from solver.lightplay import search_cpu as cpu
 from solver.lightplay.interleavings import TooLong, checked_count, count, rank, steps, unrank
 from solver.lightplay.search_cpu import search_cpu
 from solver.lightplay.search_cut import cut_graph, search_cut

@@ -155,7 +155,8 @@ def test_what_fails_is_named() -> None:
 
 
 def test_figure_7_moves_an_access_before_the_one_that_fails() -> None:
-    """Core 1 reads 1, but its checkpoint was taken before core 0 wrote that: the search puts the read first."""
+    """Core 1 reads 1, but its checkpoint was taken before core 0 wrote that: the search puts the read
+    first."""
     problem = slice_of([[(WRITE, A, 0, 1, 0, 1)], [(READ, A, 1, 1, 0, 0)]], [1])
     found = search_cpu(problem.paired())
     assert found.orders.tolist() == [[1, 0]]
@@ -176,8 +177,11 @@ def test_figure_7_moves_an_access_after_the_one_that_fails() -> None:
 def test_figure_8_when_there_is_no_order_of_pairs() -> None:
     """An RMW whose checkpoints lie on both sides of the other core's write is no instruction; its checkpoints
     by themselves have an order."""
-    broken = slice_of([[(RMW, A, 5, 6, 0, 6), (WRITE, B, 0, 3, 0, 3)], [(WRITE, A, 0, 5, 0, 5), (READ, B, 0, 0, 0, 0)]],
-                      [6, 3])  # fmt: skip
+    cores = [
+        [(RMW, A, 5, 6, 0, 6), (WRITE, B, 0, 3, 0, 3)],
+        [(WRITE, A, 0, 5, 0, 5), (READ, B, 0, 0, 0, 0)],
+    ]
+    broken = slice_of(cores, [6, 3])
     assert search_cpu(broken.paired()).total == 0
     found = search_relaxed(broken, 1 << 16)
     assert found is not None

@@ -127,8 +127,8 @@ def in_group(made: Made, stream: int, row: Any, shared: set[tuple[int, int]]) ->
 
 
 def check_kept(twin: Twin, table: SliceTable, n: int, shared: list[tuple[int, int, Any]]) -> None:
-    """A kept slice lists its shared accesses; each checkpoint holds what was there at a moment that it may have
-    been taken at, in the order in which a core takes them."""
+    """A kept slice lists its shared accesses; each checkpoint holds what was there at a moment that it may
+    have been taken at, in the order in which a core takes them."""
     listed = table.accesses[table.access_ptr[n] : table.access_ptr[n + 1]]
     by_stream = sorted(shared, key=lambda one: (one[1], int(one[2]["seq"])))
     assert [(int(c["stream"]), int(c["seq"])) for c in listed] == [
@@ -236,8 +236,7 @@ def test_damage_is_refused_or_changes_what_is_read(seed: int) -> None:
     good = Sequence(streams).next(raw, records, first, last)
     try:
         table = Sequence(streams).next(bytes(bad), records, first, last)
-    except Damage as error:
-        assert error.what
+    except Damage:
         return
     same = [
         np.array_equal(getattr(table, name), getattr(good, name))

@@ -117,14 +117,14 @@ def _facts(recording: Recording, report: Report, backend: str) -> dict[str, obje
 def _show(report: Report, facts: dict[str, object]) -> None:
     searched = max(report.searched, 1)
     click.echo(
-        f"{report.slices:,} slices of {facts['accesses_a_slice']} shared accesses; {report.kept:,} with a race "
-        f"({100 * report.kept / max(report.slices, 1):.3f}%)"
+        f"{report.slices:,} slices of {facts['accesses_a_slice']} shared accesses; "
+        f"{report.kept:,} with a race ({100 * report.kept / max(report.slices, 1):.3f}%)"
     )
     log = facts["log_bytes"]
     click.echo(f"log: {log:,} bytes" if isinstance(log, int) else "log: the recorder was killed")
     click.echo(
-        f"search ({facts['backend']}): {report.searched:,} slices of up to {facts['longest']} racing accesses, "
-        f"{1e3 * report.search_seconds / searched:.3f} ms a slice; {report.split:,} split"
+        f"search ({facts['backend']}): {report.searched:,} slices of up to {facts['longest']} racing "
+        f"accesses, {1e3 * report.search_seconds / searched:.3f} ms a slice; {report.split:,} split"
     )
     for name, words in _HOW.items():
         if report.how[name]:
@@ -228,5 +228,6 @@ class _Accesses:
         assert isinstance(checkpoints, list)
         told = "; ".join(f"{one['before'] or '-'}, {one['after'] or '-'}" for one in checkpoints)
         return (
-            f"{facts['event']:<14} {facts['address']:<12} {facts['data']:<24} {facts['kind']:<4} {saw:<18} {told}"
+            f"{facts['event']:<14} {facts['address']:<12} {facts['data']:<24} {facts['kind']:<4} "
+            f"{saw:<18} {told}"
         ).rstrip()

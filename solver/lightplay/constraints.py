@@ -1,9 +1,9 @@
 """Minimal ordering constraints of a slice from all of its correct orders (LightPlay, section 2.5).
 
-Two accesses of different cores depend on each other if they touch the same place and one of them writes. Where
-all correct orders have them the same way round, that is a constraint; where they do not, the reference order
-decides. What follows from program order and other constraints is left out: the rest is enough for a parallel
-replay, and nothing in it can be spared.
+Two accesses of different cores depend on each other if they touch the same place and one of them writes.
+Where all correct orders have them the same way round, that is a constraint; where they do not, the reference
+order decides. What follows from program order and other constraints is left out: the rest is enough for a
+parallel replay, and nothing in it can be spared.
 """
 
 from __future__ import annotations

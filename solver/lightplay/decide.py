@@ -66,9 +66,9 @@ class Settings:
 @dataclass(frozen=True)
 class Decided:
     """What became of a slice. how: FOUND, FIXED, RELAXED or APART, UNDECIDED, or NOTHING where no accesses
-    race after refinement. order: int64 (n,), the operations in an order that replays, empty if UNDECIDED. found: of
-    the first search, None if the slice was split. pieces: into how many. seconds: searching, and all of it.
-    why: why undecided, "budget" or "gave up"."""
+    race after refinement. order: int64 (n,), the operations in an order that replays, empty if UNDECIDED.
+    found: of the first search, None if the slice was split. pieces: into how many. seconds: searching, and
+    all of it. why: why undecided, "budget" or "gave up"."""
 
     problem: SliceProblem
     how: str

@@ -15,10 +15,10 @@ from solver.lightplay.slice_problem import GIVES, TAKES
 @njit(cache=True, nogil=True)
 def ends_well(memory, final):  # type: ignore[no-untyped-def]
     """Whether the emulated memory is the final one."""
+    same = True
     for p in range(final.size):
-        if memory[p] != final[p]:
-            return False
-    return True
+        same = same and memory[p] == final[p]
+    return same
 
 
 @njit(cache=True, nogil=True)

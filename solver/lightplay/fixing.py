@@ -17,8 +17,8 @@ from solver.lightplay.slice_problem import GIVES, TAKES, SliceProblem
 
 
 def fix_ordering(problem: SliceProblem, order: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """An order that replays, made from one that does not by moves of Figure 7; None if there is no such move at
-    some point."""
+    """An order that replays, made from one that does not by moves of Figure 7; None if there is no such move
+    at some point."""
     now, state = order.tolist(), replay(problem, order)
     while not state.fine:
         for moved in _moves(problem, now, state.at):
@@ -41,7 +41,7 @@ def _moves(problem: SliceProblem, order: list[int], at: int) -> Iterator[list[in
         j = order[k]
         between = order[at:k]
         if _places(problem, j, GIVES) & needs and all(stream[o] != stream[j] for o in between):
-            yield order[:at] + [j] + between + order[k + 1 :]
+            yield [*order[:at], j, *between, *order[k + 1 :]]
     wanted = _after(problem, failing)
     for k, j in enumerate(order):
         if stream[j] == stream[failing] or not wanted & _after(problem, j):
@@ -52,7 +52,7 @@ def _moves(problem: SliceProblem, order: list[int], at: int) -> Iterator[list[in
         if k < at:
             yield order[:k] + between + [j] + order[at + 1 :]
         else:
-            yield order[: at + 1] + [j] + between + order[k + 1 :]
+            yield [*order[: at + 1], j, *between, *order[k + 1 :]]
 
 
 def _places(problem: SliceProblem, op: int, how: int) -> set[int]:

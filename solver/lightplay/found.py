@@ -15,8 +15,8 @@ DEFAULT_TRIES = 1 << 28
 
 @dataclass(frozen=True)
 class Found:
-    """The correct orders of a slice. orders: int64 (k, n), the first ones, at most MOST_LISTED. total: how many
-    there are, or at least that many where not all were tried (`exhausted` is False then). work:
+    """The correct orders of a slice. orders: int64 (k, n), the first ones, at most MOST_LISTED. total: how
+    many there are, or at least that many where not all were tried (`exhausted` is False then). work:
     interleavings tried, or cuts explored. backend: "cpu", "cuda" or "cut"."""
 
     orders: NDArray[np.int64]

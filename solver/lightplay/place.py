@@ -1,4 +1,5 @@
-"""From slices to a region's rows: which accesses a slice has, memory between slices, and the order of all rows."""
+"""From slices to a region's rows: which accesses a slice has, memory between slices, and the order of all
+rows."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ class Rows:
         return out
 
     def order(self) -> NDArray[np.int64]:
-        """The order of the problem's operations (int64 (n_ops,)) that follows from how the streams went on."""
+        """The order of the problem's operations (int64 (n_ops,)) that follows from how the streams went
+        on."""
         problem = self._problem
         runs = np.array(self._runs, np.int64).reshape(-1, 2)
         order = np.empty(problem.n_ops, np.int64)
@@ -130,7 +132,8 @@ def ends_in(table: SliceTable, begin: NDArray[np.uint64], rows: Rows) -> NDArray
 
 
 def accesses_of(table: SliceTable, number: int, begin: NDArray[np.uint64], rows: Rows) -> tuple[Any, Any]:
-    """A kept slice's accesses: (EVENT (n,), CHECKPOINT (n,)). Raises Misfit if the replayed ones are others."""
+    """A kept slice's accesses: (EVENT (n,), CHECKPOINT (n,)). Raises Misfit if the replayed ones are
+    others."""
     checkpoints = table.accesses[table.access_ptr[number] : table.access_ptr[number + 1]]
     found = np.zeros(len(checkpoints), EVENT)
     for stream in np.unique(checkpoints["stream"]):

@@ -1,9 +1,9 @@
 """Splitting a slice that is too long for permutations (LightPlay, section 3.2, second level of refinement).
 
-Cores that share no place with the others of a slice are a slice of their own. What is still too long is cut in
-two at a cut where memory is known: what the replayed cores saw and left before it leaves each place exactly one
-value (MICRO 2009, section 4.2). Which cut the run passed is not known, so such a cut is a guess; both halves
-must have a correct order and the whole must replay, else another one is tried.
+Cores that share no place with the others of a slice are a slice of their own. What is still too long is cut
+in two at a cut where memory is known: what the replayed cores saw and left before it leaves each place
+exactly one value (MICRO 2009, section 4.2). Which cut the run passed is not known, so such a cut is a guess;
+both halves must have a correct order and the whole must replay, else another one is tried.
 """
 
 from __future__ import annotations
@@ -78,12 +78,13 @@ def memory_at(problem: SliceProblem, cut: tuple[int, ...]) -> NDArray[np.uint64]
 
 
 def _clean(problem: SliceProblem, cut: tuple[int, ...]) -> bool:
-    """Whether the checkpoints next to a cut hold what their accesses did: one that was taken late or early may
-    have seen what lies beyond."""
+    """Whether the checkpoints next to a cut hold what their accesses did: one that was taken late or early
+    may have seen what lies beyond."""
     for core, done in enumerate(cut):
         first, end = int(problem.core_ptr[core]), int(problem.core_ptr[core + 1])
         for op, how, told, real in (
-            (first + done - 1, GIVES, problem.after, problem.new), (first + done, TAKES, problem.before, problem.old)
+            (first + done - 1, GIVES, problem.after, problem.new),
+            (first + done, TAKES, problem.before, problem.old),
         ):  # fmt: skip
             if first <= op < end:
                 parts = slice(int(problem.part_ptr[op]), int(problem.part_ptr[op + 1]))

@@ -5,9 +5,9 @@ says nothing of where the accesses are, so these are then inserted one by one, e
 and taken back where none of its places fits.
 
 That may fail where a checkpoint was taken late and what it holds is not this core's own: as a write it leaves
-what another core left. `search_apart` needs no guess: accesses, with what their cores saw, and checkpoints, as
-mere reads, are ordered in one search. The run itself is one of its answers, so only evidence that is wrong has
-none.
+what another core left. `search_apart` needs no guess: accesses, with what their cores saw, and checkpoints,
+as mere reads, are ordered in one search. The run itself is one of its answers, so only evidence that is
+wrong has none.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _BEFORE, _ACCESS, _AFTER = 0, 1, 2
 
 @dataclass(frozen=True)
 class Apart:
-    """Checkpoints, and accesses if there are any, as operations of their own. what: for each (operation of the
-    slice, _BEFORE, _ACCESS or _AFTER)."""
+    """Checkpoints, and accesses if there are any, as operations of their own. what: for each (operation of
+    the slice, _BEFORE, _ACCESS or _AFTER)."""
 
     instance: Instance
     what: list[tuple[int, int]]
@@ -119,7 +119,7 @@ class _Insertion:
             self._tries -= 1
             if self._tries < 0:
                 return None
-            longer = order[:at] + [(op, _ACCESS)] + order[at:]
+            longer = [*order[:at], (op, _ACCESS), *order[at:]]
             if self._holds(longer, op):
                 found = self._insert(longer, number + 1)
                 if found is not None:

@@ -90,7 +90,7 @@ def replay_kernel(stream, part_ptr, place, how, before, after, old, new, initial
 def replay(problem: SliceProblem, order: NDArray[np.int64]) -> Replayed:
     """Perform a slice's operations in `order` (int64 (n,)), which keeps program order."""
     at, why = replay_kernel(
-        problem.stream, problem.part_ptr, problem.place, problem.how, problem.before, problem.after, problem.old,
-        problem.new, problem.initial, problem.final, np.ascontiguousarray(order, np.int64),
+        problem.stream, problem.part_ptr, problem.place, problem.how, problem.before, problem.after,
+        problem.old, problem.new, problem.initial, problem.final, np.ascontiguousarray(order, np.int64),
     )  # fmt: skip
     return Replayed(int(at), int(why))

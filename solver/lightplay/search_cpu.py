@@ -1,4 +1,5 @@
-"""The search on the CPU: all interleavings of a slice, shared out to all processors (LightPlay, section 3)."""
+"""The search on the CPU: all interleavings of a slice, shared out to all processors (LightPlay, section
+3)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Interleavings that have run the same operations and left the same memory go on alike, so they are one node: a
 cut (how many operations of each core have run) with memory there. Nodes are found layer by layer; those from
-which the final state is reached make a graph whose paths are all correct orders. Where memory is a function of
-the cut, as with the values that replayed cores saw, the work is polynomial for a fixed number of cores.
+which the final state is reached make a graph whose paths are all correct orders. Where memory is a function
+of the cut, as with the values that replayed cores saw, the work is polynomial for a fixed number of cores.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def node_of(state, states, table, first, n):  # type: ignore[no-untyped-def]
 def explore(instance, states, child, layer, table):  # type: ignore[no-untyped-def]
     """Find all nodes. states: uint64 (room, cores + places). child: int32 (room, cores), -1 for none. layer:
     int64 (n + 2,), first node of each layer. Returns (status, nodes)."""
-    core_ptr, part_ptr, place, how, before, after, initial, final = instance
+    core_ptr, part_ptr, place, how, before, after, initial, _final = instance
     cores = core_ptr.size - 1
     state = np.zeros(cores + initial.size, np.uint64)
     state[cores:] = initial
@@ -118,8 +118,8 @@ def mark_alive(states, child, layer, final, alive):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def mark_before(states, alive, core_ptr, before):  # type: ignore[no-untyped-def]
-    """before[a, b]: whether some correct order has operation a before operation b, of another core: there is a
-    cut on the way to the end where a has run and b has not."""
+    """before[a, b]: whether some correct order has operation a before operation b, of another core: there is
+    a cut on the way to the end where a has run and b has not."""
     cores = core_ptr.size - 1
     for node in range(alive.size):
         if not alive[node]:

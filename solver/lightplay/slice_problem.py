@@ -55,9 +55,9 @@ class SliceProblem:
     """The accesses of one slice that race. number: of the slice. stream: int64 (n,), of each operation; they
     are numbered stream by stream in program order. access: int64 (n,), which access of the slice ends the
     operation. part_ptr, place, how, before, after: as in `Instance`, before and after being the checkpoints.
-    old, new: uint64 (parts,), what the replayed core saw there and left there. address (uint64), size (uint8):
-    of the places. initial, final: uint64 (places,), at the two ends of the slice; final is the evidence's.
-    agrees: whether the evidence gives each place one final value.
+    old, new: uint64 (parts,), what the replayed core saw there and left there. address (uint64), size
+    (uint8): of the places. initial, final: uint64 (places,), at the two ends of the slice; final is the
+    evidence's. agrees: whether the evidence gives each place one final value.
     """
 
     number: int
@@ -116,16 +116,17 @@ class SliceProblem:
         shift = np.repeat(np.cumsum(sizes) - sizes, sizes)
         first = np.arange(len(self.place)) + shift
         second = first + np.repeat(sizes, sizes)
-        columns = []
-        for mine, its in (
-            (self.place, real.place + n), (self.how, real.how), (self.before, real.before),
-            (self.after, real.after),
-        ):  # fmt: skip
+
+        def mixed(mine: NDArray[Any], its: NDArray[Any]) -> NDArray[Any]:
             column = np.empty(2 * len(mine), mine.dtype)
             column[first], column[second] = mine, its
-            columns.append(column)
+            return column
+
         ends = np.concatenate([self.initial, self.initial]), np.concatenate([self.final, self.final])
-        return Instance(self.core_ptr, 2 * self.part_ptr, *columns, *ends)
+        return Instance(
+            self.core_ptr, 2 * self.part_ptr, mixed(self.place, real.place + n), mixed(self.how, real.how),
+            mixed(self.before, real.before), mixed(self.after, real.after), *ends,
+        )  # fmt: skip
 
 
 @njit(cache=True)
@@ -146,7 +147,7 @@ def find_places(addr, size, kind, stream):  # type: ignore[no-untyped-def]
     first, length = np.empty(edges.size, np.uint64), np.empty(edges.size, np.uint8)
     places = 0
     for e in range(edges.size - 1):
-        owner, several, written = -1, False, False
+        owner, several, written = np.int64(-1), False, False
         for i in range(n):
             if addr[i] <= edges[e] and edges[e] < addr[i] + np.uint64(size[i]):
                 several = several or (owner >= 0 and owner != stream[i])
