@@ -89,28 +89,43 @@ def search(instance: Instance, settings: Settings) -> Found:
     if backend == "cpu":
         return search_cpu(instance, skip=settings.skip, tries=settings.tries)
     if backend == "cuda":
-        from solver.lightplay.search_cuda import search_cuda
+        from solver.lightplay.search_cuda import check_fits, search_cuda
 
+        check_fits(instance, settings.tries)
         return search_cuda([instance])[0]
     return search_cut(instance, nodes=settings.nodes, listed=_CUT_LISTED)
 
 
-def decide(problem: SliceProblem, settings: Settings) -> Decided:
-    """Find an order of a slice. Raises TooLong if it is too long for the back end and cannot be split."""
+def search_together(problems: list[SliceProblem], settings: Settings) -> list[Found | None]:
+    """The first search of many slices at once, where the back end gains from that; else None for each."""
+    if settings.backend != "cuda":
+        return [None] * len(problems)
+    from solver.lightplay.search_cuda import fits, search_cuda
+
+    chosen = [
+        k for k, one in enumerate(problems) if 0 < one.n <= settings.limit and fits(one.paired(), settings.tries)
+    ]
+    found: list[Found | None] = [None] * len(problems)
+    for k, one in zip(chosen, search_cuda([problems[k].paired() for k in chosen]), strict=True):
+        found[k] = one
+    return found
+
+
+def decide(problem: SliceProblem, settings: Settings, found: Found | None = None) -> Decided:
+    """Find an order of a slice. found: of its first search, if that is done. Raises TooLong if it is too long for the back end and cannot be split."""
     began = time.perf_counter()
     if problem.n == 0:
         return Decided(problem, NOTHING, np.empty(0, np.int64))
     if settings.backend in ("cpu", "cuda") and problem.n > settings.limit:
         decided = _split(problem, settings)
     else:
-        decided = _whole(problem, settings)
+        decided = _whole(problem, settings, found)
     return replace(decided, seconds=time.perf_counter() - began)
 
 
-def _whole(problem: SliceProblem, settings: Settings) -> Decided:
-    began = time.perf_counter()
-    found = search(problem.paired(), settings)
-    spent = time.perf_counter() - began
+def _whole(problem: SliceProblem, settings: Settings, found: Found | None) -> Decided:
+    found = found or search(problem.paired(), settings)
+    spent = found.seconds
     how, order = _replayed(problem, found, settings.nodes)
     if order is not None:
         return Decided(problem, how, order, found, search_seconds=spent)

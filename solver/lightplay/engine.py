@@ -15,9 +15,9 @@ from recorder.evidence import SLICES
 from recorder.reader import Recording, iter_evidence
 from recorder.slice_codec import SliceTable, iter_regions_of
 from recorder.slice_log import iter_slices
-from solver.lightplay.decide import UNDECIDED, Decided, Settings, decide
-from solver.lightplay.place import Rows, accesses_of, ends_in
-from solver.lightplay.slice_problem import Misfit, make_problem
+from solver.lightplay.decide import UNDECIDED, Decided, Settings, decide, search_together
+from solver.lightplay.place import Rows, Runs, accesses_of, ends_in
+from solver.lightplay.slice_problem import Misfit, SliceProblem, make_problem
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.regions import Region
 
@@ -72,42 +72,66 @@ class SlicesEngine:
         try:
             rows = Rows(region, problem)
             ends = ends_in(table, self._begin, rows)
-            why = self._slices(table, ends, rows)
+            decided = self._decide(self._problems(table, ends, rows))
+            why = next((one.why for one, _ in decided.values() if one.how == UNDECIDED), "")
+            order = no_order() if why else self._order(problem, ends, decided)
             self._begin = table.end[-1].copy()
             self.slices += len(table)
             if why:
                 return self._answer(began, Verdict.UNDECIDED, why)
-            return self._answer(began, Verdict.LEGAL, "", rows.order())
+            return self._answer(began, Verdict.LEGAL, "", order)
         except Misfit as error:
             if self._killed:
                 return self._answer(began, Verdict.UNDECIDED, "no evidence")
             raise self._misfit(region, str(error)) from None
 
-    def _slices(self, table: SliceTable, ends: NDArray[np.int64], rows: Rows) -> str:
-        """Go over a region's slices. Returns why it is undecided, or ""."""
-        why = ""
+    def _problems(
+        self, table: SliceTable, ends: NDArray[np.int64], rows: Rows
+    ) -> dict[int, tuple[SliceProblem, Any]]:
+        """The kept slices of a region as problems, with their accesses (EVENT (n,)), by index in the table.
+
+        Memory between two slices is known before any is solved: what is not raced for from the accesses, the
+        rest from the evidence."""
+        found: dict[int, tuple[SliceProblem, Any]] = {}
         kept = table.kept.tolist()
         for number, end in enumerate(ends.tolist()):
-            if kept[number]:
-                decided, events = self._decide(table, number, rows)
-                if self._on_slice:
-                    self._on_slice(decided, events)
-                if decided.how == UNDECIDED:
-                    why = why or decided.why
-                for op in decided.order.tolist():
-                    access = events[decided.problem.access[op]]
-                    stream = int(decided.problem.stream[op])
-                    rows.advance(stream, int(access["seq"] - self._begin[stream]) + 1)
-            for stream, to in enumerate(end):
-                rows.advance(stream, to)
-        return why
+            if not kept[number]:
+                rows.advance(end)
+                continue
+            events, checkpoints = accesses_of(table, number, self._begin, rows)
+            updated = table.updated[table.updated_ptr[number] : table.updated_ptr[number + 1]]
+            problem = make_problem(table.first + number, events, checkpoints, updated)
+            initial = rows.values(problem.address, problem.size)
+            found[number] = replace(problem, initial=initial), events
+            rows.advance(end)
+            rows.set_values(problem.address, problem.size, problem.final)
+        return found
 
-    def _decide(self, table: SliceTable, number: int, rows: Rows) -> tuple[Decided, Any]:
-        events, checkpoints = accesses_of(table, number, self._begin, rows)
-        updated = table.updated[table.updated_ptr[number] : table.updated_ptr[number + 1]]
-        problem = make_problem(table.first + number, events, checkpoints, updated)
-        problem = replace(problem, initial=rows.values(problem.address, problem.size))
-        return decide(problem, self._settings), events
+    def _decide(self, problems: dict[int, tuple[SliceProblem, Any]]) -> dict[int, tuple[Decided, Any]]:
+        searched = search_together([problem for problem, _ in problems.values()], self._settings)
+        decided: dict[int, tuple[Decided, Any]] = {}
+        for (number, (problem, events)), found in zip(problems.items(), searched, strict=True):
+            one = decide(problem, self._settings, found)
+            decided[number] = one, events
+            if self._on_slice:
+                self._on_slice(one, events)
+        return decided
+
+    def _order(
+        self, problem: Problem, ends: NDArray[np.int64], decided: dict[int, tuple[Decided, Any]]
+    ) -> NDArray[np.int64]:
+        """The order of a region's operations: slice after slice, and what does not race where it may be."""
+        runs = Runs(problem)
+        for number, end in enumerate(ends.tolist()):
+            if number in decided:
+                one, events = decided[number]
+                for op in one.order.tolist():
+                    stream = int(one.problem.stream[op])
+                    seq = int(events["seq"][one.problem.access[op]])
+                    runs.advance(stream, seq - int(self._begin[stream]) + 1)
+            for stream, to in enumerate(end):
+                runs.advance(stream, to)
+        return runs.order()
 
     def _misfit(self, region: Region, what: str) -> FormatError:
         return FormatError(

@@ -73,33 +73,37 @@ def order_of_ops(run_stream, run_rows, stream_ptr, end_row, order):  # type: ign
     return n
 
 
-class Rows:
-    """The rows of a region, stream by stream, and what is in memory where they race.
+@njit(cache=True)
+def write_places(first, size, values, address, value):  # type: ignore[no-untyped-def]
+    """Places hold these values now."""
+    for p in range(first.size):
+        k = find_byte(address, first[p])
+        for b in range(np.int64(size[p])):
+            value[k + b] = np.uint8((values[p] >> np.uint64(8 * b)) & _BYTE)
 
-    rows: EVENT, one array a stream. base: uint64 (streams,), number in its stream of the first row.
-    """
+
+class Rows:
+    """The rows of a region, stream by stream (EVENT), and what is in memory where they race."""
 
     def __init__(self, region: Region, problem: Problem) -> None:
         self.rows: list[Any] = []
         for source in region.streams:
             pieces = list(source.pieces())
             self.rows.append(pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0, EVENT), *pieces]))
-        self._problem = problem
         length = problem.size.astype(np.int64)
         lane = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
         address = np.repeat(problem.address, length) + lane.astype(np.uint64)
         value = np.repeat(problem.initial, length) >> (np.uint64(8) * lane.astype(np.uint64))
         by = np.argsort(address)
         self._address, self._value = address[by], (value & _BYTE).astype(np.uint8)[by]
-        self.at = [0] * len(self.rows)
-        self._runs: list[tuple[int, int]] = []
+        self._at = [0] * len(self.rows)
 
-    def advance(self, stream: int, to: int) -> None:
-        """A stream goes on to its row `to`."""
-        if to > self.at[stream]:
-            write_rows(self.rows[stream], self.at[stream], to, self._address, self._value)
-            self._runs.append((stream, to - self.at[stream]))
-            self.at[stream] = to
+    def advance(self, ends: list[int]) -> None:
+        """The streams go on to these rows: what they write is in memory, each stream's after the others'."""
+        for stream, to in enumerate(ends):
+            if to > self._at[stream]:
+                write_rows(self.rows[stream], self._at[stream], to, self._address, self._value)
+                self._at[stream] = to
 
     def values(self, address: NDArray[np.uint64], size: NDArray[np.uint8]) -> NDArray[np.uint64]:
         """What places hold now. Raises Misfit for one on which nothing races in this region."""
@@ -108,9 +112,29 @@ class Rows:
             raise Misfit("a race where the region has none")
         return out
 
+    def set_values(
+        self, address: NDArray[np.uint64], size: NDArray[np.uint8], values: NDArray[np.uint64]
+    ) -> None:
+        """Places that `values` knows hold something else now."""
+        write_places(address, size, values, self._address, self._value)
+
+
+class Runs:
+    """The order of a region's rows in the making, as runs of rows of one stream."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._at = problem, [0] * problem.n_streams
+        self._runs: list[tuple[int, int]] = []
+
+    def advance(self, stream: int, to: int) -> None:
+        """A stream goes on to its row `to`."""
+        if to > self._at[stream]:
+            self._runs.append((stream, to - self._at[stream]))
+            self._at[stream] = to
+
     def order(self) -> NDArray[np.int64]:
-        """The order of the problem's operations (int64 (n_ops,)) that follows from how the streams went
-        on."""
+        """The order of the problem's operations (int64 (n_ops,)) that follows. Raises Misfit if rows are
+        missing."""
         problem = self._problem
         runs = np.array(self._runs, np.int64).reshape(-1, 2)
         order = np.empty(problem.n_ops, np.int64)
