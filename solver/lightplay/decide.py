@@ -103,7 +103,9 @@ def search_together(problems: list[SliceProblem], settings: Settings) -> list[Fo
     from solver.lightplay.search_cuda import fits, search_cuda
 
     chosen = [
-        k for k, one in enumerate(problems) if 0 < one.n <= settings.limit and fits(one.paired(), settings.tries)
+        k
+        for k, one in enumerate(problems)
+        if 0 < one.n <= settings.limit and fits(one.paired(), settings.tries)
     ]
     found: list[Found | None] = [None] * len(problems)
     for k, one in zip(chosen, search_cuda([problems[k].paired() for k in chosen]), strict=True):
@@ -112,7 +114,8 @@ def search_together(problems: list[SliceProblem], settings: Settings) -> list[Fo
 
 
 def decide(problem: SliceProblem, settings: Settings, found: Found | None = None) -> Decided:
-    """Find an order of a slice. found: of its first search, if that is done. Raises TooLong if it is too long for the back end and cannot be split."""
+    """Find an order of a slice. found: of its first search, if that is done. Raises TooLong if it is too
+    long for the back end and cannot be split."""
     began = time.perf_counter()
     if problem.n == 0:
         return Decided(problem, NOTHING, np.empty(0, np.int64))

@@ -147,12 +147,12 @@ def find_places(addr, size, kind, stream):  # type: ignore[no-untyped-def]
     first, length = np.empty(edges.size, np.uint64), np.empty(edges.size, np.uint8)
     places = 0
     for e in range(edges.size - 1):
-        owner, several, written = np.int64(-1), np.bool_(False), np.bool_(False)
+        owner, several, written = np.int64(-1), False, False
         for i in range(n):
             if addr[i] <= edges[e] and edges[e] < addr[i] + np.uint64(size[i]):
-                several = several or (owner >= 0 and owner != stream[i])
+                several = several or bool(owner >= 0 and owner != stream[i])
                 owner = np.int64(stream[i])
-                written = written or kind[i] != READ
+                written = written or bool(kind[i] != READ)
         if several and written:
             first[places], length[places] = edges[e], edges[e + 1] - edges[e]
             places += 1
