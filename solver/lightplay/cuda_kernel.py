@@ -46,7 +46,7 @@ def make_kernel(constant: Packed | None) -> Any:
                 memory,
             )
             if correct:
-                k = cuda.atomic.add(counts, low, np.uint64(1))
+                k = np.int64(cuda.atomic.add(counts, low, np.uint64(1)))
                 if k < listed.shape[1]:
                     listed[low, k] = rank
             number += step
