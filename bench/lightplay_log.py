@@ -18,7 +18,7 @@ from isa.x86_64 import X86_64
 from recorder.capture import Capture, RecordOptions
 from recorder.event import UNCACHED
 from recorder.evidence import evidence_log
-from recorder.reader import Recording, iter_sealed_truth
+from recorder.reader import Recording, iter_evidence, iter_sealed_truth
 from recorder.slice_log import iter_slices
 from recorder.varint import MAX_VARINT, put_varint
 
@@ -57,16 +57,18 @@ def encode_order(rows, seen, out):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class LogFacts:
-    """One recording with slices. accesses: shared ones. order_bytes: of the log of their total order, framed
-    and compressed like the rest; values_bytes: with the value of each access, as the paper's has."""
+    """One recording with slices. accesses: shared ones. raw_bytes: of the slices before compression;
+    file_bytes: of their file. order_raw, order_bytes: of a log of the total order and of the values of the
+    same accesses, before compression, and framed and compressed like the rest."""
 
     instructions: int
     accesses: int
     slices: int
     kept: int
-    slice_bytes: int
+    raw_bytes: int
+    file_bytes: int
+    order_raw: int
     order_bytes: int
-    values_bytes: int
 
 
 def compressed(raw: bytes, frame: int = 1 << 18) -> int:
@@ -85,16 +87,17 @@ def log_facts(recording: Recording) -> LogFacts:
     rows: Any = ordered[shared]
     out = np.empty(len(rows) * 2 * MAX_VARINT + 1, np.uint8)
     used = encode_order(rows, np.zeros(traces.n_streams, np.uint64), out)
-    order = compressed(out[:used].tobytes())
+    order, values = out[:used].tobytes(), np.ascontiguousarray(rows["new"]).tobytes()
     tables = list(iter_slices(recording))
     return LogFacts(
         sum(recording.manifest.instructions),
         len(rows),
-        sum(len(table) for table in tables),
+        sum(int(table.slices.sum()) for table in tables),
         sum(int(table.kept.sum()) for table in tables),
+        sum(len(raw) for _, raw in iter_evidence(recording, "slices")),
         recording.manifest.files[evidence_log("slices")].bytes,
-        order,
-        order + compressed(np.ascontiguousarray(rows["new"]).tobytes()),
+        len(order) + len(values),
+        compressed(order) + compressed(values),
     )
 
 

@@ -7,22 +7,23 @@ independently. Nothing in a payload is trusted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import READ, RMW, WRITE
-from recorder.slice_kernels import EARLY, KEEP, STRATUM
-from recorder.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint
+from recorder.event import READ, WRITE
+from recorder.slice_kernels import ALONE, EARLY, KEEP, STRATUM, STREAM_SHIFT
+from recorder.varint import CUT_SHORT, OVERLONG, get_varint
 
 #: Most shared accesses in a slice that a recording may ask for, and what it has unless asked.
 MOST_ACCESSES, DEFAULT_ACCESSES = 256, 16
 #: An indivisible access that begins as the last one of a slice makes it longer by this much at most.
 MOST_GLUED = 16
 _LIMIT = np.uint64(MOST_ACCESSES + MOST_GLUED)
+_MOST_RUN = np.uint64(1 << 48)
 
 _BAD_FLAGS, _BAD_END, _BAD_TAG, _BAD_VALUE, _BAD_SEQ, _BAD_COUNT, _TOO_MANY, _BAD_UPDATED = range(-10, -2)
 REASONS = {
@@ -53,14 +54,16 @@ _LEAST_BYTES = 2
 class SliceTable:
     """Slices in the order in which they ran.
 
-    first: number of the first. flags: uint8 (n,). end: uint64 (n, streams), events of each stream that lie
-    before the end. access_ptr: int64 (n + 1,), which accesses are whose, CHECKPOINT, stream by stream;
-    updated_ptr: int64 (n + 1,), which values at the end (updated: uint64), one for each place that was
-    written, in the order of the accesses that write it.
+    Successive slices in which one stream alone went on are one entry, and count as one where slices are
+    numbered. first: number of the first. flags: uint8 (n,). slices: int64 (n,), how many each entry is. end:
+    uint64 (n, streams), events of each stream that lie before the end. access_ptr: int64 (n + 1,), which
+    accesses are whose, CHECKPOINT, stream by stream; updated_ptr: int64 (n + 1,), which values at the end
+    (updated: uint64), one for each place that was written, in the order of the accesses that write it.
     """
 
     first: int
     flags: NDArray[np.uint8]
+    slices: NDArray[np.int64]
     end: NDArray[np.uint64]
     access_ptr: NDArray[np.int64]
     accesses: NDArray[Any]
@@ -85,7 +88,7 @@ class SliceTable:
         a, b = int(self.access_ptr[start]), int(self.access_ptr[end])
         u, v = int(self.updated_ptr[start]), int(self.updated_ptr[end])
         return SliceTable(
-            self.first + start, self.flags[start:end], self.end[start:end],
+            self.first + start, self.flags[start:end], self.slices[start:end], self.end[start:end],
             self.access_ptr[start : end + 1] - a, self.accesses[a:b],
             self.updated_ptr[start : end + 1] - u, self.updated[u:v],
         )  # fmt: skip
@@ -96,7 +99,8 @@ def join_tables(tables: list[SliceTable]) -> SliceTable:
     access = np.concatenate([[0], *(np.diff(t.access_ptr) for t in tables)]).cumsum()
     updated = np.concatenate([[0], *(np.diff(t.updated_ptr) for t in tables)]).cumsum()
     return SliceTable(
-        tables[0].first, np.concatenate([t.flags for t in tables]), np.concatenate([t.end for t in tables]),
+        tables[0].first, np.concatenate([t.flags for t in tables]),
+        np.concatenate([t.slices for t in tables]), np.concatenate([t.end for t in tables]),
         access.astype(np.int64), np.concatenate([t.accesses for t in tables]),
         updated.astype(np.int64), np.concatenate([t.updated for t in tables]),
     )  # fmt: skip
@@ -163,7 +167,7 @@ def decode_accesses(raw, pos, n, end, begin, accesses, at):  # type: ignore[no-u
 
 
 @njit(cache=True)
-def decode_slices(raw, streams, ends, flags, end, access_ptr, accesses, updated_ptr, updated):  # type: ignore[no-untyped-def]
+def decode_slices(raw, streams, ends, flags, slices, end, access_ptr, accesses, updated_ptr, updated):  # type: ignore[no-untyped-def]
     """Decode a payload. ends: uint64 (streams,), filled with where the streams stand before it. The other
     arrays are filled; accesses and updated have a place for each byte of `raw`.
 
@@ -185,13 +189,26 @@ def decode_slices(raw, streams, ends, flags, end, access_ptr, accesses, updated_
         head, pos = get_varint(raw, pos)
         if pos < 0:
             return strata, n, pos, at
-        if head > np.uint64(KEEP | STRATUM | EARLY):
+        only = np.int64(-1)
+        slices[n] = 1
+        if head & np.uint64(ALONE):
+            only = np.int64(head >> np.uint64(STREAM_SHIFT))
+            more, pos = get_varint(raw, pos)
+            if pos < 0:
+                return strata, n, pos, at
+            if head & np.uint64(ALONE - 1) or only >= streams or more >= _MOST_RUN:
+                return strata, n, _BAD_FLAGS, at
+            slices[n] += np.int64(more)
+            head = np.uint64(ALONE)
+        elif head > np.uint64(KEEP | STRATUM | EARLY):
             return strata, n, _BAD_FLAGS, at
         flags[n] = np.uint8(head)
         for stream in range(streams):
-            step, pos = get_varint(raw, pos)
-            if pos < 0:
-                return strata, n, pos, at
+            step = np.uint64(0)
+            if only < 0 or only == stream:
+                step, pos = get_varint(raw, pos)
+                if pos < 0:
+                    return strata, n, pos, at
             if now[stream] + step < step:
                 return strata, n, _BAD_END, at
             end[n, stream] = now[stream] + step
@@ -223,25 +240,17 @@ def decode(raw: bytes, streams: int, records: int) -> tuple[int, NDArray[np.uint
     stand before it, the slices, 0 or why not (`REASONS`), position of that)."""
     data = np.frombuffer(raw, np.uint8)
     most = min(records, len(raw) // _LEAST_BYTES + 1)
-    ends, flags, end = (
-        np.zeros(streams, np.uint64),
-        np.zeros(most, np.uint8),
-        np.zeros((most, streams), np.uint64),
-    )
+    ends, end = np.zeros(streams, np.uint64), np.zeros((most, streams), np.uint64)
+    flags, slices = np.zeros(most, np.uint8), np.zeros(most, np.int64)
     access_ptr, updated_ptr = np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
     accesses, updated = np.zeros(len(raw), CHECKPOINT), np.zeros(len(raw), np.uint64)
-    arrays = flags, end, access_ptr, accesses, updated_ptr, updated
+    arrays = flags, slices, end, access_ptr, accesses, updated_ptr, updated
     strata, n, error, at = decode_slices(data, streams, ends, *arrays)
     a, u = access_ptr[n], updated_ptr[n]
     table = SliceTable(
-        0,
-        flags[:n],
-        end[:n],
-        access_ptr[: n + 1],
-        accesses[:a].copy(),
-        updated_ptr[: n + 1],
+        0, flags[:n], slices[:n], end[:n], access_ptr[: n + 1], accesses[:a].copy(), updated_ptr[: n + 1],
         updated[:u].copy(),
-    )
+    )  # fmt: skip
     return int(strata), ends, table, int(error), int(at)
 
 
@@ -270,10 +279,7 @@ class Sequence:
             raise Damage("slices in a frame", f"{records} from number {self._number}", found)
         if strata != self._strata or not np.array_equal(ends, self._ends):
             raise Damage("slices that do not go on where those before them ended")
-        table = SliceTable(
-            self._number, table.flags, table.end, table.access_ptr, table.accesses, table.updated_ptr,
-            table.updated,
-        )  # fmt: skip
+        table = replace(table, first=self._number)
         self._number += len(table)
         self._strata += int(np.count_nonzero(table.cut_here))
         self._ends = table.end[-1].copy()
@@ -294,6 +300,3 @@ def iter_regions_of(tables: Iterator[SliceTable]) -> Iterator[SliceTable]:
             held.append(table.piece(start, len(table)))
     if held:
         yield join_tables(held)
-
-
-__all__ = ["CHECKPOINT", "DEFAULT_ACCESSES", "MAX_VARINT", "MOST_ACCESSES", "MOST_GLUED", "RMW", "Damage"]

@@ -18,12 +18,13 @@ from recorder.varint import put_varint
 
 #: What `SliceState.owner` says of a word that several streams have touched.
 SHARED_WORD = np.uint8(255)
-#: Indexes of `SliceState.at`: shared accesses in the slice, bytes in `out`, slices and kept ones in `out`,
-#: slices and kept ones in all.
-N, OUT, SLICES, KEPT, ALL_SLICES, ALL_KEPT, AT = range(7)
-#: Flags of a slice on disk: its accesses follow; a stratum follows it; it ended before it was full since a
-#: word was about to be shared.
-KEEP, STRATUM, EARLY = 1, 2, 4
+#: Indexes of `SliceState.at`: shared accesses in the slice, bytes and entries in `out`, entries in all,
+#: slices and kept ones in all; of slices that wait to become one entry: the stream, how many, its events.
+N, OUT, ENTRIES, ALL_ENTRIES, ALL_SLICES, ALL_KEPT, RUN_STREAM, RUN_SLICES, RUN_EVENTS, AT = range(10)
+#: Flags of an entry on disk: a slice whose accesses follow; a stratum follows it; it ended before it was full
+#: since a word was about to be shared; successive slices in which one stream alone went on.
+KEEP, STRATUM, EARLY, ALONE = 1, 2, 4, 8
+STREAM_SHIFT = 4
 #: What happens to a core between two of its turns: it stands between its last shared access and the
 #: checkpoint after that, or between a checkpoint and its next shared access.
 _BEFORE_AFTER, _AFTER_BEFORE = 0, 1
@@ -189,26 +190,55 @@ def put_accesses(s, pos):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def put_run(s):  # type: ignore[no-untyped-def]
+    """The slices that wait become an entry."""
+    if s.at[RUN_SLICES] == 0:
+        return
+    pos = put_varint(s.out, s.at[OUT], np.uint64(ALONE | (s.at[RUN_STREAM] << STREAM_SHIFT)))
+    pos = put_varint(s.out, pos, np.uint64(s.at[RUN_SLICES] - 1))
+    s.at[OUT] = put_varint(s.out, pos, np.uint64(s.at[RUN_EVENTS]))
+    s.at[ENTRIES] += 1
+    s.at[ALL_ENTRIES] += 1
+    s.at[RUN_SLICES] = s.at[RUN_EVENTS] = 0
+
+
+@njit(cache=True)
+def put_slice(s, flags, kept):  # type: ignore[no-untyped-def]
+    """A slice becomes an entry, or waits if one stream alone went on in it."""
+    streams, moved, only = s.cut.size, 0, 0
+    for stream in range(streams):
+        if s.shared[stream] != s.cut[stream]:
+            moved += 1
+            only = stream
+    if moved == 1 and flags == 0 and not kept:
+        if s.at[RUN_STREAM] != only:
+            put_run(s)
+        s.at[RUN_STREAM] = only
+        s.at[RUN_SLICES] += 1
+        s.at[RUN_EVENTS] += np.int64(s.shared[only] - s.cut[only])
+        return
+    put_run(s)
+    pos = put_varint(s.out, s.at[OUT], np.uint64(flags | (KEEP if kept else 0)))
+    for stream in range(streams):
+        pos = put_varint(s.out, pos, s.shared[stream] - s.cut[stream])
+    s.at[OUT] = put_accesses(s, pos) if kept else pos
+    s.at[ENTRIES] += 1
+    s.at[ALL_ENTRIES] += 1
+
+
+@njit(cache=True)
 def end_slice(s, flags, everything):  # type: ignore[no-untyped-def]
     """The slice ends here: all checkpoints are taken, and it goes to `out`. everything: all events so far lie
     before the end, and not only those up to each stream's last shared one."""
     streams = s.cut.size
     for stream in range(streams):
         take_pending(s, stream)
+        s.shared[stream] = s.reached[stream] if everything else max(s.shared[stream], s.cut[stream])
     kept = has_race(s.entries, s.at[N])
-    pos = put_varint(s.out, s.at[OUT], np.uint64(flags | (KEEP if kept else 0)))
-    for stream in range(streams):
-        end = s.reached[stream] if everything else max(s.shared[stream], s.cut[stream])
-        pos = put_varint(s.out, pos, end - s.cut[stream])
-        s.shared[stream] = end
-    if kept:
-        pos = put_accesses(s, pos)
+    put_slice(s, flags, kept)
     for stream in range(streams):
         s.cut[stream] = s.shared[stream]
         s.left[stream] = 0
-    s.at[OUT] = pos
-    s.at[SLICES] += 1
-    s.at[KEPT] += int(kept)
     s.at[ALL_SLICES] += 1
     s.at[ALL_KEPT] += int(kept)
     s.at[N] = 0

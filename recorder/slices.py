@@ -17,17 +17,18 @@ from isa.errors import UsageError
 from recorder.evidence import EvidenceWriter, Guest
 from recorder.slice_codec import DEFAULT_ACCESSES, MOST_ACCESSES, MOST_GLUED
 from recorder.slice_kernels import (
+    ALL_ENTRIES,
     ALL_KEPT,
     ALL_SLICES,
     AT,
+    ENTRIES,
     ENTRY,
-    KEPT,
     OUT,
-    SLICES,
     STRATUM,
     SliceState,
     end_slice,
     end_turn,
+    put_run,
     take_pending,
     take_rows,
 )
@@ -104,13 +105,14 @@ class SliceCollector:
 
     def flush(self) -> None:
         """Write the slices that have ended."""
-        at, n = self._state.at, int(self._state.at[SLICES])
+        put_run(self._state)
+        at, n = self._state.at, int(self._state.at[ENTRIES])
         if n == 0:
             return
-        first = int(at[ALL_SLICES]) - n
+        first = int(at[ALL_ENTRIES]) - n
         raw = self._head + self._state.out[: at[OUT]].tobytes()
         self._writer.append(raw, n, first, first + n - 1)
-        at[OUT] = at[SLICES] = at[KEPT] = 0
+        at[OUT] = at[ENTRIES] = 0
         self._head = self._new_head()
 
     def finish(self) -> None:

@@ -129,7 +129,7 @@ def test_back_ends_report_the_same_orders(rec: Path, backend: str) -> None:
 
 def test_one_slice(rec: Path) -> None:
     shown = 0
-    for number in range(json.loads(run("slices", rec, "--json").out)["slices"]):
+    for number in range(json.loads(run("slices", rec, "--json").out)["entries"]):
         ran = run("slices", rec, "--slice", number, "--json")
         if ran.code == 2:
             refused(ran, "a slice without a race")

@@ -53,8 +53,9 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
     all orders of the racing accesses that explain the checkpoints; one that replays with the values that the
     replayed cores saw is kept. Where none does it is fixed, or searched with the checkpoints by themselves.
 
-    --slice shows the racing accesses of one slice in the order found, and the fewest constraints between
-    cores that say it all: those marked 'always' hold in every order that is legal.
+    Successive slices in which one core alone made shared accesses are one entry of the evidence; slices are
+    numbered by entries. --slice shows the racing accesses of one slice in the order found, and the fewest
+    constraints between cores that say it all: those marked 'always' hold in every order that is legal.
 
     Exit code 1 when slices are undecided: nothing explains their evidence, or the search was too large.
 
@@ -93,6 +94,7 @@ def _facts(recording: Recording, report: Report, backend: str) -> dict[str, obje
         "recording": str(recording.path),
         "accesses_a_slice": recording.manifest.options.get("slice_accesses", DEFAULT_ACCESSES),
         "slices": report.slices,
+        "entries": report.entries,
         "kept": report.kept,
         "kept_share": round(report.kept / max(report.slices, 1), 6),
         "log_bytes": file.bytes if file else None,
@@ -141,8 +143,8 @@ def _show(report: Report, facts: dict[str, object]) -> None:
 
 def _one(recording: Recording, report: Report, number: int, as_json: bool) -> int:
     if report.shown is None:
-        if number >= report.slices:
-            raise UsageError("no such slice", expected=f"0 to {report.slices - 1}", found=number)
+        if number >= report.entries:
+            raise UsageError("no such slice", expected=f"0 to {report.entries - 1}", found=number)
         raise UsageError(
             "a slice without a race has nothing to show", found=number,
             remedy="choose one that was kept: 'corebraid slices REC' says how many were",

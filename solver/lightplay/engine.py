@@ -46,8 +46,8 @@ class SlicesEngine:
         self._settings = settings or Settings()
         self._settings.check()
         self._begin = np.zeros(streams, np.uint64)
-        #: Slices so far.
-        self.slices = 0
+        #: Slices so far, and how many entries of the evidence these are, which is how they are numbered.
+        self.slices = self.entries = 0
 
     @classmethod
     def of(
@@ -76,7 +76,8 @@ class SlicesEngine:
             why = next((one.why for one, _ in decided.values() if one.how == UNDECIDED), "")
             order = no_order() if why else self._order(problem, ends, decided)
             self._begin = table.end[-1].copy()
-            self.slices += len(table)
+            self.slices += int(table.slices.sum())
+            self.entries += len(table)
             if why:
                 return self._answer(began, Verdict.UNDECIDED, why)
             return self._answer(began, Verdict.LEGAL, "", order)
@@ -137,7 +138,7 @@ class SlicesEngine:
         return FormatError(
             "evidence slices is not about the events of this recording",
             found=what,
-            where=f"region {region.index}, slice {self.slices} and later",
+            where=f"region {region.index}, slice {self.entries} and later",
             remedy="record again with --evidence slices",
         )
 

@@ -31,11 +31,13 @@ class Shown:
 
 @dataclass
 class Report:
-    """Totals over all slices. how: kept slices by what became of them. sizes: by accesses that race. seconds:
-    searching; deciding, with all that follows a search; minimal constraints. orders: correct ones that the
-    searches found in all. work: interleavings tried or cuts explored."""
+    """Totals over all slices. entries: of the evidence, which number them. how: kept slices by what became
+    of them. sizes: by accesses that race. seconds: searching; deciding, with all that follows a search;
+    minimal constraints. orders: correct ones that the searches found in all. work: interleavings tried or
+    cuts explored."""
 
     slices: int = 0
+    entries: int = 0
     kept: int = 0
     how: Counter[str] = field(default_factory=Counter)
     sizes: Counter[int] = field(default_factory=Counter)
@@ -119,7 +121,7 @@ def survey(
     for region, problem in iter_problems(RecordingTraces(recording, progress)):
         solution = engine.solve(region, problem)
         taking.report.regions[solution.verdict.value] += 1
-        taking.report.slices = engine.slices
-        if wanted is not None and engine.slices > wanted:
+        taking.report.slices, taking.report.entries = engine.slices, engine.entries
+        if wanted is not None and engine.entries > wanted:
             break
     return taking.report
