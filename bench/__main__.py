@@ -1,4 +1,4 @@
-"""`python -m bench [speed|paper|ordering|sure|path|lightplay]`: all measurements, or one of them."""
+"""`python -m bench [speed|paper|ordering|sure|path|linkage|lightplay]`: all measurements, or one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isa.kernel_cache import use_kernel_cache
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = ("all", "speed", "paper", "ordering", "sure", "path", "lightplay")
+    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "lightplay")
     parser.add_argument("what", nargs="?", choices=names, default="all")
     parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
     options = parser.parse_args(arguments)
@@ -41,6 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.ordering_path import main as path
 
         path(console)
+    if options.what in ("all", "linkage"):
+        from bench.linkage import main as linkage
+
+        linkage(console)
     if options.what in ("all", "lightplay"):
         from bench.lightplay import main as lightplay
 

@@ -25,6 +25,8 @@ _COMMANDS = {
     "check-order": "check_order",
     "check": "check",
     "trace": "trace",
+    "crosscheck": "crosscheck",
+    "linkage": "linkage",
     "verify": "verify",
 }
 

@@ -46,7 +46,7 @@ def with_evidence(
         said["group"] = group or "word"
     if slice_accesses is not None:
         said["slice_accesses"] = slice_accesses
-    symbols = _objects(program) if group == "symbol" else ()
+    symbols = objects_of(program) if group == "symbol" else ()
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
 
 
@@ -64,7 +64,7 @@ def parse_rset(text: str, cores: int) -> tuple[int, ...]:
     return tuple(sorted(map(int, parts)))
 
 
-def _objects(program: Path) -> tuple[tuple[int, int], ...]:
+def objects_of(program: Path) -> tuple[tuple[int, int], ...]:
     """(first byte, bytes) of the objects that the program names, ascending, none inside another."""
     from corebraid.symbols import objects_of_elf
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emu.cache import CacheGeometry
 from emu.elf import load_image
@@ -16,13 +15,13 @@ from emu.faults import Fault
 from emu.fingerprint import Fingerprint
 from emu.machine import Machine, MachineConfig, Stopped
 from emu.scheduler import DEFAULT_SLICE, is_named_policy, make_scheduler
-from emu.state import PAGE_BYTES
 from isa.errors import UsageError
 from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
 from recorder.digest import Digest
-from recorder.evidence import OF_EVENTS, Guest, check_evidence, make_collector
+from recorder.evidence import OF_EVENTS, Collector, Guest, check_evidence, make_collector
 from recorder.evidence_capture import EvidenceCapture
+from recorder.image_file import nonzero_pages
 from recorder.json_fields import Scalar
 from recorder.manifest import PROGRAM_ELF, End, Manifest, Program
 from recorder.record import (
@@ -89,7 +88,7 @@ _END_CODES = {"power-off": END_POWER_OFF, "fault": END_FAULT, "halted": END_HALT
 
 
 class Capture:
-    """One recording in the making."""
+    """One recording in the making. watchers: are handed all events as collectors are, and record nothing."""
 
     def __init__(
         self,
@@ -98,6 +97,7 @@ class Capture:
         isa: Isa,
         options: RecordOptions,
         console: Console,
+        watchers: tuple[Collector, ...] = (),
     ) -> None:
         config = MachineConfig(
             options.cores,
@@ -107,7 +107,7 @@ class Capture:
             options.strata.bound if options.strata.kind == "downgrades" else 0,
             options.input,
             options.store_buffer if options.model == "tso" else 0,
-            any(name in OF_EVENTS for name in options.evidence),
+            any(name in OF_EVENTS for name in options.evidence) or bool(watchers),
         )
         _check_model(options)
         check_evidence(options.evidence, options.model)
@@ -129,11 +129,12 @@ class Capture:
         )
         (directory / PROGRAM_ELF).write_bytes(raw)
         guest = Guest(options.cores, options.cache.line, options.seed, self.machine.home, options.symbols)
+        make, said = make_collector, options.evidence_options
         self._evidence = EvidenceCapture(
             self.machine,
             [
-                make_collector(name, guest, self.writer.evidence(name), options.evidence_options)
-                for name in options.evidence
+                *(make(name, guest, self.writer.evidence(name), said) for name in options.evidence),
+                *watchers,
             ],
         )
 
@@ -272,7 +273,7 @@ class Capture:
     def run(self, progress: Progress | None = None) -> Outcome:
         """Run to the end of the guest and finish the recording."""
         machine = self.machine
-        self.writer.write_image("initial", _pages(machine.home))
+        self.writer.write_image("initial", nonzero_pages(machine.home))
         for number in range(len(machine.cores)):
             self._context(number, CONTEXT_START)
         reason, ended_by = self._run_slices(progress)
@@ -343,7 +344,7 @@ class Capture:
             self._append(number, END, 0, _END_CODES[reason])
         self._drain_all()
         self._evidence.finish()
-        self.writer.write_image("final", _pages(machine.final_image()))
+        self.writer.write_image("final", nonzero_pages(machine.final_image()))
         fault = machine.fault
         end = End(
             reason,
@@ -373,18 +374,6 @@ def _check_model(options: RecordOptions) -> None:
         )
 
 
-def _pages(memory: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """The pages of `memory` that are not all zero, ascending."""
-    for start in range(0, len(memory), 1 << 20):
-        piece = memory[start : start + (1 << 20)]
-        if not piece.any():
-            continue
-        for page in range(0, len(piece), PAGE_BYTES):
-            content = piece[page : page + PAGE_BYTES]
-            if content.any():
-                yield start + page, content
-
-
 def record(
     program: Path,
     directory: Path,
@@ -392,12 +381,13 @@ def record(
     options: RecordOptions,
     console: Console,
     progress: Progress | None = None,
+    watchers: tuple[Collector, ...] = (),
 ) -> Outcome:
     """Record `program` into the new directory `directory`.
 
     console: called with what the guest prints. progress: called with the instructions so far, after each
-    slice. Raises UsageError and ImageError before anything is written.
+    slice. watchers: see `Capture`. Raises UsageError and ImageError before anything is written.
     """
-    capture = Capture(program, directory, isa, options, console)
+    capture = Capture(program, directory, isa, options, console, watchers)
     with capture.writer:
         return capture.run(progress)

@@ -60,12 +60,11 @@ def encode_table(table: Table) -> bytes:
     return out[: put_table(np.ascontiguousarray(table), out)].tobytes()
 
 
-def decode_table(raw: bytes, rows: int, columns: int, where: str) -> Table:
+def decode_table(raw: bytes, rows: int, columns: int, where: str = "") -> Table:
     """The table of so many rows and columns: uint64[rows, columns]. Raises FormatError."""
-    if rows * columns > len(raw):
-        raise FormatError(
-            "rows of a table", expected=f"at most {len(raw) // columns}", found=rows, where=where
-        )
+    if rows < 1 or rows * columns > len(raw):
+        expected = f"1 to {len(raw) // columns}"
+        raise FormatError("rows of a table", expected=expected, found=rows, where=where)
     table = np.empty((rows, columns), np.uint64)
     error = int(get_table(np.frombuffer(raw, np.uint8), table))
     if error:

@@ -6,22 +6,24 @@ Source: Zhou, Xiao, Zhang, "Stride: Search-Based Deterministic Replay in Polynom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError
 from recorder.columns import Table, decode_table, encode_table, rows_a_frame
-from recorder.evidence import LINKAGE, EvidenceWriter
-from recorder.frame import DamageError
+from recorder.evidence import LINKAGE, EvidenceWriter, evidence_log
+from recorder.frame import DamageError, FrameHeader
 from recorder.reader import Recording, iter_evidence
 
 #: What a frame holds. HEAD: how the stream was recorded. SHARE: a variable has been touched by a second
 #: stream: variable, the stream that had it to itself, how many events that had made, writes to it until then.
 #: ORDER: the paper's LW_x: variable, stream, how many writes it makes next. BOUND: of a stream's reads, the
-#: version seen some time after (TR_i, second member), how many reads. VALUE: of a stream's reads, the value
+#: version seen some time after (TR_i, second member), how many reads; with FOLLOW how many before it saw
+#: what was known. VALUE: of a stream's reads, the value
 #: (TR_i, first member), how many before it were predicted.
 HEAD, SHARE, ORDER, BOUND, VALUE = range(5)
 _COLUMNS = {SHARE: 4, ORDER: 3, BOUND: 2, VALUE: 2}
@@ -31,8 +33,10 @@ _STREAMED = (BOUND, VALUE)
 #: are counted, not written (V-A). RUNS: equal successive versions and writers are counted (V-A). DOUBLE: a
 #: version counts twice a write, before and after it, and a value is left out where an even version has not
 #: changed (V-B).
-PREDICT, RUNS, DOUBLE = 1, 2, 4
-ALL = PREDICT | RUNS | DOUBLE
+#: FOLLOW, not the paper's: versions that are what the stream has last seen of the variable are counted.
+PREDICT, RUNS, DOUBLE, FOLLOW = 1, 2, 4, 8
+PAPERS = PREDICT | RUNS | DOUBLE
+ALL = PAPERS | FOLLOW
 
 _WORD, _LINE, _SYMBOL = 0, 1, 2
 GROUPS = ("word", "line", "symbol")
@@ -107,8 +111,7 @@ class LinkageWriter:
     """Writes tables as frames."""
 
     def __init__(self, writer: EvidenceWriter, head: Head) -> None:
-        self._writer, self._number, self._runs = writer, 0, bool(head.compressions & RUNS)
-        self._predict = bool(head.compressions & PREDICT)
+        self._writer, self._number, self._compressions = writer, 0, head.compressions
         fields = [_VERSION, GROUPS.index(head.grouping.group), head.compressions]
         fields += [head.shadow_bits, head.seen_bits]
         first = encode_table(np.array([[value] for value in fields], np.uint64))
@@ -124,49 +127,37 @@ class LinkageWriter:
 
     def write(self, kind: int, stream: int, table: Table) -> None:
         """Write a table of a kind, uint64[n, columns]; nothing if it is empty."""
-        kept = table[:, : columns_of(kind, self._runs, self._predict)]
+        kept = table[:, : columns_of(kind, self._compressions)]
         step = rows_a_frame(kept.shape[1])
         for start in range(0, len(kept), step):
             part = kept[start : start + step]
             self._append(bytes([kind, stream]) + encode_table(part), len(part))
 
 
-def columns_of(kind: int, runs: bool, predict: bool) -> int:
+def columns_of(kind: int, compressions: int) -> int:
     """Columns of a table on disk: counts that are always 1, or 0, are not written."""
-    dropped = (kind in (ORDER, BOUND) and not runs) or (kind == VALUE and not predict)
-    return _COLUMNS[kind] - dropped
+    counted = {ORDER: RUNS, BOUND: RUNS | FOLLOW, VALUE: PREDICT}
+    return _COLUMNS[kind] - (kind in counted and not compressions & counted[kind])
 
 
-def _head(raw: bytes, recording: Recording, objects: Table, where: str) -> Head:
-    manifest = recording.manifest
-    fields = [int(row[0]) for row in decode_table(raw[2:], raw[1], 1, where)]
-    if len(fields) != 5 or fields[0] != _VERSION or fields[1] >= len(GROUPS) or fields[2] > ALL:
-        raise FormatError("how evidence linkage was recorded", found=str(fields), where=where)
-    if not all(1 <= bits <= 30 for bits in fields[3:]):
-        raise FormatError("sizes of the recorder's tables", found=str(fields[3:]), where=where)
-    grouping = Grouping(GROUPS[fields[1]], manifest.line, manifest.memory, objects)
-    grouping.check()
-    return Head(grouping, *fields[2:])
-
-
-def _check(piece: Piece, n_variables: int, n_streams: int, where: str) -> None:
+def _check(piece: Piece, head: Head, n_streams: int) -> None:
     """Raises FormatError for what no recorder writes."""
-    table = piece.table
+    table, n_variables = piece.table, head.grouping.n_variables
     wrong = piece.stream >= (n_streams if piece.kind in _STREAMED else 1)
     if piece.kind in (SHARE, ORDER):
         wrong |= bool((table[:, 0] >= n_variables).any() or (table[:, 1] >= n_streams).any())
         wrong |= bool((table[:, 2:] >= MOST).any())
     elif piece.kind == BOUND:
         wrong |= bool((table >= MOST).any())
-    if piece.kind in (ORDER, BOUND):
+    if piece.kind == ORDER or (piece.kind == BOUND and not head.compressions & FOLLOW):
         wrong |= bool((table[:, -1] == 0).any())
     if piece.kind == VALUE:
         wrong |= bool((table[:, 1] >= MOST).any())
     if wrong:
-        raise FormatError("a row of evidence linkage is out of range", where=where)
+        raise FormatError("a row of evidence linkage is out of range")
 
 
-def _whole(kind: int, table: Table, head: Head) -> Table:
+def _whole(kind: int, table: Table) -> Table:
     """The table with the columns that were not written."""
     missing = _COLUMNS[kind] - table.shape[1]
     if not missing:
@@ -175,38 +166,79 @@ def _whole(kind: int, table: Table, head: Head) -> Table:
     return np.concatenate([table, filler], axis=1)
 
 
+Frames = Iterable[tuple[FrameHeader, bytes]]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the manifest says that a stream must go with."""
+
+    line: int
+    memory: int
+    n_streams: int
+
+
 def iter_linkage(recording: Recording) -> Iterator[Head | Piece]:
-    """The stream's head, then its tables in the order in which they were written. Raises FormatError."""
-    head: Head | None = None
-    raw_head = b""
-    objects = np.empty((0, 2), np.uint64)
-    n_streams = recording.manifest.n_cores + 1
-    for frame, raw in iter_evidence(recording, LINKAGE):
-        path = recording.path / "evidence-linkage.log"
-        where = f"frame {frame.sequence}"
+    """The stream's head, then its tables in the order in which they were written. Raises UsageError if the
+    recording has no such stream, FormatError."""
+    manifest = recording.manifest
+    machine = Machine(manifest.line, manifest.memory, manifest.n_cores + 1)
+    return decode_linkage(iter_evidence(recording, LINKAGE), machine, recording.path / evidence_log(LINKAGE))
+
+
+def decode_linkage(frames: Frames, machine: Machine, path: Path) -> Iterator[Head | Piece]:
+    """`iter_linkage` of frames, of whose bytes nothing is trusted. path: what to name in an error."""
+    decoder = _Decoder(machine)
+    for frame, raw in frames:
         try:
-            if len(raw) < 2 or raw[0] > VALUE or (frame.sequence == 0) != (raw[0] == HEAD and raw[1] > 0):
-                raise FormatError("no such table", found=raw[:2].hex(), where=where)
-            if raw[0] == HEAD:
-                if head is not None:
-                    raise FormatError("a head after the tables", where=where)
-                if frame.sequence == 0:
-                    raw_head = raw
-                else:
-                    objects = np.concatenate([objects, decode_table(raw[2:], frame.records, 2, where)])
-                continue
-            if head is None:
-                head = _head(raw_head, recording, objects, where)
-                yield head
-            runs, predict = bool(head.compressions & RUNS), bool(head.compressions & PREDICT)
-            columns = columns_of(raw[0], runs, predict)
-            table = _whole(raw[0], decode_table(raw[2:], frame.records, columns, where), head)
-            piece = Piece(raw[0], raw[1], table)
-            _check(piece, head.grouping.n_variables, n_streams, where)
+            items = decoder.take(frame.sequence, frame.records, raw)
         except FormatError as error:
-            raise DamageError(
-                path, frame.offset, error.what, expected=error.expected, found=error.found
-            ) from None
-        yield piece
-    if head is None and raw_head:
-        yield _head(raw_head, recording, objects, "frame 0")
+            sides = error.expected, error.found
+            raise DamageError(path, frame.offset, error.what, expected=sides[0], found=sides[1]) from None
+        yield from items
+    if decoder.head is None and decoder.fields:
+        yield decoder.begin()
+
+
+class _Decoder:
+    """The frames' tables. A head is complete when the first other table comes: symbols may go before."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._objects: Table = np.empty((0, 2), np.uint64)
+        self.fields: list[int] = []
+        self.head: Head | None = None
+
+    def take(self, number: int, records: int, raw: bytes) -> list[Head | Piece]:
+        """What one frame adds. Raises FormatError."""
+        if len(raw) < 2 or raw[0] > VALUE or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
+            raise FormatError("no such table", found=raw[:2].hex())
+        if raw[0] != HEAD:
+            items: list[Head | Piece] = [] if self.head else [self.begin()]
+            return [*items, self._table(raw[0], raw[1], records, raw[2:])]
+        if self.head is not None:
+            raise FormatError("a head after the tables")
+        if number == 0:
+            self.fields = [int(row[0]) for row in decode_table(raw[2:], records - 1, 1)]
+        else:
+            self._objects = np.concatenate([self._objects, decode_table(raw[2:], records, 2)])
+        return []
+
+    def begin(self) -> Head:
+        """The head, from the fields and symbols so far. Raises FormatError."""
+        fields = self.fields
+        if len(fields) != 5 or fields[0] != _VERSION or fields[1] >= len(GROUPS) or fields[2] > ALL:
+            raise FormatError("how evidence linkage was recorded", found=str(fields))
+        if not all(1 <= bits <= 30 for bits in fields[3:]):
+            raise FormatError("sizes of the recorder's tables", found=str(fields[3:]))
+        grouping = Grouping(GROUPS[fields[1]], self._machine.line, self._machine.memory, self._objects)
+        grouping.check()
+        self.head = Head(grouping, *fields[2:])
+        return self.head
+
+    def _table(self, kind: int, stream: int, records: int, raw: bytes) -> Piece:
+        assert self.head is not None
+        table = decode_table(raw, records, columns_of(kind, self.head.compressions))
+        piece = Piece(kind, stream, _whole(kind, table))
+        _check(piece, self.head, self._machine.n_streams)
+        return piece

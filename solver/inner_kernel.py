@@ -1,15 +1,10 @@
-"""`inner`: how a kernel is compiled that other kernels call in their loops, and that allocates nothing.
-
-Numba counts references to every array that such a function is handed, several times a call and atomically,
-which costs more than most of them do. They only borrow their arrays, so they need none of it. One that
-allocates does not compile so.
-"""
+"""Kernels on rows of masks that other kernels call in their loops (isa/inner_kernel.py)."""
 
 from __future__ import annotations
 
-from numba import njit
+from isa.inner_kernel import inner
 
-inner = njit(cache=True, _nrt=False)
+__all__ = ["copy_row", "inner", "or_row"]
 
 
 @inner

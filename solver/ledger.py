@@ -130,13 +130,17 @@ class Ledger:
                 return
             self._crossed += 1
 
+    def finish(self, final: NDArray[np.uint8]) -> None:
+        """Finish the check: memory at the end. Raises OrderError if it is not `final`."""
+        self._seams.finish(final)
+
     def certify(self, path: Path, recording: bytes, engine: str) -> OrderResult:
         """Finish the check and write the certificate of what was checked, under another name first.
 
         Raises OrderError if memory at the end is not the final image, FormatError if it cannot be written.
         """
         if self._traces.has_final:
-            self._seams.finish(self._traces.final())
+            self.finish(self._traces.final())
         results = [self._results[region] for region in range(self.n)]
         unchecked = path.with_name(path.name + ".unchecked")
         unchecked.unlink(missing_ok=True)

@@ -184,10 +184,19 @@ class Answer:
 def answer(problem: Problem, options: Options, region: Region | None = None) -> Answer:
     """Solve a region and place its rows. region: the problem's, for an engine that has evidence. Raises
     OrderError if the engine contradicts the recording."""
+    return answer_of(problem, solution_of(problem, options, region))
+
+
+def solution_of(problem: Problem, options: Options, region: Region | None) -> Solution:
+    """What the engine that the options name says of a region."""
     if options.evidence is not None and region is not None:
-        solution = options.evidence.solve(region, problem)
-    else:
-        solution = solve(problem, options)
+        return options.evidence.solve(region, problem)
+    return solve(problem, options)
+
+
+def answer_of(problem: Problem, solution: Solution) -> Answer:
+    """Place the rows of a region as its solution has them. Raises OrderError if the engine contradicts the
+    recording."""
     runs = (no_order(), no_order())
     if solution.verdict is Verdict.LEGAL:
         _compare_initial(problem, solution)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from isa.x86_64 import X86_64
-from recorder import capture
 from recorder.capture import RecordOptions, record
 from recorder.event import EVENT
-from recorder.evidence import Guest
 from recorder.reader import Recording
 
 
@@ -23,7 +20,6 @@ class Spy:
 
     turns: list[tuple[int, Any]] = field(default_factory=list)
     strata: list[int] = field(default_factory=list)
-    guest: Guest | None = None
 
     def take(self, stream: int, rows: Any) -> None:
         self.turns.append((stream, rows.copy()))
@@ -48,16 +44,8 @@ def record_with(program: Path, directory: Path, **options: Any) -> Recording:
     return Recording.open(directory)
 
 
-def spy_on(
-    program: Path, directory: Path, *, evidence: tuple[str, ...] = ("linkage",), **options: Any
-) -> tuple[Spy, Recording]:
-    """Record with a spy in place of every collector."""
+def spy_on(program: Path, directory: Path, **options: Any) -> tuple[Spy, Recording]:
+    """Record with a spy that watches."""
     spy = Spy()
-
-    def make(name: str, guest: Guest, *_: Any) -> Spy:
-        spy.guest = guest
-        return spy
-
-    with mock.patch.object(capture, "make_collector", make):
-        recording = record_with(program, directory, evidence=evidence, **options)
-    return spy, recording
+    record(program, directory, X86_64, RecordOptions(**options), lambda _: None, watchers=(spy,))
+    return spy, Recording.open(directory)

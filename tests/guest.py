@@ -242,9 +242,11 @@ def run_guest(
     cache: str = "unbounded",
     strata: str = "none",
     memory: int = 4 << 20,
+    watchers: tuple[Any, ...] = (),
     **options: Any,
 ) -> Run:
-    """Record `program` into the new directory `path`. options: of `RecordOptions`."""
+    """Record `program` into the new directory `path`. watchers: see `Capture`. options: of
+    `RecordOptions`."""
     printed = bytearray()
     outcome = record(
         program,
@@ -258,6 +260,7 @@ def run_guest(
             **options,
         ),
         printed.extend,
+        watchers=watchers,
     )
     return Run(outcome, bytes(printed), path)
 

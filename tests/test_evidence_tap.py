@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_factory import FIRMWARE
-from evidence_factory import spy_on
+from evidence_factory import Spy, record_with, spy_on
+from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
+from test_record_guests import GUESTS, build, finish, start
+from test_tso_guests import emit_one
 
 from emu.cache import CacheGeometry
 from recorder.event import EVENT, UNCACHED
+from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 
 PROGRAMS = ["smc", "uts", "peterson", "timer", "dma_race", "fault_unmapped", "primitives", "spin_mcs", "fig2"]
@@ -49,11 +55,57 @@ def test_turns_come_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
 
 
 def test_the_tap_changes_nothing_that_is_recorded(tmp_path: Path) -> None:
-    """The same run with and without: only the manifest and the recording's id in the headers differ."""
     _, tapped = spy_on(FIRMWARE / "uts.elf", tmp_path / "with", cores=2, seed=9)
-    _, plain = spy_on(FIRMWARE / "uts.elf", tmp_path / "without", cores=2, seed=9, evidence=())
+    plain = record_with(FIRMWARE / "uts.elf", tmp_path / "without", cores=2, seed=9)
     assert tapped.manifest.instructions == plain.manifest.instructions
     assert tapped.manifest.totals == plain.manifest.totals
     for name in ("core-0.log", "core-1.log", "truth.log", "agent.log"):
-        with_tap, without = (r.path.joinpath(name).read_bytes() for r in (tapped, plain))
-        assert len(with_tap) == len(without)
+        assert (tapped.path / name).read_bytes() == (plain.path / name).read_bytes()
+
+
+def same_rows(path: Path, spied: Spy) -> int:
+    """Compare what a spy saw with the traced replay of the recording; returns the number of events."""
+    traces, seen = RecordingTraces(Recording.open(path)), 0
+    for stream in range(traces.n_streams):
+        replayed = np.concatenate([np.zeros(0, EVENT), *traces.chunks(stream)])
+        tapped = spied.rows(stream)
+        for name in ("seq", "count", "addr", "old", "new", "size", "kind", "flags"):
+            assert np.array_equal(tapped[name], replayed[name]), (path.name, stream, name)
+        seen += len(replayed)
+    return seen
+
+
+def hold(program: Path, folder: Path, cores: int, seeds: int = 1) -> None:
+    """Every way to record a guest under exact schedules."""
+    for seed in range(seeds):
+        for number, (longest, strata, cache) in enumerate(WAYS):
+            schedule = write_schedule(folder / f"schedule-{seed}-{number}", cores, seed, longest)
+            path, spy = folder / f"{program.stem}-{seed}-{number}", Spy()
+            run_guest(
+                program,
+                path,
+                cores,
+                cache=cache,
+                strata=strata,
+                schedule=str(schedule),
+                seed=seed,
+                watchers=(spy,),
+            )
+            assert same_rows(path, spy) > 0
+
+
+@pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+def test_the_tap_of_guests_that_are_hard_to_record(body: Callable[[Code], None], tmp_path: Path) -> None:
+    """Stores into running code, instructions of many accesses, stops in the middle, interrupts, DMA."""
+    hold(build(tmp_path, body), tmp_path, GUESTS[body])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_tap_of_random_guests(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    code, cores = start(Code()), draw.choice((1, 2, 2, 3))
+    places = [draw.choice((DATA + 8, DATA + 0x40, DATA + 0xFE0)) + draw.randrange(64) for _ in range(4)]
+    code.mov("r13", 2).label("again")
+    for number in range(40):
+        emit_one(code, draw, places, number)
+    hold(elf(tmp_path / f"random-{seed}.elf", finish(code.loop("r13", "again"))), tmp_path, cores)

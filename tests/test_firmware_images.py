@@ -29,6 +29,11 @@ EVENT_SYMBOLS = {
     "fig1": {"x", *(f"fig1_{event}" for event in ("R1", "W2", "R3", "W4", "W5", "R6", "W7"))},
     "fig2": {"x", "y", *(f"fig2_{event}" for event in ("x1", "y2", "x3", "x4", "x5", "y6", "y7"))},
     "lightplay_fig1": {"A", "B", "C", "add"},
+    "stride_fig2": {
+        "x",
+        "y",
+        *(f"stride_{event}" for event in ["w1", "w2", "w3", "w4", "w5", "r6", "r7", "r8", "r9"]),
+    },
     "uts": {"stealStack", "checkSteal", "ss_steal"},
 }
 

@@ -183,7 +183,7 @@ def test_faults_after_buffered_stores(name: str, tmp_path: Path) -> None:
         assert hold(program, 2, way, buffer) == "fault"
 
 
-def _emit_one(code: Code, draw: random.Random, places: list[int], number: int) -> None:
+def emit_one(code: Code, draw: random.Random, places: list[int], number: int) -> None:
     """A random instruction, or what one needs."""
     register = draw.choice(("rax", "rcx", "rdx", "r8", "r9", "r10"))
     size = draw.choice((1, 2, 4, 8))
@@ -219,7 +219,7 @@ def test_random_guests(seed: int, tmp_path: Path) -> None:
     places = [draw.choice((DATA + 8, DATA + 0x40, DATA + 0xFE0)) + draw.randrange(64) for _ in range(4)]
     code.mov("r13", 2).label("again")
     for number in range(40):
-        _emit_one(code, draw, places, number)
+        emit_one(code, draw, places, number)
     program = elf(tmp_path / f"random-{seed}.elf", finish(code.loop("r13", "again")))
     for way in draw.sample(WAYS, 2):
         assert hold(program, cores, way, draw.choice(BUFFERS), seed) == "power-off"

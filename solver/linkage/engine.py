@@ -29,9 +29,15 @@ class LinkageEngine:
         self.compared = np.zeros(COMPARED, np.int64)
 
     @classmethod
-    def of(cls, recording: Recording) -> LinkageEngine:
-        """The engine for a recording. Raises UsageError if it has no linkages, FormatError."""
-        return cls(read_linkage(recording), recording.killed)
+    def of(cls, recording: Recording, with_values: bool = False) -> LinkageEngine:
+        """The engine for a recording. with_values: it also compares the values of the read log with those
+        that were replayed. Raises UsageError if the recording has no linkages, FormatError."""
+        return cls(read_linkage(recording, with_values), recording.killed)
+
+    @property
+    def values(self) -> dict[str, int]:
+        """Values of the read log so far, by what became of them; zeros unless they are compared."""
+        return dict(zip(("written", "predicted", "left_out"), self._log.values.tally.tolist(), strict=True))
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region from its linkages. Where the evidence contradicts the events, ILLEGAL, and

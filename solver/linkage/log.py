@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from emu.pages import host_memory
 from isa.errors import FormatError
-from recorder.linkage_codec import BOUND, DOUBLE, ORDER, SHARE, Head, Piece, iter_linkage
+from recorder.evidence import LINKAGE, evidence_log
+from recorder.linkage_codec import BOUND, DOUBLE, FOLLOW, ORDER, SHARE, VALUE, Head, Piece, iter_linkage
 from recorder.linkage_kernels import Names
 from recorder.reader import Recording
+from solver.linkage.values import Values, no_values
 
 Ints = NDArray[np.int64]
 _REMEDY = "the recording is damaged: record again"
@@ -44,28 +46,37 @@ class Shares(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Versions seen after reads, as runs. first: int64 (streams + 1,). version, n: int64 (runs,). at, used:
-    int64 (streams,), as in `Runs`."""
+    """Versions seen after reads, as BOUND rows. double: 1 if they count twice a write, and are odd during
+    one. follow: whether n counts reads before the row that saw what was known. first: int64 (streams + 1,).
+    version, n: int64 (rows,). at, used: int64 (streams,), as in `Runs`. seen_bits, seen: the recorder's table
+    of last versions as it follows from the events."""
 
+    double: int
+    follow: bool
+    seen_bits: int
     first: Ints
     version: Ints
     n: Ints
     at: Ints
     used: Ints
+    seen: NDArray[np.uint64]
 
 
 class LinkageLog(NamedTuple):
-    """The whole stream. streams: cores and the agents."""
+    """The whole stream. streams: cores and the agents. values: empty unless they are asked for."""
 
     streams: int
     names: Names
     shares: Shares
     runs: Runs
     bounds: Bounds
+    values: Values
 
 
-def read_linkage(recording: Recording) -> LinkageLog:
-    """The recording's linkages. Raises UsageError if it has none, FormatError."""
+def read_linkage(recording: Recording, with_values: bool = False) -> LinkageLog:
+    """The recording's linkages. with_values: also the values of reads, which inference does not need.
+
+    Raises UsageError if it has none, FormatError."""
     head: Head | None = None
     pieces: list[Piece] = []
     for item in iter_linkage(recording):
@@ -73,21 +84,26 @@ def read_linkage(recording: Recording) -> LinkageLog:
             head = item
         else:
             pieces.append(item)
-    where = str(recording.path / "evidence-linkage.log")
+    where = str(recording.path / evidence_log(LINKAGE))
     if head is None:
         raise FormatError("evidence linkage is empty", where=where, remedy=_REMEDY)
     grouping, streams = head.grouping, recording.manifest.n_cores + 1
     names = Names(np.uint64(grouping.shift), np.uint64(len(grouping.objects)), grouping.symbol_of_word())
-    shares = _shares(_joined(pieces, SHARE, 0, 4), grouping.n_variables, where)
-    runs = _runs(_joined(pieces, ORDER, 0, 3), shares, streams, where)
-    per_stream = [_joined(pieces, BOUND, stream, 2) for stream in range(streams)]
-    return LinkageLog(streams, names, shares, runs, _bounds(per_stream, bool(head.compressions & DOUBLE)))
+    shares = _shares(_joined(pieces, SHARE, 0, 4).astype(np.int64), grouping.n_variables, where)
+    runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, streams, where)
+    bounds = _bounds(_by_stream(pieces, BOUND, streams), head)
+    values = _values(_by_stream(pieces, VALUE, streams), head) if with_values else no_values(streams)
+    return LinkageLog(streams, names, shares, runs, bounds, values)
 
 
-def _joined(pieces: list[Piece], kind: int, stream: int, columns: int) -> Ints:
+def _by_stream(pieces: list[Piece], kind: int, streams: int) -> list[NDArray[np.uint64]]:
+    return [_joined(pieces, kind, stream, 2) for stream in range(streams)]
+
+
+def _joined(pieces: list[Piece], kind: int, stream: int, columns: int) -> NDArray[np.uint64]:
     empty = np.empty((0, columns), np.uint64)
     found = [piece.table for piece in pieces if piece.kind == kind and piece.stream == stream]
-    return np.concatenate([empty, *found]).astype(np.int64)
+    return np.concatenate([empty, *found])
 
 
 def _shares(table: Ints, n_variables: int, where: str) -> Shares:
@@ -122,10 +138,24 @@ def _runs(table: Ints, shares: Shares, streams: int, where: str) -> Runs:
     )
 
 
-def _bounds(tables: list[Ints], double: bool) -> Bounds:
-    """Versions as numbers of writes: one that is under way may have happened."""
+def _bounds(tables: list[NDArray[np.uint64]], head: Head) -> Bounds:
+    first, whole = _one_after_the_other(tables)
+    version, n = (np.ascontiguousarray(whole[:, k]).astype(np.int64) for k in (0, 1))
+    seen = np.zeros((len(tables), 1 << head.seen_bits, 2), np.uint64)
+    double, follow = int(bool(head.compressions & DOUBLE)), bool(head.compressions & FOLLOW)
+    used = np.zeros(len(tables), np.int64)
+    return Bounds(double, follow, head.seen_bits, first, version, n, first[:-1].copy(), used, seen)
+
+
+def _values(tables: list[NDArray[np.uint64]], head: Head) -> Values:
+    first, whole = _one_after_the_other(tables)
+    value, hits = np.ascontiguousarray(whole[:, 0]), whole[:, 1].astype(np.int64)
+    last = np.zeros((len(tables), 1 << head.shadow_bits), np.uint64)
+    used, tally = np.zeros(len(tables), np.int64), np.zeros(3, np.int64)
+    begin = first[:-1].copy()
+    return Values(head.compressions, head.shadow_bits, first, value, hits, begin, used, last, tally)
+
+
+def _one_after_the_other(tables: list[NDArray[np.uint64]]) -> tuple[Ints, NDArray[np.uint64]]:
     first = np.cumsum([0] + [len(table) for table in tables]).astype(np.int64)
-    whole = np.concatenate(tables)
-    version = (whole[:, 0] + 1) >> 1 if double else whole[:, 0]
-    n = np.ascontiguousarray(whole[:, 1])
-    return Bounds(first, np.ascontiguousarray(version), n, first[:-1].copy(), np.zeros(len(tables), np.int64))
+    return first, np.concatenate(tables)

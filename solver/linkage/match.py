@@ -85,9 +85,9 @@ def _search_for_match(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def match(part_ptr, granule, old, new, kind, version, slot, initial, writes, begin, source, compared):  # type: ignore[no-untyped-def]
-    """Link every part. writes: int64, the parts that write, by granule and version; begin: int64 (granules + 1,),
-    where each granule's are. source (index in `writes`, begin[g] - 1 for none) and compared are filled in.
-    Returns (status, part)."""
+    """Link every part. writes: int64, the parts that write, by granule and version. begin: int64
+    (granules + 1,), where each granule's are. source (index in `writes`, begin[g] - 1 for none) and compared
+    are filled in. Returns (status, part)."""
     most = 1
     for op in range(part_ptr.size - 1):
         most = max(most, part_ptr[op + 1] - part_ptr[op])
@@ -192,7 +192,7 @@ def link(problem: Problem, placed: Placed) -> Linkages:
     by = np.lexsort((placed.version[writing], problem.granule[writing]))
     writes = writing[by].astype(np.int64)
     begin = np.searchsorted(problem.granule[writes], np.arange(len(problem.address) + 1)).astype(np.int64)
-    source, compared = np.empty(len(problem.granule), np.int64), np.zeros(COMPARED, np.int64)
+    source, compared = np.full(len(problem.granule), -1, np.int64), np.zeros(COMPARED, np.int64)
     arrays = (
         problem.part_ptr,
         problem.granule,

@@ -1,0 +1,152 @@
+"""Stride's recorder against its naive twin, on random turns; its stream on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linkage_factory import LINE, MEMORY, Frames, guest, random_turns, spelled_out
+from linkage_twin import Twin
+
+from isa.errors import FormatError
+from recorder import linkage
+from recorder.frame import FrameHeader
+from recorder.linkage import LinkageCollector
+from recorder.linkage_codec import ALL, DOUBLE, FOLLOW, PAPERS, PREDICT, RUNS, Machine, decode_linkage
+
+N_CORES = 3
+SYMBOLS = ((0x1004, 4), (0x1008, 9), (0x1040, 0x100))
+
+
+def variable_of(group: str) -> Callable[[int], int]:
+    """Address -> variable, word by word."""
+
+    def find(address: int) -> int:
+        word = address >> 3
+        if group == "line":
+            return address // LINE
+        if group == "word":
+            return word
+        for number, (first, size) in enumerate(SYMBOLS):
+            if first >> 3 <= word <= (first + size - 1) >> 3:
+                return number
+        return len(SYMBOLS) + word
+
+    return find
+
+
+def both(seed: int, group: str, compressions: int) -> tuple[Twin, Frames]:
+    """The twin and the collector after the same turns."""
+    frames = Frames()
+    collector = LinkageCollector(guest(N_CORES, SYMBOLS), frames, group, compressions)
+    twin = Twin(variable_of(group), N_CORES, compressions, linkage.SHADOW_BITS, linkage.SEEN_BITS)
+    for stream, rows in random_turns(seed):
+        twin.take(stream, rows)
+        collector.take(stream, rows)
+    twin.finish()
+    collector.finish()
+    return twin, frames
+
+
+@pytest.mark.parametrize("group", ["word", "line", "symbol"])
+@pytest.mark.parametrize("compressions", [0, PREDICT, RUNS, DOUBLE, PAPERS, FOLLOW, ALL])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_collector_is_its_twin(group: str, compressions: int, seed: int) -> None:
+    twin, frames = both(seed, group, compressions)
+    taken = spelled_out(frames.items(N_CORES + 1))
+    assert taken.shares == twin.shares
+    assert taken.orders == twin.orders
+    if compressions & FOLLOW:
+        assert taken.followed == twin.followed
+    else:
+        assert taken.bounds == twin.bounds
+    assert taken.values == twin.values
+
+
+@pytest.mark.parametrize("compressions", [RUNS, PAPERS, ALL])
+def test_bounds_are_never_before_the_version_that_was_read_and_some_are_after(compressions: int) -> None:
+    later = 0
+    for seed in range(20):
+        twin, _ = both(seed, "word", compressions)
+        for stream, exact in twin.exact.items():
+            bounds = np.array(twin.bounds[stream])
+            if compressions & DOUBLE:
+                bounds = (bounds + 1) // 2
+            assert (bounds >= exact).all(), seed
+            later += int((bounds > exact).sum())
+    assert later > 20
+
+
+def test_flushing_in_between_changes_no_more_than_where_runs_end() -> None:
+    plain, flushed = Frames(), Frames()
+    for frames in (plain, flushed):
+        collector = LinkageCollector(guest(N_CORES), frames, compressions=PAPERS)
+        for number, (stream, rows) in enumerate(random_turns(11)):
+            collector.take(stream, rows)
+            if frames is flushed and number % 7 == 0:
+                collector.flush()
+        collector.finish()
+    assert len(flushed.kept) > len(plain.kept)
+    one, two = (spelled_out(frames.items(N_CORES + 1)) for frames in (flushed, plain))
+    assert (one.shares, one.orders, one.bounds, one.values) == (
+        two.shares,
+        two.orders,
+        two.bounds,
+        two.values,
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_compression_makes_the_tables_smaller(seed: int) -> None:
+    def cells(compressions: int) -> int:
+        _, frames = both(seed, "line", compressions)
+        return sum(item.table.size for item in frames.items(N_CORES + 1) if hasattr(item, "table"))
+
+    # Values are what DOUBLE and PREDICT leave out.
+    assert cells(DOUBLE) < cells(0)
+    assert cells(PREDICT) < cells(0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 6), st.binary(max_size=40), st.integers(0, 9)), max_size=4))
+def test_hostile_frames_give_an_error_and_nothing_else(parts: list[tuple[int, bytes, int]]) -> None:
+    _, frames = both(1, "symbol", ALL)
+    good = frames.kept[:2]
+    hostile = [
+        (header(2 + k, bytes([kind]) + raw, n), bytes([kind]) + raw) for k, (kind, raw, n) in enumerate(parts)
+    ]
+    for kept in (
+        good + hostile,
+        [(header(k, raw, one.records), raw) for k, (one, raw) in enumerate(hostile)],
+    ):
+        error = error_of(kept)
+        assert error is None or "x, offset" in error
+
+
+def error_of(kept: list[tuple[FrameHeader, bytes]]) -> str | None:
+    """What decoding says, if it does not accept the frames."""
+    try:
+        list(decode_linkage(iter(kept), Machine(LINE, MEMORY, N_CORES + 1), Path("x")))
+    except FormatError as error:
+        return error.line()
+    return None
+
+
+def header(number: int, raw: bytes, records: int) -> FrameHeader:
+    """A frame's header."""
+    return FrameHeader(number, len(raw), len(raw), records, number, number, 0, 0)
+
+
+def test_every_cut_of_a_table_is_found() -> None:
+    _, frames = both(2, "word", ALL)
+    kept = frames.kept
+    for k in range(1, len(kept)):
+        one, raw = kept[k]
+        for end in range(len(raw)):
+            cut = [*kept[:k], (one, raw[:end]), *kept[k + 1 :]]
+            with pytest.raises(FormatError):
+                list(decode_linkage(iter(cut), Machine(LINE, MEMORY, N_CORES + 1), Path("x")))
