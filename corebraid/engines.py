@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from solver.order import EvidenceEngine
 
 #: Engines that order regions, and engines that replay the whole run.
-ORDERING = ("linkage",)
+ORDERING = ("linkage", "slices")
 WHOLE: tuple[str, ...] = ()
 
 

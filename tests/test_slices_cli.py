@@ -112,7 +112,7 @@ def test_the_report(rec: Path) -> None:
     facts = json.loads(ran.out)
     assert facts["kept"] == sum(facts["how"].values())
     assert 0 < facts["kept"] <= facts["slices"]
-    assert (facts["undecided"], facts["log_bytes"]) == ([], (rec / EVIDENCE).stat().st_size)
+    assert (facts["without_order"], facts["log_bytes"]) == ([], (rec / EVIDENCE).stat().st_size)
     assert facts["constraints"] >= facts["constraints_always"] > 0
     text = run("slices", rec)
     assert f"{facts['slices']:,} slices of 16 shared accesses; {facts['kept']:,} with a race" in text.out

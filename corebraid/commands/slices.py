@@ -21,7 +21,8 @@ _HOW = {
     "relaxed": "relaxed: from an order of the checkpoints alone",
     "apart": "apart: accesses and checkpoints ordered in one search",
     "nothing": "nothing left to order after refinement",
-    "undecided": "undecided",
+    "undecided": "undecided: the search was too large",
+    "contradicted": "contradicted: no order explains the evidence",
 }
 
 
@@ -57,7 +58,7 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
     numbered by entries. --slice shows the racing accesses of one slice in the order found, and the fewest
     constraints between cores that say it all: those marked 'always' hold in every order that is legal.
 
-    Exit code 1 when slices are undecided: nothing explains their evidence, or the search was too large.
+    Exit code 1 when slices have no order: nothing explains their evidence, or the search was too large.
 
     \b
     Examples:
@@ -108,7 +109,7 @@ def _facts(recording: Recording, report: Report, backend: str) -> dict[str, obje
         "work": report.work,
         "how": {name: report.how[name] for name in _HOW},
         "fixed_share": round(report.fixed / max(report.searched, 1), 6),
-        "undecided": report.undecided[:100],
+        "without_order": report.undecided[:100],
         "constraints": report.constraints,
         "constraints_always": report.always,
         "constraint_seconds": round(report.constraint_seconds, 6),
@@ -131,14 +132,16 @@ def _show(report: Report, facts: dict[str, object]) -> None:
     for name, words in _HOW.items():
         if report.how[name]:
             click.echo(f"{report.how[name]:>9,}  {words}")
-    click.echo(f"needed fixing: {100 * report.fixed / searched:.2f}%; undecided: {len(report.undecided):,}")
+    click.echo(
+        f"needed fixing: {100 * report.fixed / searched:.2f}%; without an order: {len(report.undecided):,}"
+    )
     click.echo(
         f"minimal constraints: {report.constraints:,}, {report.always:,} of them in every legal order; "
         f"{1e3 * report.constraint_seconds / searched:.3f} ms a slice"
     )
     if report.undecided:
         named = ", ".join(map(str, report.undecided[:10]))
-        console.note(f"undecided slices: {named}; 'corebraid slices REC --slice N' shows one")
+        console.note(f"slices without an order: {named}; 'corebraid slices REC --slice N' shows one")
 
 
 def _one(recording: Recording, report: Report, number: int, as_json: bool) -> int:
@@ -167,7 +170,7 @@ def _one(recording: Recording, report: Report, number: int, as_json: bool) -> in
                 ],
             }
         )
-        return int(shown.decided.how == "undecided")
+        return int(not shown.decided.order.size)
     click.echo(f"slice {number}: {len(order)} racing accesses; {_HOW[shown.decided.how]}")
     if shown.decided.found:
         click.echo(f"{shown.decided.found.total:,} orders explain the checkpoints; {shown.total:,} are legal")
@@ -177,7 +180,7 @@ def _one(recording: Recording, report: Report, number: int, as_json: bool) -> in
     for one in shown.constraints:
         always = "always" if one.always else "in this order"
         click.echo(f"{lines.name(one.first)} < {lines.name(one.second)}  {always}")
-    return int(shown.decided.how == "undecided")
+    return int(not shown.decided.order.size)
 
 
 class _Accesses:

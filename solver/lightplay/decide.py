@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import UsageError
+from solver.lightplay.emulate import is_correct
 from solver.lightplay.fixing import fix_ordering
 from solver.lightplay.found import DEFAULT_TRIES, Found
 from solver.lightplay.interleavings import PAPER_LIMIT, TooLong, count
@@ -30,14 +31,9 @@ from solver.lightplay.slice_problem import Instance, SliceProblem
 
 BACKENDS = ("auto", "cpu", "cuda", "cut")
 #: How an order was found.
-NOTHING, FOUND, FIXED, RELAXED, APART, UNDECIDED = (
-    "nothing",
-    "found",
-    "fixed",
-    "relaxed",
-    "apart",
-    "undecided",
-)
+NOTHING, FOUND, FIXED, RELAXED, APART = "nothing", "found", "fixed", "relaxed", "apart"
+#: How none was: the search was too large; there is none, so evidence and events contradict each other.
+UNDECIDED, CONTRADICTED = "undecided", "contradicted"
 #: Interleavings up to which "auto" tries them all.
 _AUTO_MOST = 1 << 12
 #: Orders that a search over cuts lists to be replayed.
@@ -65,10 +61,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Decided:
-    """What became of a slice. how: FOUND, FIXED, RELAXED or APART, UNDECIDED, or NOTHING where no accesses
-    race after refinement. order: int64 (n,), the operations in an order that replays, empty if UNDECIDED.
-    found: of the first search, None if the slice was split. pieces: into how many. seconds: searching, and
-    all of it. why: why undecided, "budget" or "gave up"."""
+    """What became of a slice. how: FOUND, FIXED, RELAXED or APART; UNDECIDED or CONTRADICTED; NOTHING where
+    no accesses race after refinement. order: int64 (n,), the operations in an order that replays, empty if
+    there is none. found: of the first search, None if the slice was split. pieces: into how many. seconds:
+    all of it; search_seconds: of the first search. why: why there is no order."""
 
     problem: SliceProblem
     how: str
@@ -132,18 +128,26 @@ def _whole(problem: SliceProblem, settings: Settings, found: Found | None) -> De
     how, order = _replayed(problem, found, settings.nodes)
     if order is not None:
         return Decided(problem, how, order, found, search_seconds=spent)
+    if how == CONTRADICTED:
+        why = f"back end {found.backend} lists an order that is not correct: this is a defect of corebraid"
+        return Decided(problem, how, np.empty(0, np.int64), found, search_seconds=spent, why=why)
     order, graph = search_apart(problem, settings.nodes)
-    if order is not None and replay(problem, order).fine:
+    if order is not None and problem.agrees and replay(problem, order).fine:
         return Decided(problem, APART, order, found, search_seconds=spent)
-    why = "gave up" if graph.complete else "budget"
-    return Decided(problem, UNDECIDED, np.empty(0, np.int64), found, search_seconds=spent, why=why)
+    how, why = UNDECIDED, "budget"
+    if graph.complete:
+        how, why = CONTRADICTED, "no order of its accesses explains its checkpoints"
+    return Decided(problem, how, np.empty(0, np.int64), found, search_seconds=spent, why=why)
 
 
 def _replayed(problem: SliceProblem, found: Found, nodes: int) -> tuple[str, NDArray[np.int64] | None]:
-    """Steps 1 to 3."""
+    """Steps 1 to 3; CONTRADICTED where the search is wrong."""
     if not problem.agrees:
         return UNDECIDED, None
+    paired = problem.paired()
     for order in found.orders:
+        if not is_correct(paired, order):
+            return CONTRADICTED, None
         if replay(problem, order).fine:
             return FOUND, order
     if len(found.orders) < found.total:
@@ -169,7 +173,7 @@ def _split(problem: SliceProblem, settings: Settings) -> Decided:
     else:
         for first, second, ops in halves(problem):
             one = decide(first, settings)
-            if one.how == UNDECIDED:
+            if one.how in (UNDECIDED, CONTRADICTED):
                 continue
             rest = np.setdiff1d(np.arange(problem.n), ops)
             decided = _together(problem, [one, decide(second, settings)], [ops, rest])
@@ -186,7 +190,7 @@ def _split(problem: SliceProblem, settings: Settings) -> Decided:
 
 def _together(problem: SliceProblem, parts: list[Decided], ops: list[NDArray[np.int64]]) -> Decided | None:
     """The pieces' orders one after the other, if all have one and the whole replays."""
-    if any(part.how == UNDECIDED for part in parts):
+    if any(part.how in (UNDECIDED, CONTRADICTED) for part in parts):
         return None
     order = np.concatenate([mine[part.order] for part, mine in zip(parts, ops, strict=True)])
     if not replay(problem, order).fine:

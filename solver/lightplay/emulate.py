@@ -75,3 +75,27 @@ def try_ranks(instance, ways, low, high, skip, most, found):  # type: ignore[no-
             correct += 1
         rank = other if skip else rank + _ONE
     return correct, tried, min(rank, high)
+
+
+@njit(cache=True)
+def is_correct(instance, order):  # type: ignore[no-untyped-def]
+    """Whether an order of the operations (int64 (n,)) keeps program order and is correct. Knows nothing of
+    ranks, so that a search cannot vouch for itself."""
+    core_ptr, part_ptr, place, how, before, after, initial, final = instance
+    at, memory = core_ptr[:-1].copy(), initial.copy()
+    if order.size != part_ptr.size - 1:
+        return False
+    for op in order:
+        core = np.searchsorted(core_ptr, op, side="right") - 1
+        if core < 0 or core >= at.size or at[core] != op:
+            return False
+        at[core] += 1
+        for part in range(part_ptr[op], part_ptr[op + 1]):
+            if how[part] & TAKES and memory[place[part]] != before[part]:
+                return False
+            if how[part] & GIVES:
+                memory[place[part]] = after[part]
+    same = True
+    for p in range(final.size):
+        same = same and memory[p] == final[p]
+    return same

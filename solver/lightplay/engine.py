@@ -15,7 +15,7 @@ from recorder.evidence import SLICES
 from recorder.reader import Recording, iter_evidence
 from recorder.slice_codec import SliceTable, iter_regions_of
 from recorder.slice_log import iter_slices
-from solver.lightplay.decide import UNDECIDED, Decided, Settings, decide, search_together
+from solver.lightplay.decide import CONTRADICTED, UNDECIDED, Decided, Settings, decide, search_together
 from solver.lightplay.place import Rows, Runs, accesses_of, ends_in
 from solver.lightplay.slice_problem import Misfit, SliceProblem, make_problem
 from solver.problem import Problem, Solution, Verdict, no_order
@@ -60,7 +60,8 @@ class SlicesEngine:
         return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice)
 
     def solve(self, region: Region, problem: Problem) -> Solution:
-        """An order of the region: its slices one after the other. UNDECIDED where a slice is; "no evidence"
+        """An order of the region: its slices one after the other. UNDECIDED where a slice is; ILLEGAL where a
+        slice's evidence contradicts its events, and `reason` says in which; "no evidence"
         where the recorder was killed before it had written it. Raises FormatError where the evidence is not
         about these events."""
         began = time.monotonic()
@@ -73,14 +74,13 @@ class SlicesEngine:
             rows = Rows(region, problem)
             ends = ends_in(table, self._begin, rows)
             decided = self._decide(self._problems(table, ends, rows))
-            why = next((one.why for one, _ in decided.values() if one.how == UNDECIDED), "")
-            order = no_order() if why else self._order(problem, ends, decided)
+            verdict, why = _verdict([one for one, _ in decided.values()])
+            legal = verdict is Verdict.LEGAL
+            order = self._order(problem, ends, decided) if legal else no_order()
             self._begin = table.end[-1].copy()
             self.slices += int(table.slices.sum())
             self.entries += len(table)
-            if why:
-                return self._answer(began, Verdict.UNDECIDED, why)
-            return self._answer(began, Verdict.LEGAL, "", order)
+            return self._answer(began, verdict, why, order)
         except Misfit as error:
             if self._killed:
                 return self._answer(began, Verdict.UNDECIDED, "no evidence")
@@ -147,3 +147,12 @@ class SlicesEngine:
     ) -> Solution:
         found = no_order() if order is None else order
         return Solution(verdict, NAME, time.monotonic() - began, found, why)
+
+
+def _verdict(decided: list[Decided]) -> tuple[Verdict, str]:
+    """Of a region, from those of its slices, and why there is no order."""
+    for one in decided:
+        if one.how == CONTRADICTED:
+            return Verdict.ILLEGAL, f"slice {one.problem.number}: {one.why}"
+    undecided = next((one for one in decided if one.how == UNDECIDED), None)
+    return (Verdict.UNDECIDED, undecided.why) if undecided else (Verdict.LEGAL, "")

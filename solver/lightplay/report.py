@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recorder.reader import Recording
 from recorder.traces import Progress, RecordingTraces
 from solver.lightplay.constraints import Constraint, minimal_constraints
-from solver.lightplay.decide import FOUND, NOTHING, UNDECIDED, Decided, Settings
+from solver.lightplay.decide import CONTRADICTED, FOUND, NOTHING, UNDECIDED, Decided, Settings
 from solver.lightplay.engine import SlicesEngine
 from solver.lightplay.search_cut import cut_graph
 from solver.unfiltered import iter_problems
@@ -32,9 +32,9 @@ class Shown:
 @dataclass
 class Report:
     """Totals over all slices. entries: of the evidence, which number them. how: kept slices by what became
-    of them. sizes: by accesses that race. seconds: searching; deciding, with all that follows a search;
-    minimal constraints. orders: correct ones that the searches found in all. work: interleavings tried or
-    cuts explored."""
+    of them. undecided: numbers of those without an order. sizes: by accesses that race. seconds: searching;
+    deciding, with all that follows a search; minimal constraints. orders: correct ones that the searches
+    found in all. work: interleavings tried or cuts explored."""
 
     slices: int = 0
     entries: int = 0
@@ -61,7 +61,7 @@ class Report:
     @property
     def fixed(self) -> int:
         """Slices whose first orders did not replay, or that had none."""
-        return self.searched - self.how[FOUND] - self.how[UNDECIDED]
+        return self.searched - self.how[FOUND] - len(self.undecided)
 
 
 def constraints_of(decided: Decided, nodes: int) -> tuple[list[Constraint], int]:
@@ -92,11 +92,12 @@ class Survey:
         if decided.found:
             report.orders += decided.found.total
             report.work += decided.found.work
-        if decided.how == UNDECIDED:
+        open_ = decided.how in (UNDECIDED, CONTRADICTED)
+        if open_:
             report.undecided.append(problem.number)
         found: list[Constraint] = []
         total = 0
-        if problem.n and decided.how != UNDECIDED and (self._constraints or problem.number == self._wanted):
+        if problem.n and not open_ and (self._constraints or problem.number == self._wanted):
             began = time.perf_counter()
             found, total = constraints_of(decided, self._settings.nodes)
             report.constraint_seconds += time.perf_counter() - began
