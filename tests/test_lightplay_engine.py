@@ -11,6 +11,9 @@ from evidence_factory import record_with
 from slice_factory import collect
 from trace_factory import Shape, make
 
+from isa.x86_64 import X86_64
+from recorder import capture as capture_module
+from recorder.capture import RecordOptions, record
 from recorder.reader import Recording
 from recorder.slice_codec import iter_regions_of
 from recorder.slice_log import iter_slices
@@ -101,3 +104,41 @@ def test_wrong_evidence_is_caught(racy: Recording, what: str) -> None:
     found = against_auto(racy, SlicesEngine(iter_regions_of(iter(tables)), racy.manifest.n_streams))
     assert named(found)
     assert "explains its checkpoints" in found.disagreements[0]
+
+
+def test_a_killed_recording_is_ordered_as_far_as_its_evidence_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was flushed is used; a region that the evidence does not reach has none."""
+    monkeypatch.setattr(capture_module, "_FLUSH_EVERY", 6000)
+
+    class Killed(Exception):
+        pass
+
+    def kill(instructions: int) -> None:
+        if instructions > 15_000:
+            raise Killed
+
+    options = RecordOptions(
+        cores=3, seed=2, longest_slice=100, evidence=("slices",), strata=StrataPolicy("cycles", 2000)
+    )
+    with pytest.raises(Killed):
+        record(FIRMWARE / "bug_lost_update.elf", tmp_path / "rec", X86_64, options, lambda _: None, kill)
+    recording = Recording.open(tmp_path / "rec")
+    assert recording.killed
+    for end in (None, -7):
+        log = tmp_path / "rec" / "evidence-slices.log"
+        log.write_bytes(log.read_bytes()[:end])
+        engine = SlicesEngine.of(recording)
+        result = order_recording(
+            RecordingTraces(recording),
+            tmp_path / "order.cert",
+            recording.manifest.id,
+            Options(engine="slices", evidence=engine),
+        )
+        verdicts = [(region.verdict, region.reason) for region in result.regions]
+        assert set(verdicts) <= {(Verdict.LEGAL, ""), (Verdict.UNDECIDED, "no evidence")}
+        legal = [verdict is Verdict.LEGAL for verdict, _ in verdicts]
+        assert legal == sorted(legal, reverse=True)
+        assert sum(legal) >= 1
+        assert end is None or not all(legal)
