@@ -12,6 +12,7 @@ from solver.lightplay import search_cpu as cpu
 from solver.lightplay.interleavings import TooLong, checked_count, count, rank, steps, unrank
 from solver.lightplay.search_cpu import search_cpu
 from solver.lightplay.search_cut import cut_graph, search_cut
+from solver.lightplay.search_deep import find_order
 
 #: Figure 9(b): the interleaving of each GPU thread; instructions are numbered from 1.
 FIGURE_9 = [
@@ -82,6 +83,9 @@ def test_every_back_end_finds_all_correct_orders(seed: int) -> None:
         for threads in (1, 2):
             found = search_cpu(problem, skip=skip, threads=threads)
             assert (found.orders.tolist(), found.total, found.exhausted) == (naive, len(naive), True), seed
+    deep, complete = find_order(problem, 1 << 16)
+    assert complete
+    assert (deep.tolist() in naive) if deep is not None else naive == []
     cut = search_cut(problem)
     assert (cut.orders.tolist(), cut.total, cut.exhausted) == (naive, len(naive), True), seed
 
@@ -106,6 +110,8 @@ def test_a_search_that_gives_up_says_so() -> None:
     found = search_cpu(problem, skip=False, tries=10, threads=1)
     assert (found.work, found.exhausted) == (10, False)
     assert not search_cut(problem, nodes=3).exhausted
+    free = problem._replace(final=problem.final + np.uint64(77))
+    assert find_order(free, 2) == (None, False)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -122,7 +122,7 @@ def test_replay_and_every_stage_against_a_naive_twin(seed: int) -> None:
                 good.append(order)
         assert good, "the run itself replays"
         assert one.order.tolist() in good
-        apart, _graph = search_apart(problem, 1 << 16)
+        apart, _complete = search_apart(problem, 1 << 16)
         assert apart is not None
         assert apart.tolist() in good
         relaxed = search_relaxed(problem, 1 << 16)

@@ -131,11 +131,11 @@ def _whole(problem: SliceProblem, settings: Settings, found: Found | None) -> De
     if how == CONTRADICTED:
         why = f"back end {found.backend} lists an order that is not correct: this is a defect of corebraid"
         return Decided(problem, how, np.empty(0, np.int64), found, search_seconds=spent, why=why)
-    order, graph = search_apart(problem, settings.nodes)
+    order, complete = search_apart(problem, settings.nodes)
     if order is not None and problem.agrees and replay(problem, order).fine:
         return Decided(problem, APART, order, found, search_seconds=spent)
     how, why = UNDECIDED, "budget"
-    if graph.complete:
+    if complete:
         how, why = CONTRADICTED, "no order of its accesses explains its checkpoints"
     return Decided(problem, how, np.empty(0, np.int64), found, search_seconds=spent, why=why)
 

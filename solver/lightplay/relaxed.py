@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.lightplay.replay_one import replay
-from solver.lightplay.search_cut import CutGraph, cut_graph
+from solver.lightplay.search_cut import cut_graph
+from solver.lightplay.search_deep import find_order
 from solver.lightplay.slice_problem import GIVES, TAKES, Instance, SliceProblem
 
 #: Checkpoint orders into which accesses are inserted, and insertions tried, at most.
@@ -75,13 +76,15 @@ def _parts(problem: SliceProblem, op: int, role: int, accesses: bool) -> list[tu
     return found
 
 
-def search_apart(problem: SliceProblem, nodes: int) -> tuple[NDArray[np.int64] | None, CutGraph]:
-    """An order of the accesses with their checkpoints anywhere between, and the graph of all of them."""
+def search_apart(problem: SliceProblem, nodes: int) -> tuple[NDArray[np.int64] | None, bool]:
+    """An order of the accesses with their checkpoints anywhere between, and whether the search came to an
+    end: None and True if there is none."""
     apart = take_apart(problem, accesses=True)
-    graph = cut_graph(apart.instance, nodes)
-    for order in graph.orders(1):
-        return np.array([apart.what[k][0] for k in order if apart.what[k][1] == _ACCESS], np.int64), graph
-    return None, graph
+    order, complete = find_order(apart.instance, nodes)
+    if order is None:
+        return None, complete
+    roles = [apart.what[k] for k in order.tolist()]
+    return np.array([op for op, role in roles if role == _ACCESS], np.int64), complete
 
 
 def search_relaxed(problem: SliceProblem, nodes: int) -> NDArray[np.int64] | None:
