@@ -21,6 +21,7 @@ _COMMANDS = {
     "replay": "replay",
     "order": "order",
     "pairs": "pairs",
+    "slices": "slices",
     "check-order": "check_order",
     "check": "check",
     "rpc": "rpc",

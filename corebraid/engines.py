@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from solver.order import EvidenceEngine
 
 #: Engines that order regions, and engines that replay the whole run.
-ORDERING = ("linkage",)
+ORDERING = ("linkage", "slices")
 WHOLE = ("opr", "rpc")
 
 
@@ -34,6 +34,10 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
         from solver.linkage.engine import LinkageEngine
 
         return LinkageEngine.of(recording)
+    if name == "slices":
+        from solver.lightplay.engine import SlicesEngine
+
+        return SlicesEngine.of(recording)
     return None
 
 

@@ -16,15 +16,23 @@ GROUPS = ("word", "line", "symbol")
 
 
 def with_evidence(
-    options: RecordOptions, program: Path, evidence: str | None, rset: str | None, group: str | None
+    options: RecordOptions,
+    program: Path,
+    evidence: str | None,
+    rset: str | None,
+    group: str | None,
+    slice_accesses: int | None = None,
 ) -> RecordOptions:
     """`options` with the streams that were asked for. Raises UsageError."""
-    from recorder.evidence import LINKAGE, OPR, check_evidence, parse_names
+    from recorder.evidence import LINKAGE, OPR, SLICES, check_evidence, parse_names
 
     names = parse_names(evidence) if evidence is not None else ()
     check_evidence(names, options.model)
     said: dict[str, Scalar] = {}
-    for option, value, name in (("--rset", rset, OPR), ("--group", group, LINKAGE)):
+    given: tuple[tuple[str, object, str], ...] = (
+        ("--rset", rset, OPR), ("--group", group, LINKAGE), ("--slice-accesses", slice_accesses, SLICES)
+    )  # fmt: skip
+    for option, value, name in given:
         if value is not None and name not in names:
             raise UsageError(
                 f"{option} says how evidence {name} is recorded, which was not asked for",
@@ -36,6 +44,8 @@ def with_evidence(
         said["rset"] = ",".join(map(str, members))
     if LINKAGE in names:
         said["group"] = group or "word"
+    if slice_accesses is not None:
+        said["slice_accesses"] = slice_accesses
     symbols = objects_of(program) if group == "symbol" else ()
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
 

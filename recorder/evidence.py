@@ -32,8 +32,8 @@ OF_EVENTS = (LINKAGE, SLICES, OPR)
 class Guest:
     """What a collector is told of the machine. memory: uint8[memory_bytes], home memory before the run; it
     changes once that begins. symbols: (first byte, bytes) of each object that the program names. executable:
-    uint8[pages], nonzero for pages from which the program may run code. mail: the messages between cores, which
-    evidence rpc is made of."""
+    uint8[pages], nonzero for pages from which the program may run code. mail: the messages between cores,
+    which evidence rpc is made of."""
 
     n_cores: int
     line: int
@@ -119,4 +119,8 @@ def make_collector(
         from recorder.opr_collector import OprCollector
 
         return OprCollector(guest, writer, str(options.get("rset", "")))
+    if name == SLICES:
+        from recorder.slices import make_slices
+
+        return make_slices(guest, writer, options)
     raise FormatError(f"evidence {name} has no collector")

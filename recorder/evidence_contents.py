@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.evidence import LINKAGE, OPR, RPC
+from recorder.evidence import LINKAGE, OPR, RPC, SLICES
 from recorder.reader import Recording, iter_evidence
 
 
@@ -22,4 +22,8 @@ def evidence_contents(recording: Recording, name: str) -> Iterable[object]:
         from recorder.opr_log import iter_opr
 
         return iter_opr(recording)
+    if name == SLICES:
+        from recorder.slice_log import iter_slices
+
+        return iter_slices(recording)
     return iter_evidence(recording, name)

@@ -93,6 +93,12 @@ _FAILURES = {
     help="What shares one version in evidence linkage.  [default: word]",
 )
 @click.option(
+    "--slice-accesses",
+    type=click.IntRange(2, 256),
+    metavar="N",
+    help="Shared accesses in a slice of evidence slices.  [default: 16]",
+)
+@click.option(
     "--strata",
     default="cycles:100000",
     show_default=True,
@@ -132,6 +138,7 @@ def command(
     evidence: str | None,
     rset: str | None,
     group: str | None,
+    slice_accesses: int | None,
     strata: str,
     memory: int,
     limit: int | None,
@@ -165,7 +172,7 @@ def command(
     console.announce_compilation("emu")
     options = _options(cores, seed, schedule, longest_slice, cache, strata, memory, limit)
     options = _with_model(_with_input(options, source), model, store_buffer)
-    options = with_evidence(options, program, evidence, rset, group)
+    options = with_evidence(options, program, evidence, rset, group, slice_accesses)
     with new_file(sink, "--output") if sink else nullcontext(sys.stdout.buffer) as out:
         guest = _GuestOutput(out)
         outcome = _record(program, directory, options, guest)

@@ -1,0 +1,115 @@
+"""What LightPlay's log costs: bytes against a log of the total order, and time to record."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lz4.block
+import numpy as np
+from numba import njit
+
+from bench.programs import image
+from bench.true_order import held_traces, in_true_order
+from isa.x86_64 import X86_64
+from recorder.capture import Capture, RecordOptions
+from recorder.event import UNCACHED
+from recorder.evidence import evidence_log
+from recorder.reader import Recording, iter_evidence, iter_sealed_truth
+from recorder.slice_log import iter_slices
+from recorder.varint import MAX_VARINT, put_varint
+
+_ONE, _THREE = np.uint64(1), np.uint64(3)
+
+
+@njit(cache=True)
+def mark_shared(rows, owner, shared):  # type: ignore[no-untyped-def]
+    """Which accesses (EVENT (n,), in the order that ran) are to a word that another stream has touched."""
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED:
+            continue
+        word = row.addr >> _THREE
+        while word <= (row.addr + np.uint64(row.size) - _ONE) >> _THREE:
+            mine = np.uint8(row.core + 1)
+            if owner[word] == 0:
+                owner[word] = mine
+            elif owner[word] != mine:
+                owner[word] = np.uint8(255)
+                shared[i] = True
+            word += _ONE
+
+
+@njit(cache=True)
+def encode_order(rows, seen, out):  # type: ignore[no-untyped-def]
+    """A log of the total order: of each shared access its stream, and how many events of the stream lie
+    between it and the one before. seen: uint64 (streams,), all 0. Returns the bytes used."""
+    pos = 0
+    for i in range(rows.size):
+        pos = put_varint(out, pos, np.uint64(rows[i].core))
+        pos = put_varint(out, pos, rows[i].seq - seen[rows[i].core])
+        seen[rows[i].core] = rows[i].seq + _ONE
+    return pos
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """One recording with slices. accesses: shared ones. raw_bytes: of the slices before compression;
+    file_bytes: of their file. order_raw, order_bytes: of a log of the total order and of the values of the
+    same accesses, before compression, and framed and compressed like the rest."""
+
+    instructions: int
+    accesses: int
+    slices: int
+    kept: int
+    raw_bytes: int
+    file_bytes: int
+    order_raw: int
+    order_bytes: int
+
+
+def compressed(raw: bytes, frame: int = 1 << 18) -> int:
+    """Bytes after compression, frame by frame."""
+    return sum(
+        len(lz4.block.compress(raw[k : k + frame], store_size=False)) for k in range(0, len(raw), frame)
+    )
+
+
+def log_facts(recording: Recording) -> LogFacts:
+    """Sizes of both logs of the same run."""
+    traces = held_traces(recording)
+    ordered = in_true_order(traces, np.concatenate(list(iter_sealed_truth(recording))))
+    shared = np.zeros(len(ordered), np.bool_)
+    mark_shared(ordered, np.zeros(traces.memory_bytes // 8 + 1, np.uint8), shared)
+    rows: Any = ordered[shared]
+    out = np.empty(len(rows) * 2 * MAX_VARINT + 1, np.uint8)
+    used = encode_order(rows, np.zeros(traces.n_streams, np.uint64), out)
+    order, values = out[:used].tobytes(), np.ascontiguousarray(rows["new"]).tobytes()
+    tables = list(iter_slices(recording))
+    return LogFacts(
+        sum(recording.manifest.instructions),
+        len(rows),
+        sum(int(table.slices.sum()) for table in tables),
+        sum(int(table.kept.sum()) for table in tables),
+        sum(len(raw) for _, raw in iter_evidence(recording, "slices")),
+        recording.manifest.files[evidence_log("slices")].bytes,
+        len(order) + len(values),
+        compressed(order) + compressed(values),
+    )
+
+
+def record_seconds(name: str, size: str, cores: int, evidence: tuple[str, ...], rounds: int) -> float:
+    """Least time of some recordings of a program."""
+    best = float("inf")
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as folder:
+            options = RecordOptions(cores=cores, seed=1, evidence=evidence)
+            capture = Capture(image(name, size), Path(folder) / "rec", X86_64, options, lambda _: None)
+            with capture.writer:
+                began = time.perf_counter()
+                capture.run()
+                best = min(best, time.perf_counter() - began)
+    return best

@@ -1,0 +1,1 @@
+"""LightPlay: the order of a region from time slices with optimistic checkpoints (docs/lightplay.md)."""
