@@ -6,7 +6,7 @@ Overhead by the method of Fagot and Chassin de Kergommeaux, section 5.1: synthet
 structures, each for several ratios of computation to communication; the time of the recorder with and
 without the evidence, measured in turns until each mean is known to 3%. Computation is instructions in
 `busy_work`, communication all others. Time is processor time of the recorder. Writes the paper's Figure 3
-as a table, and as a plot if matplotlib is installed (the extra `bench`). A second table executes every
+as a table, and as a plot if matplotlib is installed (the extra `dev`). A second table executes every
 program again under ten seeds, with and without the control.
 """
 
@@ -271,6 +271,4 @@ def main(console: Console, most: int = 40) -> None:
     if plot(points, OUT / "rpc.png"):
         console.print("written to bench/out/rpc.png", highlight=False)
     else:
-        console.print(
-            "no plot: matplotlib is not installed (pip install 'corebraid[bench]')", highlight=False
-        )
+        console.print("no plot: matplotlib is not installed (pip install 'corebraid[dev]')", highlight=False)

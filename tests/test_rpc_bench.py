@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.precision import in_turns, mean_of, student
-from bench.rpc import control_table, measure, overhead_table, plot, work_for
+from bench.rpc import Point, control_table, measure, overhead_table, plot, work_for
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,12 @@ def test_once_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    points = [measure("rpc_iterate", 1.0, seconds=0.02, cores=2, most=6)]
-    assert plot(points, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
+    pair = in_turns(lambda: 2.0, lambda: 2.1)
+    points = [
+        Point("Regular Iteration", ratio, 1000, pair, mean_of([0.1, 0.2]), 60, 100) for ratio in (0.1, 1)
+    ]
+    for name in ("first.png", "second.png"):
+        assert plot(points, tmp_path / name)
+    drawn = (tmp_path / "first.png").read_bytes()
+    assert drawn[:4] == b"\x89PNG"
+    assert drawn == (tmp_path / "second.png").read_bytes()

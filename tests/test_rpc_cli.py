@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_factory import FIRMWARE, Ran, run
-from guest import CONSOLE_RX, Code, elf
+from guest import CONSOLE_RX, CYCLES, DATA, Code, elf
 from test_rpc_mailbox import ping, put, receive, send
 
 from emu.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
@@ -243,6 +243,22 @@ def test_an_entry_point_that_is_never_served(tmp_path: Path) -> None:
         )
         assert "process <0,0,0> waits there" in ran.err
         assert len(ran.lines) == 1
+
+
+def test_a_program_that_looks_at_the_clock_is_caught(tmp_path: Path) -> None:
+    """It breaks the paper's assumptions: the first word that it sends depends on time."""
+    code = Code().split("asker", "server")
+    code.label("asker").mov("rcx", 400).label("spin").loop("rcx", "spin").ask(CYCLES, "rbx")
+    send(code, 1, 1, REQUEST, 1, "rbx")
+    receive(code, "answer").power_off(0).label("server").load("rax", DATA)
+    put(code, MAIL_ACCEPT, 1 << 1)
+    receive(code, "request")
+    send(code, 0, 1, REPLY, 1, 5).jump("request")
+    path, ran = recorded(tmp_path, code, "--cache", "1k:1:16")
+    assert ran.code == 0
+    ran = run("rpc", path, "--cache", "1k:1:256")
+    assert ran.code == 1
+    assert "not equivalent: emission 0 of process <0,0,0>: expected request 1 to entry point 1 of" in ran.err
 
 
 def test_identifiers_that_are_used_again(tmp_path: Path) -> None:
