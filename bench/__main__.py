@@ -1,4 +1,4 @@
-"""`python -m bench [speed|paper|ordering|sure|path|linkage|opr]`: all measurements, or one of them."""
+"""`python -m bench [speed|paper|ordering|sure|path|linkage|opr|seeds]`: all measurements, or one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isa.kernel_cache import use_kernel_cache
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "opr")
+    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "opr", "seeds")
     parser.add_argument("what", nargs="?", choices=names, default="all")
     parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
     options = parser.parse_args(arguments)
@@ -49,6 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.opr import main as opr
 
         opr(console, rounds=options.rounds)
+    if options.what in ("all", "seeds"):
+        from bench.seeds import main as seeds
+
+        seeds(console)
     return 0
 
 

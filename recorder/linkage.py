@@ -141,7 +141,7 @@ class LinkageCollector:
             start = close_orders(self._variables, self._tables, shared, start)
             self._write_variables()
         for stream in range(len(self._streams)):
-            close_bounds(self._streams, self._tables, stream)
+            close_bounds(self._streams, self._tables, stream, self._compressions)
             self._write_stream(stream)
 
     def finish(self) -> None:

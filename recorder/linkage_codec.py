@@ -22,7 +22,8 @@ from recorder.reader import Recording, iter_evidence
 #: What a frame holds. HEAD: how the stream was recorded. SHARE: a variable has been touched by a second
 #: stream: variable, the stream that had it to itself, how many events that had made, writes to it until then.
 #: ORDER: the paper's LW_x: variable, stream, how many writes it makes next. BOUND: of a stream's reads, the
-#: version seen some time after (TR_i, second member), how many reads. VALUE: of a stream's reads, the value
+#: version seen some time after (TR_i, second member), how many reads; with FOLLOW how many before it saw
+#: what was known. VALUE: of a stream's reads, the value
 #: (TR_i, first member), how many before it were predicted.
 HEAD, SHARE, ORDER, BOUND, VALUE = range(5)
 _COLUMNS = {SHARE: 4, ORDER: 3, BOUND: 2, VALUE: 2}
@@ -32,8 +33,10 @@ _STREAMED = (BOUND, VALUE)
 #: are counted, not written (V-A). RUNS: equal successive versions and writers are counted (V-A). DOUBLE: a
 #: version counts twice a write, before and after it, and a value is left out where an even version has not
 #: changed (V-B).
-PREDICT, RUNS, DOUBLE = 1, 2, 4
-ALL = PREDICT | RUNS | DOUBLE
+#: FOLLOW, not the paper's: versions that are what the stream has last seen of the variable are counted.
+PREDICT, RUNS, DOUBLE, FOLLOW = 1, 2, 4, 8
+PAPERS = PREDICT | RUNS | DOUBLE
+ALL = PAPERS | FOLLOW
 
 _WORD, _LINE, _SYMBOL = 0, 1, 2
 GROUPS = ("word", "line", "symbol")
@@ -108,8 +111,7 @@ class LinkageWriter:
     """Writes tables as frames."""
 
     def __init__(self, writer: EvidenceWriter, head: Head) -> None:
-        self._writer, self._number, self._runs = writer, 0, bool(head.compressions & RUNS)
-        self._predict = bool(head.compressions & PREDICT)
+        self._writer, self._number, self._compressions = writer, 0, head.compressions
         fields = [_VERSION, GROUPS.index(head.grouping.group), head.compressions]
         fields += [head.shadow_bits, head.seen_bits]
         first = encode_table(np.array([[value] for value in fields], np.uint64))
@@ -125,29 +127,29 @@ class LinkageWriter:
 
     def write(self, kind: int, stream: int, table: Table) -> None:
         """Write a table of a kind, uint64[n, columns]; nothing if it is empty."""
-        kept = table[:, : columns_of(kind, self._runs, self._predict)]
+        kept = table[:, : columns_of(kind, self._compressions)]
         step = rows_a_frame(kept.shape[1])
         for start in range(0, len(kept), step):
             part = kept[start : start + step]
             self._append(bytes([kind, stream]) + encode_table(part), len(part))
 
 
-def columns_of(kind: int, runs: bool, predict: bool) -> int:
+def columns_of(kind: int, compressions: int) -> int:
     """Columns of a table on disk: counts that are always 1, or 0, are not written."""
-    dropped = (kind in (ORDER, BOUND) and not runs) or (kind == VALUE and not predict)
-    return _COLUMNS[kind] - dropped
+    counted = {ORDER: RUNS, BOUND: RUNS | FOLLOW, VALUE: PREDICT}
+    return _COLUMNS[kind] - (kind in counted and not compressions & counted[kind])
 
 
-def _check(piece: Piece, n_variables: int, n_streams: int) -> None:
+def _check(piece: Piece, head: Head, n_streams: int) -> None:
     """Raises FormatError for what no recorder writes."""
-    table = piece.table
+    table, n_variables = piece.table, head.grouping.n_variables
     wrong = piece.stream >= (n_streams if piece.kind in _STREAMED else 1)
     if piece.kind in (SHARE, ORDER):
         wrong |= bool((table[:, 0] >= n_variables).any() or (table[:, 1] >= n_streams).any())
         wrong |= bool((table[:, 2:] >= MOST).any())
     elif piece.kind == BOUND:
         wrong |= bool((table >= MOST).any())
-    if piece.kind in (ORDER, BOUND):
+    if piece.kind == ORDER or (piece.kind == BOUND and not head.compressions & FOLLOW):
         wrong |= bool((table[:, -1] == 0).any())
     if piece.kind == VALUE:
         wrong |= bool((table[:, 1] >= MOST).any())
@@ -236,8 +238,7 @@ class _Decoder:
 
     def _table(self, kind: int, stream: int, records: int, raw: bytes) -> Piece:
         assert self.head is not None
-        runs, predict = bool(self.head.compressions & RUNS), bool(self.head.compressions & PREDICT)
-        table = decode_table(raw, records, columns_of(kind, runs, predict))
+        table = decode_table(raw, records, columns_of(kind, self.head.compressions))
         piece = Piece(kind, stream, _whole(kind, table))
-        _check(piece, self.head.grouping.n_variables, self._machine.n_streams)
+        _check(piece, self.head, self._machine.n_streams)
         return piece

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isa.inner_kernel import inner
 from recorder.event import GLUED, READ, RMW, UNCACHED
-from recorder.linkage_codec import DOUBLE, PREDICT, RUNS
+from recorder.linkage_codec import DOUBLE, FOLLOW, PREDICT, RUNS
 
 #: A variable: `version` counts two a write; odd while `writing` - 1 (a stream) is between its two counts.
 #: The writer of the last `run` writes is `runner`. owner: 0 untouched, 1 + the only stream that has touched
@@ -108,34 +108,46 @@ def _touch(variables, streams, tables, variable, stream):  # type: ignore[no-unt
 
 
 @inner
-def _note_seen(shadow, bits, stream, variable, version):  # type: ignore[no-untyped-def]
-    """Keep the version, and say whether it is the one that was seen last, and no write is under way."""
-    at = slot(variable, bits)
-    seen = shadow.seen[stream, at]
-    same = seen[0] == variable + _U1 and seen[1] == version and (version & _U1) == _U0
+def note_seen(seen, variable, version):  # type: ignore[no-untyped-def]
+    """Keep the version in an entry of `Shadow.seen`, and say whether it is the one that was seen last."""
+    same = seen[0] == variable + _U1 and seen[1] == version
     seen[0], seen[1] = variable + _U1, version
     return same
 
 
 @inner
-def _put_bound(streams, tables, stream, version, runs):  # type: ignore[no-untyped-def]
+def _put_bound(streams, tables, stream, version, same, compressions):  # type: ignore[no-untyped-def]
+    """Write a version down. With FOLLOW `run` counts the versions since the last row that were known."""
     row = streams[stream]
-    if runs and row.run and row.version == version:
+    if (compressions & FOLLOW) != 0:
+        row.version = version
+        if same:
+            row.run += _U1
+        else:
+            _add_bound(streams, tables, stream, version, row.run)
+        return
+    if (compressions & RUNS) != 0 and row.run and row.version == version:
         row.run += _U1
         return
-    close_bounds(streams, tables, stream)
+    close_bounds(streams, tables, stream, compressions)
     row.version, row.run = version, _U1
 
 
 @inner
-def close_bounds(streams, tables, stream):  # type: ignore[no-untyped-def]
-    """The stream's open run of versions ends here."""
+def _add_bound(streams, tables, stream, version, n):  # type: ignore[no-untyped-def]
+    at = tables.filled_bounds[stream]
+    tables.bounds[stream, at, 0], tables.bounds[stream, at, 1] = version, n
+    tables.filled_bounds[stream] = at + 1
+    streams[stream].run = _U0
+
+
+@inner
+def close_bounds(streams, tables, stream, compressions):  # type: ignore[no-untyped-def]
+    """The stream's open run of versions ends here; with FOLLOW its last read is written as it is."""
     row = streams[stream]
     if row.run:
-        n = tables.filled_bounds[stream]
-        tables.bounds[stream, n, 0], tables.bounds[stream, n, 1] = row.version, row.run
-        tables.filled_bounds[stream] = n + 1
-        row.run = _U0
+        n = row.run - _U1 if (compressions & FOLLOW) != 0 else row.run
+        _add_bound(streams, tables, stream, row.version, n)
 
 
 @inner
@@ -210,6 +222,16 @@ def _put_write(variables, tables, variable, stream, shared, late, runs):  # type
     row.run += np.uint32(1)
 
 
+@inner
+def _read(variables, streams, shadow, bits, tables, stream, variable, compressions):  # type: ignore[no-untyped-def]
+    """rc of Table I: look at the version, and write it down. Whether the value need not be."""
+    double = (compressions & DOUBLE) != 0
+    version = _look(variables, variable, double)
+    same = note_seen(shadow.seen[stream, slot(variable, bits[1])], variable, version)
+    _put_bound(streams, tables, stream, version, same, compressions)
+    return double and same and (version & _U1) == _U0
+
+
 @njit(cache=True)
 def settle(variables, streams, shadow, bits, tables, stream, compressions):  # type: ignore[no-untyped-def]
     """The second half of the last access of the stream's last turn. bits: of values, of seen."""
@@ -220,15 +242,11 @@ def settle(variables, streams, shadow, bits, tables, stream, compressions):  # t
         if variable.writing == stream + 1:
             variable.version += _U1
             variable.writing = np.uint8(0)
-    elif late == LATE_READ:
-        double = (compressions & DOUBLE) != 0
-        version = _look(variables, row.variable, double)
-        _put_bound(streams, tables, stream, version, (compressions & RUNS) != 0)
-        same = _note_seen(shadow, bits[1], stream, row.variable, version)
-        if not (double and same):
-            _put_value(
-                streams, shadow, bits[0], tables, stream, row.place, row.value, (compressions & PREDICT) != 0
-            )
+    elif late == LATE_READ and not _read(
+        variables, streams, shadow, bits, tables, stream, row.variable, compressions
+    ):
+        predict = (compressions & PREDICT) != 0
+        _put_value(streams, shadow, bits[0], tables, stream, row.place, row.value, predict)
 
 
 @njit(cache=True)
@@ -256,16 +274,12 @@ def take_rows(rows, start, end, last, stream, names, variables, streams, shadow,
                 mine.late, mine.variable = np.uint64(LATE_READ), first
                 mine.value, mine.place = row.old, row.addr
                 continue
-            same = double
+            known = double
             if shared:
-                version = _look(variables, first, double)
-                _put_bound(streams, tables, stream, version, runs)
-                same &= _note_seen(shadow, bits[1], stream, first, version)
+                known &= _read(variables, streams, shadow, bits, tables, stream, first, compressions)
             if also:
-                version = _look(variables, second, double)
-                _put_bound(streams, tables, stream, version, runs)
-                same &= _note_seen(shadow, bits[1], stream, second, version)
-            if (shared or also) and not same:
+                known &= _read(variables, streams, shadow, bits, tables, stream, second, compressions)
+            if (shared or also) and not known:
                 _put_value(streams, shadow, bits[0], tables, stream, row.addr, row.old, predict)
             continue
         if row.kind == RMW and (shared or also) and not double:
@@ -278,9 +292,11 @@ def take_rows(rows, start, end, last, stream, names, variables, streams, shadow,
             streams[stream].late, streams[stream].variable = np.uint64(LATE_WRITE), first
         # The version that the write has when it is over: nothing else may come between its two counts.
         if shared:
-            _note_seen(shadow, bits[1], stream, first, _written(variables, first, double))
+            version = _written(variables, first, double)
+            note_seen(shadow.seen[stream, slot(first, bits[1])], first, version)
         if also:
-            _note_seen(shadow, bits[1], stream, second, _written(variables, second, double))
+            version = _written(variables, second, double)
+            note_seen(shadow.seen[stream, slot(second, bits[1])], second, version)
         if shared or also:
             shadow.values[stream, slot(row.addr, bits[0])] = row.new
     if end > start:

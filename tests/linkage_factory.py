@@ -43,12 +43,13 @@ class Taken:
     shares: dict[int, tuple[int, ...]]
     orders: dict[int, list[int]]
     bounds: dict[int, list[int]]
+    followed: dict[int, list[tuple[int, int]]]
     values: dict[int, list[tuple[int, int]]]
 
 
 def spelled_out(items: list[Head | Piece]) -> Taken:
     """What the tables say, run by run."""
-    taken = Taken({}, defaultdict(list), defaultdict(list), defaultdict(list))
+    taken = Taken({}, *(defaultdict(list) for _ in range(4)))
     for piece in items:
         if isinstance(piece, Head):
             continue
@@ -60,6 +61,7 @@ def spelled_out(items: list[Head | Piece]) -> Taken:
                 taken.orders[row[0]] += [row[1]] * row[2]
             elif piece.kind == BOUND:
                 taken.bounds[piece.stream] += [row[0]] * row[1]
+                taken.followed[piece.stream].append((row[0], row[1]))
             elif piece.kind == VALUE:
                 taken.values[piece.stream].append((row[0], row[1]))
     return taken

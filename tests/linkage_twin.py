@@ -20,8 +20,9 @@ def _slot(key: int, bits: int) -> int:
 @dataclass
 class Twin:
     """What is recorded, not run-length coded. shares: variable -> (owner, its events, writes by then).
-    orders: variable -> who wrote. bounds: stream -> versions. values: stream -> (value, predicted before it).
-    exact: stream -> the version that each of its logged reads really saw, in writes."""
+    orders: variable -> who wrote. bounds: stream -> versions. followed: the same with
+    FOLLOW: (version, reads before it that saw what was known). values: stream -> (value, predicted before
+    it). exact: stream -> the version that each of its logged reads really saw, in writes."""
 
     variable: Callable[[int], int]
     agents: int
@@ -31,6 +32,7 @@ class Twin:
     shares: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     orders: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     bounds: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    followed: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     values: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     exact: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
@@ -41,6 +43,7 @@ class Twin:
         self._pending: dict[int, tuple[Any, ...]] = {}
         self._reached: dict[int, int] = defaultdict(int)
         self._hits: dict[int, int] = defaultdict(int)
+        self._known: dict[int, int] = defaultdict(int)
         self._last: dict[tuple[int, int], int] = defaultdict(int)
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -58,6 +61,8 @@ class Twin:
         """The end of the run."""
         for stream in range(self.agents + 1):
             self._settle(stream)
+            if self._known[stream]:
+                self.followed[stream].append((self.bounds[stream][-1], self._known[stream] - 1))
 
     def _version(self, variable: int) -> int:
         """As the instrumentation sees it."""
@@ -75,15 +80,17 @@ class Twin:
         self.shares[variable] = owner, self._reached[owner], self._written[variable]
         return True
 
-    def _note(self, stream: int, variable: int) -> bool:
-        version, at = self._version(variable), (stream, _slot(variable, self.seen_bits))
-        same = self._seen.get(at) == (variable, version) and version % 2 == 0
-        self._seen[at] = variable, version
-        return same
-
     def _look(self, stream: int, variable: int) -> bool:
-        self.bounds[stream].append(self._version(variable))
-        return self._note(stream, variable)
+        version, at = self._version(variable), (stream, _slot(variable, self.seen_bits))
+        same = self._seen.get(at) == (variable, version)
+        self._seen[at] = variable, version
+        self.bounds[stream].append(version)
+        if same:
+            self._known[stream] += 1
+        else:
+            self.followed[stream].append((version, self._known[stream]))
+            self._known[stream] = 0
+        return same and version % 2 == 0
 
     def _value(self, stream: int, place: int, value: int) -> None:
         at = stream, _slot(place, self.shadow_bits)

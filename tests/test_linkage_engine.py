@@ -189,7 +189,7 @@ def racy(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 def test_a_bound_that_is_one_too_low_is_found(racy: Recording) -> None:
     log = read_linkage(racy)
-    log.bounds.version[:] = np.maximum(log.bounds.version - 1, 0)
+    log.bounds.version[:] = np.maximum(log.bounds.version - 2, 0)
     result, _ = ordered(racy, log)
     assert result.verdict is Verdict.ILLEGAL
     bad = next(region for region in result.regions if region.verdict is Verdict.ILLEGAL)

@@ -72,7 +72,7 @@ def _infer(recording: Recording, engine: LinkageEngine) -> list[dict[str, object
 
 def _stream(recording: Recording) -> dict[str, object]:
     from recorder.evidence import LINKAGE, evidence_log
-    from recorder.linkage_codec import DOUBLE, PREDICT, RUNS, Head, iter_linkage
+    from recorder.linkage_codec import DOUBLE, FOLLOW, PREDICT, RUNS, Head, iter_linkage
 
     rows = dict.fromkeys(_NAMES.values(), 0)
     head: Head | None = None
@@ -82,7 +82,7 @@ def _stream(recording: Recording) -> dict[str, object]:
         else:
             rows[_NAMES[item.kind]] += len(item.table)
     assert head is not None
-    names = {PREDICT: "predict", RUNS: "runs", DOUBLE: "double"}
+    names = {PREDICT: "predict", RUNS: "runs", DOUBLE: "double", FOLLOW: "follow"}
     path = recording.path / evidence_log(LINKAGE)
     return {
         "group": head.grouping.group,

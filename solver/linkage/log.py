@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from emu.pages import host_memory
 from isa.errors import FormatError
 from recorder.evidence import LINKAGE, evidence_log
-from recorder.linkage_codec import BOUND, DOUBLE, ORDER, SHARE, VALUE, Head, Piece, iter_linkage
+from recorder.linkage_codec import BOUND, DOUBLE, FOLLOW, ORDER, SHARE, VALUE, Head, Piece, iter_linkage
 from recorder.linkage_kernels import Names
 from recorder.reader import Recording
 from solver.linkage.values import Values, no_values
@@ -46,15 +46,20 @@ class Shares(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Versions seen after reads, as runs. double: 1 if they count twice a write, and are odd during one.
-    first: int64 (streams + 1,). version, n: int64 (runs,). at, used: int64 (streams,), as in `Runs`."""
+    """Versions seen after reads, as BOUND rows. double: 1 if they count twice a write, and are odd during
+    one. follow: whether n counts reads before the row that saw what was known. first: int64 (streams + 1,).
+    version, n: int64 (rows,). at, used: int64 (streams,), as in `Runs`. seen_bits, seen: the recorder's table
+    of last versions as it follows from the events."""
 
     double: int
+    follow: bool
+    seen_bits: int
     first: Ints
     version: Ints
     n: Ints
     at: Ints
     used: Ints
+    seen: NDArray[np.uint64]
 
 
 class LinkageLog(NamedTuple):
@@ -86,7 +91,7 @@ def read_linkage(recording: Recording, with_values: bool = False) -> LinkageLog:
     names = Names(np.uint64(grouping.shift), np.uint64(len(grouping.objects)), grouping.symbol_of_word())
     shares = _shares(_joined(pieces, SHARE, 0, 4).astype(np.int64), grouping.n_variables, where)
     runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, streams, where)
-    bounds = _bounds(_by_stream(pieces, BOUND, streams), bool(head.compressions & DOUBLE))
+    bounds = _bounds(_by_stream(pieces, BOUND, streams), head)
     values = _values(_by_stream(pieces, VALUE, streams), head) if with_values else no_values(streams)
     return LinkageLog(streams, names, shares, runs, bounds, values)
 
@@ -133,24 +138,22 @@ def _runs(table: Ints, shares: Shares, streams: int, where: str) -> Runs:
     )
 
 
-def _bounds(tables: list[NDArray[np.uint64]], double: bool) -> Bounds:
+def _bounds(tables: list[NDArray[np.uint64]], head: Head) -> Bounds:
     first, whole = _one_after_the_other(tables)
     version, n = (np.ascontiguousarray(whole[:, k]).astype(np.int64) for k in (0, 1))
-    return Bounds(int(double), first, version, n, first[:-1].copy(), np.zeros(len(tables), np.int64))
+    seen = np.zeros((len(tables), 1 << head.seen_bits, 2), np.uint64)
+    double, follow = int(bool(head.compressions & DOUBLE)), bool(head.compressions & FOLLOW)
+    used = np.zeros(len(tables), np.int64)
+    return Bounds(double, follow, head.seen_bits, first, version, n, first[:-1].copy(), used, seen)
 
 
 def _values(tables: list[NDArray[np.uint64]], head: Head) -> Values:
     first, whole = _one_after_the_other(tables)
     value, hits = np.ascontiguousarray(whole[:, 0]), whole[:, 1].astype(np.int64)
-    streams = len(tables)
-    last = np.zeros((streams, 1 << head.shadow_bits), np.uint64)
-    seen = np.zeros((streams, 1 << head.seen_bits, 2), np.uint64)
-    begin, used, tally = first[:-1].copy(), np.zeros(streams, np.int64), np.zeros(3, np.int64)
-    bits = head.shadow_bits, head.seen_bits
-    variable, logged = np.zeros(2, np.uint64), np.zeros(2, np.bool_)
-    return Values(
-        head.compressions, *bits, first, value, hits, begin, used, last, seen, tally, variable, logged
-    )
+    last = np.zeros((len(tables), 1 << head.shadow_bits), np.uint64)
+    used, tally = np.zeros(len(tables), np.int64), np.zeros(3, np.int64)
+    begin = first[:-1].copy()
+    return Values(head.compressions, head.shadow_bits, first, value, hits, begin, used, last, tally)
 
 
 def _one_after_the_other(tables: list[NDArray[np.uint64]]) -> tuple[Ints, NDArray[np.uint64]]:

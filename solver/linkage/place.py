@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from isa.inner_kernel import inner
 from recorder.event import GLUED, READ, UNCACHED
-from recorder.linkage_kernels import variable_of
+from recorder.linkage_kernels import note_seen, variable_of
+from recorder.linkage_kernels import slot as hashed
+from solver.inner_kernel import copy_row
 from solver.linkage.log import LinkageLog
 from solver.linkage.values import follow_values
 from solver.problem import Problem
@@ -52,13 +54,16 @@ class Misfit:
     what: str
 
 
+#: What is known of the variable where an event begins, and of the one where it ends: its slot, the version
+#: that a write made or that a read may have seen at most, whether it is recorded, whether the read's value
+#: need not be.
+_SLOT, _VERSION, _RECORDED, _KNOWN, _FIELDS = range(5)
+
+
 @inner
-def _next_write(log, slot, stream, seq):  # type: ignore[no-untyped-def]
+def _next_write(log, slot, stream):  # type: ignore[no-untyped-def]
     """The version of the stream's next write to the variable; -1 if the evidence has none."""
-    shares, runs = log.shares, log.runs
-    if shares.owner[slot] == stream and seq < shares.events[slot]:
-        shares.private[slot] += 1
-        return shares.private[slot]
+    runs = log.runs
     key = slot * log.streams + stream
     at = runs.at[key]
     if at == runs.first[key + 1]:
@@ -72,63 +77,56 @@ def _next_write(log, slot, stream, seq):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _next_bound(log, slot, stream, seq):  # type: ignore[no-untyped-def]
-    """The version that the stream saw after its next read, which is of this variable; -1 if the evidence has
-    none."""
-    shares, bounds = log.shares, log.bounds
-    if shares.owner[slot] == stream and seq < shares.events[slot]:
-        return shares.private[slot] << bounds.double
+def _next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
+    """What the stream saw after its next read, which is of this variable; -1 if the evidence has none. seen:
+    the variable's entry in the table of last versions."""
     at = bounds.at[stream]
     if at == bounds.first[stream + 1]:
         return -1
+    if bounds.follow and bounds.used[stream] < bounds.n[at]:
+        bounds.used[stream] += 1
+        return np.int64(seen[1]) if seen[0] == variable + _ONE else -1
     version = bounds.version[at]
     bounds.used[stream] += 1
-    if bounds.used[stream] == bounds.n[at]:
+    if bounds.follow or bounds.used[stream] == bounds.n[at]:
         bounds.at[stream] += 1
         bounds.used[stream] = 0
     return version
 
 
 @inner
-def _take(log, slot, stream, row):  # type: ignore[no-untyped-def]
+def _meet(log, stream, row, variable, met):  # type: ignore[no-untyped-def]
+    """Put one variable of an event beside the evidence. met: int64 (_FIELDS,), filled in. False if the
+    evidence has nothing for it."""
+    slot = np.int64(log.shares.slot_of[variable]) - 1
+    met[_SLOT], met[_VERSION], met[_RECORDED], met[_KNOWN] = slot, 0, 0, 1
     if slot < 0:
-        return np.int64(0)
-    seq = np.int64(row.seq)
-    if row.kind == READ:
-        return _next_bound(log, slot, stream, seq)
-    return _next_write(log, slot, stream, seq)
-
-
-@inner
-def _slot_of(log, address):  # type: ignore[no-untyped-def]
-    return np.int64(log.shares.slot_of[variable_of(log.names, address)]) - 1
-
-
-@inner
-def _values_fit(log, stream, row, first, second, halves):  # type: ignore[no-untyped-def]
-    """See `follow_values`. second: -1 if the row has one variable only."""
-    variable = log.values.variable
-    variable[0] = variable_of(log.names, row.addr)
-    variable[1] = variable_of(log.names, row.addr + np.uint64(row.size) - _ONE)
-    logged = log.values.logged
-    logged[0] = _is_logged(log, first, stream, row)
-    logged[1] = variable[1] != variable[0] and _is_logged(log, second, stream, row)
-    if not (logged[0] or logged[1]):
         return True
-    return follow_values(log.values, stream, row, logged, variable, halves[:, 1])
+    shares, bounds = log.shares, log.bounds
+    if shares.owner[slot] == stream and np.int64(row.seq) < shares.events[slot]:
+        if row.kind != READ:
+            shares.private[slot] += 1
+        met[_VERSION] = shares.private[slot]
+        return True
+    met[_RECORDED] = 1
+    seen = bounds.seen[stream, hashed(variable, bounds.seen_bits)]
+    if row.kind != READ:
+        version = _next_write(log, slot, stream)
+        note_seen(seen, variable, np.uint64(version << bounds.double))
+        met[_VERSION] = version
+        return version >= 0
+    version = _next_bound(bounds, stream, variable, seen)
+    same = note_seen(seen, variable, np.uint64(version))
+    met[_KNOWN] = bounds.double and same and (version & 1) == 0
+    # A write that is under way may have happened.
+    met[_VERSION] = (version + bounds.double) >> bounds.double
+    return version >= 0
 
 
 @inner
-def _is_logged(log, slot, stream, row):  # type: ignore[no-untyped-def]
-    if slot < 0:
-        return False
-    return log.shares.owner[slot] != stream or np.int64(row.seq) >= log.shares.events[slot]
-
-
-@inner
-def _tell_parts(row, op, part_ptr, granule, address, size, halves, kind, version, slot):  # type: ignore[no-untyped-def]
-    """Give the parts of an operation that the row touches their versions. halves: of the word where the row
-    begins and the one where it ends, slot and version. Whether there was one."""
+def _tell_parts(row, op, part_ptr, granule, address, size, met, kind, version, slot):  # type: ignore[no-untyped-def]
+    """Give the parts of an operation that the row touches their versions. met: of the word where the row
+    begins and of the one where it ends. Whether there was one."""
     found = False
     for p in range(part_ptr[op], part_ptr[op + 1]):
         begin = address[granule[p]]
@@ -138,7 +136,7 @@ def _tell_parts(row, op, part_ptr, granule, address, size, halves, kind, version
         half = 0 if begin >> _THREE == row.addr >> _THREE else 1
         this = READS if row.kind == READ else WRITES
         if this >= kind[p]:
-            kind[p], slot[p], version[p] = this, halves[half, 0], halves[half, 1]
+            kind[p], slot[p], version[p] = this, met[half, _SLOT], met[half, _VERSION]
     return found
 
 
@@ -149,35 +147,34 @@ def place_rows(  # type: ignore[no-untyped-def]
     """Place a piece of a stream's rows. before: rows of the stream in the region before it. ops: int64[3],
     the operation that rows have come to, whether its rows have been met, reads of shared variables so far;
     updated. last: the stream's operations end here. Returns (why not, row)."""
-    halves = np.zeros((2, 2), np.int64)
+    met = np.zeros((2, _FIELDS), np.int64)
     for i in range(rows.size):
         row = rows[i]
         if (row.flags & UNCACHED) != 0:
             continue
         final = row.addr + np.uint64(row.size) - _ONE
-        first, second = _slot_of(log, row.addr), np.int64(-1)
-        halves[0, 0], halves[0, 1] = first, _take(log, first, stream, row)
-        halves[1] = halves[0]
+        first = variable_of(log.names, row.addr)
+        there = _meet(log, stream, row, first, met[0])
+        copy_row(met[0], met[1])
         if final >> _THREE != row.addr >> _THREE:
-            second = _slot_of(log, final)
-            if variable_of(log.names, final) != variable_of(log.names, row.addr):
-                halves[1, 0], halves[1, 1] = second, _take(log, second, stream, row)
-        if halves[0, 1] < 0 or halves[1, 1] < 0:
+            second = variable_of(log.names, final)
+            if second != first:
+                there = there and _meet(log, stream, row, second, met[1])
+        if not there:
             return (NO_BOUND if row.kind == READ else NO_WRITE), i
-        if log.values.first.size and not _values_fit(log, stream, row, first, second, halves):
-            return OTHER_VALUE, i
-        if row.kind == READ:
-            # A write that is under way may have happened.
-            for half in range(2):
-                halves[half, 1] = (halves[half, 1] + log.bounds.double) >> log.bounds.double
-        if row.kind == READ and (first >= 0 or second >= 0):
+        recorded = (met[0, _RECORDED] | met[1, _RECORDED]) != 0
+        if recorded and log.values.first.size:
+            known = (met[0, _KNOWN] & met[1, _KNOWN]) != 0
+            if not follow_values(log.values, stream, row, known):
+                return OTHER_VALUE, i
+        if row.kind == READ and (met[0, _SLOT] >= 0 or met[1, _SLOT] >= 0):
             ops[2] += 1
         while ops[0] < last and end_row[ops[0]] <= before + i:
             ops[0] += 1
             ops[1] = 0
         if ops[0] < last and ops[1] == 0:
-            met = _tell_parts(row, ops[0], part_ptr, granule, address, size, halves, kind, version, slot)
-            if met and (row.flags & GLUED) == 0:
+            told = _tell_parts(row, ops[0], part_ptr, granule, address, size, met, kind, version, slot)
+            if told and (row.flags & GLUED) == 0:
                 ops[1] = 1
     return _FITS, 0
 
