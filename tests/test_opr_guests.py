@@ -1,5 +1,5 @@
-"""Members of a replay set that are hard to replay: stores into running code, instructions of many accesses, stops
-in the middle of blocks, interrupts, DMA, tiny caches."""
+"""Members of a replay set that are hard to replay: stores into running code, instructions of many
+accesses, stops in the middle of blocks, interrupts, DMA, tiny caches."""
 
 from __future__ import annotations
 
