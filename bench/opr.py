@@ -104,15 +104,15 @@ def shadow_bytes(program: Path, cores: int, rset: str, folder: Path) -> int:
 
 
 def seconds(program: Path, cores: int, rset: str, folder: Path, rounds: int) -> float:
-    """Of a recording, the shortest of some rounds. The last one stays in `folder`."""
+    """Processor time of a recording, the shortest of some rounds. The last one stays in `folder`."""
     times = []
     for number in range(rounds):
         path = folder if number == rounds - 1 else folder.with_name(f"{folder.name}-{number}")
         capture = Capture(program, path, X86_64, _options(cores, rset), lambda _: None)
-        began = time.perf_counter()
+        began = time.process_time()
         with capture.writer:
             capture.run()
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
         # Machines of 64 cores are large: none of them waits for the collector.
         del capture
         gc.collect()
@@ -145,7 +145,7 @@ def _cost_table(cores: int, groups: tuple[int, ...]) -> Table:
     columns += [Column("paper: overhead"), Column("shadow"), Column("log")]
     notes = [
         f"{cores} cores, groups spread over them; slices of at most {_SLICE} instructions",
-        "group k: recording with the evidence, against recording without: best of the rounds",
+        "group k: processor time of recording with the evidence, against that without: best of the rounds",
         "shadow: the largest of a member; largest log: of a member, before compression; stream: the file; "
         f"all for the group of {groups[-1]}",
     ]

@@ -9,7 +9,6 @@ from numba import njit
 
 from emu.device_kernels import DEVICE_BASE
 from emu.one_sided import (
-    MOST_OUTSTANDING,
     RMA_GET,
     RMA_LENGTH,
     RMA_LOCAL,
@@ -42,8 +41,11 @@ ACCESS = np.dtype(
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _BASE = np.uint64(DEVICE_BASE)
-#: State of a core's engine: local, remote, length, gets not known to be complete, then these.
-_GETS, _STATE = 4, 4 + 3 * MOST_OUTSTANDING
+#: Gets of a core that it has started since it last found nothing outstanding, of which are remembered so
+#: many; should there be more, the oldest counts as complete.
+MOST_GETS = 256
+#: State of a core's engine: local, remote, length, how many such gets there are, then they.
+_GETS, _STATE = 4, 4 + 3 * MOST_GETS
 
 
 @njit(cache=True)
@@ -52,6 +54,15 @@ def _put_access(out, n, sn, addr, size, kind, fresh, event):  # type: ignore[no-
     access.sn, access.addr, access.size, access.kind, access.fresh = sn, addr, size, kind, fresh
     access.local, access.event, access.put = _ZERO, event, 0
     return n + 1
+
+
+@njit(cache=True)
+def _got(state, k, sn, event, out, n):  # type: ignore[no-untyped-def]
+    """The k-th of the core's gets is complete."""
+    at = _GETS + 3 * k
+    n = _put_access(out, n, sn, state[at + 1], state[at + 2], GOT, 1, event)
+    out[n - 1].local = state[at]
+    return n
 
 
 @njit(cache=True)
@@ -70,15 +81,17 @@ def _device(row, sn, state, limit, event, out, n):  # type: ignore[no-untyped-de
             if register == RMA_PUT and size != _ZERO:
                 n = _put_access(out, n, sn, state[1], size, STORE, 0, event)
                 out[n - 1].local, out[n - 1].put = state[0], 1
-            elif size != _ZERO and state[3] < np.uint64(MOST_OUTSTANDING):
+            elif size != _ZERO:
+                if state[3] == np.uint64(MOST_GETS):
+                    n = _got(state, 0, sn, event, out, n)
+                    state[_GETS : _STATE - 3] = state[_GETS + 3 : _STATE]
+                    state[3] -= _ONE
                 place = _GETS + 3 * np.int64(state[3])
                 state[place], state[place + 1], state[place + 2] = state[0], state[1], size
                 state[3] += _ONE
     elif register == RMA_OUTSTANDING and row.old == _ZERO:
         for k in range(np.int64(state[3])):
-            at = _GETS + 3 * k
-            n = _put_access(out, n, sn, state[at + 1], state[at + 2], GOT, 1, event)
-            out[n - 1].local = state[at]
+            n = _got(state, k, sn, event, out, n)
         state[3] = _ZERO
     return n
 
@@ -87,8 +100,8 @@ def _device(row, sn, state, limit, event, out, n):  # type: ignore[no-untyped-de
 def expand_accesses(rows, fresh, sn, state, limit, out):  # type: ignore[no-untyped-def]
     """Accesses of a core's next events (EVENT[n]), whose accesses before were `sn` (uint64).
 
-    fresh: uint8[n]. state: uint64[_STATE] of its engine. out: ACCESS[n + MOST_OUTSTANDING]. Returns
-    (accesses, SN).
+    fresh: uint8[n]. state: uint64[_STATE] of its engine. out: ACCESS[n + MOST_GETS]. Returns (accesses,
+    SN).
     """
     n = 0
     for i in range(rows.shape[0]):
@@ -114,7 +127,7 @@ class AccessStream:
 
     def take(self, rows: Rows, fresh: npt.NDArray[np.uint8]) -> Rows:
         """Accesses of the next events. rows: EVENT[n]; fresh: uint8[n]. Returns ACCESS[m]."""
-        out = np.zeros(len(rows) + MOST_OUTSTANDING, ACCESS)
+        out = np.empty(len(rows) + MOST_GETS, ACCESS)
         n, sn = expand_accesses(rows, fresh, np.uint64(self.sn), self._state, self._limit, out)
         self.sn = int(sn)
         return out[:n]

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from cli_factory import FIRMWARE, run
+from test_opr_replay import StaleBlock
+
+from recorder import opr_collector
 
 EVIDENCE = "evidence-opr.log"
 
@@ -129,3 +133,27 @@ def test_without_rset_all_cores_are_members(tmp_path: Path) -> None:
     facts = json.loads(run("opr", tmp_path / "rec", "--json", "--score").out)
     assert [member["core"] for member in facts["members"]] == [0, 1, 2]
     assert facts["score"]["precision"] == facts["score"]["recall"] == 1.0
+
+
+def test_crosscheck_names_a_stale_shadow_block(tmp_path: Path) -> None:
+    with mock.patch.object(opr_collector, "ValueLogger", StaleBlock):
+        ran = run(
+            "record", "-o", tmp_path / "rec", "--cores", 3, "--slice", 200, "--evidence", "opr",
+            FIRMWARE / "ring.elf",
+        )  # fmt: skip
+    assert ran.code == 0
+    ran = run("crosscheck", tmp_path / "rec")
+    assert ran.code == 1
+    assert "disagreement: engine opr: core " in ran.out
+    ran = run("opr", tmp_path / "rec")
+    assert ran.code == 1
+    assert "partial replay diverged" in ran.lines[-1]
+
+
+def test_crosscheck_of_a_sound_recording(recording: Path) -> None:
+    ran = run("crosscheck", recording, "--json")
+    assert ran.code == 0
+    facts = json.loads(ran.out)
+    assert facts["disagreements"] == []
+    assert facts["whole_runs"]["opr"]["members"] == [0, 2]
+    assert facts["whole_runs"]["opr"]["accesses_compared"] > 1000

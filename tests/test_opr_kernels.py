@@ -10,7 +10,7 @@ import pytest
 
 from recorder.event import EVENT, READ, RMW, UNCACHED, WRITE
 from recorder.hash_table import find, find_or_insert, grow, has_room, new_table
-from recorder.opr_accesses import ACCESS, GOT, LOAD, STORE, AccessStream
+from recorder.opr_accesses import ACCESS, GOT, LOAD, MOST_GETS, STORE, AccessStream
 from recorder.opr_clocks import Affinities, ExactClocks, RelaxedClocks
 from recorder.opr_rows import CODE, EXACT, RELAXED, VALUE
 from recorder.opr_shadow import CodePages, ValueLogger
@@ -235,6 +235,22 @@ def test_puts_and_gets_are_accesses() -> None:
         (7, STORE, 0x900, 24, 0x100, 1),
         (9, GOT, 0x800, 24, 0x100, 0),
     ]
+
+
+def test_more_gets_than_are_remembered() -> None:
+    """The oldest count as complete; none is lost."""
+    steps = [_device(0x210, 8)]
+    for k in range(MOST_GETS + 3):
+        steps += [_device(0x200, 0x100 + 8 * k), _device(0x208, 0x4000 + 8 * k), _device(0x220, 1)]
+    steps.append(_device(0x228, 0, READ))
+    rows = np.zeros(len(steps), EVENT)
+    for row, (kind, addr, value, flags) in zip(rows, steps, strict=True):
+        row["kind"], row["addr"], row["size"], row["flags"], row["new"] = kind, addr, 8, flags, value
+    accesses = AccessStream(MEMORY).take(rows, np.zeros(len(rows), np.uint8))
+    assert accesses["addr"].tolist() == [0x4000 + 8 * k for k in range(MOST_GETS + 3)]
+    assert accesses["local"].tolist() == [0x100 + 8 * k for k in range(MOST_GETS + 3)]
+    assert (accesses["sn"][:3] < len(steps)).all()
+    assert (accesses["sn"][3:] == len(steps)).all()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 
 from corebraid.program import GuestProgram
 from corebraid.symbols import with_offset
-from recorder.agent_codec import DEVICE, DMA, INTERRUPT
+from recorder.agent_codec import DEVICE, DMA, GET, INTERRUPT, PUT
 from recorder.event import FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
 
 Rows = NDArray[np.void]
 
-AGENTS = {DMA: "dma", INTERRUPT: "interrupt", DEVICE: "device"}
+AGENTS = {
+    DMA: "dma",
+    INTERRUPT: "interrupt",
+    DEVICE: "device",
+    **{PUT + core: f"put of core {core}" for core in range(64)},
+    **{GET + core: f"get of core {core}" for core in range(64)},
+}
 _FETCHED = 5
 _NAMES = {READ: "R", WRITE: "W", RMW: "RMW", FENCE: "fence", _FETCHED: "F"}
 #: Names of kinds, by the code that `kind_codes` gives.

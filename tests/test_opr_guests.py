@@ -1,0 +1,44 @@
+"""Members of a replay set that are hard to replay: stores into running code, instructions of many
+accesses, stops in the middle of blocks, interrupts, DMA, tiny caches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from guest import DATA, Code, elf, run_many_ways
+from test_record_guests import GUESTS, build, finish, start
+from test_tso_guests import emit_one
+
+from recorder.opr_log import read_opr
+from recorder.value_check import compare_replays
+from solver.opr.inference import replay_group
+
+
+def hold(program: Path, folder: Path, cores: int) -> None:
+    """Every way to record a guest, and every core a member."""
+    rset = ",".join(map(str, range(cores)))
+    runs = run_many_ways(program, folder, cores, evidence=("opr",), evidence_options={"rset": rset})
+    for run in runs:
+        log = read_opr(run.recording)
+        for core in range(cores):
+            compare_replays(run.recording, log, core)
+    assert len(replay_group(runs[0].recording, relaxed=True).members) == cores
+
+
+@pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+def test_guests_that_are_hard_to_record(body: Callable[[Code], None], tmp_path: Path) -> None:
+    hold(build(tmp_path, body), tmp_path, GUESTS[body])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_guests(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    code, cores = start(Code()), draw.choice((1, 2, 2, 3))
+    places = [draw.choice((DATA + 8, DATA + 0x40, DATA + 0xFE0)) + draw.randrange(64) for _ in range(4)]
+    code.mov("r13", 2).label("again")
+    for number in range(40):
+        emit_one(code, draw, places, number)
+    hold(elf(tmp_path / f"random-{seed}.elf", finish(code.loop("r13", "again"))), tmp_path, cores)
