@@ -1,4 +1,4 @@
-"""`python -m bench [speed|paper|ordering|sure|path|linkage|lightplay]`: all measurements, or one."""
+"""`python -m bench [speed|paper|ordering|sure|path|linkage|lightplay|seeds]`: all measurements, or one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isa.kernel_cache import use_kernel_cache
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "lightplay")
+    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "lightplay", "seeds")
     parser.add_argument("what", nargs="?", choices=names, default="all")
     parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
     options = parser.parse_args(arguments)
@@ -49,6 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.lightplay import main as lightplay
 
         lightplay(console)
+    if options.what in ("all", "seeds"):
+        from bench.seeds import main as seeds
+
+        seeds(console)
     return 0
 
 

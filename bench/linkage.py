@@ -15,11 +15,10 @@ from bench.linkage_baselines import Counter, Global, Leap
 from bench.linkage_locks import Races, WithoutProtected
 from bench.programs import image
 from bench.report import Column, Table, publish
-from corebraid.evidence import objects_of
+from bench.watching import Watched, guest_of
 from isa.x86_64 import X86_64
 from recorder.capture import Capture, Outcome, RecordOptions
-from recorder.event import READ, UNCACHED
-from recorder.evidence import Collector, Guest, Rows
+from recorder.evidence import Collector
 from recorder.linkage import LinkageCollector
 from recorder.linkage_codec import ALL, DOUBLE, PAPERS, PREDICT, RUNS
 from recorder.reader import Recording
@@ -46,28 +45,6 @@ _ALONE = (
 SECOND = 1e9
 
 
-class Watched:
-    """Counts events: all, reads."""
-
-    def __init__(self) -> None:
-        self.events = self.reads = 0
-
-    def take(self, stream: int, rows: Rows) -> None:
-        """See `Collector`."""
-        cached = (rows["flags"] & np.uint8(UNCACHED)) == 0
-        self.events += int(cached.sum())
-        self.reads += int((rows["kind"][cached] == READ).sum())
-
-    def stratum(self) -> None:
-        """Nothing."""
-
-    def flush(self) -> None:
-        """Nothing."""
-
-    def finish(self) -> None:
-        """Nothing."""
-
-
 @dataclass
 class Measured:
     """One run. bytes: stored, by (recorder, group)."""
@@ -77,15 +54,10 @@ class Measured:
     sizes: dict[tuple[str, str], Counter]
 
 
-def _guest(program: Path, options: RecordOptions) -> Guest:
-    memory = np.zeros(options.memory_bytes, np.uint8)
-    return Guest(options.cores, options.cache.line, options.seed, memory, objects_of(program))
-
-
 def measure(program: Path, cores: int, groups: tuple[str, ...], folder: Path) -> Measured:
     """Record once, with every recorder watching."""
     options = RecordOptions(cores=cores, seed=1)
-    guest = _guest(program, options)
+    guest = guest_of(program, options)
     sizes: dict[tuple[str, str], Counter] = {}
     watchers: list[Collector] = [watched := Watched()]
     for group in groups:
@@ -105,7 +77,7 @@ def measure(program: Path, cores: int, groups: tuple[str, ...], folder: Path) ->
 def measure_locks(program: Path, cores: int, folder: Path) -> tuple[Races, int, int]:
     """What locks protect in the run of `measure`: the races, and the log's bytes with and without that."""
     options = RecordOptions(cores=cores, seed=1)
-    guest = _guest(program, options)
+    guest = guest_of(program, options)
     races, whole, rest = Races(guest), Counter(), Counter()
     watchers: list[Collector] = [races, LinkageCollector(guest, whole)]
     for number in range(2):
@@ -150,8 +122,8 @@ def _size_table() -> Table:
     ]
     notes = [
         "Bytes of log for a thousand memory accesses, after LZ4; one run watched by all recorders.",
-        "none to + double: Stride with the compressions of section V one upon the other; + follow: with ours, "
-        "as recorded; without ...: all but that one. KB a second: as recorded, the modelled machine at 1 GHz.",
+        "none to + double: Stride with the compressions of section V one upon the other; + follow: with "
+        "ours, as recorded; without ...: all but that one. KB a second: as recorded, the machine at 1 GHz.",
         "The paper's average is 3.88 for LEAP / Stride, its best cases left out.",
     ]
     return Table("size", "Stride: size of the log", columns, notes)
@@ -177,11 +149,12 @@ def _cost_table() -> Table:
         Column("record", ".2f"),
         Column("reads linked", ",d"),
     ]
-    columns += [Column("comparisons a read", ".4f"), Column("M reads/s", ".1f")]
+    columns += [Column("comparisons a read", ".4f"), Column("M reads/s", ".1f"), Column("M events/s", ".1f")]
     notes = [
         "record: wall time with evidence linkage over that without, side by side, the better of three.",
         "comparisons a read: of unfiltered reads; the paper: close to 1. M reads/s: reads of shared "
-        "variables placed and linked, replay and sifting not counted.",
+        "variables placed and linked; M events/s: all events that were passed on the way; replay and sifting "
+        "not counted.",
     ]
     return Table("cost", "Stride: cost of recording and of inference", columns, notes)
 
@@ -195,20 +168,25 @@ def main(console: Console) -> None:
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary)
                 groups = ("word", "line", "symbol") if cores == CORES[1] else ("word",)
-                _add_sizes(sizes, name, cores, groups, measure(program, cores, groups, folder))
-                best = [min(_times(program, cores, evidence, folder)) for evidence in ((), ("linkage",))]
-                # Once before, so that no kernel is compiled or loaded while it is timed.
-                _infer(folder / "linkage-2")
-                engine = _infer(folder / "linkage-2")
-                linked = int(engine.compared.sum())
-                compared = int((engine.compared * np.arange(1, len(engine.compared) + 1)).sum())
-                rate = engine.reads / engine.seconds / 1e6
-                each = compared / linked if linked else None
-                costs.add(name, cores, best[1] / best[0], engine.reads, each, rate)
+                measured = measure(program, cores, groups, folder)
+                _add_sizes(sizes, name, cores, groups, measured)
+                costs.add(name, cores, *_cost(program, cores, measured.watched.events, folder))
                 if cores == CORES[1]:
                     races, whole, rest = measure_locks(program, cores, folder)
                     locks.add(name, cores, *races.shares(), whole, rest, rest / whole)
     publish("linkage", [sizes, locks, costs], console)
+
+
+def _cost(program: Path, cores: int, events: int, folder: Path) -> list[float | int | None]:
+    """A row of `_cost_table` after program and cores."""
+    plain, recorded = (min(_times(program, cores, evidence, folder)) for evidence in ((), ("linkage",)))
+    # Once before, so that no kernel is compiled or loaded while it is timed.
+    _infer(folder / "linkage-2")
+    engine = _infer(folder / "linkage-2")
+    linked = int(engine.compared.sum())
+    compared = int((engine.compared * np.arange(1, len(engine.compared) + 1)).sum())
+    rates = [n / engine.seconds / 1e6 for n in (engine.reads, events)]
+    return [recorded / plain, engine.reads, compared / linked if linked else None, *rates]
 
 
 def _times(program: Path, cores: int, evidence: tuple[str, ...], folder: Path) -> list[float]:

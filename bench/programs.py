@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from isa.x86_64 import X86_64
 from recorder.capture import Capture, Outcome, RecordOptions
+from recorder.evidence import Collector
 from recorder.manifest import Manifest
 from recorder.reader import Recording
 
@@ -56,10 +57,12 @@ class Recorded:
 
 
 @contextmanager
-def recorded(program: Path, options: RecordOptions) -> Iterator[Recorded]:
-    """Record a program and watch the machine's clock."""
+def recorded(
+    program: Path, options: RecordOptions, watchers: tuple[Collector, ...] = ()
+) -> Iterator[Recorded]:
+    """Record a program and watch the machine's clock. watchers: see `Capture`."""
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as folder:
-        capture = Capture(program, Path(folder) / "rec", X86_64, options, lambda _: None)
+        capture = Capture(program, Path(folder) / "rec", X86_64, options, lambda _: None, watchers)
         rows = capture.machine.core_rows
         seen: list[tuple[int, int, int]] = []
 

@@ -1,0 +1,195 @@
+"""The headline tables of the five papers on our programs, ours beside theirs, with plots and a page in docs/.
+
+The tables of Stride, LightPlay, OPR and RPC are those that `python -m bench linkage`, `lightplay`, `opr` and
+`rpc` have measured last (bench/out/*.json); the MICRO paper's Figures 8 and 9 are measured here. What has not
+been measured is measured first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.logsize import log_bytes
+from bench.programs import image, recorded
+from bench.report import OUT, Column, Table, publish
+from bench.rerun import Rerun
+from bench.slowdown import slowdown
+from bench.watching import Watched, guest_of
+from emu.cache import CacheGeometry
+from isa.errors import UsageError
+from recorder.capture import RecordOptions
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PLOTS = DOCS / "plots"
+PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")
+CORES = (2, 4, 8)
+#: The paper's L1 cache (Table 1); what it says in section 5.
+_CACHE = "32k:4:32"
+
+
+def micro() -> list[Table]:
+    """Figures 8 and 9 of the MICRO 2009 paper."""
+    columns = [Column("program"), Column("cores", ",d"), Column("M accesses", ".1f")]
+    columns += [Column(name, ".2f") for name in ("strata", "ReRun, ideal", "ReRun, Bloom")]
+    columns += [Column("ideal / strata", ".2f"), Column("Bloom / strata", ".2f")]
+    notes = [
+        "Bytes of log for a thousand memory accesses; strata every 100,000 cycles. ReRun, Bloom: filters of "
+        "32 bytes for reads and 128 for writes.",
+        "The paper (Figure 8, 8 cores): about 10 for strata, ReRun ten times as much. Its cores run at the "
+        "same time; ours take turns of up to 1,000 instructions, so that few episodes end early.",
+    ]
+    logs = Table("rerun", "MICRO 2009, Figure 8: strata against ReRun's race log", columns, notes)
+    columns = [Column("program"), Column("cores", ",d"), Column("plain", ".2%"), Column("prioritised", ".2%")]
+    costs = Table(
+        "slowdown",
+        "MICRO 2009, Figure 9: modelled slowdown of recording",
+        columns,
+        ["The paper, 8 cores: 1.3% on average, 0.99% where log writes wait for others."],
+    )
+    for name in PROGRAMS:
+        for cores in CORES:
+            _micro_rows(name, cores, logs, costs)
+    return [logs, costs]
+
+
+def _micro_rows(name: str, cores: int, logs: Table, costs: Table) -> None:
+    program = image(name, "medium")
+    # Short turns, as cores that run at the same time would interleave.
+    options = RecordOptions(cores=cores, seed=1, cache=CacheGeometry.parse(_CACHE), longest_slice=1000)
+    guest = guest_of(program, options)
+    watched, ideal, bloom = Watched(), Rerun(guest, False), Rerun(guest, True)
+    with recorded(program, options, (watched, ideal, bloom)) as run:
+        per = 1000 / watched.events
+        strata = log_bytes(run.recording).strata * per
+        sizes = [ideal.bytes * per, bloom.bytes * per]
+        logs.add(name, cores, watched.events / 1e6, strata, *sizes, *(size / strata for size in sizes))
+        cost = slowdown(run)
+        costs.add(name, cores, cost.plain, cost.prioritised)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A bar plot of columns of one table. file: of bench/out, without .json. where: a row's condition."""
+
+    file: str
+    table: str
+    title: str
+    columns: tuple[str, ...]
+    label: Callable[[dict[str, Any]], str]
+    where: Callable[[dict[str, Any]], bool] = lambda _: True
+    logarithmic: bool = False
+
+
+def _program_and_cores(row: dict[str, Any]) -> str:
+    return f"{row['program']} {row['cores']}"
+
+
+PLOT_LIST = (
+    Plot(
+        "seeds",
+        "rerun",
+        "Strata and ReRun's race log: bytes per thousand accesses",
+        ("strata", "ReRun, ideal", "ReRun, Bloom"),
+        _program_and_cores,
+        logarithmic=True,
+    ),
+    Plot(
+        "seeds",
+        "slowdown",
+        "Modelled slowdown of recording",
+        ("plain", "prioritised"),
+        _program_and_cores,
+    ),
+    Plot(
+        "linkage",
+        "size",
+        "Stride, LEAP, Global: bytes per thousand accesses (4 cores, lines)",
+        ("LEAP", "Global", "+ follow"),
+        lambda row: str(row["program"]),
+        lambda row: row["group"] == "line",
+        logarithmic=True,
+    ),
+    Plot(
+        "linkage",
+        "size",
+        "Stride's compressions: bytes per thousand accesses (8 cores, words)",
+        ("none", "+ predictor", "+ runs", "+ double", "+ follow"),
+        lambda row: str(row["program"]),
+        lambda row: row["cores"] == 8,
+        logarithmic=True,
+    ),
+)
+
+
+def _measure(name: str, console: Console) -> None:
+    """Run another benchmark whose results the page needs."""
+    import importlib
+
+    importlib.import_module(f"bench.{name}").main(console)
+
+
+def _rows(name: str, key: str) -> list[dict[str, Any]]:
+    """The rows of a table that has been measured, by column."""
+    table = json.loads((OUT / f"{name}.json").read_text())[key]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def draw(plot: Plot, target: Path) -> None:
+    """One plot as PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [row for row in _rows(plot.file, plot.table) if plot.where(row)]
+    figure, axes = plt.subplots(figsize=(9, 3.6), dpi=100)
+    width = 0.8 / len(plot.columns)
+    for k, column in enumerate(plot.columns):
+        at = [i + k * width for i in range(len(rows))]
+        axes.bar(at, [row[column] or 0 for row in rows], width, label=column)
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(rows))])
+    axes.set_xticklabels([plot.label(row) for row in rows], rotation=60, ha="right", fontsize=8)
+    if plot.logarithmic:
+        axes.set_yscale("log")
+    axes.set_title(plot.title, fontsize=10)
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    # Without the date and the version of what drew it, so that the same figures give the same file.
+    figure.savefig(target, metadata={"Software": None})
+    plt.close(figure)
+
+
+def main(console: Console, others: tuple[str, ...] = ("linkage",)) -> None:
+    """Measure what is missing, publish the tables, draw, and write docs/seeds.md."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UsageError("matplotlib is not installed", remedy="pip install 'corebraid[dev]'") from None
+    publish("seeds", micro(), console)
+    for name in others:
+        if not (OUT / f"{name}.json").exists():
+            _measure(name, console)
+    PLOTS.mkdir(exist_ok=True)
+    page = [_HEAD]
+    for name in ("seeds", *others):
+        page.append((OUT / f"{name}.md").read_text(encoding="utf-8"))
+        for number, plot in enumerate(PLOT_LIST):
+            if plot.file == name:
+                draw(plot, PLOTS / f"{name}-{number}.png")
+                page.append(f"![{plot.title}](plots/{name}-{number}.png)\n")
+    (DOCS / "seeds.md").write_text("\n".join(page), encoding="utf-8")
+    console.print("written to docs/seeds.md and docs/plots/", highlight=False)
+
+
+_HEAD = """# The papers' tables, on our programs
+
+Made by `python -m bench seeds`. Ours beside the papers' figures: what each measured on its own programs and
+machine stands in the notes under the tables. The machine here is the emulated one of this repository, and its
+cores take turns; a ratio of two logs of the same run means something, a number by itself less.
+"""
