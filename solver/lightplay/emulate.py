@@ -20,19 +20,23 @@ def emulate_one(rank, ways, core_ptr, part_ptr, place, how, before, after, initi
     at: int64 (cores,), memory: uint64 (places,), both scratch. Returns (whether it is correct, the first rank
     whose interleaving does not begin like the part of this one that was emulated).
     """
-    begin = _ZERO
+    begin, last = _ZERO, core_ptr.size - 2
     for core in range(core_ptr.size - 1):
         at[core] = core_ptr[core]
     for p in range(initial.size):
         memory[p] = initial[p]
     for left in range(part_ptr.size - 1, 0, -1):
-        core = 0
+        core, rest = 0, ways
         here = ways * np.uint64(core_ptr[1] - at[0]) // np.uint64(left)
         while rank >= here:
             rank -= here
             begin += here
+            rest -= here
             core += 1
-            here = ways * np.uint64(core_ptr[core + 1] - at[core]) // np.uint64(left)
+            # What is left over is the last core's: a division less.
+            here = rest
+            if core < last:
+                here = ways * np.uint64(core_ptr[core + 1] - at[core]) // np.uint64(left)
         ways = here
         op = at[core]
         at[core] += 1

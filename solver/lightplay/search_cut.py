@@ -21,7 +21,7 @@ from solver.lightplay.interleavings import count
 from solver.lightplay.slice_problem import GIVES, TAKES, Instance
 
 #: Nodes that a search explores at most.
-DEFAULT_NODES = 1 << 20
+DEFAULT_NODES = 1 << 17
 _DONE, _GROW = 0, 1
 _FIRST = 1 << 9
 _MIX = np.uint64(0x9E3779B97F4A7C15)
