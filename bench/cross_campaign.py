@@ -4,7 +4,8 @@
 
 Each recording: `corebraid crosscheck` finds no disagreement, every order passes the checker, isolated replays
 from the miss log and from the value log agree, and a program of remote procedure calls that is executed again
-does the same. Prints totals, and exits with 1 if anything disagreed; a recording that failed stays where it is.
+does the same. Prints totals, and exits with 1 if anything disagreed; a recording that failed stays where it
+is.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from isa.errors import UsageError
+
 if TYPE_CHECKING:
     from recorder.reader import Recording
     from solver.order import EvidenceEngine
@@ -28,7 +30,8 @@ class WholeRun:
 def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
     """The engine of this name for a recording; None for one that needs no evidence.
 
-    Raises UsageError if the recording lacks the evidence, FormatError if it is damaged.
+    Raises UsageError for an engine that orders nothing, or if the recording lacks the evidence; FormatError
+    if that is damaged.
     """
     if name == "linkage":
         from solver.linkage.engine import LinkageEngine
@@ -38,6 +41,12 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
         from solver.lightplay.engine import SlicesEngine
 
         return SlicesEngine.of(recording)
+    if name in WHOLE:
+        raise UsageError(
+            f"engine {name} replays, it orders nothing",
+            where=str(recording.path),
+            remedy=f"run 'corebraid {name} {recording.path}', or choose another --engine",
+        )
     return None
 
 

@@ -28,11 +28,12 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 @recording_argument
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "cut", "smt", "linkage", "slices"]),
+    type=click.Choice(["auto", "cut", "smt", "linkage", "slices", "opr"]),
     default="auto",
     show_default=True,
     help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
-    "what it leaves. linkage, slices: from evidence of its own (record --evidence).",
+    "what it leaves. linkage, slices: from evidence of its own (record --evidence); "
+    "opr has none to order by: see 'corebraid opr'.",
 )
 @click.option(
     "--model",
