@@ -68,8 +68,8 @@ def log_table(programs: tuple[str, ...], cores: tuple[int, ...], seeds: tuple[in
         [
             f"Slices of 16 accesses; turns of up to {TURN} instructions; sums of {len(seeds)} seeds; bytes.",
             "Order: of each shared access its core, its place in that core's events, and its value.",
-            "Paper: 28 to 250 times smaller; races in at most 0.146% of the slices, on real processors",
-            "whose threads meet far less often. A turn on an emulator is one entry of the order for LZ4.",
+            "Paper: 28 to 250 times smaller; races in at most 0.146% of the slices, on real processors "
+            "whose threads meet far less often. A turn on an emulator is one repetition to LZ4.",
         ],
     )  # fmt: skip
     for name in programs:
@@ -120,11 +120,11 @@ def search_table(programs: tuple[str, ...], cores: tuple[int, ...], seeds: tuple
             Column("constraints, ms a slice", ".3f"),
         ],
         [
-            "cpu: permutations, passing over those that begin like one that failed;",
+            "cpu: permutations, passing over those that begin like one that failed; "
             f"at most {TRIES:,} a slice. cut: the search over cuts, which also counts all orders.",
             "cuda: not measured, no GPU here; the back end is tested in numba's simulator only.",
             "fixed: by Figure 7; relaxed: Figure 8; apart: beyond the paper (shares by the cut search).",
-            "Paper: at most 1.5% of slices need fixing. Here a coin puts every turn's end between an access",
+            "Paper: at most 1.5% of slices need fixing. Here a coin puts every turn's end between an access "
             "and one of its checkpoints, which is the worst case.",
         ],
     )  # fmt: skip
@@ -193,8 +193,8 @@ def speed_table(lengths: tuple[tuple[int, int], ...], rounds: int) -> Table:
             Column("cut search, ms", ".3f"),
         ],
         [
-            f"Least of {rounds}; one thread but for 'all processors' ({processors()} here). Both loops try",
-            "every interleaving; the wish is a factor of at most 2. With skipping: the same interleavings,",
+            f"Least of {rounds}; one thread but for 'all processors' ({processors()} here). Both loops try "
+            "every interleaving; the wish is a factor of at most 2. With skipping: the same interleavings, "
             "most of them passed over.",
         ],
     )  # fmt: skip

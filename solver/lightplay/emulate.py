@@ -52,10 +52,10 @@ def emulate_one(rank, ways, core_ptr, part_ptr, place, how, before, after, initi
     return True, begin + _ONE
 
 
-emulate_inline = njit(cache=True, nogil=True, _nrt=False)(emulate_one)
+emulate_inline = njit(cache=True, nogil=True, _nrt=False, error_model="numpy")(emulate_one)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def try_ranks(instance, ways, low, high, skip, most, found):  # type: ignore[no-untyped-def]
     """Try the interleavings of rank low to high (uint64) out of `ways`, and keep the correct ones' ranks in
     `found` (uint64) as far as there is room. skip: where an operation finds something else, no interleaving
