@@ -34,6 +34,10 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
         from solver.linkage.engine import LinkageEngine
 
         return LinkageEngine.of(recording)
+    if name == "opr":
+        from solver.opr.engine import OprEngine
+
+        return OprEngine.of(recording)
     return None
 
 

@@ -28,11 +28,11 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 @recording_argument
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "cut", "smt", "linkage"]),
+    type=click.Choice(["auto", "cut", "smt", "linkage", "opr"]),
     default="auto",
     show_default=True,
     help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
-    "what it leaves. linkage: from evidence of its own (record --evidence).",
+    "what it leaves. linkage, opr: from evidence of their own (record --evidence).",
 )
 @click.option(
     "--model",
