@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from isa.errors import UsageError
-
 if TYPE_CHECKING:
     from recorder.reader import Recording
     from solver.order import EvidenceEngine
 
-#: Engines that order regions, and engines that replay the whole run.
-ORDERING = ("linkage", "slices")
+#: Engines that order regions, and engines that replay the whole run. OPR does both.
+ORDERING = ("linkage", "slices", "opr")
 WHOLE = ("opr", "rpc")
 
 
@@ -30,8 +28,7 @@ class WholeRun:
 def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
     """The engine of this name for a recording; None for one that needs no evidence.
 
-    Raises UsageError for an engine that orders nothing, or if the recording lacks the evidence; FormatError
-    if that is damaged.
+    Raises UsageError if the recording lacks the evidence, FormatError if it is damaged.
     """
     if name == "linkage":
         from solver.linkage.engine import LinkageEngine
@@ -41,12 +38,10 @@ def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:
         from solver.lightplay.engine import SlicesEngine
 
         return SlicesEngine.of(recording)
-    if name in WHOLE:
-        raise UsageError(
-            f"engine {name} replays, it orders nothing",
-            where=str(recording.path),
-            remedy=f"run 'corebraid {name} {recording.path}', or choose another --engine",
-        )
+    if name == "opr":
+        from solver.opr.engine import OprEngine
+
+        return OprEngine.of(recording)
     return None
 
 

@@ -25,7 +25,7 @@ from solver.traces import Traces
 
 ENGINES = ("auto", "cut", "smt")
 #: Engines that need evidence of their own: the stream of that name.
-EVIDENCE_ENGINES = ("linkage", "slices")
+EVIDENCE_ENGINES = ("linkage", "slices", "opr")
 
 
 class EvidenceEngine(Protocol):

@@ -280,7 +280,7 @@ def test_what_cannot_be_is_one_clear_error(tmp_path: Path, racy: Recording) -> N
     cases = [
         (("order", plain.path, "--engine", "linkage"), "record again with --evidence linkage"),
         (("order", racy.path, "--engine", "linkage", "--jobs", 2), "one after the other"),
-        (("order", racy.path, "--engine", "opr"), "orders nothing"),
+        (("order", racy.path, "--engine", "opr"), "record again with --evidence opr"),
         (("record", "-o", tmp_path / "a", "--evidence", "lint", FIRMWARE / "fig1.elf"), "no such evidence"),
         (("record", "-o", tmp_path / "a", "--evidence", "", FIRMWARE / "fig1.elf"), "no such evidence"),
         (

@@ -81,7 +81,7 @@ def _names(recording: Recording, asked: str | None) -> list[str]:
 
     evidence = recording.manifest.evidence
     if asked is None:
-        return ["auto", *(name for name in evidence if name in ORDERING or name in WHOLE)]
+        return ["auto", *evidence]
     names = [name.strip() for name in asked.split(",") if name.strip()]
     known = ("auto", "cut", "smt", *ORDERING, *WHOLE)
     if not names or len(set(names)) != len(names) or any(name not in known for name in names):
@@ -103,13 +103,13 @@ def _names(recording: Recording, asked: str | None) -> list[str]:
 
 
 def _contenders(recording: Recording, names: list[str], timeout_s: float) -> list[Contender]:
-    from corebraid.engines import WHOLE, evidence_engine
+    from corebraid.engines import ORDERING, WHOLE, evidence_engine
     from solver.crosscheck import Contender
     from solver.order import Options
 
     made = []
     for name in names:
-        if name not in WHOLE:
+        if name in ORDERING or name not in WHOLE:
             options = Options(name, timeout_s, evidence=evidence_engine(recording, name))
             options.check()
             made.append(Contender(name, options))

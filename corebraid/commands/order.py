@@ -32,8 +32,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     default="auto",
     show_default=True,
     help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
-    "what it leaves. linkage, slices: from evidence of its own (record --evidence); "
-    "opr has none to order by: see 'corebraid opr'.",
+    "what it leaves. linkage, slices, opr: from evidence of their own (record --evidence).",
 )
 @click.option(
     "--model",
