@@ -73,7 +73,7 @@ def one(
     record(program, folder, X86_64, options_of(program, cores, seed), lambda _: None)
     recording = Recording.open(folder)
     engines = [Contender("auto", Options("auto", timeout_s))]
-    for name in ("linkage", "slices"):
+    for name in ("linkage", "slices", "opr"):
         engines.append(Contender(name, Options(name, timeout_s, evidence=evidence_engine(recording, name))))
     found = crosscheck(RecordingTraces(recording), engines)
     wholes = whole_runs(recording, ["opr", "rpc"])
