@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.evidence_cost import evidence_cost
 from bench.logsize import log_bytes
 from bench.programs import image, recorded
 from bench.report import OUT, Column, Table, publish
@@ -165,13 +166,13 @@ def draw(plot: Plot, target: Path) -> None:
     plt.close(figure)
 
 
-def main(console: Console, others: tuple[str, ...] = ("linkage",)) -> None:
+def main(console: Console, others: tuple[str, ...] = ("linkage", "lightplay", "opr", "rpc")) -> None:
     """Measure what is missing, publish the tables, draw, and write docs/seeds.md."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         raise UsageError("matplotlib is not installed", remedy="pip install 'corebraid[dev]'") from None
-    publish("seeds", micro(), console)
+    publish("seeds", [*micro(), evidence_cost()], console)
     for name in others:
         if not (OUT / f"{name}.json").exists():
             _measure(name, console)

@@ -97,7 +97,7 @@ def check_evidence(names: Iterable[str], model: str) -> None:
     bad = [name for name in names if name in OF_EVENTS]
     if model != "sc" and bad:
         raise UsageError(
-            f"evidence {', '.join(bad)} knows no store buffers, and the model is {model}",
+            f"store buffers are unknown to evidence {', '.join(bad)}, and the model is {model}",
             remedy="record with --model sc, or leave --evidence out",
         )
 

@@ -298,7 +298,7 @@ def test_what_cannot_be_is_one_clear_error(tmp_path: Path, racy: Recording) -> N
                 "tso",
                 FIRMWARE / "fig1.elf",
             ),
-            "knows no store buffers",
+            "store buffers are unknown",
         ),
     ]
     for arguments, said in cases:

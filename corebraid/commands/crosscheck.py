@@ -83,7 +83,7 @@ def _names(recording: Recording, asked: str | None) -> list[str]:
     if asked is None:
         return ["auto", *evidence]
     names = [name.strip() for name in asked.split(",") if name.strip()]
-    known = ("auto", "cut", "smt", *ORDERING, *WHOLE)
+    known = tuple(dict.fromkeys(("auto", "cut", "smt", *ORDERING, *WHOLE)))
     if not names or len(set(names)) != len(names) or any(name not in known for name in names):
         raise UsageError(
             "no such engines",

@@ -1,0 +1,53 @@
+"""What evidence costs the recorder: wall time with each stream, and with all, over that without."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from bench.programs import image
+from bench.report import Column, Table
+from isa.x86_64 import X86_64
+from recorder.capture import Capture, RecordOptions
+from recorder.evidence import KINDS, LINKAGE, OPR
+from recorder.json_fields import Scalar
+
+PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")
+ROUNDS = 3
+
+
+def seconds(program: Path, cores: int, evidence: tuple[str, ...], folder: Path) -> float:
+    """Wall time of one recording, from the first instruction to the last byte."""
+    said: dict[str, Scalar] = {}
+    if LINKAGE in evidence:
+        said["group"] = "word"
+    if OPR in evidence:
+        said["rset"] = ",".join(map(str, range(cores)))
+    options = RecordOptions(cores=cores, seed=1, evidence=evidence, evidence_options=said)
+    capture = Capture(program, folder, X86_64, options, lambda _: None)
+    began = time.perf_counter()
+    with capture.writer:
+        capture.run()
+    return time.perf_counter() - began
+
+
+def evidence_cost(programs: tuple[str, ...] = PROGRAMS, cores: int = 4, rounds: int = ROUNDS) -> Table:
+    """The ratios, the best of some rounds in which all take turns."""
+    ways = {"none": (), **{name: (name,) for name in KINDS}, "all": tuple(KINDS)}
+    columns = [Column("program"), Column("cores", ",d"), Column("seconds", ".2f")]
+    columns += [Column(name, ".2f") for name in list(ways)[1:]]
+    notes = [
+        "seconds: without evidence; the others: wall time over that, the best of three rounds in which all take "
+        "turns. The goal: all of it at most 3."
+    ]
+    table = Table("cost", "Recording with evidence: wall time over recording without", columns, notes)
+    for name in programs:
+        best = dict.fromkeys(ways, float("inf"))
+        with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as temporary:
+            for number in range(rounds):
+                for way, evidence in ways.items():
+                    folder = Path(temporary) / f"{way}-{number}"
+                    best[way] = min(best[way], seconds(image(name, "medium"), cores, evidence, folder))
+        table.add(name, cores, best["none"], *(best[way] / best["none"] for way in list(ways)[1:]))
+    return table
