@@ -38,8 +38,8 @@ def evidence_cost(programs: tuple[str, ...] = PROGRAMS, cores: int = 4, rounds: 
     columns = [Column("program"), Column("cores", ",d"), Column("seconds", ".2f")]
     columns += [Column(name, ".2f") for name in list(ways)[1:]]
     notes = [
-        "seconds: without evidence; the others: wall time over that, the best of three rounds in which all take "
-        "turns. The goal: all of it at most 3."
+        "seconds: without evidence; the others: wall time over that, the best of three rounds in which all "
+        "take turns. The goal: all of it at most 3."
     ]
     table = Table("cost", "Recording with evidence: wall time over recording without", columns, notes)
     for name in programs:
