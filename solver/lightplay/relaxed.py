@@ -23,8 +23,8 @@ from solver.lightplay.search_cut import cut_graph
 from solver.lightplay.search_deep import find_order
 from solver.lightplay.slice_problem import GIVES, TAKES, Instance, SliceProblem
 
-#: Checkpoint orders into which accesses are inserted, and insertions tried, at most.
-_ORDERS, _TRIES = 16, 4000
+#: Checkpoint orders into which accesses are inserted, and insertions tried in all, at most.
+_ORDERS, _TRIES = 16, 5000
 _BEFORE, _ACCESS, _AFTER = 0, 1, 2
 
 
@@ -90,8 +90,9 @@ def search_apart(problem: SliceProblem, nodes: int) -> tuple[NDArray[np.int64] |
 def search_relaxed(problem: SliceProblem, nodes: int) -> NDArray[np.int64] | None:
     """An order that replays, from an order of the checkpoints (Figure 8); None if there is none."""
     apart = take_apart(problem, accesses=False)
+    insertion = _Insertion(problem)
     for order in cut_graph(apart.instance, nodes).orders(_ORDERS):
-        found = _Insertion(problem, [apart.what[k] for k in order]).run()
+        found = insertion.into([apart.what[k] for k in order])
         if found is not None:
             return found
     return None
@@ -100,14 +101,23 @@ def search_relaxed(problem: SliceProblem, nodes: int) -> NDArray[np.int64] | Non
 class _Insertion:
     """Figure 8: accesses go one after the other into an order of checkpoints."""
 
-    def __init__(self, problem: SliceProblem, order: list[tuple[int, int]]) -> None:
-        self._problem, self._order, self._tries = problem, order, _TRIES
-        #: Accesses in the order in which they are inserted: as their last checkpoint comes.
-        last = {op: k for k, (op, _) in enumerate(order)}
-        self._todo = sorted(range(problem.n), key=lambda op: last.get(op, 0))
+    def __init__(self, problem: SliceProblem) -> None:
+        self._problem, self._tries = problem, _TRIES
+        self._todo: list[int] = []
+        self._initial, self._final = problem.initial.tolist(), problem.final.tolist()
+        self._parts = {
+            (op, role, inserted): _parts(problem, op, role, inserted)
+            for op in range(problem.n)
+            for role in (_BEFORE, _ACCESS, _AFTER)
+            for inserted in (False, True)
+        }
 
-    def run(self) -> NDArray[np.int64] | None:
-        order = self._insert(self._order, 0)
+    def into(self, checkpoints: list[tuple[int, int]]) -> NDArray[np.int64] | None:
+        """Insert all accesses into an order of checkpoints; None if that cannot be, or takes too long."""
+        # As their last checkpoint comes.
+        last = {op: k for k, (op, _) in enumerate(checkpoints)}
+        self._todo = sorted(range(self._problem.n), key=lambda op: last.get(op, 0))
+        order = self._insert(checkpoints, 0)
         if order is None:
             return None
         found = np.array([op for op, role in order if role == _ACCESS], np.int64)
@@ -146,10 +156,9 @@ class _Insertion:
         """Whether values still follow from one another up to the access `upto`, or to the end. Of an access
         that is not inserted yet its checkpoint after stands for the write."""
         inserted = {op for op, role in order if role == _ACCESS}
-        memory = dict(enumerate(self._problem.initial.tolist()))
+        memory, parts = list(self._initial), self._parts
         for op, role in order:
-            alone = op not in inserted
-            for g, how, before, after in _parts(self._problem, op, role, not alone):
+            for g, how, before, after in parts[op, role, op in inserted]:
                 if how & TAKES and memory[g] != before:
                     # A late checkpoint may find what an access leaves that is still to come.
                     if role != _ACCESS and upto is not None:
@@ -159,4 +168,4 @@ class _Insertion:
                     memory[g] = after
             if role == _ACCESS and op == upto:
                 return True
-        return memory == dict(enumerate(self._problem.final.tolist()))
+        return bool(memory == self._final)
