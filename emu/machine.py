@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -13,17 +12,17 @@ from unicorn import unicorn_const as uc
 
 from emu.agents import step_dma, write_frame
 from emu.bus import coherent_image, end_run
-from emu.cache import CacheGeometry
 from emu.commit import commit_between_slices, commit_core
 from emu.data_access import log_input
-from emu.device_kernels import CAUSE_TIMER, DEVICE_BASE
+from emu.device_kernels import CAUSE_TIMER
 from emu.elf import Image
 from emu.event import EVENT
 from emu.faults import Fault, describe_exception, describe_fill
 from emu.legality import is_illegal
+from emu.machine_config import MachineConfig
 from emu.one_sided import ENGINE, step_transfers
 from emu.pages import host_memory
-from emu.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY, Post
+from emu.post import Post
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
 from emu.recorded_core import RecordedCore
@@ -40,10 +39,9 @@ from emu.state import (
     STOP_STRATUM,
     address_of,
 )
-from emu.store_buffer import MOST_BUFFERED, drop_newest
+from emu.store_buffer import drop_newest
 from emu.undo import undo_stores
 from isa.decode import Block
-from isa.errors import UsageError
 from isa.table import Isa
 
 _CONSOLE_BYTES = 1 << 16
@@ -65,48 +63,6 @@ class Stopped(Enum):
     POWER = "the guest powered the machine off"
     IDLE = "the core waits"
     FAULT = "the guest failed"
-
-
-@dataclass(frozen=True)
-class MachineConfig:
-    """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
-    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
-    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way."""
-
-    n_cores: int
-    memory_bytes: int = 64 << 20
-    cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
-    seed: int = 0
-    downgrade_bound: int = 0
-    input: bytes = b""
-    store_buffer: int = 0
-    tapped: bool = False
-    mail_latency: int = DEFAULT_MAIL_LATENCY
-
-    def check(self) -> None:
-        """Raise UsageError for a machine that cannot be."""
-        if not 1 <= self.n_cores <= 64:
-            raise UsageError(
-                "a machine has 1 to 64 cores", found=str(self.n_cores), remedy="choose --cores 1 to 64"
-            )
-        if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= DEVICE_BASE:
-            raise UsageError(
-                "a machine has 1m to 3840m of memory, in whole pages",
-                found=str(self.memory_bytes),
-                remedy="choose another --memory",
-            )
-        if not 0 <= self.store_buffer <= MOST_BUFFERED:
-            raise UsageError(
-                f"a store buffer holds 1 to {MOST_BUFFERED} stores",
-                found=str(self.store_buffer),
-                remedy="choose another --store-buffer",
-            )
-        if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:
-            raise UsageError(
-                f"a message is under way for at most {MOST_MAIL_LATENCY} cycles",
-                found=str(self.mail_latency),
-                remedy="choose another --latency",
-            )
 
 
 class Machine:

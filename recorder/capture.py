@@ -13,7 +13,8 @@ from emu.cache import CacheGeometry
 from emu.elf import load_image
 from emu.faults import Fault
 from emu.fingerprint import Fingerprint
-from emu.machine import Machine, MachineConfig, Stopped
+from emu.machine import Machine, Stopped
+from emu.machine_config import MachineConfig
 from emu.scheduler import DEFAULT_SLICE, is_named_policy, make_scheduler
 from isa.errors import UsageError
 from isa.table import Isa

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from emu.cache import CacheGeometry
 from emu.elf import Image, load_image
 from emu.faults import Fault
-from emu.machine import Machine, MachineConfig, Stopped
+from emu.machine import Machine, Stopped
+from emu.machine_config import MachineConfig
 from emu.mail_state import REQUEST
 from emu.post import DEFAULT_MAIL_LATENCY, EVERYTHING, Letter, Post, Script
 from emu.scheduler import DEFAULT_SLICE, make_scheduler

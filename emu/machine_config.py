@@ -1,0 +1,54 @@
+"""What a machine is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from emu.cache import CacheGeometry
+from emu.device_kernels import DEVICE_BASE
+from emu.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY
+from emu.state import PAGE_BYTES
+from emu.store_buffer import MOST_BUFFERED
+from isa.errors import UsageError
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
+    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
+    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way."""
+
+    n_cores: int
+    memory_bytes: int = 64 << 20
+    cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
+    seed: int = 0
+    downgrade_bound: int = 0
+    input: bytes = b""
+    store_buffer: int = 0
+    tapped: bool = False
+    mail_latency: int = DEFAULT_MAIL_LATENCY
+
+    def check(self) -> None:
+        """Raise UsageError for a machine that cannot be."""
+        if not 1 <= self.n_cores <= 64:
+            raise UsageError(
+                "a machine has 1 to 64 cores", found=str(self.n_cores), remedy="choose --cores 1 to 64"
+            )
+        if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= DEVICE_BASE:
+            raise UsageError(
+                "a machine has 1m to 3840m of memory, in whole pages",
+                found=str(self.memory_bytes),
+                remedy="choose another --memory",
+            )
+        if not 0 <= self.store_buffer <= MOST_BUFFERED:
+            raise UsageError(
+                f"a store buffer holds 1 to {MOST_BUFFERED} stores",
+                found=str(self.store_buffer),
+                remedy="choose another --store-buffer",
+            )
+        if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:
+            raise UsageError(
+                f"a message is under way for at most {MOST_MAIL_LATENCY} cycles",
+                found=str(self.mail_latency),
+                remedy="choose another --latency",
+            )
