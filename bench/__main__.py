@@ -1,4 +1,7 @@
-"""`python -m bench [speed|paper|ordering|sure|path|linkage|opr|seeds]`: all measurements, or one of them."""
+"""`python -m bench [speed|paper|ordering|sure|path|linkage|opr|seeds]`: all measurements, or one of them.
+
+`opr-campaign` is not among all: it takes ten minutes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from isa.kernel_cache import use_kernel_cache
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "opr", "seeds")
+    names = ("all", "speed", "paper", "ordering", "sure", "path", "linkage", "opr", "seeds", "opr-campaign")
     parser.add_argument("what", nargs="?", choices=names, default="all")
     parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
     options = parser.parse_args(arguments)
@@ -53,6 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.seeds import main as seeds
 
         seeds(console)
+    if options.what == "opr-campaign":
+        from bench.opr_campaign import main as campaign
+
+        return 1 if campaign(console) else 0
     return 0
 
 
