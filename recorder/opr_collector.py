@@ -1,7 +1,6 @@
 """The collector of evidence `opr`: value logs, event orders and digests of the members of a replay set.
 
-Source: Qian, Sen, Hargrove, Iancu, "OPR: Deterministic Group Replay for One-Sided Communication" (PPoPP
-2016), sections 4 and 5. Nothing is kept of other cores, but that their stores into code, and their
+Source: "OPR: Deterministic Group Replay for One-Sided Communication", sections 4 and 5. Nothing is kept of other cores, but that their stores into code, and their
 partitions of global memory, are known.
 """
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bench.opr import measure, members
+from bench.opr_campaign import one_run, programs
 
 
 def test_members_are_spread() -> None:
@@ -22,3 +25,8 @@ def test_tables() -> None:
         (3, 3, "relaxed"),
     ]
     assert all(line[7] > 0.9 for line in scores.rows)
+
+
+def test_a_run_of_the_campaign(tmp_path: Path) -> None:
+    assert "pgas_ep" in programs()
+    assert one_run("ring", 2, 1, tmp_path / "rec") > 100

@@ -18,8 +18,8 @@ from isa.errors import Divergence
 from isa.x86_64 import X86_64
 from recorder import capture, opr_collector
 from recorder.capture import RecordOptions, record
-from recorder.opr_log import read_opr
-from recorder.opr_rows import VALUE
+from recorder.opr_log import OprLog, read_opr
+from recorder.opr_rows import CHECK, CODE, EXACT, RELAXED, VALUE
 from recorder.opr_shadow import ValueLogger
 from recorder.reader import Recording
 from recorder.strata_policy import StrataPolicy
@@ -213,3 +213,45 @@ def test_a_killed_recorder(tmp_path: Path) -> None:
     assert found[0][0] > 2
     assert found == sorted(found, reverse=True)
     assert found[0] != found[-1]
+
+
+def hostile(log: OprLog, draw: random.Random) -> OprLog:
+    """The evidence with some rows changed to others that the format can hold."""
+    rows = log.rows.copy()
+    for _ in range(draw.randint(1, 4)):
+        row = rows[draw.randrange(len(rows))]
+        what = draw.choice(["value", "sn", "place", "late", "kind"])
+        if what == "value":
+            row["value"] = draw.getrandbits(8 * max(1, int(row["size"]) if row["kind"] == VALUE else 8))
+        elif what == "sn":
+            row["sn"] = draw.choice([0, 1, draw.randrange(3000), (1 << 64) - 1])
+        elif what == "place" and row["kind"] != VALUE:
+            row["place"] = 8 * draw.choice([0, draw.randrange(3000), (1 << 16) - 1])
+        elif what == "late" and row["kind"] == CODE:
+            row["size"] ^= 1
+        elif row["kind"] in (EXACT, RELAXED):
+            row["peer"] = draw.choice([k for k in range(len(log.members)) if k != row["member"]])
+    kept = [
+        np.sort(part, order="sn", kind="stable")
+        for member in range(len(log.members))
+        for kind in range(VALUE, CHECK + 1)
+        if len(part := rows[(rows["member"] == member) & (rows["kind"] == kind)])
+    ]
+    return OprLog(log.members, log.unit, np.concatenate(kept))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_evidence_is_refused_or_harmless(seed: int, tmp_path: Path) -> None:
+    """Whatever the stream says, a replay ends; and what it calls bit-exact is."""
+    recording = recorded("pgas_guppie", tmp_path, 2, "0,1")
+    log, draw, refused = read_opr(recording), random.Random(seed), 0
+    for _ in range(12):
+        wrong = hostile(log, draw)
+        try:
+            result = replay_group(recording, wrong, relaxed=bool(draw.getrandbits(1)))
+        except Divergence:
+            refused += 1
+            continue
+        for member in result.members:
+            assert compare_replays(recording, wrong, member.core) == member.accesses
+    assert refused > 2, f"seed {seed}"

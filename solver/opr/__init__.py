@@ -1,5 +1,4 @@
 """The OPR engine: partial replay of a group of cores, and inference of who communicated with whom.
 
-Source: Qian, Sen, Hargrove, Iancu, "OPR: Deterministic Group Replay for One-Sided Communication" (PPoPP
-2016). It reads the evidence `opr` and, of each member's own log, what is no memory.
+Source: "OPR: Deterministic Group Replay for One-Sided Communication". It reads the evidence `opr` and, of each member's own log, what is no memory.
 """

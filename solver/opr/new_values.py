@@ -118,7 +118,7 @@ class NewValues:
         if not len(rows):
             return
         first = int(rows["seq"][0]) + 1
-        low, high = np.searchsorted(self.rows["sn"], [first, first + len(rows)])
+        low, high = np.searchsorted(self.rows["sn"], np.array([first, first + len(rows)], np.uint64))
         mine = rows[(self.rows["sn"][low:high] - np.uint64(first)).astype(np.int64)]
         self.rows["addr"][low:high] = mine["addr"]
         accesses = self._accesses.take(rows, np.zeros(len(rows), np.uint8))
