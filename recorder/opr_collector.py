@@ -1,7 +1,7 @@
 """The collector of evidence `opr`: value logs, event orders and digests of the members of a replay set.
 
-Source: "OPR: Deterministic Group Replay for One-Sided Communication", sections 4 and 5. Nothing is kept of other cores, but that their stores into code, and their
-partitions of global memory, are known.
+Source: "OPR: Deterministic Group Replay for One-Sided Communication", sections 4 and 5. Nothing is kept of
+other cores, but that their stores into code, and their partitions of global memory, are known.
 """
 
 from __future__ import annotations

@@ -221,9 +221,9 @@ def test_a_frame_that_lies_about_its_range_is_refused(rec: Path, tmp_path: Path)
 
 
 def test_the_documents_example() -> None:
-    """docs/rpc.md, byte by byte."""
-    text = (Path(__file__).resolve().parent.parent / "docs" / "rpc.md").read_text()
-    shown = bytes.fromhex(text.split("<!-- payload -->\n```\n")[1].split("```")[0])
+    """docs/format.md, section 11.4, byte by byte."""
+    text = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()
+    shown = bytes.fromhex(text.split("<!-- payload of evidence-rpc.log -->\n```\n")[1].split("```")[0])
     requests = [0, 1, 2 << 56 | 3 << 48 | 5 << 24]
     events = [(RECEIVED, 1, 2, number) for number in requests] + [(TESTED, 0, n, 1) for n in (0, 0, 1)]
     assert encode(rows_of(events)) == (shown, 4)
