@@ -111,7 +111,7 @@ class LinkageCollector:
 
     def _write_full(self, stream: int) -> None:
         tables = self._tables
-        if tables.filled.max() >= _ROOM:
+        if tables.filled[0] >= _ROOM or tables.filled[1] >= _ROOM:
             self._write_variables()
         if tables.filled_bounds[stream] >= _ROOM or tables.filled_values[stream] >= _ROOM:
             self._write_stream(stream)

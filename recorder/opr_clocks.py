@@ -11,7 +11,7 @@ cores do in between comes before it; a read orders (and learns) only if it read 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,9 @@ from numba import njit
 
 from emu.device_kernels import DEVICE_BASE
 from emu.one_sided import SEGMENT_BASE, SEGMENT_LENGTH
+from emu.pages import host_memory
 from isa.inner_kernel import inner
 from recorder.event import UNCACHED, WRITE
-from recorder.hash_table import Table, find_or_insert, grow, has_room, new_table
 from recorder.opr_accesses import ACCESS, STORE
 from recorder.opr_rows import EXACT, OPR_ROW, RELAXED, Rows, joined
 
@@ -34,17 +34,40 @@ _ONE = np.uint64(1)
 _BASE = np.uint64(DEVICE_BASE)
 
 
-class Words(NamedTuple):
-    """Clocks of the words that members have accessed. written, accessed: int64[words, r]. last:
-    int32[words], the last member there. alone: int32[words], the last writer if only it came since, its
-    clock as it was, else -1. version: int64[words], see `_settled`."""
+#: What is known of a word besides its clocks. last: the last member there, -1 for none. alone: the last
+#: writer if only it came since, its clock as it was, else -1. version: see `_settled`. sn, store: the last
+#: access of `last`, the last store of `alone`; they stand for those entries of the word's clocks.
+WORD = np.dtype([("version", "<i8"), ("sn", "<i8"), ("store", "<i8"), ("last", "<i4"), ("alone", "<i4")])
 
-    table: Table
+
+class Words(NamedTuple):
+    """Clocks of the words that members have accessed. slot_of: int32[words of memory], 1 + a word's slot.
+    used: int64[1], slots so far. state: WORD[slots]. written, accessed: int64[slots, r]."""
+
+    slot_of: npt.NDArray[np.int32]
+    used: npt.NDArray[np.int64]
+    state: npt.NDArray[np.void]
     written: Clocks
     accessed: Clocks
-    last: npt.NDArray[np.int32]
-    alone: npt.NDArray[np.int32]
-    version: npt.NDArray[np.int64]
+
+
+@inner
+def _slot(words, word):  # type: ignore[no-untyped-def]
+    """The slot of a word; a new one if it has none, for which there must be room."""
+    if words.slot_of[word] == 0:
+        words.used[0] += 1
+        words.slot_of[word] = np.int32(words.used[0])
+    return np.int64(words.slot_of[word]) - 1
+
+
+@inner
+def _settle(words, slot):  # type: ignore[no-untyped-def]
+    """Put what stands beside a word's clocks into them."""
+    row = words.state[slot]
+    if row.last >= 0:
+        words.accessed[slot, row.last] = max(words.accessed[slot, row.last], row.sn)
+    if row.alone >= 0:
+        words.written[slot, row.alone] = max(words.written[slot, row.alone], row.store)
 
 
 @inner
@@ -84,24 +107,24 @@ def _note(clock, before):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _settled(words, slot, member, version, is_store):  # type: ignore[no-untyped-def]
+def _settled(row, member, version, is_store):  # type: ignore[no-untyped-def]
     """Whether the access changes nothing but the member's own entry: it was the last one there (for a store:
-    nobody read since it wrote), and its clock has not grown at a peer since."""
-    if words.version[slot] != version:
+    nobody read since it wrote), and its clock has not grown at a peer since. row: a WORD."""
+    if row.version != version:
         return False
-    return words.alone[slot] == member if is_store else words.last[slot] == member
+    return row.alone == member if is_store else row.last == member
 
 
 @inner
 def _leave(words, slot, clock, member, version, is_store):  # type: ignore[no-untyped-def]
     """The word's clocks after an access."""
+    row = words.state[slot]
     _tell(words.accessed, slot, clock)
-    words.alone[slot] = -1
+    row.alone = -1
     if is_store:
         _tell(words.written, slot, clock)
-        words.alone[slot] = member
-    words.last[slot] = member
-    words.version[slot] = version
+        row.alone, row.store = member, clock[member]
+    row.last, row.sn, row.version = member, clock[member], version
 
 
 @njit(cache=True)
@@ -117,22 +140,23 @@ def exact_step(accesses, start, member, clock, before, version, words, out):  # 
         access = accesses[i]
         first, last = access.addr >> _WORD_SHIFT, (access.addr + access.size - _ONE) >> _WORD_SHIFT
         needed = np.int64(last - first) + 1
-        full = words.table.used[0] + needed > words.last.shape[0] or not has_room(words.table, needed)
+        full = words.used[0] + needed > words.state.shape[0]
         if full or n + clock.shape[0] > out.shape[0]:
             return i, n, needed
         own = np.int64(access.sn)
         clock[member] = own
         is_store = access.kind == STORE
-        slot = find_or_insert(words.table, first)
-        if needed == 1 and _settled(words, slot, member, version[0], is_store):
-            words.accessed[slot, member] = own
+        row = words.state[_slot(words, np.int64(first))]
+        if needed == 1 and _settled(row, member, version[0], is_store):
+            row.sn = own
             if is_store:
-                words.written[slot, member] = own
+                row.store = own
             continue
         _note(clock, before)
         grew = False
         for k in range(needed):
-            slot = find_or_insert(words.table, first + np.uint64(k))
+            slot = _slot(words, np.int64(first) + k)
+            _settle(words, slot)
             if is_store:
                 grew |= _catch_up(clock, words.accessed, slot, member)
             else:
@@ -140,7 +164,7 @@ def exact_step(accesses, start, member, clock, before, version, words, out):  # 
         if grew:
             version[0] += 1
         for k in range(needed):
-            slot = find_or_insert(words.table, first + np.uint64(k))
+            slot = _slot(words, np.int64(first) + k)
             _leave(words, slot, clock, member, version[0], is_store)
         if grew:
             n = _log_orders(clock, before, member, access.sn, EXACT, out, n)
@@ -148,17 +172,14 @@ def exact_step(accesses, start, member, clock, before, version, words, out):  # 
 
 
 class ExactClocks:
-    """Algorithm 2 among `r` members."""
+    """Algorithm 2 among `r` members. memory: bytes of guest memory."""
 
-    def __init__(self, r: int) -> None:
+    def __init__(self, r: int, memory: int) -> None:
         self._clocks = np.zeros((r, r), np.int64)
         self._before = np.zeros(r, np.int64)
         self._versions = np.zeros((r, 1), np.int64)
-        n = _FIRST_WORDS
-        self._words = Words(
-            new_table(2 * n), np.zeros((n, r), np.int64), np.zeros((n, r), np.int64),
-            np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.zeros(n, np.int64),
-        )  # fmt: skip
+        slot_of = host_memory(4 * (memory >> 3)).view(np.int32)
+        self._words = Words(slot_of, np.zeros(1, np.int64), *_new_words(_FIRST_WORDS, r))
         self._out = np.zeros(_ROOM + r, OPR_ROW)
 
     def take(self, member: int, accesses: Rows) -> Rows:
@@ -176,20 +197,21 @@ class ExactClocks:
         return joined(pieces)
 
 
+def _new_words(n: int, r: int) -> tuple[npt.NDArray[np.void], Clocks, Clocks]:
+    state = np.zeros(n, WORD)
+    state["last"] = state["alone"] = -1
+    return state, np.zeros((n, r), np.int64), np.zeros((n, r), np.int64)
+
+
 def _grown(words: Words, more: int) -> Words:
     """The same, with room for `more` words beyond those that are there."""
-    old = len(words.last)
+    old = len(words.state)
     n = 2 * old
-    while n < int(words.table.used[0]) + more:
+    while n < int(words.used[0]) + more:
         n *= 2
-    r = words.written.shape[1]
-    new = Words(
-        grow(words.table, n), np.zeros((n, r), np.int64), np.zeros((n, r), np.int64),
-        np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.zeros(n, np.int64),
-    )  # fmt: skip
-    arrays: tuple[npt.NDArray[Any], ...] = new[1:]
-    for mine, before in zip(arrays, words[1:], strict=True):
-        mine[:old] = before
+    new = Words(words.slot_of, words.used, *_new_words(n, words.written.shape[1]))
+    new.state.view(np.uint8)[: words.state.nbytes] = words.state.view(np.uint8)
+    new.written[:old], new.accessed[:old] = words.written, words.accessed
     return new
 
 
@@ -305,7 +327,10 @@ class RelaxedClocks:
         n = affinities.n_cores
         self._clocks, self._before = np.zeros((r, r), np.int64), np.zeros(r, np.int64)
         self._homes = _Homes(np.zeros((n, r), np.int64), np.zeros((n, r), np.int64))
-        self._settled = _Settled(*(np.zeros(k, np.int64) for k in (1, n, n, n)))
+        #: What `_Settled` is at the beginning of a turn, and its room.
+        self._fresh = np.concatenate([np.zeros(1, np.int64), np.full(2 * n, -1), np.zeros(n, np.int64)])
+        self._room = self._fresh.copy()
+        self._settled = _Settled(*np.split(self._room, np.cumsum([1, n, n])))
         self._affinities = affinities
         #: Accesses of each member's last event, whose clocks wait for its next.
         self._waiting = [np.zeros(0, ACCESS) for _ in range(r)]
@@ -329,8 +354,7 @@ class RelaxedClocks:
     def _step(self, member: int, *parts: Rows) -> Rows:
         pieces: list[Rows] = []
         clock = self._clocks[member]
-        for array, value in zip(self._settled, (0, -1, -1, 0), strict=True):
-            array.fill(value)
+        self._room[:] = self._fresh
         for due in parts:
             done = 0
             while done < len(due):

@@ -46,9 +46,9 @@ class OprCollector:
         self._digests = [AccessDigest() for _ in members]
         self._accesses = [AccessStream(memory) for _ in members]
         self._affinities = Affinities(memory, guest.n_cores)
-        self._exact = ExactClocks(len(members))
+        self._exact = ExactClocks(len(members), memory)
         self._relaxed = RelaxedClocks(len(members), self._affinities)
-        self._held: list[Rows] = []
+        self._held = np.empty(2 * _HELD_ROWS, OPR_ROW)
         self._held_rows = 0
 
     @property
@@ -75,11 +75,17 @@ class OprCollector:
         self._hold(self._relaxed.take(place, accesses))
 
     def _hold(self, rows: Rows) -> None:
-        if len(rows):
-            self._held.append(rows)
-            self._held_rows += len(rows)
-            if self._held_rows >= _HELD_ROWS:
-                self.flush()
+        n = len(rows)
+        if not n:
+            return
+        if self._held_rows + n > len(self._held):
+            self.flush()
+        if n > len(self._held):
+            self._writer.append(rows)
+            return
+        # As bytes: numpy copies structured rows one by one.
+        self._held[self._held_rows : self._held_rows + n].view(np.uint8)[:] = rows.view(np.uint8)
+        self._held_rows += n
 
     def stratum(self) -> None:
         """See `Collector`: a digest of every member."""
@@ -92,9 +98,9 @@ class OprCollector:
 
     def flush(self) -> None:
         """See `Collector`."""
-        if self._held:
-            self._writer.append(np.concatenate(self._held))
-        self._held, self._held_rows = [], 0
+        if self._held_rows:
+            self._writer.append(self._held[: self._held_rows])
+        self._held_rows = 0
 
     def finish(self) -> None:
         """See `Collector`."""

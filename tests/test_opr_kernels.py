@@ -155,7 +155,7 @@ def _tuples(rows: Any) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_exact_clocks(seed: int) -> None:
     draw, r = random.Random(seed), 4
-    ours, twin, sns = ExactClocks(r), NaiveClocks(r, lambda at: at // 8, False), [0] * r
+    ours, twin, sns = ExactClocks(r, 1 << 20), NaiveClocks(r, lambda at: at // 8, False), [0] * r
     for _ in range(250):
         i = draw.randrange(r)
         accesses = _accesses(draw, sns[i], draw.randint(1, 12), 12 if draw.random() < 0.7 else 3000)
