@@ -119,6 +119,8 @@ def _show(facts: dict[str, object], manifest: Manifest) -> None:
     ]
     if manifest.totals:
         lines.append(("totals", ", ".join(f"{name} {value}" for name, value in manifest.totals.items())))
+    if manifest.evidence:
+        lines.append(("evidence", ", ".join(manifest.evidence)))
     lines.append(("ordered", "yes, order.cert is there" if facts["ordered"] else "no (corebraid order REC)"))
     for name, text in lines:
         click.echo(f"{name:<10} {text}")
@@ -127,9 +129,11 @@ def _show(facts: dict[str, object], manifest: Manifest) -> None:
         cells = (core["instructions"], core["log_bytes"], core["log_bytes_per_1000_instructions"])
         count, size, rate = ("?" if cell is None else f"{cell:,}" for cell in cells)
         click.echo(f"{core['core']:>4} {count:>14} {size:>12} {rate:>15}")
-    click.echo(f"\n{'file':<14} {'bytes':>12}")
-    for name, size in facts["files"].items():  # type: ignore[attr-defined]
-        click.echo(f"{name:<14} {size:>12,}")
+    files: dict[str, int] = facts["files"]  # type: ignore[assignment]
+    width = max(14, *map(len, files))
+    click.echo(f"\n{'file':<{width}} {'bytes':>12}")
+    for name, bytes_ in files.items():
+        click.echo(f"{name:<{width}} {bytes_:>12,}")
 
 
 def _end(manifest: Manifest) -> str:
