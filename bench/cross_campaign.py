@@ -19,20 +19,24 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench.programs import FIRMWARE
-from bench.report import OUT
-from corebraid.engines import evidence_engine, whole_runs
-from corebraid.evidence import objects_of
-from isa.errors import CorebraidError
 from isa.kernel_cache import use_kernel_cache
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.evidence import KINDS
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.crosscheck import Contender, crosscheck
-from solver.order import Options
+
+# Before numba is imported: kernels compiled from older sources must not be run.
+use_kernel_cache()
+
+from bench.programs import FIRMWARE  # noqa: E402
+from bench.report import OUT  # noqa: E402
+from corebraid.engines import evidence_engine, whole_runs  # noqa: E402
+from corebraid.evidence import objects_of  # noqa: E402
+from isa.errors import CorebraidError  # noqa: E402
+from isa.x86_64 import X86_64  # noqa: E402
+from recorder.capture import RecordOptions, record  # noqa: E402
+from recorder.evidence import KINDS  # noqa: E402
+from recorder.reader import Recording  # noqa: E402
+from recorder.strata_policy import StrataPolicy  # noqa: E402
+from recorder.traces import RecordingTraces  # noqa: E402
+from solver.crosscheck import Contender, crosscheck  # noqa: E402
+from solver.order import Options  # noqa: E402
 
 IMAGES = FIRMWARE / "x86_64"
 #: Programs that end before they share anything.
@@ -100,7 +104,6 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--region-timeout", type=float, default=10.0)
     asked = parser.parse_args()
-    use_kernel_cache()
     began, total, failures = time.monotonic(), Counter[str](), 0
     temporary = Path(tempfile.mkdtemp(prefix="corebraid-cross-"))
     for seed in range(asked.seeds):

@@ -8,18 +8,22 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
-from bench.programs import FIRMWARE, image
-from isa.errors import Divergence
 from isa.kernel_cache import use_kernel_cache
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.opr_log import read_opr
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from recorder.value_check import compare_replays
-from solver.opr.inference import replay_group
+
+# Before numba is imported: kernels compiled from older sources must not be run.
+use_kernel_cache()
+
+from rich.console import Console  # noqa: E402
+
+from bench.programs import FIRMWARE, image  # noqa: E402
+from isa.errors import Divergence  # noqa: E402
+from isa.x86_64 import X86_64  # noqa: E402
+from recorder.capture import RecordOptions, record  # noqa: E402
+from recorder.opr_log import read_opr  # noqa: E402
+from recorder.reader import Recording  # noqa: E402
+from recorder.strata_policy import StrataPolicy  # noqa: E402
+from recorder.value_check import compare_replays  # noqa: E402
+from solver.opr.inference import replay_group  # noqa: E402
 
 CORES, SEEDS, LIMIT = (2, 4, 8), 10, 1_500_000
 _SLICES = (50, 300, 3000)
@@ -75,5 +79,4 @@ def main(console: Console) -> int:
 
 
 if __name__ == "__main__":
-    use_kernel_cache()
     sys.exit(1 if main(Console()) else 0)

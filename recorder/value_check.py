@@ -51,8 +51,8 @@ def compare_replays(recording: Recording, log: OprLog, core: int) -> int:
     """Replay a member from its value log and from its miss records, side by side. Returns the accesses
     compared.
 
-    Rows of fetched code are left out, and what a plain store overwrote. Raises Divergence naming the first
-    access that differs, FormatError.
+    As far as both logs reach, if the recorder was killed. Rows of fetched code are left out, and what a plain
+    store overwrote. Raises Divergence naming the first access that differs, FormatError.
     """
     ours = _Pieces(MemberReplay(recording, log, core).run())
     theirs = _Pieces(CoreReplay(recording, core, traced=True).run())
@@ -69,7 +69,8 @@ def compare_replays(recording: Recording, log: OprLog, core: int) -> int:
             k = int(np.argmin(same))
             raise _differs(core, compared + k, _text(b[k]), _text(a[k]))
         compared += n
-        if both == (False, False):
+        # Logs of a recorder that was killed may end one before the other.
+        if both == (False, False) or (recording.killed and not all(both)):
             return compared
         if not all(both):
             kinds = "an access" if both[1] else "the end", "an access" if both[0] else "the end"

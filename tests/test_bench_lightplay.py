@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,8 @@ def test_the_c_loop_finds_what_a_plain_search_finds(reads: bool) -> None:
     assert naive > 0
     with c_search() as search:
         if search is None:
-            pytest.skip("no gcc")
+            assert shutil.which("gcc") is None
+            return
         assert search(problem, count(problem.sizes), np.zeros(4, np.uint64)) == naive
 
 
