@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,7 +23,8 @@ class Block:
     instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
     an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
     `cmpxchg8b` and `cmpxchg16b`. fences: byte offsets of instructions that make no atomic access and yet wait
-    until the store buffer is empty (SDM volume 3, 9.3 and 12.10). unsupported: offset of the first
+    until the store buffer is empty (SDM volume 3, 9.3 and 12.10). privileged: byte offsets of instructions
+    that only a kernel may run. unsupported: offset of the first
     instruction that the emulator would compute wrongly, or -1, and its text. unknown: offset of bytes
     that are no instruction to the decoder (decoding ends there), or -1.
     """
@@ -35,6 +37,7 @@ class Block:
     nested: bool
     pairs: tuple[int, ...]
     fences: tuple[int, ...]
+    privileged: tuple[int, ...]
     unsupported: int
     unsupported_text: str
     unknown: int
@@ -169,18 +172,35 @@ def _is_atomic(instruction: capstone.CsInsn) -> bool:
     )
 
 
-@lru_cache(maxsize=65536)
-def decode_block(code: bytes, address: int) -> Block:
-    """Decode the bytes of one translated block.
+#: Instructions that fault outside ring 0 (SDM volume 3, 5.9), or with I/O privilege level 0 (18.5.1).
+_PRIVILEGED = frozenset(
+    getattr(x86, f"X86_INS_{name}")
+    for name in (
+        "HLT", "CLI", "STI", "IN", "INSB", "INSW", "INSD", "OUT", "OUTSB", "OUTSW", "OUTSD", "LGDT", "LIDT",
+        "LLDT", "LTR", "LMSW", "CLTS", "INVD", "WBINVD", "INVLPG", "INVPCID", "RDMSR", "WRMSR", "RDPMC",
+        "SYSRET", "SYSEXIT", "SWAPGS", "XSETBV", "MONITOR", "MWAIT",
+    )
+)  # fmt: skip
+_SYSTEM_REGISTERS = ("cr", "dr")
 
-    Bytes that Capstone cannot decode count as one instruction, the last: an illegal instruction ends a
-    block. Whether they are one, only the emulator knows (`Block.unknown`).
-    """
+
+def _is_privileged(instruction: capstone.CsInsn) -> bool:
+    if instruction.id in _PRIVILEGED:
+        return True
+    if instruction.id != x86.X86_INS_MOV:
+        return False
+    names = [instruction.reg_name(o.reg) for o in instruction.operands if o.type == x86.X86_OP_REG]
+    return any(name[:2] in _SYSTEM_REGISTERS for name in names)
+
+
+def decode_in_detail(code: bytes, address: int) -> Block:
+    """What `decode_block` gives, from every instruction's details; slow."""
     offsets: list[int] = []
     atomic: list[int] = []
     helped: list[int] = []
     pairs: list[int] = []
     fences: list[int] = []
+    privileged: list[int] = []
     ends_run, repeats, nested, position = False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
@@ -207,6 +227,8 @@ def decode_block(code: bytes, address: int) -> Block:
             pairs.append(position)
         if instruction.id in _FENCES:
             fences.append(position)
+        if _is_privileged(instruction):
+            privileged.append(position)
         nested = nested or _is_nested_enter(instruction)
         groups = instruction.groups
         ends_run = any(
@@ -217,8 +239,67 @@ def decode_block(code: bytes, address: int) -> Block:
         position += instruction.size
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
-        tuple(fences), unsupported, text, unknown,
+        tuple(fences), tuple(privileged), unsupported, text, unknown,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=65536)
+def decode_block(code: bytes, address: int) -> Block:
+    """Decode the bytes of one translated block.
+
+    Bytes that Capstone cannot decode count as one instruction, the last: an illegal instruction ends a
+    block. Whether they are one, only the emulator knows (`Block.unknown`).
+    """
+    return _decode_plain(code, address) or decode_in_detail(code, address)
+
+
+#: Of an instruction, by its mnemonic: nothing special; it transfers control; only its details tell.
+_PLAIN, _CONTROL, _DETAIL = 0, 1, 2
+_SPECIAL = frozenset(
+    (
+        "bound", "clts", "cmpxchg16b", "cmpxchg8b", "cpuid", "enter", "fbld", "fbstp", "fld", "fldenv",
+        "fnsave", "fnstenv", "frstor", "fstp", "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli",
+        "sti", "in", "invd", "invlpg", "invpcid", "jcxz", "jecxz", "jrcxz", "lgdt", "lidt", "lldt", "lmsw",
+        "ltr", "maskmovdqu", "maskmovq", "mfence", "monitor", "mwait", "rdmsr", "rdpmc", "rsm", "swapgs",
+        "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xsetbv",
+    )
+)  # fmt: skip
+_SPECIAL_BEGINNINGS = (
+    "int", "iret", "lcall", "ljmp", "lock", "loop", "out", "ins", "rep", "retf", "sys", "ud", "v", "xrstor",
+    "xsave",
+)  # fmt: skip
+_SEGMENTS = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x67")
+_VEX_BEGINNINGS = frozenset(b"\xc4\xc5\x62\x8f")
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(mnemonic: str) -> int:
+    if " " in mnemonic or mnemonic in _SPECIAL or mnemonic.startswith(_SPECIAL_BEGINNINGS):
+        return _DETAIL
+    return _CONTROL if mnemonic[0] == "j" or mnemonic in ("call", "ret") else _PLAIN
+
+
+def _decode_plain(code: bytes, address: int) -> Block | None:
+    """A block in which nothing is special, as nearly all are; None of another."""
+    offsets, position, kind = [], 0, _PLAIN
+    for _, size, mnemonic, operands in _printer().disasm_lite(code, address):
+        kind = _kind_of(mnemonic)
+        first = code[position]
+        if first in _SEGMENTS:
+            first = next((byte for byte in code[position : position + size] if byte not in _SEGMENTS), 0)
+        if (
+            kind == _DETAIL
+            or first in _VEX_BEGINNINGS
+            or (kind == _CONTROL and 0x66 in code[position : position + 4])
+        ):
+            return None
+        if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
+            return None
+        offsets.append(position)
+        position += size
+    if position != len(code):
+        return None
+    return Block(tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), -1, "", -1)
 
 
 @lru_cache(maxsize=65536)
@@ -255,3 +336,35 @@ def decode_random_read(code: bytes, address: int) -> RandomRead | None:
     if full == "r":
         raise GuestFault("random-number instruction with an unknown register", found=name)
     return RandomRead(full, operand.size, instruction.size)
+
+
+def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
+    """Where the instruction that begins `code` may access memory, by its operands; read: a register by its
+    name in the ISA's table. An implicit stack access is at the stack pointer, and 8 below it."""
+    instruction = next(_engine().disasm(code, address, 1), None)
+    if instruction is None:
+        return []
+    found = []
+    for operand in instruction.operands:
+        if operand.type != x86.X86_OP_MEM:
+            continue
+        place, memory = operand.mem.disp, operand.mem
+        for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
+            if register in (x86.X86_REG_RIP, x86.X86_REG_EIP):
+                place += address + instruction.size
+            elif register != x86.X86_REG_INVALID:
+                place += _register_value(instruction.reg_name(register), read) * scale
+        if memory.segment in (x86.X86_REG_FS, x86.X86_REG_GS):
+            place += read("fs_base" if memory.segment == x86.X86_REG_FS else "gs_base")
+        found.append(place & (1 << 64) - 1)
+    stack = read("rsp")
+    return [*found, stack, stack - 8 & (1 << 64) - 1]
+
+
+def _register_value(name: str, read: Callable[[str], int]) -> int:
+    """A general register, whole or its low half."""
+    if name[0] == "e":
+        return read("r" + name[1:]) & 0xFFFFFFFF
+    if name[-1] == "d" and name[0] == "r":
+        return read(name[:-1]) & 0xFFFFFFFF
+    return read(name)

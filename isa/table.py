@@ -34,6 +34,7 @@ class Isa:
     red_zone: bytes below the stack pointer that an interrupt must not touch.
     interrupt_enable: the mask of the interrupt-enable bit in `flags_register`.
     entry_fetch: a one-byte instruction that ends a block; fills code lines not yet received.
+    cpuid: for Linux guests, rows of (leaf, subleaf, eax, ebx, ecx, edx).
     """
 
     name: str
@@ -47,6 +48,7 @@ class Isa:
     arguments: tuple[str, str]
     reset: tuple[tuple[str, int], ...]
     entry_fetch: int
+    cpuid: tuple[tuple[int, int, int, int, int, int], ...] = ()
 
     @property
     def context_bytes(self) -> int:

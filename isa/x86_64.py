@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isa.cpuid_x86_64 import CPUID
 from isa.table import Isa, Register
 
 _GENERAL = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16)))
@@ -32,4 +33,5 @@ X86_64 = Isa(
     # What a C runtime expects, not Unicorn's reset state (SDM volume 1, 8.1.5 and 10.2.3).
     reset=(("mxcsr", 0x1F80), ("fpcw", 0x37F), ("fptag", 0xFFFF), ("rflags", 0x2)),
     entry_fetch=0xF4,
+    cpuid=CPUID,
 )
