@@ -187,6 +187,19 @@ def probe(core, address, size):
     return entry
 
 
+@njit(cache=True)
+def _fill_table(table, shift, infos, entries):
+    """Enter blocks into the hash table (uint64[slots, 2]). infos: INFO[n]. entries: uint64[n]."""
+    mask = np.uint64(table.shape[0] - 1)
+    for k in range(infos.size):
+        key = (infos[k].address << _KEY_SHIFT) | infos[k].size
+        slot = (key * _GOLDEN) >> shift
+        while table[slot, 0] != key and table[slot, 0] != _ZERO:
+            slot = (slot + _ONE) & mask
+        table[slot, 0] = key
+        table[slot, 1] = entries[k]
+
+
 class BlockTable:
     """The block table of one core; `insert` is called from outside hooks only."""
 
@@ -206,8 +219,8 @@ class BlockTable:
         self._core["key_mask"] = slots - 1
         self._core["key_shift"] = 64 - (slots.bit_length() - 1)
         self._core["table"] = address_of(self._table)
-        for index in range(self._known):
-            self._put(index)
+        shift = np.uint64(self._core["key_shift"])
+        _fill_table(self._table, shift, self._infos[: self._known], self._entries[: self._known])
         self._bind()
 
     def _bind(self) -> None:
@@ -218,21 +231,18 @@ class BlockTable:
         ):
             self._core[name] = address_of(array)
 
-    def _put(self, index: int) -> None:
-        info = self._infos[index]
-        key = np.uint64(int(info["address"]) << 16 | int(info["size"]))
-        address = find_slot(self._core["table"], self._core["key_mask"], self._core["key_shift"], key)
-        slot = (int(address) - address_of(self._table)) // 16
-        self._table[slot] = key, self._entries[index]
-
     def _reserve(self, instructions: int, code: int) -> None:
-        while self._known >= len(self._infos):
+        known, first, length = self._known, self._first + instructions, self._code + code
+        if known < len(self._infos) and first <= len(self._offsets) and length <= len(self._bytes):
+            return
+        while known >= len(self._infos):
             self._infos = np.concatenate([self._infos, np.zeros_like(self._infos)])
             self._entries = np.concatenate([self._entries, np.zeros_like(self._entries)])
-        while self._first + instructions > len(self._offsets):
+        while first > len(self._offsets):
             self._offsets = np.concatenate([self._offsets, np.zeros_like(self._offsets)])
-        while self._code + code > len(self._bytes):
+        while length > len(self._bytes):
             self._bytes = np.concatenate([self._bytes, np.zeros_like(self._bytes)])
+        self._bind()
 
     def insert(self, address: int, code: bytes, block: Block, page_flags: np.ndarray) -> None:
         """Make the block known. `page_flags`: uint8 flags of this core's pages, updated."""
@@ -243,17 +253,20 @@ class BlockTable:
         self._entries[self._known] = flags | n << int(_N_SHIFT) | self._known << int(_ROW_SHIFT)
         self._infos[self._known] = (address, len(code), self._first, self._code, n)
         pool = np.array(block.offsets, np.uint16)
-        pool[list(block.atomic)] |= ATOMIC
-        pool[list(block.helped)] |= HELPED
+        if block.atomic:
+            pool[list(block.atomic)] |= ATOMIC
+        if block.helped:
+            pool[list(block.helped)] |= HELPED
         self._offsets[self._first : self._first + n] = pool
         self._bytes[self._code : self._code + len(code)] = np.frombuffer(code, np.uint8)
         self._first += n
         self._code += len(code)
         self._known += 1
-        self._put(self._known - 1)
         if self._known * 2 > len(self._table):
             self._resize(len(self._table) * 2)
-        self._bind()
+        else:
+            last, shift = slice(self._known - 1, self._known), np.uint64(self._core["key_shift"])
+            _fill_table(self._table, shift, self._infos[last], self._entries[last])
         for page in {address >> 12, (address + len(code) - 1) >> 12}:
             page_flags[page] |= CODE
             if page_flags[page] & WRITTEN:

@@ -314,6 +314,20 @@ def coherent_image(machines, cores, image):
 
 
 @njit(cache=True)
+def coherent_pages(machines, cores, image, pages):
+    """`coherent_image` for these pages only (int64[n])."""
+    machine = machines[0]
+    if machine.tso != _ZERO:
+        return
+    n = np.int64(machine.line_bytes)
+    for k in range(len(cores)):
+        core = cores[k]
+        states = line_states(core, machine)
+        for page in pages:
+            _overlay_page(core, states, image, page, n)
+
+
+@njit(cache=True)
 def _overlay_page(core, states, image, page, n):
     rights = carray(pointer(core.page_rights), page + 1, np.uint8)
     if rights[page] == np.uint8(0):

@@ -27,7 +27,7 @@ from emu.native import (
 )
 from emu.pages import host_memory, on_fill
 from emu.pair_hook import on_pair
-from emu.state import PAGE_BYTES, STOP_SPLIT, address_of
+from emu.state import PAGE_BYTES, STOP_SPLIT, STOP_STALE, address_of
 from emu.store_buffer import drop_newest
 from emu.undo import store_bytes
 from isa.decode import Block, decode_block
@@ -56,12 +56,25 @@ def _leave_block(core, pc):
         drop_newest(core, core.count)
 
 
+@njit(cache=True)
+def _forget_stale(core):
+    if core.stale_high != _ZERO:
+        uc_ctl_range(core.handle, REMOVE_CACHE, core.stale_low, core.stale_high)
+    core.stale_low = _LATEST
+    core.stale_high = _ZERO
+
+
+# Kernels that Python calls take a core as an array of one row: to hand over the row costs 20 times as much.
+
+
 @njit(cache=True, nogil=True)
-def run_core(core, pc, until):
+def run_core(rows, pc, until, renew):
     """Run from `pc` until a hook stops the core (or `until`, unless 0). Returns (status, pc).
 
-    Afterwards `count` is exact for the returned pc and no block is under way.
+    Afterwards `count` is exact for the returned pc and no block is under way. renew: stale translations are
+    thrown away and the core goes on.
     """
+    core = rows[0]
     while True:
         core.stop_reason = _ZERO
         core.stop_pc = _ZERO
@@ -70,23 +83,22 @@ def run_core(core, pc, until):
         pc = read_pc(core)
         if core.entered != _ZERO:
             _leave_block(core, pc)
-        if core.stop_reason != np.uint64(STOP_SPLIT):
+        if renew and core.stop_reason == np.uint64(STOP_STALE):
+            _forget_stale(core)
+        elif core.stop_reason != np.uint64(STOP_SPLIT):
             return status, pc
 
 
 @njit(cache=True)
-def forget_code(core, low, high):
+def forget_code(rows, low, high):
     """Throw away the translations of [low, high)."""
-    uc_ctl_range(core.handle, REMOVE_CACHE, low, high)
+    uc_ctl_range(rows[0].handle, REMOVE_CACHE, low, high)
 
 
 @njit(cache=True)
-def forget_stale(core):
+def forget_stale(rows):
     """Throw away the translations of code bytes that changed under them."""
-    if core.stale_high != _ZERO:
-        forget_code(core, core.stale_low, core.stale_high)
-    core.stale_low = _LATEST
-    core.stale_high = _ZERO
+    _forget_stale(rows[0])
 
 
 @njit(cache=True)
@@ -96,8 +108,14 @@ def flush_tlb(core):
 
 
 @njit(cache=True)
-def read_registers(core, ids, offsets, context):
+def _flush_tlb_of(rows):
+    flush_tlb(rows[0])
+
+
+@njit(cache=True)
+def read_registers(rows, ids, offsets, context):
     """Read registers `ids` (int32[n]) into `context` (uint8[]) at `offsets` (int64[n + 1])."""
+    core = rows[0]
     for k in range(len(ids)):
         uc_reg_read(core.handle, ids[k], pointer(core.scratch))
         for byte in range(offsets[k + 1] - offsets[k]):
@@ -105,8 +123,9 @@ def read_registers(core, ids, offsets, context):
 
 
 @njit(cache=True)
-def write_registers(core, ids, offsets, context):
+def write_registers(rows, ids, offsets, context):
     """Write registers `ids` from `context`, in order; the opposite of `read_registers`."""
+    core = rows[0]
     for k in range(len(ids)):
         uc_reg_write(core.handle, ids[k], context[offsets[k] :].ctypes)
 
@@ -121,13 +140,14 @@ class Core:
     def __init__(self, row: np.ndarray, isa: Isa, memory_bytes: int, line_bytes: int) -> None:
         self.rows = row
         self.row = row[0]
+        self._count, self._latency = row["count"], row["latency"]
         self.isa = isa
         self.pc = 0
         self.memory = host_memory(memory_bytes)
         self.line_state = host_memory(memory_bytes // line_bytes)
-        self.page_flags = np.zeros(memory_bytes // PAGE_BYTES, np.uint8)
-        self.page_rights = np.zeros(memory_bytes // PAGE_BYTES, np.uint8)
-        self._dirty_pages = np.zeros(memory_bytes // PAGE_BYTES + 1, np.uint64)
+        self.page_flags = host_memory(memory_bytes // PAGE_BYTES)
+        self.page_rights = host_memory(memory_bytes // PAGE_BYTES)
+        self._dirty_pages = host_memory(8 * (memory_bytes // PAGE_BYTES + 1)).view(np.uint64)
         self._lost = np.zeros(4096, np.uint64)
         self._scratch = np.zeros(2, np.uint64)
         self._engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
@@ -159,15 +179,22 @@ class Core:
         ):
             self.row[name] = value
         self._pairs: set[int] = set()
-        self._fences: set[int] = set()
-        #: Native hook for instructions that empty the store buffer, under TSO.
+        self._hooked: set[tuple[int, object]] = set()
+        #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
         self.fence_hook: object = None
+        self.privileged_hook: object = None
         self.blocks = BlockTable(self.row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
+        self._unharmed = self._engine.context_save()
 
     def add_hook(self, kind: int, callback: object, *extra: int) -> None:
         """Install a native hook whose user pointer is this core's row."""
         add_hook(self.handle, kind, callback, address_of(self.rows), *extra)
+
+    def set_cpuid(self) -> None:
+        """Let CPUID answer from the ISA's table (`emu.call_hooks.on_cpuid`)."""
+        self._cpuid = np.array(self.isa.cpuid, np.uint64)
+        self.row["cpuid"], self.row["cpuid_n"] = address_of(self._cpuid), len(self._cpuid)
 
     def map_plain_page(self, address: int, page: NDArray[np.uint8]) -> None:
         """Map a host page as it is (device registers while recording)."""
@@ -176,16 +203,17 @@ class Core:
     @property
     def count(self) -> int:
         """The core's instruction count."""
-        return int(self.row["count"])
+        return int(self._count.item())
 
     @property
     def cycles(self) -> int:
         """Modelled cycles: one for each instruction, plus latencies and waiting."""
-        return int(self.row["count"]) + int(self.row["latency"])
+        return int(self._count.item()) + int(self._latency.item())
 
-    def run(self, until: int = 0) -> int:
-        """Run from the current pc until a hook stops it. Returns libunicorn's status."""
-        status, pc = run_core(self.row, np.uint64(self.pc), np.uint64(until))
+    def run(self, until: int = 0, *, renew: bool = False) -> int:
+        """Run from the current pc until a hook stops it. Returns libunicorn's status. renew: STOP_STALE is
+        dealt with."""
+        status, pc = run_core(self.rows, np.uint64(self.pc), np.uint64(until), renew)
         self.pc = int(pc)
         return int(status)
 
@@ -199,7 +227,9 @@ class Core:
             if offset:
                 self._begin_block_at(address + offset)
         for offset in block.fences if self.fence_hook else ():
-            self._hook_fence(address + offset)
+            self._hook_at(address + offset, self.fence_hook)
+        for offset in block.privileged if self.privileged_hook else ():
+            self._hook_at(address + offset, self.privileged_hook)
         return block
 
     def _begin_block_at(self, address: int) -> None:
@@ -209,36 +239,42 @@ class Core:
             add_hook(self.handle, uc.UC_HOOK_CODE, on_pair, address_of(self.rows), at=address)
         self.forget_code(address, address + 1)
 
-    def _hook_fence(self, address: int) -> None:
-        if address not in self._fences:
-            self._fences.add(address)
-            add_hook(self.handle, uc.UC_HOOK_CODE, self.fence_hook, address_of(self.rows), at=address)
+    def _hook_at(self, address: int, hook: object) -> None:
+        if (address, hook) not in self._hooked:
+            self._hooked.add((address, hook))
+            add_hook(self.handle, uc.UC_HOOK_CODE, hook, address_of(self.rows), at=address)
             self.forget_code(address, address + 1)
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""
         if self.row["stale_high"]:
-            forget_stale(self.row)
+            forget_stale(self.rows)
 
     def forget_code(self, low: int, high: int) -> None:
         """Throw away the translations of [low, high)."""
-        forget_code(self.row, np.uint64(low), np.uint64(high))
+        forget_code(self.rows, np.uint64(low), np.uint64(high))
 
     def protect_again(self) -> None:
         """Start a new interval of dirty-page tracking."""
-        flush_tlb(self.row)
+        _flush_tlb_of(self.rows)
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
-        read_registers(self.row, self._register_ids, self._register_offsets, self._context)
+        read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         raw = self._context[: self.isa.context_bytes].tobytes()
         return self.isa.with_register(raw, self.isa.program_counter, self.pc)
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
         self._context[: len(context)] = np.frombuffer(context, np.uint8)
-        write_registers(self.row, self._register_ids, self._register_offsets, self._context)
+        write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)
+
+    def forget_exception(self) -> None:
+        """An exception has been dealt with: the emulator would take the next one for a double fault."""
+        context = self.context()
+        self._engine.context_restore(self._unharmed)
+        self.restore(context)
 
     def read_register(self, name: str) -> int:
         """One 64-bit register."""

@@ -23,7 +23,8 @@ from emu.commit import commit_all, commit_due, commit_some, store_home
 from emu.device_kernels import device_read, device_write
 from emu.native import peek8, peek64, pointer, uc_emu_stop, uc_reg_read
 from emu.record import INPUT, INPUT_MMIO, RECORD
-from emu.state import CORE, MESI, MODIFIED, SHARED, STOP_SLICE, machine_at
+from emu.shared_access import end_is_due
+from emu.state import CORE, MESI, MODIFIED, SHARED, STOP_SLICE, WATCHED, machine_at
 from emu.store_buffer import append_store, covers, newest_overlap
 from emu.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
 
@@ -115,6 +116,7 @@ def _device_access(core, is_write, address, size, value):
         uc_emu_stop(core.handle)
         return
     core.armed &= ~ARMED_SLICE
+    core.shared_at = core.count + position_of(core, read_pc(core)) + _ONE
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     register = address & np.uint64(0xFFF)
@@ -179,6 +181,21 @@ def _buffered_access(core, is_write, address, size, value):
 
 
 @njit(cache=True)
+def _ends_before(core, is_write, address, size):
+    """Count an access to a watched word. Returns whether the core stops before it: the slice ends there."""
+    first, last = address >> core.line_shift, (address + np.uint64(size) - _ONE) >> core.line_shift
+    if ((peek8(core.line_state + first) | peek8(core.line_state + last)) & WATCHED) == np.uint8(0):
+        return False
+    count = core.count + position_of(core, read_pc(core))
+    if not end_is_due(core, machine_at(core.machine), address, np.uint64(size), count):
+        return False
+    core.stop_at = count
+    core.armed |= ARMED_SLICE
+    _preempt(core, is_write, address, size)
+    return core.stop_reason == np.uint64(STOP_SLICE)
+
+
+@njit(cache=True)
 def access_with_care(core, is_write, address, size, value):
     """Any access that is not to a single line held with the right that it needs."""
     if address + np.uint64(size) > core.memory_bytes:
@@ -188,6 +205,8 @@ def access_with_care(core, is_write, address, size, value):
                 count = core.count + position_of(core, read_pc(core))
                 commit_all(core, cores, machine_at(core.machine), count)
             _device_access(core, is_write, address, size, value)
+        return
+    if _ends_before(core, is_write, address, size):
         return
     if is_write and may_be_undone(core, address):
         note_store(core, address, size, core.count + position_of(core, read_pc(core)))

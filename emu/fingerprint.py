@@ -42,7 +42,8 @@ def hash_page(memory, states, page, line_bytes):
 
 
 @njit(cache=True)
-def _update(core, states, hashes, total, line_bytes):
+def _update(rows, states, hashes, total, line_bytes):
+    core = rows[0]
     dirty = carray(pointer(core.dirty_pages), np.int64(core.dirty_n), np.uint64)
     flags = carray(pointer(core.page_flags), len(hashes), np.uint8)
     for k in range(np.int64(core.dirty_n)):
@@ -65,6 +66,6 @@ class Fingerprint:
     def update(self) -> int:
         """The fingerprint now, 64 bits. The core must be stopped."""
         core = self._core
-        _update(core.row, core.line_state, self._hashes, self._total, self._line_bytes)
+        _update(core.rows, core.line_state, self._hashes, self._total, self._line_bytes)
         core.protect_again()
         return int(self._total[0])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
+from emu.call_hooks import on_cpuid, on_replayed_call
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
 from emu.native import map_device_page
@@ -31,6 +33,7 @@ from emu.state import (
     RIGHT_READ,
     RIGHT_WRITE,
     STOP_BARRIER,
+    STOP_CALL,
     STOP_DECODE,
     STOP_DIVERGED,
     STOP_FRAME,
@@ -47,6 +50,12 @@ from isa.table import Isa
 
 #: Rows of the trace buffer, and what one block may add after the last check.
 _TRACE_ROWS, _TRACE_SLACK = 1 << 17, 1 << 16
+
+
+@njit(cache=True)
+def _apply_reached(rows, before):  # type: ignore[no-untyped-def]
+    """Apply the records of instructions that have been reached. rows: one core, as an array."""
+    apply_due(rows[0], before, False)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,7 @@ class IsolatedCore:
 
     traced: every data access is kept as an EVENT row, at the price of a memory hook. store_buffer: as in
     `emu.machine.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
+    linux: a Linux guest's, which makes system calls and has no devices.
     """
 
     def __init__(
@@ -95,6 +105,7 @@ class IsolatedCore:
         traced: bool,
         store_buffer: int = 0,
         fed: bool = False,
+        linux: bool = False,
     ) -> None:
         self._core_rows = np.zeros(1, CORE)
         self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
@@ -104,14 +115,7 @@ class IsolatedCore:
         self._inputs = np.zeros(0, RECORD)
         self._rows = np.zeros(0, RECORD)
         self._blob = np.zeros(1, np.uint8)
-        map_device_page(
-            self.core.handle,
-            DEVICE_BASE,
-            PAGE_BYTES,
-            on_replayed_device_read,
-            on_replayed_device_write,
-            address_of(self._core_rows),
-        )
+        self._connect_kernel() if linux else self._connect_devices()
         self.core.add_hook(uc.UC_HOOK_BLOCK, on_replayed_block)
         self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
@@ -131,6 +135,22 @@ class IsolatedCore:
             self._row["buffer"] = address_of(self._buffer)
             self._row["received"] = address_of(self._received)
             self.core.fence_hook = on_traced_fence
+
+    def _connect_devices(self) -> None:
+        self._row["devices"] = 1
+        map_device_page(
+            self.core.handle,
+            DEVICE_BASE,
+            PAGE_BYTES,
+            on_replayed_device_read,
+            on_replayed_device_write,
+            address_of(self._core_rows),
+        )
+
+    def _connect_kernel(self) -> None:
+        self.core.set_cpuid()
+        self.core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
+        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_call, x86.UC_X86_INS_SYSCALL)
 
     def feed(self, rows: NDArray[np.void], blob: NDArray[np.uint8]) -> None:
         """Give the next rows (RECORD[n], at least one) and their blob; all earlier ones are used up."""
@@ -169,6 +189,11 @@ class IsolatedCore:
         """The row of the last AtBarrier has been dealt with."""
         self._row["rows_next"] += 1
         self._row["next_due"] = 0
+
+    def restore(self, context: bytes) -> None:
+        """Go on from a context header's registers."""
+        self._row["awaiting"] = 0
+        self.core.restore(context)
 
     def set_stratum(self, number: int, committed: int, buffered: int) -> Diverged | None:
         """Events from here on belong to this strata region. committed, buffered: stores that had left the
@@ -215,13 +240,15 @@ class IsolatedCore:
         """Go on until something outside the core is needed."""
         while True:
             self._row["block_address"] = self.core.pc
-            apply_due(self._row, np.uint64(self.count + 1), False)
+            _apply_reached(self.core.rows, np.uint64(self.count + 1))
             self.core.forget_stale()
             if self._row["rows_next"] >= self._row["rows_n"]:
                 return NeedRows()
             row = self._rows[int(self._row["rows_next"])]
             if int(row["count"]) <= self.count:
                 return AtBarrier(row)
+            if self._row["awaiting"]:
+                return self._input_differs()
             answer = self._run_once()
             if answer is not None:
                 return answer
@@ -233,6 +260,8 @@ class IsolatedCore:
             self.core.learn_block()
         elif reason == STOP_STALE:
             self.core.forget_stale()
+        elif reason == STOP_CALL:
+            pass
         elif reason == STOP_FRAME:
             return NeedRows()
         elif reason == STOP_TRACE:

@@ -11,12 +11,16 @@ from emu.state import PAGE_BYTES
 from emu.store_buffer import MOST_BUFFERED
 from isa.errors import UsageError
 
+#: Bytes of a Linux guest's address space, at most.
+MOST_ADDRESSES = 1 << 40
+
 
 @dataclass(frozen=True)
 class MachineConfig:
     """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
     store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
-    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way."""
+    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way. linux: the
+    machine of a Linux guest; its memory_bytes is the size of the address space."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -27,6 +31,7 @@ class MachineConfig:
     store_buffer: int = 0
     tapped: bool = False
     mail_latency: int = DEFAULT_MAIL_LATENCY
+    linux: bool = False
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -34,7 +39,8 @@ class MachineConfig:
             raise UsageError(
                 "a machine has 1 to 64 cores", found=str(self.n_cores), remedy="choose --cores 1 to 64"
             )
-        if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= DEVICE_BASE:
+        most = MOST_ADDRESSES if self.linux else DEVICE_BASE
+        if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= most:
             raise UsageError(
                 "a machine has 1m to 3840m of memory, in whole pages",
                 found=str(self.memory_bytes),

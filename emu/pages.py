@@ -46,7 +46,7 @@ def host_memory(size: int) -> NDArray[np.uint8]:
 def _rights(core, page):
     if page < core.memory_bytes >> PAGE_SHIFT:
         return np.int64(carray(pointer(core.page_rights), np.int64(page) + 1, np.uint8)[page])
-    if page == _DEVICE_PAGE:
+    if page == _DEVICE_PAGE and core.devices != np.uint64(0):
         return np.int64(RIGHT_READ | RIGHT_WRITE)
     return np.int64(0)
 
@@ -81,7 +81,7 @@ def fill_page(core, address, access, entry):
     allowed = 0
     if rights & RIGHT_READ:
         allowed |= _PROT_READ
-    if page == _DEVICE_PAGE:
+    if page == _DEVICE_PAGE and core.devices != np.uint64(0):
         allowed |= _PROT_WRITE
     else:
         flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)

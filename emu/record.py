@@ -12,8 +12,9 @@ import numpy as np
 #: Kinds of a record, and what `addr`, `value`, `flags` and the blob hold.
 #: MISS: addr = line address; flags = MISS_* bits; blob = the line as received, before any write. Under TSO
 #:        the core's own buffered stores lie over it, and value = how many of its stores had left the buffer.
-#: INPUT: flags = one of INPUT_*; value = what the core was given; addr = the register's address (MMIO)
-#:        or the auxiliary value (RDTSCP's ecx, RDRAND's carry flag); size = bytes of the read.
+#: INPUT: flags = one of INPUT_*; value = what the core was given; addr = the register's address (MMIO),
+#:        the auxiliary value (RDTSCP's ecx, RDRAND's carry flag) or the call's number (a system call's
+#:        result); size = bytes of the read.
 #: STRATUM: value = the stratum's number, from 0. Under TSO addr = how many stores had left the buffer, size =
 #:        how many were in it.
 #: DIGEST: blob = a digest (recorder/digest.py), taken at exactly this instruction count.
@@ -30,11 +31,15 @@ MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 #: the block.
 MISS_WRITE, MISS_FETCH, MISS_LATE = 1, 2, 4
 
-INPUT_RDTSC, INPUT_RDTSCP, INPUT_RDRAND, INPUT_MMIO = 1, 2, 3, 4
+INPUT_RDTSC, INPUT_RDTSCP, INPUT_RDRAND, INPUT_MMIO, INPUT_CALL = 1, 2, 3, 4, 5
 
-CONTEXT_START, CONTEXT_INTERRUPT = 1, 2
+#: CONTEXT_SWITCH: another thread runs from here, or one that had to wait. CONTEXT_SIGNAL: a signal handler.
+#: CONTEXT_CALL: a system call has set more than its result. addr: the thread, 0 for none.
+CONTEXT_START, CONTEXT_INTERRUPT, CONTEXT_SWITCH, CONTEXT_SIGNAL, CONTEXT_CALL = 1, 2, 3, 4, 5
 
 END_POWER_OFF, END_FAULT, END_HALTED, END_LIMIT, END_STOPPED = 1, 2, 3, 4, 5
+#: Of a Linux guest: the process ended.
+END_EXIT = 6
 
 RECORD = np.dtype(
     [

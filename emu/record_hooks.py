@@ -39,6 +39,7 @@ from emu.state import (
     STOP_SLICE,
     STOP_STALE,
     STOP_STRATUM,
+    WATCHED,
     core_at,
     machine_at,
 )
@@ -226,11 +227,11 @@ def note_access(core, is_write, address, size, value):
     last_byte = address + np.uint64(size) - _ONE
     line = address >> core.line_shift
     if last_byte < core.memory_bytes and last_byte >> core.line_shift == line:
-        state = peek8(core.line_state + line) & MESI
+        state = peek8(core.line_state + line) & (MESI | WATCHED)
         if is_write:
             easy = state == np.uint8(MODIFIED) and (address & PAGE_MASK) < EDGE
         else:
-            easy = state != np.uint8(INVALID)
+            easy = state != np.uint8(INVALID) and state < WATCHED
         waits = core.buffering if is_write else core.buffered
         if easy and core.sets | core.armed | waits == _ZERO:
             return

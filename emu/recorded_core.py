@@ -10,6 +10,7 @@ from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from emu.cache import CacheGeometry
+from emu.call_hooks import CALL_WORDS, on_call, on_cpuid, on_privileged
 from emu.commit import COMMIT_WORDS, on_fence
 from emu.core import Core
 from emu.device_kernels import DEVICE_BASE
@@ -39,7 +40,8 @@ class RecordedCore(Core):
     """One core of a `Machine`. Misses and inputs are appended to its log natively.
 
     store_buffer: stores that its store buffer holds, 0 for none: sequential consistency. tapped: its accesses
-    are kept as EVENT rows, for evidence streams (`emu/tap_hooks.py`).
+    are kept as EVENT rows, for evidence streams (`emu/tap_hooks.py`). linux: a Linux guest's, which makes
+    system calls and has no devices.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class RecordedCore(Core):
         cache: CacheGeometry,
         store_buffer: int = 0,
         tapped: bool = False,
+        linux: bool = False,
     ) -> None:
         super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
         self._log_rows = np.zeros(_ROWS, RECORD)
@@ -90,15 +93,37 @@ class RecordedCore(Core):
             self.row[name] = value
         if store_buffer:
             self.fence_hook = on_fence
-        self.map_plain_page(DEVICE_BASE, self._device_page)
         self.add_hook(uc.UC_HOOK_BLOCK, on_block)
         access_hook = on_tapped_memory if tapped else on_memory
         self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, access_hook)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
-        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
-        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
+        self._connect_kernel() if linux else self._connect_devices()
         self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
         self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
+
+    def _connect_devices(self) -> None:
+        self.row["devices"] = 1
+        self.map_plain_page(DEVICE_BASE, self._device_page)
+        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
+        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
+
+    def _connect_kernel(self) -> None:
+        self._call_words = np.zeros(CALL_WORDS, np.uint64)
+        self.row["call_words"] = address_of(self._call_words)
+        self.set_cpuid()
+        self.privileged_hook = on_privileged
+        self.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
+        self.add_hook(uc.UC_HOOK_INSN, on_call, x86.UC_X86_INS_SYSCALL)
+
+    def read_call(self) -> list[int]:
+        """Number and arguments of the system call that the core has made."""
+        words: list[int] = self._call_words.tolist()
+        return words
+
+    def share_rights(self, rights: NDArray[np.uint8]) -> None:
+        """Use `rights` (uint8[pages]), which all cores share, as the page table."""
+        self.page_rights = rights
+        self.row["page_rights"] = address_of(rights)
 
     def append_record(
         self, kind: int, flags: int, address: int, value: int, blob: bytes = b"", size: int = 0

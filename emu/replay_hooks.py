@@ -113,18 +113,25 @@ def _apply_received(core, row):
         receive_bytes(core, row.addr, line)
 
 
+@njit(cache=True, inline="always")
+def _exact(core):
+    """Flags of miss records that must wait for their instruction. In a trace a fetch is an event of its own;
+    the recorder's block may have ended where this one goes on, for the emulator breaks long ones off."""
+    return np.uint8(MISS_LATE) if core.trace == _ZERO else np.uint8(MISS_LATE | MISS_FETCH)
+
+
 @njit(cache=True)
 def apply_due(core, before, early):
     """Apply miss records whose count is below `before`, up to the first barrier.
 
-    early: their instructions have not been reached, so MISS_LATE is a barrier too.
+    early: their instructions have not been reached, so those that must wait for it are barriers too.
     """
     while core.rows_next < core.rows_n:
         row = _row(core, core.rows_next)
         is_miss = row.kind == np.uint8(MISS)
         if row.count >= before or not (is_miss or row.kind == np.uint8(RECEIVED)):
             return
-        if early and row.count > core.count and (row.flags & np.uint8(MISS_LATE)) != np.uint8(0):
+        if early and row.count > core.count and (row.flags & _exact(core)) != np.uint8(0):
             return
         if is_miss:
             apply_miss(core, row)
@@ -198,13 +205,25 @@ def _next_input(core):
 
 
 @njit(cache=True)
-def take_input(core, what, count):
-    """Consume the next input record if it is of this kind and count; else the replay has diverged."""
+def next_input_is(core, what, count):
+    """Whether the next input record is of this kind and count."""
     if core.inputs_next >= core.inputs_n:
-        stop(core, STOP_DIVERGED)
         return False
     row = _next_input(core)
-    if row.flags != np.uint8(what) or row.count != count:
+    return row.flags == np.uint8(what) and row.count == count
+
+
+@njit(cache=True)
+def take_value(core):
+    """Consume the next input record; what the core was given."""
+    core.inputs_next += _ONE
+    return record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES).value
+
+
+@njit(cache=True)
+def take_input(core, what, count):
+    """Consume the next input record if it is of this kind and count; else the replay has diverged."""
+    if not next_input_is(core, what, count):
         stop(core, STOP_DIVERGED)
         return False
     core.inputs_next += _ONE

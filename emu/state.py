@@ -17,6 +17,8 @@ PAGE_BYTES = 4096
 #: Why a hook stopped a core.
 RUNNING, STOP_SLICE, STOP_DECODE, STOP_STALE, STOP_FLUSH, STOP_POWER = 0, 1, 2, 3, 4, 5
 STOP_FRAME, STOP_BARRIER, STOP_DIVERGED, STOP_TRACE, STOP_STRATUM, STOP_SPLIT = 6, 7, 8, 9, 10, 11
+#: A Linux guest made a system call.
+STOP_CALL = 12
 
 #: Rights of a page, as in ELF's p_flags.
 RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4
@@ -29,11 +31,12 @@ CODE, DIRTY, WRITTEN, UNSTABLE, PADDED = 1, 2, 4, 8, 16
 
 #: A line's byte in one core: MESI state in the low two bits. LOST: lost in the middle of the present
 #: run of instructions, or loaded from there though not held, by way of the store buffer.
-#: SEEN: received at least once.
+#: SEEN: received at least once. WATCHED: accesses to some of its words are counted (emu/shared_access.py).
 INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 MESI = np.uint8(3)
 LOST = np.uint8(4)
 SEEN = np.uint8(8)
+WATCHED = np.uint8(16)
 
 CORE_FIELDS = (
     # who
@@ -54,6 +57,8 @@ CORE_FIELDS = (
     # private memory
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
+    # nonzero: there is a page of device registers
+    "devices",
     # what the last instruction overwrote, if it may still fail (emu/undo.py)
     "edge", "edge_n", "edge_count",
     # block table; unstable: some page has been marked UNSTABLE
@@ -63,7 +68,8 @@ CORE_FIELDS = (
     # log being written, or being replayed
     "rows", "rows_n", "rows_limit", "rows_next", "next_due", "blob", "blob_n", "blob_limit",
     # replay
-    "inputs", "inputs_n", "inputs_next", "barrier_pc", "input_piece",
+    # awaiting: a system call got no result from the log, so a context header must follow
+    "inputs", "inputs_n", "inputs_next", "barrier_pc", "input_piece", "awaiting",
     # trace
     "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_count", "trace_stratum",
     # interrupts
@@ -73,8 +79,12 @@ CORE_FIELDS = (
     # stores
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
+    # what CPUID answers, and where a system call leaves its number and arguments (emu/call_hooks.py)
+    "cpuid", "cpuid_n", "call_words",
     # partial replay: the value log (emu/value_feed.py)
     "fed", "fed_n", "fed_next",
+    # one more than the count of the last instruction that may not be counted as a shared access (again)
+    "shared_at",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -95,6 +105,8 @@ MACHINE_FIELDS = (
     "tso",
     # mail between cores (emu/mail_state.py); mail_full: its log must be taken
     "post", "mail_full",
+    # shared accesses so far; before which one the slice ends, 0 for none; which words are watched
+    "shared", "shared_stop", "watched",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

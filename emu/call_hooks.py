@@ -1,0 +1,154 @@
+"""Native hooks of a Linux guest's core: its system calls and CPUID, while recording and in a replay.
+
+SYSCALL itself sets rcx and r11 (SDM volume 2, SYSCALL); the hook does it, so that both runs agree even where
+a call has no result yet. The result comes from the kernel, or from the log.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit
+from unicorn import x86_const as x86
+
+from emu.blocks import position_of
+from emu.bus import end_run
+from emu.commit import commit_all
+from emu.data_access import log_input, read_pc, stop
+from emu.native import (
+    BLOCK_HOOK,
+    INSTRUCTION_HOOK,
+    SYSTEM_CALL_HOOK,
+    peek64,
+    pointer,
+    uc_emu_stop,
+    uc_reg_read,
+)
+from emu.record import INPUT_CALL
+from emu.record_hooks import write_register
+from emu.replay_hooks import next_input_is, take_value
+from emu.state import CORE, STOP_CALL, core_at, machine_at
+from emu.tso_trace import settle_all
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_RAX, _RBX, _RCX, _RDX = (
+    x86.UC_X86_REG_RAX, x86.UC_X86_REG_RBX, x86.UC_X86_REG_RCX, x86.UC_X86_REG_RDX,
+)  # fmt: skip
+_RDI, _RSI, _R8, _R9, _R10, _R11, _RFLAGS = (
+    x86.UC_X86_REG_RDI, x86.UC_X86_REG_RSI, x86.UC_X86_REG_R8, x86.UC_X86_REG_R9, x86.UC_X86_REG_R10,
+    x86.UC_X86_REG_R11, x86.UC_X86_REG_RFLAGS,
+)  # fmt: skip
+_SYSCALL_BYTES = np.uint64(2)
+_LOW = np.uint64(0xFFFFFFFF)
+#: `exception` of a fault that a privileged instruction causes (SDM volume 3, table 6-1), plus 1.
+_GENERAL_PROTECTION = np.uint64(14)
+
+#: Words that a system call leaves: its number and six arguments.
+CALL_WORDS = 7
+#: Words of a row of CPUID's answers: leaf, subleaf, eax, ebx, ecx, edx. Rows of a leaf are together.
+CPUID_WORDS = 6
+#: In ebx of this leaf the highest byte is the core's number (initial APIC identifier).
+_FEATURES = np.uint64(1)
+
+
+@njit(cache=True)
+def _read_register(core, register):
+    uc_reg_read(core.handle, register, pointer(core.scratch))
+    return peek64(core.scratch)
+
+
+@njit(cache=True)
+def _enter_kernel(core):
+    """What the instruction itself does to the registers. Returns the count of the call."""
+    pc = read_pc(core)
+    count = core.count + position_of(core, pc)
+    write_register(core, _R11, _read_register(core, _RFLAGS))
+    write_register(core, _RCX, pc + _SYSCALL_BYTES)
+    return count
+
+
+@cfunc(SYSTEM_CALL_HOOK, cache=True)
+def on_call(handle, user):
+    core = core_at(user)
+    count = _enter_kernel(core)
+    machine = machine_at(core.machine)
+    if core.buffered != _ZERO:
+        # The kernel is to see what the task has stored.
+        cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+        commit_all(core, cores, machine, count)
+    end_run(core, machine)
+    words = carray(pointer(core.call_words), CALL_WORDS, np.uint64)
+    words[0] = _read_register(core, _RAX)
+    words[1] = _read_register(core, _RDI)
+    words[2] = _read_register(core, _RSI)
+    words[3] = _read_register(core, _RDX)
+    words[4] = _read_register(core, _R10)
+    words[5] = _read_register(core, _R8)
+    words[6] = _read_register(core, _R9)
+    stop(core, STOP_CALL)
+
+
+@njit(cache=True)
+def finish_call(core, number, result, count):
+    """Give the call at `count` its result, and note it in the log."""
+    write_register(core, _RAX, result)
+    log_input(core, INPUT_CALL, count, number, result, 8)
+
+
+@cfunc(BLOCK_HOOK, cache=True)
+def on_privileged(handle, address, size, user):
+    """Before an instruction that a program may not run: the emulator would, since it knows no rings."""
+    core = core_at(user)
+    if core.entered == _ZERO or core.exception != _ZERO:
+        return
+    core.exception = _GENERAL_PROTECTION
+    uc_emu_stop(core.handle)
+
+
+@cfunc(SYSTEM_CALL_HOOK, cache=True)
+def on_replayed_call(handle, user):
+    core = core_at(user)
+    count = _enter_kernel(core)
+    if core.trace != _ZERO and core.buffering != _ZERO:
+        settle_all(core)
+    if next_input_is(core, INPUT_CALL, count):
+        write_register(core, _RAX, take_value(core))
+    else:
+        core.awaiting = _ONE
+        stop(core, STOP_CALL)
+
+
+@njit(cache=True)
+def answer_cpuid(core, leaf, subleaf):
+    """Index of the row that answers, or the number of rows: all registers 0.
+
+    A leaf without subleaves has one row, whatever ecx is.
+    """
+    n = np.int64(core.cpuid_n)
+    rows = carray(pointer(core.cpuid), (n, CPUID_WORDS), np.uint64)
+    first = int(n)
+    for k in range(n):
+        if rows[k, 0] == leaf:
+            if rows[k, 1] == subleaf:
+                return k
+            if first == n:
+                first = k
+    single = first < n and (first + 1 >= n or rows[first + 1, 0] != leaf)
+    return first if single else n
+
+
+@cfunc(INSTRUCTION_HOOK, cache=True)
+def on_cpuid(handle, user):
+    core = core_at(user)
+    leaf = _read_register(core, _RAX) & _LOW
+    k = answer_cpuid(core, leaf, _read_register(core, _RCX) & _LOW)
+    a = b = c = d = _ZERO
+    if k < np.int64(core.cpuid_n):
+        rows = carray(pointer(core.cpuid), (np.int64(core.cpuid_n), CPUID_WORDS), np.uint64)
+        a, b, c, d = rows[k, 2], rows[k, 3], rows[k, 4], rows[k, 5]
+        if leaf == _FEATURES:
+            b |= core.core_id << np.uint64(24)
+    write_register(core, _RAX, a)
+    write_register(core, _RBX, b)
+    write_register(core, _RCX, c)
+    write_register(core, _RDX, d)
+    return 1

@@ -1,0 +1,141 @@
+"""A Linux guest's kernel as an agent on the bus: copies between guest memory and buffers of ours.
+
+A copy is a row for each aligned word, or part of one, that it touches. Kernels stop when the buffer of the
+agents' rows is full, and say how far they came.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+
+from emu.agents import AGENT
+from emu.bus import claim_from_others
+from emu.event import EVENT, READ, RMW, WRITE
+from emu.native import pointer
+
+_ZERO, _ONE, _SEVEN, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8)
+_NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
+_PAGE = np.uint64(4096)
+
+
+@njit(cache=True)
+def _note(machine, n_cores, kind, address, size, old, new, cause):
+    rows = carray(pointer(machine.agent_rows), np.int64(machine.agent_n) + 1, EVENT)
+    row = rows[np.int64(machine.agent_n)]
+    row.seq = machine.agent_number
+    row.count = machine.agent_number
+    row.pc = np.uint64(cause)
+    row.addr = address
+    row.old = old
+    row.new = new
+    row.stratum = np.uint32(0)
+    row.core = np.uint8(n_cores)
+    row.size = np.uint8(size)
+    row.kind = np.uint8(kind)
+    row.flags = np.uint8(0)
+    machine.agent_n += _ONE
+    machine.agent_number += _ONE
+
+
+@njit(cache=True)
+def _number(data, at, size):
+    value = _ZERO
+    for k in range(size):
+        value |= np.uint64(data[at + k]) << np.uint64(8 * k)
+    return value
+
+
+@njit(cache=True)
+def _put(data, at, size, value):
+    for k in range(size):
+        data[at + k] = np.uint8((value >> np.uint64(8 * k)) & np.uint64(0xFF))
+
+
+@njit(cache=True)
+def _piece(address, left):
+    """Bytes from `address` to the end of its word, at most `left`."""
+    return np.int64(min(_EIGHT - (address & _SEVEN), left))
+
+
+@njit(cache=True)
+def read_bytes(cores, machines, address, out, start, cause):
+    """Read guest memory at `address` (uint64) + start into out[start:] (uint8[n]).
+
+    Returns how far it came.
+    """
+    machine = machines[0]
+    shift, held = cores[0].line_shift, _NOWHERE
+    at = start
+    while at < out.size and machine.agent_n < machine.agent_limit:
+        here = address + np.uint64(at)
+        if here >> shift != held:
+            held = here >> shift
+            claim_from_others(AGENT, cores, machine, held, False)
+        size = _piece(here, np.uint64(out.size - at))
+        home = carray(pointer(machine.home + here), size, np.uint8)
+        value = _number(home, 0, size)
+        _note(machine, len(cores), READ, here, size, value, value, cause)
+        _put(out, at, size, value)
+        at += size
+    return at
+
+
+@njit(cache=True)
+def write_bytes(cores, machines, address, data, start, cause):
+    """Write data[start:] (uint8[n]) at `address` (uint64) + start. Returns how far it came."""
+    machine = machines[0]
+    shift, held = cores[0].line_shift, _NOWHERE
+    at = start
+    while at < data.size and machine.agent_n < machine.agent_limit:
+        here = address + np.uint64(at)
+        if here >> shift != held:
+            held = here >> shift
+            claim_from_others(AGENT, cores, machine, held, True)
+        size = _piece(here, np.uint64(data.size - at))
+        home = carray(pointer(machine.home + here), size, np.uint8)
+        old, new = _number(home, 0, size), _number(data, at, size)
+        _note(machine, len(cores), WRITE, here, size, old, new, cause)
+        _put(home, 0, size, new)
+        at += size
+    return at
+
+
+@njit(cache=True)
+def fill_bytes(cores, machines, address, data, start, cause):
+    """Make memory at `address` (uint64, whole pages that no core may reach now) hold `data` (uint8[n]); words
+    that do so already are left alone. Returns how far it came."""
+    machine = machines[0]
+    shift, held = cores[0].line_shift, _NOWHERE
+    at = start
+    while at < data.size and machine.agent_n < machine.agent_limit:
+        here = address + np.uint64(at)
+        if here >> shift != held:
+            held = here >> shift
+            claim_from_others(AGENT, cores, machine, held, True)
+        home = carray(pointer(machine.home + here), 8, np.uint8)
+        old, new = _number(home, 0, 8), _number(data, at, 8)
+        if old != new:
+            _note(machine, len(cores), WRITE, here, 8, old, new, cause)
+            _put(home, 0, 8, new)
+        at += 8
+    return at
+
+
+@njit(cache=True)
+def read_modify_write(cores, machines, address, size, new, cause):
+    """Replace the number at `address` (uint64, inside one word) by `new`, as one access."""
+    machine = machines[0]
+    claim_from_others(AGENT, cores, machine, address >> cores[0].line_shift, True)
+    home = carray(pointer(machine.home + address), size, np.uint8)
+    _note(machine, len(cores), RMW, address, size, _number(home, 0, size), new, cause)
+    _put(home, 0, size, new)
+
+
+@njit(cache=True)
+def peek_number(cores, machines, address, size):
+    """The number at `address` (uint64, inside one word) as the bus has it, without an access of the trace;
+    its line becomes current in home memory."""
+    machine = machines[0]
+    claim_from_others(AGENT, cores, machine, address >> cores[0].line_shift, False)
+    return _number(carray(pointer(machine.home + address), size, np.uint8), 0, size)

@@ -1,0 +1,1 @@
+"""User-mode Linux on emulated cores: what a kernel does for one multi-threaded process."""

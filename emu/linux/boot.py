@@ -1,0 +1,237 @@
+"""Putting a Linux guest together: file system, program, memory, process and kernel."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from emu.linux import call_tables
+from emu.linux.address_space import AddressSpace
+from emu.linux.bus_memory import BusMemory
+from emu.linux.clock import Clock, HostClock, VirtualClock
+from emu.linux.descriptors import Descriptors
+from emu.linux.facts import Facts
+from emu.linux.failure import Errno
+from emu.linux.filesystem import Filesystem
+from emu.linux.futex import Futexes
+from emu.linux.guest import Guest
+from emu.linux.kernel import Kernel
+from emu.linux.loader import Executable, Loaded, load_process
+from emu.linux.machine import LinuxMachine
+from emu.linux.process import Process
+from emu.linux.process_signals import ProcessSignals
+from emu.linux.program import MOST_SCRIPTS, found_by_env, parse_program, script_interpreter
+from emu.linux.root_spec import RootSpec
+from emu.linux.standard_streams import StandardInput, StandardOutput
+from emu.linux.task import Task
+from emu.linux.timers_posix import Alarms
+from isa.errors import ImageError
+from isa.linux import PATH, LinuxAbi
+from isa.table import Isa
+
+#: Bytes of the address space. Memory of ours is only used where the guest uses its own.
+ADDRESS_SPACE = 1 << 36
+#: The process's identifier; those of threads follow.
+_PID = 1000
+#: File pages of program and interpreter that are there from the start, at most.
+_EAGER_BYTES = 32 << 20
+
+Sink = Callable[[bytes], None]
+
+
+@dataclass(frozen=True)
+class GuestSpec:
+    """What is to run. program: a guest path. arguments: argv, program name included. memory: bytes that may
+    be in use. clock: "virtual" or "host". strict: unknown calls end the run."""
+
+    program: str
+    arguments: tuple[bytes, ...]
+    environment: tuple[bytes, ...] = ()
+    root: RootSpec = field(default_factory=RootSpec)
+    memory: int = 2 << 30
+    clock: str = "virtual"
+    strict: bool = False
+    input: bytes = b""
+
+
+def boot(
+    machine: LinuxMachine,
+    abi: LinuxAbi,
+    spec: GuestSpec,
+    output: Sink,
+    error: Sink,
+    drain: Callable[[], None],
+) -> Guest:
+    """Load the program into the machine's home memory; its first task is ready. drain: empties the agents'
+    rows. Raises ImageError, UsageError."""
+    seed = machine.config.seed
+    clock: Clock = VirtualClock() if spec.clock == "virtual" else HostClock()
+    filesystem = Filesystem(spec.root, clock, random.Random(f"files/{seed}"))
+    try:
+        return _boot(machine, abi, spec, output, error, drain, clock, filesystem)
+    except Errno as failure:
+        filesystem.close()
+        what = "it needs more memory than it may have" if failure.number == errno.ENOMEM else str(failure)
+        raise ImageError(
+            f"the program cannot be loaded ({what})", where=spec.program, remedy="try more --memory"
+        ) from None
+    except BaseException:
+        filesystem.close()
+        raise
+
+
+def _boot(
+    machine: LinuxMachine,
+    abi: LinuxAbi,
+    spec: GuestSpec,
+    output: Sink,
+    error: Sink,
+    drain: Callable[[], None],
+    clock: Clock,
+    filesystem: Filesystem,
+) -> Guest:
+    seed, n_cores = machine.config.seed, machine.config.n_cores
+    program, arguments = find_program(filesystem, spec.program, spec.arguments, machine.isa)
+    interpreter = _find_interpreter(filesystem, program, machine.isa)
+    space = AddressSpace(machine.config.memory_bytes, spec.memory)
+
+    def store(address: int, data: bytes) -> None:
+        machine.home[address : address + len(data)] = np.frombuffer(data, np.uint8)
+
+    space.fill = store
+    loaded = load_process(
+        space, store, program, interpreter, arguments, spec.environment, abi, random.Random(f"stack/{seed}")
+    )
+    _bring_files(space)
+    memory = BusMemory(machine, space, drain)
+    tasks: dict[int, Task] = {}
+    signals = ProcessSignals(tasks, _PID)
+    facts = Facts(loaded.auxiliary, _PID, program.path, n_cores, spec.memory, clock)
+    process = Process(
+        abi=abi,
+        isa=machine.isa,
+        pid=_PID,
+        name=os.path.basename(spec.program)[:15],
+        executable=program.path,
+        arguments=arguments,
+        environment=spec.environment,
+        n_cores=n_cores,
+        random=random.Random(f"guest/{seed}"),
+        clock=clock,
+        memory=memory,
+        space=space,
+        filesystem=filesystem,
+        descriptors=_standard_descriptors(spec.input, output, error),
+        futexes=Futexes(),
+        signals=signals,
+        alarms=Alarms(signals, facts.used),
+        tasks=tasks,
+        memory_limit=spec.memory,
+        next_tid=_PID + 1,
+    )
+    facts.process = process
+    filesystem.attach(facts)
+    _first_task(process, loaded)
+    kernel = Kernel(process, call_tables.TABLES, spec.strict)
+    return Guest(process, kernel, memory, facts)
+
+
+def _first_task(process: Process, loaded: Loaded) -> None:
+    isa = process.isa
+    context = bytes(isa.context_bytes)
+    for name, value in (
+        *isa.reset,
+        (isa.program_counter, loaded.entry),
+        (isa.stack_pointer, loaded.stack_pointer),
+    ):
+        context = isa.with_register(context, name, value)
+    process.tasks[process.pid] = Task(process.pid, process, context, (1 << process.n_cores) - 1)
+
+
+def _standard_descriptors(given: bytes, output: Sink, error: Sink) -> Descriptors:
+    descriptors = Descriptors()
+    descriptors.add(StandardInput(given))
+    descriptors.add(StandardOutput(output))
+    descriptors.add(StandardOutput(error, error=True))
+    return descriptors
+
+
+def _bring_files(space: AddressSpace) -> None:
+    """Program and interpreter are in memory before anything runs, unless they are very large."""
+    left = _EAGER_BYTES
+    for mapping in list(space.mappings):
+        if mapping.file is None or not mapping.rights:
+            continue
+        size = min(mapping.end - mapping.start, max(0, left))
+        left -= size
+        space.reach(mapping.start, size, mapping.rights & -mapping.rights)
+
+
+_REASONS = {
+    errno.ENOENT: "there is no such program in the guest",
+    errno.ENOTDIR: "there is no such program in the guest",
+    errno.EACCES: "not an executable file (no execute permission)",
+    errno.EISDIR: "a directory, not a program",
+    errno.ELOOP: "too many symbolic links",
+}
+
+
+def find_program(
+    filesystem: Filesystem, path: str, arguments: tuple[bytes, ...], isa: Isa
+) -> tuple[Executable, tuple[bytes, ...]]:
+    """The program to load and its arguments: of a script its interpreter's. Raises ImageError."""
+    wanted_by = ""
+    for _ in range(MOST_SCRIPTS + 1):
+        try:
+            resolved, raw, file = filesystem.read_program(path)
+        except Errno as failure:
+            what = _REASONS.get(failure.number, f"the program cannot be read ({failure})")
+            if wanted_by:
+                what = f"the interpreter of {wanted_by}: {what}"
+            remedy = "check the path, or give it to the guest with --bind HOST:GUEST"
+            raise ImageError(what, where=path, remedy=remedy) from None
+        script = script_interpreter(raw)
+        if script is None:
+            return Executable(resolved, raw, parse_program(raw, resolved, isa), file), arguments
+        interpreter, argument = script
+        if not interpreter:
+            raise ImageError("a script that names no interpreter", where=path, remedy="write one behind #!")
+        if (wanted := found_by_env(interpreter, argument)) is not None:
+            interpreter, argument = _in_path(filesystem, wanted), ""
+        more = [argument.encode("utf-8", "surrogateescape")] if argument else []
+        called = arguments[0] if not wanted_by and arguments and b"/" in arguments[0] else b""
+        name = called or path.encode("utf-8", "surrogateescape")
+        arguments = (interpreter.encode("utf-8", "surrogateescape"), *more, name, *arguments[1:])
+        wanted_by, path = f"the script {path}", interpreter
+    raise ImageError("scripts that interpret each other", where=path, remedy="name the interpreter itself")
+
+
+def _in_path(filesystem: Filesystem, name: str) -> str:
+    """Where the guest has the program."""
+    for directory in PATH.split(":"):
+        try:
+            filesystem.lookup(f"{directory}/{name}")
+        except Errno:
+            continue
+        return f"{directory}/{name}"
+    return name
+
+
+def _find_interpreter(filesystem: Filesystem, program: Executable, isa: Isa) -> Executable | None:
+    path = program.program.interpreter
+    if not path:
+        return None
+    try:
+        resolved, raw, file = filesystem.read_program(path)
+    except Errno as failure:
+        raise ImageError(
+            f"the program's dynamic linker cannot be used ({_REASONS.get(failure.number, failure)})",
+            where=f"{path}, named by {program.path}",
+            remedy="install it, or give it to the guest with --bind HOST:GUEST",
+        ) from None
+    return Executable(resolved, raw, parse_program(raw, resolved, isa), file)

@@ -1,0 +1,213 @@
+"""Calls of the address space. Sources: mmap(2), mprotect(2), mremap(2), madvise(2), brk(2), msync(2)."""
+
+from __future__ import annotations
+
+import errno
+
+from emu.linux.address_space import page_ceiling
+from emu.linux.failure import Errno
+from emu.linux.open_file import MappedFile
+from emu.linux.task import Task
+from emu.linux.words import as_int
+from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+
+_SHARED, _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS, _GROWSDOWN = 1, 2, 3, 0x10, 0x20, 0x100
+_NORESERVE, _FIXED_NOREPLACE = 0x4000, 0x100000
+_MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
+_DONTNEED, _FREE, _REMOVE = 4, 8, 9
+_KNOWN_ADVICE = {0, 1, 2, 3, _DONTNEED, _FREE, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}
+
+
+def _rights(protection: int) -> int:
+    """PROT_* as page rights."""
+    return (
+        (RIGHT_READ if protection & 1 else 0)
+        | (RIGHT_WRITE if protection & 2 else 0)
+        | (RIGHT_EXECUTE if protection & 4 else 0)
+    )
+
+
+def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> int:
+    """mmap(2)."""
+    space = task.process.space
+    if not size or offset % PAGE_BYTES or flags & 3 == 0:
+        raise Errno(errno.EINVAL)
+    if size > space.size:
+        raise Errno(errno.ENOMEM)
+    size = page_ceiling(size)
+    file = None if flags & _ANONYMOUS else _mapped(task, as_int(fd), protection, flags)
+    rights = _rights(protection)
+    if rights & RIGHT_WRITE and flags & 3 == _PRIVATE and not flags & _NORESERVE and size > space.limit:
+        raise Errno(errno.ENOMEM)
+    start = _place(task, address, size, flags)
+    return space.map(start, size, rights, shared=flags & 3 != _PRIVATE, file=file, offset=offset)
+
+
+def _mapped(task: Task, fd: int, protection: int, flags: int) -> MappedFile:
+    file = task.process.descriptors.get(fd)
+    if not file.readable or (flags & 3 != _PRIVATE and protection & 2 and not file.writable):
+        raise Errno(errno.EACCES)
+    return file.mapped()
+
+
+def _place(task: Task, address: int, size: int, flags: int) -> int | None:
+    space = task.process.space
+    if flags & (_FIXED | _FIXED_NOREPLACE):
+        if address % PAGE_BYTES:
+            raise Errno(errno.EINVAL)
+        if flags & _FIXED_NOREPLACE and space.mappings.overlapping(address, address + size):
+            raise Errno(errno.EEXIST)
+        if address + size > space.size - PAGE_BYTES:
+            raise Errno(errno.ENOMEM)
+        return address
+    hint = address & -PAGE_BYTES
+    return hint if hint and space.mappings.free(hint, hint + size) else None
+
+
+def _range(task: Task, address: int, size: int) -> tuple[int, int]:
+    if address % PAGE_BYTES:
+        raise Errno(errno.EINVAL)
+    end = page_ceiling(address + size)
+    if end > task.process.space.size or size >= 1 << 47:
+        raise Errno(errno.ENOMEM)
+    return address, end
+
+
+def sys_munmap(task: Task, address: int, size: int) -> int:
+    """munmap(2)."""
+    if not size or address % PAGE_BYTES or address + size > task.process.space.size:
+        raise Errno(errno.EINVAL)
+    task.process.space.unmap(address, page_ceiling(size))
+    return 0
+
+
+def sys_mprotect(task: Task, address: int, size: int, protection: int) -> int:
+    """mprotect(2)."""
+    start, end = _range(task, address, size)
+    if protection & ~7 & ~0x03000000:
+        raise Errno(errno.EINVAL)
+    if end > start:
+        task.process.space.protect(start, end, _rights(protection))
+    return 0
+
+
+def sys_brk(task: Task, address: int) -> int:
+    """brk(2)."""
+    space = task.process.space
+    if address < space.heap:
+        return space.heap_end
+    old, new = page_ceiling(space.heap_end), page_ceiling(address)
+    if new > old:
+        if not space.mappings.free(old, new) or new - space.heap > space.limit:
+            return space.heap_end
+        space.map(old, new - old, RIGHT_READ | RIGHT_WRITE, name="[heap]")
+    elif new < old:
+        space.unmap(new, old - new)
+    space.heap_end = address
+    return address
+
+
+def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target: int) -> int:
+    """mremap(2). Growing in place where there is room; else the bytes are copied."""
+    space = task.process.space
+    if address % PAGE_BYTES or not new or flags & ~7 or flags & _DONTUNMAP:
+        raise Errno(errno.EINVAL)
+    old, new = page_ceiling(old), page_ceiling(new)
+    mapping = space.mappings.at(address)
+    if mapping is None or address + old > mapping.end or not old:
+        raise Errno(errno.EFAULT if mapping is None or old else errno.EINVAL)
+    if new > space.size:
+        raise Errno(errno.ENOMEM)
+    if flags & _REMAP_FIXED:
+        if not flags & _MAYMOVE or target % PAGE_BYTES or (target < address + old and address < target + new):
+            raise Errno(errno.EINVAL)
+    elif new <= old:
+        if new < old:
+            space.unmap(address + new, old - new)
+        return address
+    elif address + old == mapping.end and space.mappings.free(mapping.end, address + new):
+        part = mapping.part(address, mapping.end)
+        offset = part.offset + old
+        space.map(
+            mapping.end, new - old, mapping.rights, shared=mapping.shared, file=mapping.file, offset=offset,
+            name=mapping.name,
+        )  # fmt: skip
+        return address
+    if not flags & _MAYMOVE:
+        raise Errno(errno.ENOMEM)
+    return _move(task, address, old, new, target if flags & _REMAP_FIXED else None)
+
+
+def _move(task: Task, address: int, old: int, new: int, target: int | None) -> int:
+    space, memory = task.process.space, task.process.memory
+    mapping = space.mappings.at(address)
+    assert mapping is not None
+    part = mapping.part(address, address + min(old, mapping.end - address))
+    space.write_back(address, address + old)
+    start = space.map(target, new, RIGHT_READ | RIGHT_WRITE, name=mapping.name)
+    for at in range(0, min(old, new), PAGE_BYTES):
+        # Pages that were never used need no copy: they come from where they always do.
+        if part.file is not None and part.shared:
+            break
+        if space.is_present(address + at):
+            memory.write(start + at, space.copy_out(address + at, PAGE_BYTES))
+    space.retarget(start, new, part)
+    space.unmap(address, old)
+    return start
+
+
+def sys_madvise(task: Task, address: int, size: int, advice: int) -> int:
+    """madvise(2): DONTNEED and FREE drop the pages, the rest is only advice."""
+    start, end = _range(task, address, size)
+    advice = as_int(advice)
+    if advice not in _KNOWN_ADVICE:
+        raise Errno(errno.EINVAL)
+    if not task.process.space.mappings.covered(start, end):
+        raise Errno(errno.ENOMEM)
+    if advice == _DONTNEED:
+        task.process.space.discard(start, end)
+    return 0
+
+
+def sys_msync(task: Task, address: int, size: int, flags: int) -> int:
+    """msync(2)."""
+    start, end = _range(task, address, size)
+    if flags & ~7 or flags & 5 == 5:
+        raise Errno(errno.EINVAL)
+    if not task.process.space.mappings.covered(start, end):
+        raise Errno(errno.ENOMEM)
+    task.process.space.write_back(start, end)
+    return 0
+
+
+def sys_mincore(task: Task, address: int, size: int, vector: int) -> int:
+    """mincore(2)."""
+    start, end = _range(task, address, size)
+    space = task.process.space
+    if not space.mappings.covered(start, end):
+        raise Errno(errno.ENOMEM)
+    told = bytes(int(space.is_present(page)) for page in range(start, end, PAGE_BYTES))
+    task.process.memory.write(vector, told)
+    return 0
+
+
+def sys_mlock(task: Task) -> int:
+    """mlock(2) and its kin: nothing is ever paged out."""
+    return 0
+
+
+def sys_get_mempolicy(task: Task, mode: int, mask: int, most: int) -> int:
+    """get_mempolicy(2): the default, on the one node."""
+    if mode:
+        task.process.memory.write_number(mode, 4, 0)
+    if mask:
+        task.process.memory.write(mask, b"\1".ljust(min(most, 1024) // 64 * 8 or 8, b"\0"))
+    return 0
+
+
+CALLS = {
+    "mmap": sys_mmap, "munmap": sys_munmap, "mprotect": sys_mprotect, "brk": sys_brk, "mremap": sys_mremap,
+    "madvise": sys_madvise, "msync": sys_msync, "mincore": sys_mincore, "mlock": sys_mlock,
+    "mlock2": sys_mlock, "munlock": sys_mlock, "mlockall": sys_mlock, "munlockall": sys_mlock,
+    "get_mempolicy": sys_get_mempolicy, "set_mempolicy": sys_mlock, "mbind": sys_mlock,
+}  # fmt: skip

@@ -1,0 +1,84 @@
+"""Faults: what the processor refuses becomes a signal to the task that did it (sigaction(2))."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emu.linux.failure import Unsupported
+from emu.linux.signal_info import SigInfo, Trap, fault
+from emu.linux.signal_numbers import (
+    BUS_ADRERR,
+    FPE_FLTDIV,
+    FPE_FLTINV,
+    FPE_FLTOVF,
+    FPE_FLTRES,
+    FPE_FLTUND,
+    SEGV_ACCERR,
+    SEGV_MAPERR,
+    SIGBUS,
+    SIGSEGV,
+)
+
+if TYPE_CHECKING:
+    from emu.linux.task import Task
+
+#: Bits of a page fault's error code (SDM volume 3, 4.7): the page is there, a write, by user code, a fetch.
+_PRESENT, _WRITE, _USER, _FETCH = 1, 2, 4, 16
+_X87 = 16
+
+
+def bad_access(
+    task: Task,
+    address: int,
+    *,
+    mapped: bool,
+    write: bool = False,
+    execute: bool = False,
+    beyond: bool = False,
+) -> None:
+    """An access that the memory map refuses: SIGSEGV, with the task's program counter at the instruction.
+
+    mapped: something is there, but not for this access. beyond: past the end of a mapped file (SIGBUS).
+    """
+    abi = task.process.abi.signals
+    upper = address >> (abi.address_bits - 1)
+    kernels = upper == (1 << 65 - abi.address_bits) - 1
+    if upper and not kernels and abi.no_address is not None:
+        exception(task, abi.no_address)
+        return
+    error = (
+        _USER | (_PRESENT if mapped or kernels else 0) | (_WRITE if write else 0) | (_FETCH if execute else 0)
+    )
+    trap = Trap(abi.page_fault, error, address)
+    if beyond:
+        signal, code = SIGBUS, BUS_ADRERR
+    else:
+        signal, code = SIGSEGV, SEGV_ACCERR if mapped else SEGV_MAPERR
+    task.process.signals.force(task, signal, fault(signal, code, address, trap))
+
+
+def exception(task: Task, number: int, error: int = 0) -> None:
+    """A processor exception other than a page fault. Raises Unsupported for one without a signal."""
+    isa, row = task.process.isa, task.process.abi.signals.exceptions.get(number)
+    if row is None:
+        raise Unsupported(f"the guest caused processor exception {number}")
+    # The address of the last bad access stays, as it does in the processor.
+    trap = Trap(number, error, task.signals.trap.address)
+    if not row.addressed:
+        task.process.signals.force(task, row.signal, SigInfo(row.signal, row.code, trap=trap))
+        return
+    code = row.code or _float_code(task, number)
+    pc = isa.read(task.registers, isa.program_counter)
+    task.process.signals.force(task, row.signal, fault(row.signal, code, pc, trap))
+
+
+def _float_code(task: Task, number: int) -> int:
+    """si_code of a floating-point exception: the first that is raised and not masked."""
+    isa, context = task.process.isa, task.registers
+    if number == _X87:
+        raised = isa.read(context, "fpsw") & ~isa.read(context, "fpcw")
+    else:
+        control = isa.read(context, "mxcsr")
+        raised = control & ~(control >> 7)
+    codes = ((1, FPE_FLTINV), (4, FPE_FLTDIV), (8, FPE_FLTOVF), (0x12, FPE_FLTUND), (0x20, FPE_FLTRES))
+    return next((code for bits, code in codes if raised & bits), 0)

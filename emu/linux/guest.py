@@ -1,0 +1,21 @@
+"""A guest that is ready to run: its process, its kernel, and what it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emu.linux.bus_memory import BusMemory
+from emu.linux.facts import Facts
+from emu.linux.kernel import Kernel
+from emu.linux.process import Process
+
+
+@dataclass
+class Guest:
+    """process and kernel of one Linux program. memory: the process's, as the machine sees it.
+    facts: what /proc tells; it must know who asks."""
+
+    process: Process
+    kernel: Kernel
+    memory: BusMemory
+    facts: Facts

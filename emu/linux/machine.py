@@ -1,0 +1,401 @@
+"""The machine of a Linux guest: a board whose cores run tasks, and whose kernel serves them.
+
+The kernel is an agent on the bus. What it gives a task in registers goes to the core's log: an input record
+for the result of a call, a context header for everything else.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+
+from emu.board import Board, Stopped
+from emu.bus import coherent_pages, end_run
+from emu.call_hooks import finish_call
+from emu.commit import commit_core
+from emu.core import flush_tlb
+from emu.data_access import log_input
+from emu.faults import Fault
+from emu.linux.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
+from emu.linux.clock import CYCLE_NS, VirtualClock
+from emu.linux.deadlock import tell, waits
+from emu.linux.failure import Errno, Exit, Unsupported
+from emu.linux.faults import bad_access, exception
+from emu.linux.futex import release_robust_list
+from emu.linux.guest import Guest
+from emu.linux.run_queue import RunQueue
+from emu.linux.signal_delivery import Death, deliver
+from emu.linux.signal_numbers import SIGKILL
+from emu.linux.task import State, Task
+from emu.linux.words import unsigned
+from emu.machine_config import MachineConfig
+from emu.rdrand import emulate_random_read
+from emu.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
+from emu.recorded_core import RecordedCore
+from emu.shared_words import SharedWords
+from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE, STOP_CALL
+from emu.store_buffer import drop_newest
+from emu.undo import undo_stores
+from isa.decode import accessed_addresses
+from isa.table import Isa
+
+_UC_WRITE, _UC_FETCH = 17, 18
+#: SDM volume 3, table 6-1.
+_INVALID_OPCODE, _GENERAL_PROTECTION, _FAULTS = 6, 13, 32
+
+#: Modelled cycles of a system call; without them programs that wait for a time would wait for ever.
+CALL_CYCLES = 1000
+#: Calls that tell the time: it goes on with the fastest core, and would stand still for one that lags behind.
+_CLOCK_CALLS = ("clock_gettime", "gettimeofday", "time")
+
+#: Told of a core whose registers were replaced: (core, CONTEXT_*, tid).
+Switched = Callable[[int, int, int], None]
+
+
+class LinuxMachine(Board):
+    """Cores, tasks and kernel. Nothing of the guest runs before `boot`."""
+
+    def __init__(self, config: MachineConfig, isa: Isa, drain: Callable[[int], None]) -> None:
+        super().__init__(config, isa, drain)
+        self.switched: Switched = lambda core, flags, tid: None
+        self.queue = RunQueue(config.n_cores, config.seed)
+        self._since = [0] * config.n_cores
+        self._status = 0
+        self._beyond = False
+        self.killed: Death | None = None
+        self.note = ""
+        #: Words to watch as soon as there are two tasks.
+        self.shared: SharedWords | None = None
+
+    def boot(self, guest: Guest) -> None:
+        """Take a guest that was loaded into home memory, and make its first task ready."""
+        self.guest, self.kernel, self.process = guest, guest.kernel, guest.process
+        space = self.process.space
+        self._clock_calls = {n for n, name in self.process.abi.calls.items() if name in _CLOCK_CALLS}
+        for core in self.cores:
+            core.share_rights(space.rights)
+        space.flush = self._flush
+        self.process.on_new_task = self._adopt
+        for task in self.process.tasks.values():
+            self._adopt(task)
+        self.between_slices()
+
+    def _adopt(self, task: Task) -> None:
+        task.on_runnable = self.queue.put
+        self.queue.put(task)
+        if len(self.process.tasks) > 1 and self.shared is not None:
+            self.watch(self.shared)
+
+    def _flush(self) -> None:
+        """Rights have shrunk: no core may use what it has filled."""
+        for number, core in enumerate(self.cores):
+            flush_tlb(core.row)
+            if self.state["tso"]:
+                commit_core(self.core_rows, self.machine_rows, number)
+
+    # -- what the recorder asks --------------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        """The process has ended."""
+        return self.process.exit_code is not None
+
+    def runnable(self) -> list[int]:
+        """Cores that run a task, ascending."""
+        return [k for k in self._all if self.queue.current[k] is not None]
+
+    def now(self) -> int:
+        """The guest's monotonic clock, brought up to date."""
+        self.process.clock.advance(self.clock())
+        return self.process.clock.monotonic()
+
+    def between_slices(self) -> None:
+        """Let time pass, deliver signals, give cores to tasks."""
+        self.now()
+        # Timers of running time go off without a call of the task's.
+        for number, task in enumerate(self.queue.current):
+            if task is not None:
+                self._charge(number, task)
+        self.kernel.expire()
+        for number, task in enumerate(self.queue.current):
+            if task is None:
+                continue
+            if self.process.signals.deliverable(task):
+                self._deliver(number, task)
+            if not self.over and self.queue.current[number] is task:
+                count = self.cores[number].count
+                if self.queue.must_yield(number, count):
+                    self._unload(number)
+                    self.queue.put(task)
+        for number in self._all:
+            while not self.over and self.queue.current[number] is None:
+                following = self.queue.next_for(number)
+                if following is None:
+                    break
+                self._load(number, following)
+
+    def wait_for_time(self) -> bool:
+        """No core runs: jump to the next thing that happens by itself. False: there is none."""
+        deadline = self.kernel.next_deadline()
+        if deadline is None:
+            return False
+        clock = self.process.clock
+        if isinstance(clock, VirtualClock):
+            cycles = self.clock() + -(min(0, self.now() - deadline) // CYCLE_NS)
+            rows = self.core_rows
+            for k in self._all:
+                rows["latency"][k] += max(0, cycles - self.cores[k].cycles)
+        else:
+            clock.skip_to(deadline)
+        return True
+
+    def final_image(self) -> NDArray[np.uint8]:
+        """Memory as the bus would give it now, what was unmapped included."""
+        for core in self.cores:
+            core.share_rights(self.process.space.state)
+        coherent_pages(self.machine_rows, self.core_rows, self.home, self.process.space.used_pages())
+        return self.home
+
+    def deadlock_text(self) -> str:
+        """Who waits for whom, now that nobody can run."""
+        home = self.final_image()
+
+        def read(address: int, size: int) -> int:
+            if not 0 <= address <= len(home) - size:
+                return 0
+            return int.from_bytes(home[address : address + size].tobytes(), "little")
+
+        return tell(waits(self.process.tasks.values(), read))
+
+    def end_text(self) -> str:
+        """Why the process was ended, if it did not end itself."""
+        return f"{self.killed}; {self.note}" if self.killed and self.note else str(self.killed or "")
+
+    # -- tasks and cores ---------------------------------------------------------------------------------
+
+    def _load(self, number: int, task: Task) -> None:
+        """Let a task run on an idle core, unless it ends or waits again first."""
+        core = self.cores[number]
+        self.queue.begin(number, task, core.count)
+        task.fetch = core.context
+        self._catch_up(number)
+        if task.call is not None:
+            self.guest.memory.cause = CAUSE_CALL
+            self.guest.facts.caller = task
+            result = self._guarded(number, task, lambda: self.kernel.resume(task))
+            if isinstance(result, int) and not task.changed:
+                task.set_registers(self._with_result(task, result))
+        if self.queue.current[number] is not task:
+            return
+        if task.state is not State.RUNNABLE:
+            self.queue.end(number)
+            return
+        task.changed = True
+        self._deliver(number, task, CONTEXT_SWITCH)
+
+    def _with_result(self, task: Task, result: int) -> bytes:
+        return self.isa.with_register(task.registers, self.process.abi.result, unsigned(result))
+
+    def _catch_up(self, number: int) -> None:
+        """A core that was idle, or slow, has waited until now."""
+        core = self.cores[number]
+        core.row["latency"] += max(0, self.clock() - core.cycles)
+        self._since[number] = core.cycles
+
+    def _charge(self, number: int, task: Task) -> None:
+        cycles = self.cores[number].cycles
+        task.cycles += cycles - self._since[number]
+        self._since[number] = cycles
+
+    def _unload(self, number: int) -> Task:
+        """Take the core's task off it, registers kept."""
+        task = self.queue.current[number]
+        assert task is not None
+        self._settle(number)
+        task.context = task.registers
+        task.fetch = None
+        self._charge(number, task)
+        end_run(self.cores[number].row, self.state)
+        return self.queue.end(number)
+
+    def _settle(self, number: int) -> None:
+        """The core's stores are to be seen by the kernel and by whoever runs the task next."""
+        if self.state["tso"]:
+            self.empty_store_buffer(number)
+
+    def _deliver(self, number: int, task: Task, flags: int = CONTEXT_SIGNAL) -> None:
+        """Deliver signals to the task, and give the core the registers if they have changed."""
+        signals = self.process.signals
+        if signals.deliverable(task) or task.interruption is not None:
+            self._settle(number)
+            self.guest.memory.cause = CAUSE_SIGNAL
+            interruption, task.interruption = task.interruption, None
+            death = self._guarded(number, task, lambda: deliver(task, interruption))
+            if isinstance(death, Death):
+                self._die(death)
+            if self.over:
+                return
+        if task.changed:
+            core = self.cores[number]
+            core.restore(task.registers)
+            task.changed, task.context = False, None
+            end_run(core.row, self.state)
+            self.switched(number, flags, task.tid)
+        else:
+            task.context = None
+
+    def _die(self, death: Death) -> None:
+        self.killed, self.process.killed_by = death, death.signal
+        self.process.exit_code = 128 + death.signal
+
+    # -- serving -----------------------------------------------------------------------------------------
+
+    def _ended_by_itself(self, number: int, status: int) -> Stopped | None:
+        core = self.cores[number]
+        if status == uc.UC_ERR_INSN_INVALID and not core.row["exception"]:
+            read = emulate_random_read(core, self._random)
+            if read is not None:
+                what, given = INPUT_RDRAND, np.uint64(read.value)
+                log_input(core.row, what, np.uint64(read.count), np.uint64(1), given, read.size)
+                return None
+        self._status = status
+        return Stopped.KERNEL
+
+    def serve(self, number: int) -> None:
+        """Serve the core, which has stopped for the kernel: a system call, a page, or a fault."""
+        task = self.queue.current[number]
+        assert task is not None
+        self.now()
+        self._charge(number, task)
+        self.guest.facts.caller = task
+        if int(self.cores[number].row["stop_reason"]) == STOP_CALL:
+            self._serve_call(number, task)
+        else:
+            self._serve_fault(number, task)
+
+    def _serve_call(self, number: int, task: Task) -> None:
+        core = self.cores[number]
+        self._settle(number)
+        call, *arguments = core.read_call()
+        if call in self._clock_calls:
+            # Time goes on with the fastest core. One that lags behind would see it stand still.
+            self._catch_up(number)
+        core.row["latency"] += CALL_CYCLES
+        self.guest.memory.cause = CAUSE_CALL
+        result = self._guarded(number, task, lambda: self.kernel.call(task, call, tuple(arguments)))
+        if self.queue.current[number] is not task or self.over:
+            return
+        if task.state is State.BLOCKED:
+            self._unload(number)
+            return
+        if not isinstance(result, int):
+            return
+        if not task.changed:
+            if task.interruption is None:
+                finish_call(core.row, np.uint64(call), np.uint64(unsigned(result)), np.uint64(core.count - 1))
+                task.context = None
+            else:
+                task.set_registers(self._with_result(task, result))
+        self._deliver(number, task, CONTEXT_CALL if task.changed else CONTEXT_SIGNAL)
+
+    def _guarded(self, number: int, task: Task, serve: Callable[[], object]) -> object:
+        """Run something of the kernel's; ends of tasks, and what cannot be emulated, are dealt with."""
+        try:
+            return serve()
+        except Exit as ended:
+            self._end_task(number, task, ended)
+        except Unsupported as refused:
+            self._refuse(number, refused.what)
+        return None
+
+    def _refuse(self, number: int, what: str) -> None:
+        core = self.cores[number]
+        code = core.memory[core.pc : core.pc + 16].tobytes() if core.pc < len(core.memory) else b""
+        self.fault = Fault(number, core.count, core.pc, what, code)
+
+    def _end_task(self, number: int, task: Task, ended: Exit) -> None:
+        process = self.process
+        memory = process.memory
+        self.guest.memory.cause = CAUSE_EXIT
+        self._settle(number)
+        if ended.whole:
+            process.exit_code = ended.code
+            return
+        release_robust_list(memory, process.futexes, task)
+        if task.clear_child_tid:
+            # As in Linux: nobody is told of a bad address.
+            with suppress(Errno):
+                memory.write_number(task.clear_child_tid, 4, 0)
+                process.futexes.wake(task.clear_child_tid, 1)
+        self._charge(number, task)
+        task.state, task.changed = State.DEAD, False
+        process.ended_cycles += task.cycles
+        del process.tasks[task.tid]
+        process.signals.leave(task)
+        self.queue.end(number)
+        if not process.tasks:
+            process.exit_code = ended.code
+
+    def _serve_fault(self, number: int, task: Task) -> None:
+        """A page that is to be made present, or a fault of the guest's own."""
+        core = self.cores[number]
+        undo_stores(core.row)
+        drop_newest(core.row, np.uint64(core.count))
+        access, core.row["fault_access"] = int(core.row["fault_access"]), 0
+        vector, core.row["exception"] = int(core.row["exception"]), 0
+        if access and not vector and self._bring_page(number, access):
+            return
+        if self.over:
+            return
+        self._settle(number)
+        self._guarded(number, task, lambda: self._force_fault(number, task, vector, access))
+        if not self.over and self.fault is None:
+            self._deliver(number, task)
+
+    def _bring_page(self, number: int, access: int) -> bool:
+        """Make the page that the fill asked for present, if it may be."""
+        space, address = self.process.space, int(self.cores[number].row["fault_address"])
+        self._beyond = False
+        need = {_UC_WRITE: RIGHT_WRITE, _UC_FETCH: RIGHT_EXECUTE}.get(access, RIGHT_READ)
+        try:
+            return address < space.size and space.present(address, need)
+        except Errno as failure:
+            if failure.number == errno.ENOMEM:
+                self.note = "the guest needs more memory than --memory gives it"
+                self._die(Death(SIGKILL, False))
+            self._beyond = failure.number == errno.EFAULT
+        return False
+
+    def _force_fault(self, number: int, task: Task, vector: int, access: int) -> None:
+        core = self.cores[number]
+        if access and not vector:
+            address = self._fault_address(core, access)
+            mapped = self.process.space.mappings.at(address) is not None
+            write, execute = access == _UC_WRITE, access == _UC_FETCH
+            bad_access(task, address, mapped=mapped, write=write, execute=execute, beyond=self._beyond)
+        elif vector:
+            core.forget_exception()
+            # Interrupts are not for programs: `int` with any vector but those of faults is refused.
+            exception(task, vector - 1 if vector <= _FAULTS else _GENERAL_PROTECTION)
+        elif self._status == uc.UC_ERR_INSN_INVALID:
+            exception(task, _INVALID_OPCODE)
+        elif self._status == uc.UC_ERR_OK:
+            # hlt, which returns: a privileged instruction.
+            exception(task, _GENERAL_PROTECTION)
+        else:
+            raise Unsupported(f"the emulator failed with status {self._status}")
+
+    def _fault_address(self, core: RecordedCore, access: int) -> int:
+        """The byte that was accessed; the fill hook names only its page."""
+        page = int(core.row["fault_address"]) & -PAGE_BYTES
+        if access == _UC_FETCH:
+            return core.pc if core.pc & -PAGE_BYTES == page else page
+        context = core.context()
+        code = core.memory[core.pc : core.pc + 16].tobytes()
+        places = accessed_addresses(code, core.pc, lambda name: self.isa.read(context, name))
+        return next((place for place in places if place & -PAGE_BYTES == page), page)

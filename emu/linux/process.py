@@ -1,0 +1,87 @@
+"""The process: what its tasks share. Each part does its own work; this only holds them together."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from emu.linux.calls_system import limits_of
+from emu.linux.clock import Clock
+from emu.linux.failure import Errno
+from emu.linux.guest_memory import GuestMemory
+from emu.linux.network import Network
+from emu.linux.readiness import AnonymousInodes
+from emu.linux.task import Task
+from isa.linux import LinuxAbi
+from isa.table import Isa
+
+if TYPE_CHECKING:
+    from emu.linux.address_space import AddressSpace
+    from emu.linux.descriptors import Descriptors
+    from emu.linux.filesystem import Filesystem
+    from emu.linux.futex import Futexes
+    from emu.linux.process_signals import ProcessSignals
+    from emu.linux.timers_posix import Alarms
+
+
+#: Living tasks of a process at most.
+MOST_TASKS = 4096
+
+
+@dataclass
+class Process:
+    """One multi-threaded process.
+
+    pid: 1000 + something from the seed. name: of the program, at most 15 bytes. executable: its path in the
+    guest. random: of everything that the guest may see as random. n_cores: processors that it may ask for.
+    tasks: by tid, the living ones. exit_code: set once the whole process ends (128 + signal: killed).
+    ended_cycles: what tasks that have ended ran. ids: user and group. limits: by RLIMIT_* number.
+    on_new_task: told of every task that begins.
+    """
+
+    abi: LinuxAbi
+    isa: Isa
+    pid: int
+    name: str
+    executable: str
+    arguments: tuple[bytes, ...]
+    environment: tuple[bytes, ...]
+    n_cores: int
+    random: random.Random
+    clock: Clock
+    memory: GuestMemory
+    space: AddressSpace
+    filesystem: Filesystem
+    descriptors: Descriptors
+    futexes: Futexes
+    signals: ProcessSignals
+    alarms: Alarms
+    tasks: dict[int, Task] = field(default_factory=dict)
+    exit_code: int | None = None
+    killed_by: int = 0
+    umask: int = 0o022
+    memory_limit: int = 0
+    anonymous_inodes: AnonymousInodes = field(default_factory=AnonymousInodes)
+    network: Network = field(default_factory=Network)
+    ids: tuple[int, int] = (1000, 1000)
+    limits: list[list[int]] = field(default_factory=limits_of)
+    ended_cycles: int = 0
+    next_tid: int = 0
+    on_new_task: Callable[[Task], None] = lambda task: None
+
+    def spawn(self, parent: Task, context: bytes) -> Task:
+        """A new task that begins with these registers. Raises Errno(EAGAIN) when there are too many."""
+        if len(self.tasks) >= MOST_TASKS:
+            raise Errno(errno.EAGAIN)
+        tid = self.next_tid
+        self.next_tid += 1
+        task = Task(tid, self, context, parent.affinity)
+        task.name, task.parent = parent.name, parent.tid
+        task.stack = self.isa.read(context, self.isa.stack_pointer)
+        task.signals.inherit(parent.signals)
+        self.tasks[tid] = task
+        self.on_new_task(task)
+        return task
