@@ -18,9 +18,10 @@ Rows = npt.NDArray[np.void]
 
 #: Kind of a row that marks a stratum (the others are READ, WRITE and RMW of `recorder/event.py`).
 MARK = 0
-#: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device; and a put of core
-#: K is PUT + K, a get GET + K.
-DMA, INTERRUPT, DEVICE, PUT, GET = 1, 2, 3, 64, 128
+#: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device; a Linux guest's
+#: kernel for a system call, to fill a page, to deliver a signal, for a thread that ends; and a put of core K
+#: is PUT + K, a get GET + K.
+DMA, INTERRUPT, DEVICE, CALL, PAGE, SIGNAL, EXIT, PUT, GET = 1, 2, 3, 4, 5, 6, 7, 64, 128
 _LAST_CAUSE = 191
 
 #: A row of the agent log. `number` counts accesses from 0 (of a MARK: the accesses before it); `stratum`
@@ -85,7 +86,7 @@ def _get_value(raw, pos, size):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _is_cause(cause):  # type: ignore[no-untyped-def]
-    return DMA <= cause <= DEVICE or PUT <= cause <= _LAST_CAUSE
+    return DMA <= cause <= EXIT or PUT <= cause <= _LAST_CAUSE
 
 
 @numba.njit(cache=True)

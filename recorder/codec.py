@@ -13,12 +13,12 @@ import numpy.typing as npt
 from isa.errors import FormatError
 from recorder.record import (
     CONTEXT,
-    CONTEXT_INTERRUPT,
+    CONTEXT_CALL,
     DIGEST,
     END,
-    END_STOPPED,
+    END_EXIT,
     INPUT,
-    INPUT_MMIO,
+    INPUT_CALL,
     MISS,
     MISS_FETCH,
     MISS_LATE,
@@ -49,7 +49,7 @@ _NUMBERED, _BUFFERED, _COMMITTED = 1, 2, 8
 #: By kind: least and most flags in memory.
 _LEAST_FLAGS = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype=np.uint8)
 _MOST_FLAGS = np.array(
-    [0, MISS_WRITE | MISS_FETCH | MISS_LATE, INPUT_MMIO, 0, 0, CONTEXT_INTERRUPT, 0, 0], dtype=np.uint8
+    [0, MISS_WRITE | MISS_FETCH | MISS_LATE, INPUT_CALL, 0, 0, CONTEXT_CALL, 0, 0], dtype=np.uint8
 )
 
 (
@@ -82,7 +82,7 @@ _REASONS = {
 }
 
 _U0, _U1 = np.uint64(0), np.uint64(1)
-_LAST_END = np.uint64(END_STOPPED)
+_LAST_END = np.uint64(END_EXIT)
 _MOST_SIZE = np.uint64(0xFFFF)
 _INPUT_MOST = np.uint64(INPUT_BYTES)
 

@@ -33,7 +33,7 @@ class Guest:
     """What a collector is told of the machine. memory: uint8[memory_bytes], home memory before the run; it
     changes once that begins. symbols: (first byte, bytes) of each object that the program names. executable:
     uint8[pages], nonzero for pages from which the program may run code. mail: the messages between cores,
-    which evidence rpc is made of."""
+    which evidence rpc is made of. used: numbers of the pages that may hold something; None: any may."""
 
     n_cores: int
     line: int
@@ -42,6 +42,7 @@ class Guest:
     symbols: tuple[tuple[int, int], ...] = ()
     executable: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     mail: Post | None = None
+    used: npt.NDArray[np.int64] | None = None
 
 
 class Collector(Protocol):

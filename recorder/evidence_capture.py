@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from emu.machine import Machine
+from emu.board import Board
 from recorder.evidence import Collector
 
 
 class EvidenceCapture:
     """The collectors of one recording in the making. Without any, every call does nothing."""
 
-    def __init__(self, machine: Machine, collectors: list[Collector]) -> None:
+    def __init__(self, machine: Board, collectors: list[Collector]) -> None:
         self._machine, self._collectors = machine, collectors
         #: Those that take events: none where there are no taps.
         self._takers = collectors if machine.config.tapped else []

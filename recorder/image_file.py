@@ -20,14 +20,23 @@ _SCAN_PAGES = 4096
 
 
 def nonzero_pages(
-    memory: npt.NDArray[np.uint8], base: int = 0
+    memory: npt.NDArray[np.uint8], base: int = 0, pages: npt.NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-    """The pages of `memory` (uint8[n * 4096]) that are not all zero, with their addresses from `base` on."""
-    pages = memory.reshape(-1, PAGE)
-    for start in range(0, len(pages), _SCAN_PAGES):
-        for index in np.flatnonzero(pages[start : start + _SCAN_PAGES].any(axis=1)):
+    """The pages of `memory` (uint8[n * 4096]) that are not all zero, with their addresses from `base` on.
+
+    pages: numbers of those to look at, ascending; all others are zero.
+    """
+    if pages is not None:
+        for number in pages.tolist():
+            page = memory[number * PAGE : (number + 1) * PAGE]
+            if page.any():
+                yield base + number * PAGE, page
+        return
+    every = memory.reshape(-1, PAGE)
+    for start in range(0, len(every), _SCAN_PAGES):
+        for index in np.flatnonzero(every[start : start + _SCAN_PAGES].any(axis=1)):
             number = start + int(index)
-            yield base + number * PAGE, pages[number]
+            yield base + number * PAGE, every[number]
 
 
 def write_image(

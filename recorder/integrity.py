@@ -38,7 +38,8 @@ def integrity(recording: Recording) -> list[Finding]:
     did not come to write before it was killed is no damage.
     """
     findings = [check_file(recording, name) for name in _expected(recording)]
-    return [finding for finding in (*findings, _check_program(recording)) if finding]
+    findings += [_check_program(recording), *_check_objects(recording)]
+    return [finding for finding in findings if finding]
 
 
 def _expected(recording: Recording) -> list[str]:
@@ -59,6 +60,34 @@ def _check_program(recording: Recording) -> Finding | None:
     if found != expected:
         return Finding(PROGRAM_ELF, 0, f"not the program that ran: expected {expected}, found {found}")
     return None
+
+
+def _check_objects(recording: Recording) -> Iterable[Finding]:
+    """The copies of the files that a Linux program ran code of."""
+    if not recording.manifest.linux:
+        return
+    # Only these recordings need what the index is made of.
+    from recorder.objects import OBJECTS, OBJECTS_INDEX, load_objects, object_bytes
+
+    try:
+        mappings = load_objects(recording.path, recording.manifest)
+    except FormatError as error:
+        yield Finding(OBJECTS_INDEX, 0, error.line())
+        return
+    if mappings is None:
+        if not recording.killed:
+            where = recording.path / OBJECTS_INDEX
+            yield Finding(OBJECTS_INDEX, 0, f"{where}: the file is missing")
+        return
+    for digest in dict.fromkeys(mapping.sha256 for mapping in mappings):
+        if digest == recording.manifest.program.sha256:
+            continue
+        name = f"{OBJECTS}/{digest}"
+        try:
+            if object_bytes(recording.path, recording.manifest, digest) is None:
+                yield Finding(name, 0, f"{recording.path / name}: the file is missing")
+        except FormatError as error:
+            yield Finding(name, 0, error.line())
 
 
 def check_file(recording: Recording, name: str) -> Finding | None:

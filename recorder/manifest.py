@@ -7,8 +7,6 @@ found. It holds no time, host name or path: the same run gives the same bytes.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from isa.errors import FormatError
 from recorder.evidence import KINDS, evidence_log
 from recorder.frame import FileFacts, open_regular, read_bytes
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
+from recorder.sealed_json import HEX_256, canonical, check_seal, seal
 
 FORMAT = "corebraid recording"
 VERSION = 1
@@ -31,7 +30,6 @@ MAX_MEMORY = 1 << 40
 #: Guest memory is whole pages of this many bytes.
 PAGE = 4096
 _MAX_BYTES = 1 << 20
-_HEX_256 = "[0-9a-f]{64}"
 
 
 def core_log(core: int) -> str:
@@ -93,7 +91,7 @@ class Manifest:
     @property
     def id(self) -> bytes:
         """The 16-byte recording id: a digest of everything that decides the run, and of nothing else."""
-        return hashlib.blake2b(_canonical(self._configuration())).digest()[:16]
+        return hashlib.blake2b(canonical(self._configuration())).digest()[:16]
 
     @property
     def n_streams(self) -> int:
@@ -110,6 +108,11 @@ class Manifest:
         """Names of the evidence streams (recorder/evidence.py)."""
         named = self.options.get("evidence")
         return tuple(named.split(",")) if isinstance(named, str) and named else ()
+
+    @property
+    def linux(self) -> bool:
+        """Whether the guest was a Linux program, not firmware."""
+        return self.options.get("guest") == "linux"
 
     def file_names(self) -> tuple[str, ...]:
         """The files of a complete recording besides the manifest, in a fixed order."""
@@ -130,7 +133,7 @@ class Manifest:
             "totals": self.totals,
             "files": {name: asdict(facts) for name, facts in self.files.items()},
         }
-        return _seal(fields)
+        return seal(fields)
 
     def _configuration(self) -> dict[str, object]:
         return {
@@ -147,16 +150,6 @@ class Manifest:
             "agents": list(self.agents),
             "options": self.options,
         }
-
-
-def _canonical(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def _seal(fields: Mapping[str, object]) -> bytes:
-    """The one way to write `fields`, with a digest of them added."""
-    digest = hashlib.sha256(_canonical(fields)).hexdigest()
-    return json.dumps({**fields, "digest": digest}, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
 
 def load(directory: Path) -> Manifest:
@@ -192,13 +185,8 @@ def parse(data: bytes, path: Path) -> Manifest:
     if (version := fields.integer("version")) != VERSION:
         remedy = "another corebraid wrote it: read it with that one, or record again"
         raise FormatError("format version", expected=VERSION, found=version, where=str(path), remedy=remedy)
-    fields.text("digest", _HEX_256)
-    try:
-        sealed = _seal({key: value for key, value in values.items() if key != "digest"})
-    except RecursionError:
-        raise wrong(path, "not JSON of a manifest (it is nested too deeply)") from None
-    if sealed != data:
-        raise wrong(path, "damaged: its bytes do not match its digest")
+    fields.text("digest", HEX_256)
+    check_seal(values, data, path, "a manifest")
     return _parse(fields, path)
 
 
@@ -218,7 +206,7 @@ def _parse(fields: Fields, path: Path) -> Manifest:
     complete = fields.truth("complete")
     manifest = Manifest(
         isa=fields.text("isa", "[a-z0-9_-]+"),
-        program=Program(program.text("name", "[^/]+"), program.text("sha256", _HEX_256)),
+        program=Program(program.text("name", "[^/]+"), program.text("sha256", HEX_256)),
         n_cores=n_cores,
         memory=fields.integer("memory", PAGE, MAX_MEMORY),
         line=line,
@@ -282,7 +270,7 @@ def _parse_facts(value: object, path: Path, name: str) -> FileFacts:
         bytes=fields.integer("bytes"),
         frames=fields.integer("frames"),
         records=fields.integer("records"),
-        sha256=fields.text("sha256", _HEX_256),
+        sha256=fields.text("sha256", HEX_256),
     )
     fields.done()
     return facts

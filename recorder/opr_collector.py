@@ -113,7 +113,7 @@ class OprCollector:
 def _code_pages(guest: Guest, unit: int) -> CodePages:
     image = host_memory(len(guest.memory))
     page = (guest.executable != 0).astype(np.uint8)
-    for number in np.flatnonzero(page).tolist():
+    for number in (np.flatnonzero(page) if guest.used is None else guest.used).tolist():
         at = slice(number * _PAGE_BYTES, (number + 1) * _PAGE_BYTES)
         image[at] = guest.memory[at]
     return CodePages(page, image, np.uint64(unit))

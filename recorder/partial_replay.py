@@ -34,7 +34,9 @@ class MemberReplay:
         member = log.members.index(core)
         self._recording, self._number = recording, core
         self._isa = isa_named(manifest.isa)
-        self._core = IsolatedCore(self._isa, core, manifest.memory, log.unit, traced=True, fed=True)
+        self._core = IsolatedCore(
+            self._isa, core, manifest.memory, log.unit, traced=True, fed=True, linux=manifest.linux
+        )
         self._core.feed_values(_fed(log, member))
         self._code = _CodeRecords(log, member)
         self._checks = log.checks(member)
@@ -144,7 +146,7 @@ class MemberReplay:
             context = core.blob_of(row)
             if len(context) != self._isa.context_bytes:
                 raise self._foreign("a context header")
-            core.core.restore(context)
+            core.restore(context)
         elif kind == END:
             if core.unused_inputs:
                 found = f"{core.unused_inputs} at the end of the log"

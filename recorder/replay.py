@@ -52,7 +52,13 @@ class CoreReplay:
         self._recording, self._number = recording, core
         self._isa = isa_named(manifest.isa)
         self._core = IsolatedCore(
-            self._isa, core, manifest.memory, manifest.line, traced=traced, store_buffer=manifest.store_buffer
+            self._isa,
+            core,
+            manifest.memory,
+            manifest.line,
+            traced=traced,
+            store_buffer=manifest.store_buffer,
+            linux=manifest.linux,
         )
         self._fingerprint = Fingerprint(self._core.core, manifest.line)
         self._strata = self._digests = self._contexts = 0
@@ -116,7 +122,7 @@ class CoreReplay:
                 raise self._foreign("a context header")
             if self._contexts > 1:
                 core.empty_store_buffer()
-            core.core.restore(context)
+            core.restore(context)
         elif kind == END:
             if core.unused_inputs:
                 raise self._diverged(

@@ -6,6 +6,7 @@ The same calls give the same bytes.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,11 @@ class RecordingWriter:
         self._accesses = self._strata = self._slices = 0
         self._reached = np.zeros(manifest.n_streams, dtype=np.uint64)
 
+    @property
+    def manifest(self) -> Manifest:
+        """What the recording is, as far as it was known when it began."""
+        return self._manifest
+
     @classmethod
     def create(cls, directory: Path, manifest: Manifest) -> RecordingWriter:
         """Begin a recording in the new directory `directory`; what `manifest` says of files is ignored.
@@ -76,8 +82,12 @@ class RecordingWriter:
         except OSError as error:
             what = f"the directory cannot be made ({error.strerror})"
             raise UsageError(what, where=str(directory), remedy="choose another -o") from None
-        _write_manifest(directory, started)
-        return cls(directory, started)
+        try:
+            _write_manifest(directory, started)
+            return cls(directory, started)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
 
     def __enter__(self) -> RecordingWriter:
         return self
@@ -171,6 +181,11 @@ class RecordingWriter:
         """Close the files. Without `finish`, the recording is like that of a killed recorder."""
         for log in self._logs.values():
             log.close()
+
+    def discard(self) -> None:
+        """Remove the whole directory: nothing has run yet that it could tell of."""
+        self.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _header(self, kind: int, stream: int) -> FileHeader:
         return FileHeader(kind, stream, self._manifest.id, self._manifest.line)

@@ -1,0 +1,263 @@
+"""What every recording in the making does: rows, marks, truth and evidence, whatever runs on the board."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.board import Board
+from emu.fingerprint import Fingerprint
+from emu.machine_config import MachineConfig
+from emu.scheduler import is_named_policy
+from isa.table import Isa
+from recorder.agent_codec import AGENT_OP, MARK
+from recorder.digest import Digest
+from recorder.evidence import OF_EVENTS, Collector, Guest, make_collector
+from recorder.evidence_capture import EvidenceCapture
+from recorder.image_file import nonzero_pages
+from recorder.json_fields import Scalar
+from recorder.manifest import PROGRAM_ELF, End, Manifest, Program
+from recorder.record import CONTEXT, DIGEST, END, STRATUM
+from recorder.record_options import Outcome, RecordOptions
+from recorder.truth import TRUTH
+from recorder.writer import RecordingWriter
+
+#: Instructions, over all cores, after which every log is written out: what a killed recorder can lose.
+FLUSH_EVERY = 1_000_000
+_TRUTH_ROWS = 1 << 14
+
+Progress = Callable[[int], None]
+Console = Callable[[bytes], None]
+
+
+def machine_config(options: RecordOptions, watched: bool, *, linux: bool = False) -> MachineConfig:
+    """The machine that `options` ask for. watched: somebody wants all events."""
+    return MachineConfig(
+        options.cores,
+        options.memory_bytes,
+        options.cache,
+        options.seed,
+        options.strata.bound if options.strata.kind == "downgrades" else 0,
+        options.input,
+        options.store_buffer if options.model == "tso" else 0,
+        any(name in OF_EVENTS for name in options.evidence) or watched,
+        linux=linux,
+    )
+
+
+class BaseCapture:
+    """One recording in the making. A subclass runs the machine.
+
+    board: the machine, before anything has run. program: the bytes of its image. more: further facts that
+    decide the run, for the manifest.
+    """
+
+    #: Names of the agents that are not cores.
+    agents: tuple[str, ...] = ("devices",)
+
+    def __init__(
+        self, directory: Path, isa: Isa, options: RecordOptions, board: Board, name: str, program: bytes,
+        more: dict[str, Scalar],
+    ) -> None:  # fmt: skip
+        self._options, self._isa = options, isa
+        self.board = board
+        self._fingerprints = [Fingerprint(core, options.cache.line) for core in board.cores]
+        self._truth = np.zeros(_TRUTH_ROWS, TRUTH)
+        self._truth_n = 0
+        #: Where the truth says that each stream stands.
+        self._stood = [0] * (2 * options.cores + 1)
+        self._strata = 0
+        self._next_stratum = options.strata.bound
+        self._written_at = 0
+        manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
+        manifest = replace(manifest, options={**manifest.options, **more})
+        self.writer = RecordingWriter.create(directory, manifest)
+        with self._or_nothing():
+            (directory / PROGRAM_ELF).write_bytes(program)
+        self._evidence = EvidenceCapture(board, [])
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        """What comes before the first instruction: where it fails no recording is left."""
+        try:
+            yield
+        except BaseException:
+            self.writer.discard()
+            raise
+
+    def _collect(self, guest: Guest, watchers: tuple[Collector, ...]) -> None:
+        """Begin the evidence streams."""
+        said, names = self._options.evidence_options, self._options.evidence
+        collectors = [make_collector(name, guest, self.writer.evidence(name), said) for name in names]
+        self._evidence = EvidenceCapture(self.board, [*collectors, *watchers])
+
+    def _schedule_digest(self) -> str:
+        """Of an explicit schedule's bytes, since they decide the run; empty for the other policies."""
+        if is_named_policy(self._options.schedule):
+            return ""
+        return hashlib.sha256(Path(self._options.schedule).read_bytes()).hexdigest()
+
+    def _manifest(self, program: Program) -> Manifest:
+        options = self._options
+        schedule = options.schedule if is_named_policy(options.schedule) else "file"
+        return Manifest(
+            isa=self._isa.name,
+            program=program,
+            n_cores=options.cores,
+            memory=options.memory_bytes,
+            line=options.cache.line,
+            cache=str(options.cache),
+            seed=options.seed,
+            schedule=schedule,
+            model=options.model,
+            strata=str(options.strata),
+            agents=self.agents,
+            options={
+                **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
+                "slice": options.longest_slice,
+                "limit": options.limit,
+                "input": hashlib.sha256(options.input).hexdigest(),
+                "schedule_file": self._schedule_digest(),
+                **({"evidence": ",".join(options.evidence)} if options.evidence else {}),
+                **options.evidence_options,
+            },
+        )
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def _append(self, number: int, kind: int, flags: int, value: int, blob: bytes = b"") -> None:
+        if self.board.cores[number].append_record(kind, flags, 0, value, blob):
+            self._drain(number)
+
+    def _drain(self, number: int) -> None:
+        self._note_commits(number)
+        rows, blob = self.board.cores[number].take_log()
+        if len(rows):
+            self.writer.append_core(number, rows, blob)
+        self._evidence.turn(number)
+        self._drain_console()
+
+    def _drain_console(self) -> None:
+        """Hand on what a console device holds."""
+
+    def _drain_agents(self) -> None:
+        self._evidence.agents_drained()
+        events = self.board.take_agent_rows()
+        if len(events):
+            rows = np.zeros(len(events), AGENT_OP)
+            for name in ("addr", "old", "new", "size", "kind"):
+                rows[name] = events[name]
+            rows["number"], rows["cause"], rows["stratum"] = events["seq"], events["pc"], self._strata
+            self.writer.append_agent(rows)
+
+    def _drain_all(self) -> None:
+        for number in range(len(self.board.cores)):
+            self._drain(number)
+        self._drain_agents()
+        self._drain_truth()
+        self._evidence.flush()
+
+    def _note_commits(self, number: int) -> None:
+        """Into the truth: which stores of a core have committed, and where the core stood."""
+        if not self.board.config.store_buffer:
+            return
+        stores = len(self.board.cores) + 1 + number
+        for count, committed in self.board.cores[number].take_commits().tolist():
+            # An instruction that failed was noted with its slice.
+            if count > self._stood[number]:
+                self._note_slice(number, count)
+            self._note_slice(stores, committed)
+
+    def _note_all_commits(self) -> None:
+        if not self.board.config.store_buffer:
+            return
+        for number in range(len(self.board.cores)):
+            self._note_commits(number)
+
+    def _note_slice(self, stream: int, end: int) -> None:
+        self._stood[stream] = end
+        self._truth[self._truth_n] = (stream, end)
+        self._truth_n += 1
+        if self._truth_n == _TRUTH_ROWS:
+            self._drain_truth()
+
+    def _drain_truth(self) -> None:
+        if self._truth_n:
+            self.writer.append_truth(self._truth[: self._truth_n])
+            self._truth_n = 0
+
+    # -- marks ---------------------------------------------------------------------------------------
+
+    def _digest(self, number: int) -> None:
+        core = self.board.cores[number]
+        digest = Digest(core.context(), self._fingerprints[number].update())
+        self._append(number, DIGEST, 0, 0, digest.pack())
+
+    def _context(self, number: int, flags: int, who: int = 0) -> None:
+        core = self.board.cores[number]
+        if core.append_record(CONTEXT, flags, who, core.cycles, core.context()):
+            self._drain(number)
+
+    def _stratum(self) -> None:
+        """A cut: every stream's progress at this instant, and a digest of every core."""
+        self._drain_agents()
+        mark = np.zeros(1, AGENT_OP)
+        mark["number"], mark["stratum"] = int(self.board.state["agent_number"]), self._strata
+        mark["kind"] = MARK
+        self.writer.append_agent(mark)
+        for number, core in enumerate(self.board.cores):
+            committed, buffered = int(core.row["committed"]), int(core.row["buffered"])
+            if core.append_record(STRATUM, 0, committed, self._strata, size=buffered):
+                self._drain(number)
+            self._digest(number)
+        self._strata += 1
+        self._evidence.stratum(self._strata)
+        self.board.state["want_stratum"] = 0
+
+    def _strata_due(self) -> bool:
+        policy = self._options.strata
+        if policy.kind == "downgrades":
+            return bool(self.board.state["want_stratum"])
+        if policy.kind == "cycles":
+            now = self.board.clock()
+            if now >= self._next_stratum:
+                self._next_stratum = (now // policy.bound + 1) * policy.bound
+                return True
+        return False
+
+    def _bounded(self, length: int) -> int:
+        """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
+        policy = self._options.strata
+        return min(length, policy.bound) if policy.kind == "cycles" else length
+
+    def _end(self, code: int, end: End) -> Outcome:
+        """Finish the recording. code: END_*."""
+        board = self.board
+        board.empty_store_buffers()
+        self._note_all_commits()
+        for number in range(len(board.cores)):
+            self._digest(number)
+            self._append(number, END, 0, code)
+        self._drain_all()
+        self._evidence.finish()
+        self.writer.write_image("final", nonzero_pages(board.final_image(), pages=self._pages()))
+        rows = board.core_rows
+        names = ("accesses", "misses", "upgrades", "downgrades", "evictions")
+        totals: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
+        totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
+        manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
+        return Outcome(manifest, board.fault)
+
+    def _pages(self) -> NDArray[np.int64] | None:
+        """Pages that an image may have to hold; None: all of memory must be looked at."""
+        return None
+
+    def _totals(self) -> dict[str, Scalar]:
+        """Further counts for the manifest."""
+        return {}

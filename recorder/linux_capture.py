@@ -1,0 +1,309 @@
+"""Recording a Linux program: tasks on cores, the kernel between slices and in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.board import Stopped
+from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
+from emu.linux.machine import LinuxMachine
+from emu.linux.task import Task
+from emu.linux.unfetch import give_back_fetch
+from emu.policy import Slice
+from emu.scheduler import learns
+from emu.state import STOP_CALL
+from isa.errors import UsageError
+from isa.linux import LinuxAbi
+from isa.table import Isa
+from recorder.capture_base import FLUSH_EVERY, BaseCapture, Progress, machine_config
+from recorder.evidence import Collector, Guest, check_evidence
+from recorder.image_file import nonzero_pages
+from recorder.json_fields import Scalar
+from recorder.learning import (
+    Learner,
+    Learnt,
+    Life,
+    StopRecording,
+    ignore_output,
+    learning_options,
+    learning_place,
+    learnt,
+)
+from recorder.manifest import PAGE, End
+from recorder.objects import ObjectKeeper
+from recorder.record import (
+    CONTEXT_START,
+    END_EXIT,
+    END_FAULT,
+    END_HALTED,
+    END_LIMIT,
+    END_STOPPED,
+)
+from recorder.record_options import Outcome, RecordOptions, check_model
+
+_END_CODES = {
+    "exit": END_EXIT, "signal": END_EXIT, "fault": END_FAULT, "deadlock": END_HALTED, "limit": END_LIMIT,
+    "time-limit": END_STOPPED, "interrupted": END_STOPPED,
+}  # fmt: skip
+
+
+class LinuxCapture(BaseCapture):
+    """One recording of a Linux program in the making. output, error: take what it prints."""
+
+    agents = ("kernel",)
+
+    def __init__(
+        self,
+        spec: GuestSpec,
+        directory: Path,
+        isa: Isa,
+        abi: LinuxAbi,
+        options: RecordOptions,
+        output: Sink,
+        error: Sink,
+        more: dict[str, Scalar] | None = None,
+        watchers: tuple[Collector, ...] = (),
+    ) -> None:
+        check_model(options)
+        check_evidence(options.evidence, options.model)
+        if "rpc" in options.evidence:
+            raise UsageError("evidence rpc is for firmware with mailboxes", remedy="leave it out")
+        config = machine_config(options, bool(watchers), linux=True)
+        config.check()
+        self._scheduler = options.make_scheduler()
+        #: Told of system calls that are made while there are several tasks: task, number.
+        self.on_call: Callable[[int, int], None] = lambda who, number: None
+        self.machine = LinuxMachine(config, isa, self._drain)
+        self.machine.shared = options.shared
+        if learns(options.schedule):
+            self.machine.queue.rank = self._scheduler.rank
+        self.guest = boot(self.machine, abi, spec, output, error, self._drain_agents)
+        with ExitStack() as undone:
+            undone.callback(self.close)
+            super().__init__(directory, isa, options, self.machine, *self._identity(spec, more or {}))
+            self._objects = ObjectKeeper(directory, self.writer.manifest)
+            guest = Guest(
+                options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
+                # Libraries come when they are asked for: any page may hold code.
+                np.ones(ADDRESS_SPACE // PAGE if "opr" in options.evidence else 0, np.uint8),
+                used=self._pages(),
+            )  # fmt: skip
+            self._collect(guest, watchers)
+            undone.pop_all()
+        self.machine.switched = self._switched
+
+    def _identity(self, spec: GuestSpec, more: dict[str, Scalar]) -> tuple[str, bytes, dict[str, Scalar]]:
+        """The program's name and bytes, and the facts that decide the run."""
+        process = self.guest.process
+        raw = process.space.history[0].file
+        assert raw is not None
+        facts: dict[str, Scalar] = {
+            "guest": "linux",
+            "path": process.executable,
+            "clock": spec.clock,
+            "memory_limit": spec.memory,
+            **more,
+        }
+        return process.name, raw.page(0, raw.size()), facts
+
+    def close(self) -> None:
+        """Let go of every file of the host's. The guest cannot go on."""
+        process = self.guest.process
+        process.descriptors.close_all()
+        process.filesystem.close()
+
+    def living(self, number: int) -> tuple[int, list[Life]]:
+        """The task on a core, and all that live."""
+        task = self.machine.queue.current[number]
+        lives = [Life(t.tid, t.parent, t.stack) for t in self.guest.process.tasks.values()]
+        return (0 if task is None else task.tid), lives
+
+    def _switched(self, number: int, flags: int, tid: int) -> None:
+        self._note_agents()
+        self._context(number, flags, tid)
+
+    def _note_agents(self) -> None:
+        """What the kernel did so far came before what runs next."""
+        agent, done = len(self.machine.cores), int(self.machine.state["agent_number"])
+        if done != self._stood[agent]:
+            self._note_slice(agent, done)
+        self._evidence.agents()
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        """Run to the end of the guest and finish the recording. progress may raise `StopRecording`."""
+        machine = self.machine
+        with self._or_nothing():
+            self.writer.write_image("initial", nonzero_pages(machine.home, pages=self._pages()))
+        for number in range(len(machine.cores)):
+            self._context(number, CONTEXT_START)
+        machine.boot(self.guest)
+        try:
+            reason, ended_by = self._run_slices(progress)
+        except StopRecording as stop:
+            reason, ended_by = stop.reason, None
+        return self._finish(reason, ended_by)
+
+    def _run_slices(self, progress: Progress | None) -> tuple[str, int | None]:
+        machine = self.machine
+        counts = machine.core_rows["count"]
+        while True:
+            total = int(counts.sum())
+            if progress is not None:
+                progress(total)
+            runnable = machine.runnable()
+            if runnable:
+                who = [0 if task is None else task.tid for task in machine.queue.current]
+                piece = self._scheduler.next(runnable, counts.tolist(), int(machine.state["shared"]), who)
+                self._run_slice(piece)
+                if machine.fault is not None:
+                    return "fault", piece.core
+                if machine.over:
+                    return ("signal" if machine.killed else "exit"), piece.core
+            elif not machine.wait_for_time():
+                return "deadlock", None
+            self._between_slices()
+            if machine.fault is not None:
+                return "fault", machine.fault.core
+            if machine.over:
+                return ("signal" if machine.killed else "exit"), None
+            if self._options.limit and total >= self._options.limit:
+                return "limit", None
+            if total - self._written_at >= FLUSH_EVERY:
+                self._written_at = total
+                self._drain_all()
+
+    def _run_slice(self, piece: Slice) -> None:
+        """One slice, with the kernel's work that falls in it."""
+        number = piece.core
+        machine, core = self.machine, self.machine.cores[number]
+        task, end = machine.queue.current[number], core.count + self._bounded(piece.length)
+        last_event = int(machine.state["shared"]) + piece.events if piece.events else 0
+        arrivals = machine.queue.arrivals
+        while True:
+            left = last_event - int(machine.state["shared"]) if last_event else 0
+            stopped = machine.run_slice(number, end - core.count, exact=piece.exact, events=left)
+            if stopped is not Stopped.FAULT:
+                give_back_fetch(machine.core_rows, machine.machine_rows, number)
+            tried = 1 if stopped is Stopped.FAULT else 0
+            self._note_commits(number)
+            self._note_slice(number, core.count + tried)
+            self._evidence.turn(number)
+            if stopped is not Stopped.KERNEL:
+                return
+            called = int(core.row["stop_reason"]) == STOP_CALL
+            machine.serve(number)
+            self._note_commits(number)
+            self._note_agents()
+            if called and task is not None and self._has_called(task):
+                return
+            gone = machine.queue.current[number] is not task or machine.over or machine.fault is not None
+            news = self._scheduler.eager and machine.queue.arrivals != arrivals
+            if gone or news or core.count >= end:
+                return
+
+    def _has_called(self, task: Task) -> bool:
+        """The task has made a system call. Returns whether its slice ends with it."""
+        if len(self.guest.process.tasks) > 1:
+            self.on_call(task.tid, task.call_number)
+        if task.yields:
+            self._scheduler.yielded(task.tid)
+        return self.machine.shared_event() or task.yields
+
+    def _between_slices(self) -> None:
+        machine = self.machine
+        if machine.step_store_buffers():
+            self._note_all_commits()
+        machine.between_slices()
+        self._note_all_commits()
+        self._note_agents()
+        if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
+            self._drain_agents()
+        if self._strata_due():
+            self._stratum()
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def _finish(self, reason: str, ended_by: int | None) -> Outcome:
+        machine, process = self.machine, self.guest.process
+        process.space.write_back()
+        self._note_agents()
+        for number, core in enumerate(machine.cores):
+            # Accesses of an instruction that was begun and will not be begun again.
+            self._note_slice(number, core.count + 1)
+        fault = machine.fault
+        text = machine.deadlock_text() if reason == "deadlock" else machine.end_text()
+        end = End(
+            reason,
+            process.exit_code,
+            ended_by,
+            machine.cores[ended_by].count if ended_by is not None else None,
+            f"pc {fault.pc:#x}: {fault.what}" if fault else text,
+        )
+        outcome = self._end(_END_CODES[reason], end)
+        # The recording comes first: this may fail.
+        process.filesystem.keep()
+        return outcome
+
+    def _drain_all(self) -> None:
+        super()._drain_all()
+        self._objects.update(self.guest.process.space.history)
+
+    def _pages(self) -> NDArray[np.int64]:
+        return self.guest.process.space.used_pages()
+
+    def _totals(self) -> dict[str, Scalar]:
+        return {
+            "calls": self.guest.kernel.calls_made,
+            "tasks": self.guest.process.next_tid - self.guest.process.pid,
+            "resident_pages": self.guest.process.space.most_pages,
+            **({"shared_events": int(self.machine.state["shared"])} if self._options.shared else {}),
+        }
+
+
+def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions) -> Learnt:
+    """Run the program once, and see which words its tasks share. Nothing that it writes is kept."""
+    binds = tuple(replace(bind, writable=False) for bind in spec.root.binds)
+    spec = replace(spec, root=replace(spec.root, binds=binds, keep_writes=None))
+    learner = Learner()
+    with learning_place() as directory:
+        chosen = learning_options(options)
+        capture = LinuxCapture(
+            spec, directory, isa, abi, chosen, ignore_output, ignore_output, watchers=(learner,)
+        )
+        learner.tasks, capture.on_call = capture.living, learner.call
+        with closing(capture), capture.writer:
+            outcome = capture.run(learner.enough)
+    return learnt(learner, outcome)
+
+
+def record_linux(
+    spec: GuestSpec,
+    directory: Path,
+    isa: Isa,
+    abi: LinuxAbi,
+    options: RecordOptions,
+    output: Sink,
+    error: Sink,
+    progress: Progress | None = None,
+    more: dict[str, Scalar] | None = None,
+) -> tuple[Outcome, LinuxCapture]:
+    """Record a Linux program into the new directory `directory`; see `recorder.capture.record`.
+
+    Returns what became of it, and the capture, which still knows the guest.
+    """
+    if options.must_learn:
+        options = replace(options, shared=learn_linux(spec, isa, abi, options).shared)
+    capture = LinuxCapture(spec, directory, isa, abi, options, output, error, more)
+    with closing(capture), capture.writer:
+        return capture.run(progress), capture
+
+
+__all__ = ["ADDRESS_SPACE", "GuestSpec", "LinuxCapture", "StopRecording", "record_linux"]
