@@ -11,8 +11,16 @@ from isa.kernel_cache import use_kernel_cache
 _INTERRUPTED = 130
 
 
+def _open_closed_streams() -> None:
+    """Let standard streams that were closed lead nowhere. Files would get their numbers otherwise."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
+    _open_closed_streams()
     # Numba reads its cache directory when it is imported, which the commands do.
     use_kernel_cache()
     from corebraid.cli import cli

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ _INTERRUPTED = 130
 #: Command -> its module in corebraid.commands, in the order in which --help shows them.
 _COMMANDS = {
     "record": "record",
+    "hunt": "hunt",
     "info": "info",
     "replay": "replay",
     "order": "order",
@@ -64,12 +66,18 @@ class Face(click.Group):
             # The reader has seen enough; what Python still holds for it must not complain at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             code = 0
+        except OSError as error:
+            # Commands name the files that they fail with; what is left is standard output.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = complain(f"{error.filename or 'standard output'}: {error.strerror}", 2)
         ctx.exit(code)
 
 
 def complain(line: str, code: int) -> int:
     """Print one line on stderr; returns `code`."""
-    click.echo(f"corebraid: {' '.join(line.split())}", err=True)
+    # Where stderr is full nobody can be told.
+    with suppress(OSError):
+        click.echo(f"corebraid: {' '.join(line.split())}", err=True)
     return code
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ def facts(values: Mapping[str, object]) -> None:
 
 def note(line: str) -> None:
     """Print a message on stderr."""
-    click.echo(f"corebraid: {line}", err=True)
+    # Where stderr is full nobody can be told.
+    with suppress(OSError):
+        click.echo(f"corebraid: {line}", err=True)
 
 
 def announce_compilation(package: str) -> None:

@@ -1,7 +1,8 @@
 """Names of events on the command line, and how the two sides of a pair are shown.
 
 An event is CORE:COUNT, or CORE:COUNT.N where its instruction makes several accesses: the core ('dev' for
-devices), the instruction count and the number of the access, from 0, as `corebraid trace` lists them.
+devices, 'kernel' for that of a Linux guest), the instruction count and the number of the access, from 0, as
+`corebraid trace` lists them.
 """
 
 from __future__ import annotations
@@ -31,15 +32,33 @@ from solver.unfiltered import (
 )
 
 HELP = (
-    "An EVENT is CORE:COUNT, the core ('dev' for devices) and the instruction count that 'corebraid trace' "
-    "and 'corebraid pairs' show; CORE:COUNT.N is the access number N, from 0, of that instruction."
+    "An EVENT is CORE:COUNT, the core ('dev' for devices, 'kernel' for that of a Linux guest) and the "
+    "instruction count that 'corebraid trace' and 'corebraid pairs' show; CORE:COUNT.N is the access number "
+    "N, from 0, of that instruction."
 )
 _REMEDY = "write CORE:COUNT or CORE:COUNT.N, such as 2:20375 or 2:20375.1"
 
 
+#: What the stream of the agents that are not cores is called: of firmware, of a Linux guest.
+_AGENTS = ("dev", "kernel")
+
+
+def streams(n_cores: int) -> str:
+    """The names of streams, for messages."""
+    return f"0 to {n_cores - 1}, or {' or '.join(_AGENTS)}"
+
+
+def parse_stream(text: str, n_cores: int) -> int | None:
+    """The stream that is called `text`: a core's number, or the number of cores for agents; None for none."""
+    if text in _AGENTS:
+        return n_cores
+    is_core = text.isascii() and text.isdigit() and len(text) < 20 and int(text) < n_cores
+    return int(text) if is_core else None
+
+
 @dataclass(frozen=True)
 class EventName:
-    """stream: the core's number, or the number of cores for devices. number: None if not given."""
+    """stream: the core's number, or the number of cores for agents. number: None if not given."""
 
     stream: int
     count: int
@@ -51,16 +70,13 @@ class EventName:
         """From 'CORE:COUNT' or 'CORE:COUNT.N'. Raises UsageError."""
         core, colon, rest = text.partition(":")
         count, dot, number = rest.partition(".")
-        digits = (count, number if dot else "0", "0" if core == "dev" else core)
+        stream = parse_stream(core, n_cores)
+        digits = (count, number if dot else "0")
         if not colon or not all(d.isascii() and d.isdigit() and len(d) < 20 for d in digits):
             raise UsageError("not an event", found=repr(text), remedy=_REMEDY)
-        stream = n_cores if core == "dev" else int(core)
-        if stream > n_cores or (stream == n_cores and core != "dev"):
+        if stream is None:
             raise UsageError(
-                "no such core in this recording",
-                expected=f"0 to {n_cores - 1}, or dev",
-                found=text,
-                remedy=_REMEDY,
+                "no such core in this recording", expected=streams(n_cores), found=text, remedy=_REMEDY
             )
         return cls(stream, int(count), int(number) if dot else None, text)
 
@@ -193,13 +209,13 @@ class RegionEvents:
     def name(self, op: int) -> str:
         """CORE:COUNT or CORE:COUNT.N."""
         row = self.rows[op]
-        core = "dev" if row["core"] == self._n_cores else str(row["core"])
+        core = self._places.program.agents if row["core"] == self._n_cores else str(row["core"])
         return f"{core}:{row['count']}" + (f".{self._nth[op]}" if self._nth[op] else "")
 
     def text(self, op: int) -> str:
         """Name, place, kind and values in columns."""
         row, place = self.rows[op], self._place(op)
-        where = f"({place.agent})" if place.agent else f"{place.pc:#x} {place.name}".rstrip()
+        where = f"({place.agent})" if place.agent else f"{place.pc:#x} {place.name} {place.line}".rstrip()
         kind = KIND_NAMES[self._kinds[op]]
         values = f"{int(row['old']):#x}" + (f"->{int(row['new']):#x}" if kind not in ("R", "F") else "")
         return f"{self.name(op):<12} {where:<28} {kind:<3} {values:<18}"
@@ -215,6 +231,7 @@ class RegionEvents:
             "pc": None if place.agent else f"{place.pc:#x}",
             "symbol": place.symbol or None,
             "offset": place.offset,
+            "line": place.line or None,
             "addr": f"{int(row['addr']):#x}",
             "size": int(row["size"]),
             "kind": KIND_NAMES[self._kinds[op]],

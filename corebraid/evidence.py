@@ -22,11 +22,17 @@ def with_evidence(
     rset: str | None,
     group: str | None,
     slice_accesses: int | None = None,
+    mailboxes: bool = True,
 ) -> RecordOptions:
-    """`options` with the streams that were asked for. Raises UsageError."""
-    from recorder.evidence import LINKAGE, OPR, SLICES, check_evidence, parse_names
+    """`options` with the streams that were asked for. mailboxes: the guest may have some, which `rpc` is for.
+
+    Raises UsageError.
+    """
+    from recorder.evidence import LINKAGE, OPR, RPC, SLICES, check_evidence, parse_names
 
     names = parse_names(evidence) if evidence is not None else ()
+    if not mailboxes and evidence is not None and RPC not in evidence:
+        names = tuple(name for name in names if name != RPC)
     check_evidence(names, options.model)
     said: dict[str, Scalar] = {}
     given: tuple[tuple[str, object, str], ...] = (

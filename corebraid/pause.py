@@ -64,6 +64,7 @@ class PausedReplay(CoreReplay):
             manifest.line,
             traced=traced,
             store_buffer=manifest.store_buffer,
+            linux=manifest.linux,
         )
         marked.mark(until)
         self._core, self._fingerprint = marked, Fingerprint(marked.core, manifest.line)

@@ -1,13 +1,16 @@
-"""The recorded program, for names and disassembly; from `program.elf`, never from guest memory."""
+"""The recorded program, for names, lines and disassembly: copies of its files, never guest memory."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from corebraid.lines import Lines, LineTable, PlacedLines
 from corebraid.symbols import Symbol, Symbols
-from emu.elf import Image, load_image
+from emu.elf import Image, Segment, load_image
 from isa.decode import disassemble
 from isa.errors import FormatError
 from isa.registry import isa_named
@@ -21,21 +24,28 @@ UNKNOWN, WRITTEN = "(unknown)", "(written at run time)"
 
 @dataclass(frozen=True)
 class GuestProgram:
-    """image: None when the recording has no copy of its program. symbols: of code, data and devices."""
+    """image: None when the recording has no copy of its program. symbols: of code, data and devices. lines:
+    of source. linux: whether it is a Linux program. lacks: files that are not there, in words.
+    """
 
     image: Image | None
     symbols: Symbols
+    lines: Lines = field(default_factory=Lines)
+    linux: bool = False
+    lacks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, recording: Path, manifest: Manifest, devices: tuple[Symbol, ...] = ()) -> GuestProgram:
-        """The program of the recording in the directory `recording`.
+        """The program of the recording in the directory `recording`, with the libraries of a Linux guest.
 
-        devices: names of device registers. A recording without the copy has no names; a copy that is not
-        the recorded program raises FormatError.
+        devices: names of device registers. A recording without the copies has no names; a copy that is not
+        what was recorded raises FormatError.
         """
+        if manifest.linux:
+            return cls._of_linux(recording, manifest)
         path = recording / PROGRAM_ELF
         if not path.exists():
-            return cls(None, Symbols(devices))
+            return cls(None, Symbols(devices), lacks=(PROGRAM_ELF,))
         with open_regular(path) as file:
             raw = file.read()
         if hashlib.sha256(raw).hexdigest() != manifest.program.sha256:
@@ -45,15 +55,38 @@ class GuestProgram:
                 remedy="copy the recording again from its source",
             )
         image, _ = load_image(path, isa_named(manifest.isa), manifest.memory)
-        return cls(image, Symbols.of_elf(raw, devices))
+        lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw))])
+        return cls(image, Symbols.of_elf(raw, devices), lines)
+
+    @classmethod
+    def _of_linux(cls, recording: Path, manifest: Manifest) -> GuestProgram:
+        from corebraid.linux_objects import linux_objects
+        from recorder.objects import OBJECTS_INDEX
+
+        found = linux_objects(recording, manifest)
+        if found is None:
+            return cls(None, Symbols([]), linux=True, lacks=(OBJECTS_INDEX,))
+        lacks = tuple(f"copy of {path}" for path in found.missing)
+        return cls(found.image, found.symbols, found.lines, True, lacks)
+
+    @property
+    def agents(self) -> str:
+        """What the stream of the agents that are not cores is called."""
+        return "kernel" if self.linux else "dev"
+
+    @cached_property
+    def _segments(self) -> tuple[list[int], list[Segment]]:
+        segments = sorted(self.image.segments, key=lambda s: s.address) if self.image else []
+        return [segment.address for segment in segments], segments
 
     def instruction(self, pc: int) -> str:
         """The instruction at `pc` as text; code that the guest may have changed is not guessed at."""
-        for segment in self.image.segments if self.image else ():
-            if not segment.address <= pc < segment.address + segment.size:
-                continue
-            if segment.flags & _WRITE and segment.flags & _EXECUTE:
-                return WRITTEN
-            at = pc - segment.address
-            return disassemble(segment.data[at : at + _WINDOW], pc) if segment.flags & _EXECUTE else UNKNOWN
-        return UNKNOWN
+        starts, segments = self._segments
+        index = bisect_right(starts, pc) - 1
+        if index < 0 or pc >= segments[index].address + segments[index].size:
+            return UNKNOWN
+        segment = segments[index]
+        if segment.flags & _WRITE and segment.flags & _EXECUTE:
+            return WRITTEN
+        at = pc - segment.address
+        return disassemble(segment.data[at : at + _WINDOW], pc) if segment.flags & _EXECUTE else UNKNOWN

@@ -12,8 +12,21 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from numpy.typing import NDArray
 
-_TYPES = ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE")
-_ABSENT = ("SHN_UNDEF", "SHN_ABS")
+from isa.errors import UsageError
+
+#: What pyelftools raises on damaged input, besides its own exception.
+ELF_DAMAGE = (
+    ELFError, ValueError, KeyError, IndexError, TypeError, AssertionError, OverflowError, AttributeError,
+)  # fmt: skip
+#: Types of symbols (ELF specification, symbol table): STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC.
+_NOTYPE, _OBJECT, _FUNCTION, _INDIRECT = 0, 1, 2, 10
+#: Sections that a symbol is not in: SHN_UNDEF, SHN_ABS.
+_ABSENT = (0, 0xFFF1)
+#: An entry of a symbol table of 64 bits, little-endian.
+_ENTRY = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_LONGEST_NAME = 4096
 _PAST_THE_LAST = 1 << 64
 
 
@@ -30,12 +43,15 @@ class Symbols:
     """Symbols by address. Where several hold an address, the one that begins last names it.
 
     A symbol without a size reaches to the next one, unless it is a label inside a sized symbol, which
-    names nothing. address: uint64[n], names: the n names. Between start[k] and start[k + 1] (uint64[m]) the
-    symbol holder[k] (int64[m], -1 for none) names every address.
+    names nothing. areas: names for what no symbol names; `named` looks for them last. address: uint64[n],
+    names: the n names. Between start[k] and start[k + 1] (uint64[m]) the symbol holder[k] (int64[m], -1 for
+    none) names every address.
     """
 
-    def __init__(self, symbols: Iterable[Symbol]) -> None:
-        self._symbols = _sized(sorted(set(symbols), key=lambda s: (s.address, -s.size, s.name)))
+    def __init__(self, symbols: Iterable[Symbol], areas: Iterable[Symbol] = ()) -> None:
+        known = with_sizes(symbols)
+        self._areas = frozenset(areas)
+        self._symbols = sorted({*known, *self._areas}, key=_by_address)
         self.names = [symbol.name for symbol in self._symbols]
         self.address: NDArray[np.uint64] = np.array([s.address for s in self._symbols], np.uint64)
         changes = _changes(self._symbols)
@@ -45,7 +61,7 @@ class Symbols:
     @classmethod
     def of_elf(cls, raw: bytes, more: Iterable[Symbol] = ()) -> Symbols:
         """The functions and objects of an ELF file, and `more`; a file without a table has none."""
-        return cls([*_read(raw), *more])
+        return cls([*read_symbols(raw), *more])
 
     def find(self, addresses: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """(index int64[n], -1 where there is none; offset uint64[n] into the symbol) of each address."""
@@ -62,14 +78,34 @@ class Symbols:
         return "" if index[0] < 0 else with_offset(self.names[index[0]], int(offset[0]))
 
     def named(self, name: str) -> Symbol | None:
-        """The first symbol called `name`."""
-        return next((symbol for symbol in self._symbols if symbol.name == name), None)
+        """The first symbol called `name`; else the one of a library, which is called LIBRARY!name.
+
+        Raises UsageError if several libraries have one, at different addresses.
+        """
+        areas: list[Symbol] = []
+        elsewhere: dict[int, Symbol] = {}
+        for symbol in self._symbols:
+            if symbol.name == name:
+                if symbol not in self._areas:
+                    return symbol
+                areas.append(symbol)
+            elif symbol.name.endswith(f"!{name}") and symbol.name.partition("!")[2] == name != "":
+                elsewhere.setdefault(symbol.address, symbol)
+        if len(elsewhere) > 1:
+            found = ", ".join(symbol.name for symbol in elsewhere.values())
+            raise UsageError("several symbols of that name", found=found, remedy="write one of these")
+        return next(iter([*elsewhere.values(), *areas]), None)
 
 
 def objects_of_elf(raw: bytes) -> list[Symbol]:
     """The objects (variables) of an ELF file that have a size, by address, the longest first."""
-    objects = [symbol for symbol in _read(raw, ("STT_OBJECT",)) if symbol.size]
-    return sorted(set(objects), key=lambda s: (s.address, -s.size, s.name))
+    return sorted({symbol for symbol in read_symbols(raw, (_OBJECT,)) if symbol.size}, key=_by_address)
+
+
+def printable(raw: bytes) -> str:
+    """A name from a file as text that does no harm to a terminal."""
+    text = raw.decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def with_offset(name: str, offset: int) -> str:
@@ -77,20 +113,35 @@ def with_offset(name: str, offset: int) -> str:
     return f"{name}+{offset:#x}" if offset else name
 
 
-def _sized(symbols: list[Symbol]) -> list[Symbol]:
-    """The symbols that name something, each with a size; `symbols` are sorted by address, sized first."""
+def _by_address(symbol: Symbol) -> tuple[int, int, str]:
+    return symbol.address, -symbol.size, symbol.name
+
+
+def with_sizes(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """Those of `symbols` that name something, each with a size, by address, the longest first."""
+    every = sorted(set(symbols), key=_by_address)
     kept: list[Symbol] = []
     end = 0
-    for index, symbol in enumerate(symbols):
+    for symbol, after in zip(every, _addresses_after(every), strict=True):
         if symbol.size:
             kept.append(symbol)
             end = max(end, symbol.address + symbol.size)
         elif symbol.address >= end:
-            after = next((s.address for s in symbols[index + 1 :] if s.address > symbol.address), None)
             size = 1 if after is None else after - symbol.address
             kept.append(Symbol(symbol.address, size, symbol.name))
             end = symbol.address + size
     return kept
+
+
+def _addresses_after(symbols: list[Symbol]) -> list[int | None]:
+    """The next greater address of each of `symbols`, which ascend; None after the last."""
+    found: list[int | None] = []
+    greater = None
+    for number in range(len(symbols) - 1, -1, -1):
+        if number + 1 < len(symbols) and symbols[number + 1].address > symbols[number].address:
+            greater = symbols[number + 1].address
+        found.append(greater)
+    return found[::-1]
 
 
 def _changes(symbols: list[Symbol]) -> dict[int, int]:
@@ -117,17 +168,54 @@ def _changes(symbols: list[Symbol]) -> dict[int, int]:
     return changes
 
 
-def _read(raw: bytes, kinds: tuple[str, ...] = _TYPES) -> list[Symbol]:
-    found = []
+def read_symbols(
+    raw: bytes, kinds: tuple[int, ...] = (_NOTYPE, _OBJECT, _FUNCTION, _INDIRECT)
+) -> list[Symbol]:
+    """The symbols of these types in .symtab, or in .dynsym where there is no other table, in their order.
+
+    Names are a convenience: a table that cannot be read names nothing.
+    """
     try:
-        for section in ELFFile(io.BytesIO(raw)).iter_sections():
-            if not isinstance(section, SymbolTableSection):
-                continue
-            for symbol in section.iter_symbols():
-                kind = symbol["st_info"]["type"]
-                if symbol.name and kind in kinds and symbol["st_shndx"] not in _ABSENT:
-                    found.append(Symbol(symbol["st_value"], symbol["st_size"], symbol.name))
-    except (ELFError, ValueError, KeyError, IndexError, TypeError, AssertionError, OverflowError):
-        # Names are a convenience: a table that cannot be read names nothing.
-        return []
-    return found
+        tables = [s for s in ELFFile(io.BytesIO(raw)).iter_sections() if isinstance(s, SymbolTableSection)]
+        for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
+            found = [
+                symbol for table in tables if table["sh_type"] == kind for symbol in _rows(raw, table, kinds)
+            ]
+            if found:
+                return found
+    except ELF_DAMAGE:
+        pass
+    return []
+
+
+def _entries(raw: bytes, table: SymbolTableSection) -> NDArray[np.void]:
+    first = table["sh_offset"]
+    data = raw[first : first + table["sh_size"]]
+    return np.frombuffer(data[: len(data) - len(data) % _ENTRY.itemsize], _ENTRY)
+
+
+def _names(raw: bytes, table: SymbolTableSection, places: list[int]) -> list[str]:
+    """The names at `places` in the strings of a symbol table; '' where there is none."""
+    strings = table.stringtable
+    texts = raw[strings["sh_offset"] : strings["sh_offset"] + strings["sh_size"]]
+    ends = [texts.find(b"\0", place, place + _LONGEST_NAME) for place in places]
+    return [printable(texts[a:b]) if a and b > a else "" for a, b in zip(places, ends, strict=True)]
+
+
+def symbol_names(raw: bytes, table: object, numbers: list[int]) -> list[str]:
+    """Names of the symbols `numbers` of a section `table` of pyelftools; '' for those that it lacks."""
+    if not isinstance(table, SymbolTableSection):
+        return [""] * len(numbers)
+    names = _entries(raw, table)["name"]
+    return _names(raw, table, [int(names[n]) if n < len(names) else 0 for n in numbers])
+
+
+def _rows(raw: bytes, table: SymbolTableSection, kinds: tuple[int, ...]) -> list[Symbol]:
+    rows = _entries(raw, table)
+    rows = rows[np.isin(rows["info"] & 15, kinds) & ~np.isin(rows["section"], _ABSENT)]
+    names = _names(raw, table, rows["name"].tolist())
+    return [
+        Symbol(address, min(size, _PAST_THE_LAST - address), name)
+        for name, address, size in zip(names, rows["value"].tolist(), rows["size"].tolist(), strict=True)
+        if name
+    ]

@@ -7,6 +7,7 @@ from typing import BinaryIO, Protocol
 
 from corebraid.program import GuestProgram
 from corebraid.selection import Rows, Selection
+from corebraid.threads import Threads
 from recorder.reader import Recording, iter_agent_trace
 from recorder.replay import CoreReplay
 from recorder.traces import RecordingTraces
@@ -26,19 +27,21 @@ class Exporter(Protocol):
         """Write the end. The sink stays open."""
 
 
-def make_exporter(format_name: str, sink: BinaryIO, program: GuestProgram, n_cores: int) -> Exporter:
-    """An exporter that writes to `sink`; 'text', 'jsonl' or 'parquet'."""
+def make_exporter(
+    format_name: str, sink: BinaryIO, program: GuestProgram, n_cores: int, threads: Threads | None
+) -> Exporter:
+    """An exporter that writes to `sink`; 'text', 'jsonl' or 'parquet'. threads: of a Linux guest."""
     if format_name == "parquet":
         from corebraid.export.parquet import ParquetExporter
 
-        return ParquetExporter(sink, program, n_cores)
+        return ParquetExporter(sink, program, n_cores, threads)
     if format_name == "jsonl":
         from corebraid.export.jsonl import JsonLinesExporter
 
-        return JsonLinesExporter(sink, program, n_cores)
+        return JsonLinesExporter(sink, program, n_cores, threads)
     from corebraid.export.text import TextExporter
 
-    return TextExporter(sink, program, n_cores)
+    return TextExporter(sink, program, n_cores, threads)
 
 
 def one_by_one(recording: Recording, wanted: Selection) -> Iterator[Piece]:

@@ -8,10 +8,15 @@ from pathlib import Path
 import click
 
 from corebraid import console
+from corebraid.deadlocks import deadlock_lines
 from corebraid.options import json_option, recording_argument
 from recorder.manifest import PROGRAM_ELF, Manifest, core_log, load
 
 _CERTIFICATE = "order.cert"
+#: As recorder/objects.py has it, which loads more than is needed here.
+_OBJECTS = "objects"
+#: Longest name of a file that is shown whole.
+_WIDEST = 26
 
 
 @click.command()
@@ -39,7 +44,7 @@ def command(recording: Path, as_json: bool) -> None:
 
 
 def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
-    names = [*manifest.file_names(), PROGRAM_ELF, _CERTIFICATE]
+    names = [*manifest.file_names(), PROGRAM_ELF, *_objects(recording, manifest), _CERTIFICATE]
     sizes = {name: size for name in names if (size := _size(recording / name)) is not None}
     instructions = list(manifest.instructions) if manifest.complete else _reached(recording, manifest)
     return {
@@ -50,6 +55,9 @@ def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
         "program": asdict(manifest.program),
         "cores": [_core(core, count, sizes.get(core_log(core))) for core, count in enumerate(instructions)],
         "memory": manifest.memory,
+        "guest": "linux" if manifest.linux else "firmware",
+        "threads": manifest.totals.get("tasks"),
+        "calls": manifest.totals.get("calls"),
         "line": manifest.line,
         "cache": manifest.cache,
         "seed": manifest.seed,
@@ -63,6 +71,14 @@ def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
         "files": sizes,
         "ordered": _CERTIFICATE in sizes,
     }
+
+
+def _objects(recording: Path, manifest: Manifest) -> list[str]:
+    """The index of the files that a Linux program ran code of, and those files."""
+    if not manifest.linux:
+        return []
+    folder = recording / _OBJECTS
+    return [f"{_OBJECTS}.json", *(f"{_OBJECTS}/{path.name}" for path in sorted(folder.glob("*")))]
 
 
 def _core(core: int, instructions: int | None, log_bytes: int | None) -> dict[str, object]:
@@ -104,18 +120,38 @@ def _model(manifest: Manifest) -> str:
     return f"tso, {manifest.store_buffer} stores buffered" if manifest.store_buffer else manifest.model
 
 
+def _memory(manifest: Manifest) -> str:
+    limit = manifest.options.get("memory_limit")
+    if manifest.linux and isinstance(limit, int):
+        return f"at most {limit >> 20:,} MiB of memory, addresses below {manifest.memory:#x}"
+    return f"{manifest.memory >> 20} MiB"
+
+
+def _guest(manifest: Manifest) -> list[tuple[str, str]]:
+    """What there is to say of a Linux program."""
+    if not manifest.linux:
+        return []
+    said, counted = manifest.options, manifest.totals
+    words = [f"Linux program {said.get('path', '?')}", f"{said.get('clock', '?')} clock"]
+    words += [f"binds {said['binds']}"] if "binds" in said else []
+    if {"tasks", "calls"} <= set(counted):
+        words += [f"{counted['tasks']} thread(s)", f"{counted['calls']} system calls"]
+    return [("guest", ", ".join(words))]
+
+
 def _show(facts: dict[str, object], manifest: Manifest) -> None:
     end = manifest.end
     machine = (
-        f"{manifest.n_cores} core(s), {manifest.memory >> 20} MiB, lines of {manifest.line} bytes, "
+        f"{manifest.n_cores} core(s), {_memory(manifest)}, lines of {manifest.line} bytes, "
         f"cache {manifest.cache}, model {_model(manifest)}"
     )
     lines = [
         ("recording", f"{facts['recording']} (id {manifest.id.hex()})"),
         ("program", f"{manifest.program.name}, {manifest.isa}, sha256 {manifest.program.sha256[:16]}..."),
+        *_guest(manifest),
         ("machine", machine),
         ("run", f"seed {manifest.seed}, schedule {manifest.schedule}, strata {manifest.strata}"),
-        ("end", _end(manifest) if end else "none: the recorder was stopped"),
+        ("end", _end(Path(str(facts["recording"])), manifest) if end else "none: the recorder was stopped"),
     ]
     if manifest.totals:
         lines.append(("totals", ", ".join(f"{name} {value}" for name, value in manifest.totals.items())))
@@ -130,13 +166,14 @@ def _show(facts: dict[str, object], manifest: Manifest) -> None:
         count, size, rate = ("?" if cell is None else f"{cell:,}" for cell in cells)
         click.echo(f"{core['core']:>4} {count:>14} {size:>12} {rate:>15}")
     files: dict[str, int] = facts["files"]  # type: ignore[assignment]
-    width = max(14, *map(len, files))
+    shown = {name: name if len(name) <= _WIDEST else f"{name[: _WIDEST - 3]}..." for name in files}
+    width = max(14, *map(len, shown.values()))
     click.echo(f"\n{'file':<{width}} {'bytes':>12}")
     for name, bytes_ in files.items():
-        click.echo(f"{name:<{width}} {bytes_:>12,}")
+        click.echo(f"{shown[name]:<{width}} {bytes_:>12,}")
 
 
-def _end(manifest: Manifest) -> str:
+def _end(recording: Path, manifest: Manifest) -> str:
     end = manifest.end
     assert end is not None
     parts = [end.reason]
@@ -144,4 +181,7 @@ def _end(manifest: Manifest) -> str:
         parts.append(f"guest exit code {end.exit_code}")
     if end.core is not None:
         parts.append(f"by core {end.core} at instruction {end.count}")
+    lines = deadlock_lines(recording, manifest)
+    if lines:
+        return ", ".join(parts) + "".join(f"\n{'':<10} {line}" for line in lines)
     return ", ".join(parts) + (f": {end.text}" if end.text else "")

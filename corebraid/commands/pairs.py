@@ -41,7 +41,7 @@ _SIGNS = ("<", "<>", "?")
     help="Only pairs over bytes from A up to (not) B: 0x hexadecimal, decimal or symbols, as in 'trace'.",
 )
 @click.option("--only", "only", multiple=True, type=click.Choice(_NAMES), help="Only these; may be repeated.")
-@click.option("--core", metavar="K", help="Only pairs with an event of this core, or of 'dev'.")
+@click.option("--core", metavar="K", help="Only pairs with an event of this core, of 'dev' or of 'kernel'.")
 @click.option("--limit", type=positive, metavar="N", help="Stop after N pairs.")
 @click.option("--summary", is_flag=True, help="Only how many there are in each region.")
 @click.option(
@@ -123,14 +123,17 @@ def command(
 
 
 def _stream(core: str, n_cores: int) -> int:
-    if core == "dev":
-        return n_cores
-    if not (core.isascii() and core.isdigit()) or int(core) >= n_cores:
+    from corebraid.events import parse_stream, streams
+
+    stream = parse_stream(core, n_cores)
+    if stream is None:
         raise UsageError(
-            "no such core in this recording", expected=f"0 to {n_cores - 1}, or dev", found=core,
+            "no such core in this recording",
+            expected=streams(n_cores),
+            found=core,
             remedy="choose another --core",
-        )  # fmt: skip
-    return int(core)
+        )
+    return stream
 
 
 @dataclass

@@ -18,6 +18,7 @@ from isa.errors import UsageError
 if TYPE_CHECKING:
     from corebraid.parallel import CoreVerdict
     from corebraid.pause import CoreState
+    from corebraid.program import GuestProgram
     from recorder.reader import Recording
 
 _COLUMNS = 4
@@ -150,6 +151,7 @@ def _pause(recording: Recording, core: int, first: int | None, until: int, as_js
     from corebraid.pause import PausedReplay
     from corebraid.program import GuestProgram
     from corebraid.selection import Selection
+    from corebraid.threads import threads_of
     from corebraid.tracing import make_exporter
 
     replay = PausedReplay(recording, core, until, traced=first is not None)
@@ -162,28 +164,35 @@ def _pause(recording: Recording, core: int, first: int | None, until: int, as_js
         for _ in pieces:
             pass
     else:
-        out = make_exporter("jsonl" if as_json else "text", sink, program, recording.manifest.n_cores)
+        format_name, n_cores = "jsonl" if as_json else "text", recording.manifest.n_cores
+        out = make_exporter(format_name, sink, program, n_cores, threads_of(recording))
         for rows in pieces:
             out.write(rows, True)
         out.close()
         sink.flush()
     accesses = [json.loads(line) for line in seen.getvalue().splitlines()]
-    _show_state(replay.state, program.symbols.name(replay.state.pc), accesses, as_json)
+    _show_state(replay.state, program, accesses, as_json)
     return 0
 
 
-def _show_state(state: CoreState, symbol: str, accesses: list[object], as_json: bool) -> None:
+def _show_state(state: CoreState, program: GuestProgram, accesses: list[object], as_json: bool) -> None:
+    from corebraid.program import UNKNOWN, WRITTEN
     from isa.decode import disassemble
 
-    text = disassemble(state.code, state.pc) if state.code else "(outside memory)"
+    symbol, line = program.symbols.name(state.pc), program.lines.at(state.pc)
+    text = program.instruction(state.pc)
+    if text in (UNKNOWN, WRITTEN):
+        # The core has these bytes only if it has executed here before.
+        text = disassemble(state.code, state.pc) if state.code else "(outside memory)"
     if as_json:
         registers = {name: f"{value:#x}" for name, value in state.registers.items()}
         console.facts({
             "core": state.core, "count": state.count, "pc": f"{state.pc:#x}", "symbol": symbol or None,
-            "disassembly": text, "registers": registers, "accesses": accesses,
+            "line": line or None, "disassembly": text, "registers": registers, "accesses": accesses,
         })  # fmt: skip
         return
-    click.echo(f"core {state.core}, instruction {state.count}, pc {state.pc:#x} {symbol}: {text}")
+    place = " ".join(part for part in (symbol, line) if part)
+    click.echo(f"core {state.core}, instruction {state.count}, pc {state.pc:#x} {place}: {text}")
     for cells in _register_table(state):
         click.echo("  ".join(cells).rstrip())
 

@@ -196,7 +196,7 @@ class _Accesses:
     def name(self, op: int) -> str:
         """CORE:COUNT."""
         event = self._shown.events[op]
-        core = "dev" if event["core"] == self._cores else str(event["core"])
+        core = self._program.agents if event["core"] == self._cores else str(event["core"])
         return f"{core}:{event['count']}"
 
     def facts(self, op: int) -> dict[str, object]:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from recorder.reader import Recording
     from solver.certificate import Certificate
 
-_DEVICES = "dev"
-
 
 @click.command()
 @recording_argument
-@click.option("--core", metavar="K", help="Only this core, or 'dev': DMA and other devices.")
+@click.option(
+    "--core", metavar="K", help="Only this core, or 'dev': DMA and other devices; 'kernel' of a Linux guest."
+)
 @click.option("--ordered", is_flag=True, help="All cores braided in the order that 'corebraid order' found.")
 @click.option(
     "--addr",
@@ -75,8 +75,9 @@ def command(
     devices. With --ordered all are braided into one sequence: a legal order, not necessarily the one that
     ran. Rows of a region that has no order begin with '?' and come core by core.
 
-    Columns: stratum (strata before the access), core ('dev' is a device), count (instructions the core
-    had retired), pc, symbol, disassembly, address, data symbol, size, kind, bytes before and after.
+    Columns: stratum (strata before the access), core ('dev' is a device, 'kernel' that of a Linux guest),
+    thread (of a Linux guest), count (instructions the core had retired), pc, symbol, line of source where
+    there is debug information, disassembly, address, data symbol, size, kind, bytes before and after.
     Kinds: R read, W write, RMW both at once, F bytes that an instruction fetch received; '/io' marks a
     device register, '+' a row that is indivisible with the next.
 
@@ -101,8 +102,8 @@ def command(
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     wanted = _selection(opened, program, core, addresses, first, until, kinds, region)
     certificate = _certificate(opened) if ordered else None
-    if program.image is None:
-        console.note(f"{recording}: no program.elf here, so there are no symbols and no disassembly")
+    for what in program.lacks:
+        console.note(f"{recording}: no {what} here, so there are no symbols, lines and disassembly of it")
     if format_name == "axe":
         with _sink(target) as sink, console.progress("rows") as show:
             _write_axe(opened, program, wanted, sink, show)
@@ -162,18 +163,19 @@ def _selection(
 
 
 def _stream(core: str, recording: Recording) -> int:
+    from corebraid.events import parse_stream, streams
+
     n_cores = recording.manifest.n_cores
-    if core == _DEVICES:
-        return n_cores
-    if not (core.isascii() and core.isdigit()) or int(core) >= n_cores:
+    stream = parse_stream(core, n_cores)
+    if stream is None:
         raise UsageError(
             "no such core in this recording",
-            expected=f"0 to {n_cores - 1}, or {_DEVICES}",
+            expected=streams(n_cores),
             found=core,
             where=str(recording.path),
             remedy="choose another --core",
         )
-    return int(core)
+    return stream
 
 
 def _certificate(recording: Recording) -> Certificate:
@@ -207,9 +209,11 @@ def _write(
     recording: Recording,
     show: console.Advance,
 ) -> None:
+    from corebraid.threads import threads_of
     from corebraid.tracing import make_exporter
 
-    exporter = make_exporter(format_name, sink, program, recording.manifest.n_cores)
+    n_cores = recording.manifest.n_cores
+    exporter = make_exporter(format_name, sink, program, n_cores, threads_of(recording))
     rows_written, unordered = 0, set[int]()
     for rows, has_order in pieces:
         if len(rows):

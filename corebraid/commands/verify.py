@@ -186,8 +186,11 @@ def _show(recording: Recording, verdict: Verdict) -> None:
 
     if not verdict.findings:
         program = "the program" if (recording.path / PROGRAM_ELF).exists() else "no copy of the program"
+        libraries = " with its libraries" if recording.manifest.linux else ""
         n_files = len(recording.manifest.file_names())
-        click.echo(f"files        {n_files} streams and {program}: every byte is as it was written")
+        click.echo(
+            f"files        {n_files} streams and {program}{libraries}: every byte is as it was written"
+        )
     for replay in verdict.replays:
         if replay.result is not None:
             result = replay.result

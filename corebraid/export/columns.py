@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corebraid.program import GuestProgram
 from corebraid.symbols import with_offset
-from recorder.agent_codec import DEVICE, DMA, GET, INTERRUPT, PUT
+from recorder.agent_codec import CALL, DEVICE, DMA, EXIT, GET, INTERRUPT, PAGE, PUT, SIGNAL
 from recorder.event import FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
 
 Rows = NDArray[np.void]
@@ -18,6 +18,10 @@ AGENTS = {
     DMA: "dma",
     INTERRUPT: "interrupt",
     DEVICE: "device",
+    CALL: "call",
+    PAGE: "page",
+    SIGNAL: "signal",
+    EXIT: "exit",
     **{PUT + core: f"put of core {core}" for core in range(64)},
     **{GET + core: f"get of core {core}" for core in range(64)},
 }
@@ -30,11 +34,12 @@ _AGENT_KEY = np.uint64(1 << 63)
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the program. symbol: '' where there is none. agent: '' for a core's instruction."""
+    """A place in the program. symbol, line: '' where there is none. agent: '' for a core's instruction."""
 
     pc: int
     symbol: str
     offset: int
+    line: str
     disassembly: str
     agent: str
 
@@ -48,7 +53,7 @@ class Places:
     """Every pc seen so far, with its texts; a program has few, so they are kept."""
 
     def __init__(self, program: GuestProgram, n_cores: int) -> None:
-        self._program, self._n_cores = program, n_cores
+        self.program, self._n_cores = program, n_cores
         self._keys: NDArray[np.uint64] = np.empty(0, np.uint64)
         self._numbers: NDArray[np.int64] = np.empty(0, np.int64)
         self.places: list[Place] = []
@@ -68,7 +73,7 @@ class Places:
         return bool((self._keys[near] == keys).all())
 
     def _learn(self, keys: NDArray[np.uint64]) -> None:
-        symbol, offset = self._program.symbols.find(keys)
+        symbol, offset = self.program.symbols.find(keys)
         numbers = np.arange(len(self.places), len(self.places) + len(keys), dtype=np.int64)
         for key, at, inside in zip(keys.tolist(), symbol.tolist(), offset.tolist(), strict=True):
             self.places.append(self._place(key, at, inside))
@@ -78,9 +83,10 @@ class Places:
 
     def _place(self, key: int, symbol: int, offset: int) -> Place:
         if key >= int(_AGENT_KEY):
-            return Place(0, "", 0, "", AGENTS.get(key - int(_AGENT_KEY), "agent"))
-        name = self._program.symbols.names[symbol] if symbol >= 0 else ""
-        return Place(key, name, offset, self._program.instruction(key), "")
+            return Place(0, "", 0, "", "", AGENTS.get(key - int(_AGENT_KEY), "agent"))
+        program = self.program
+        name = program.symbols.names[symbol] if symbol >= 0 else ""
+        return Place(key, name, offset, program.lines.at(key), program.instruction(key), "")
 
 
 def kind_codes(rows: Rows) -> NDArray[np.uint8]:

@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from corebraid.export.columns import GLUED, KIND_NAMES, UNCACHED, Place, Places, Rows, has_flag, kind_codes
 from corebraid.program import GuestProgram
+from corebraid.threads import Threads
 
 _BOOL = ("false", "true")
 
 
 class JsonLinesExporter:
-    """Writes one JSON object a row."""
+    """Writes one JSON object a row. threads: of a Linux guest."""
 
-    def __init__(self, sink: BinaryIO, program: GuestProgram, n_cores: int) -> None:
-        self._sink, self._symbols = sink, program.symbols
+    def __init__(
+        self, sink: BinaryIO, program: GuestProgram, n_cores: int, threads: Threads | None = None
+    ) -> None:
+        self._sink, self._symbols, self._threads = sink, program.symbols, threads
         self._places = Places(program, n_cores)
         self._where: list[str] = []
         self._names = [json.dumps(name) for name in program.symbols.names] + ["null"]
@@ -32,12 +35,13 @@ class JsonLinesExporter:
         self._where += [_where(place) for place in self._places.places[len(self._where) :]]
         where, ordered = self._where, _BOOL[has_order]
         lines = [
-            f'{{"stratum":{stratum},"core":{core},"count":{count},{where[place]},"addr":"{addr:#x}",{data},'
+            f'{{"stratum":{stratum},"core":{core},{thread}"count":{count},{where[place]},"addr":"{addr:#x}",{data},'
             f'"size":{size},"kind":"{KIND_NAMES[kind]}","uncached":{_BOOL[uncached]},"glued":{_BOOL[glued]},'
             f'"old":"{old:#x}","new":"{new:#x}","ordered":{ordered}}}\n'
-            for stratum, core, count, place, addr, data, size, kind, uncached, glued, old, new in zip(
+            for stratum, core, thread, count, place, addr, data, size, kind, uncached, glued, old, new in zip(
                 rows["stratum"].tolist(),
                 rows["core"].tolist(),
+                self._ran(rows),
                 rows["count"].tolist(),
                 places.tolist(),
                 rows["addr"].tolist(),
@@ -56,6 +60,11 @@ class JsonLinesExporter:
     def close(self) -> None:
         """Nothing is held back."""
 
+    def _ran(self, rows: Rows) -> list[str]:
+        if self._threads is None:
+            return [""] * len(rows)
+        return [f'"thread":{thread or "null"},' for thread in self._threads.of(rows).tolist()]
+
     def _data(self, addresses: NDArray[np.uint64]) -> list[str]:
         index, offset = self._symbols.find(addresses)
         names = self._names
@@ -71,6 +80,7 @@ def _where(place: Place) -> str:
         "pc": None if place.agent else f"{place.pc:#x}",
         "symbol": place.symbol or None,
         "offset": place.offset,
+        "line": place.line or None,
         "disassembly": place.disassembly or None,
     }
     return json.dumps(fields, separators=(",", ":"))[1:-1]

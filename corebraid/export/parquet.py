@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from corebraid.export.columns import GLUED, KIND_NAMES, UNCACHED, Place, Places, Rows, has_flag, kind_codes
 from corebraid.program import GuestProgram
+from corebraid.threads import Threads
 
 _ROWS_IN_GROUP = 1 << 18
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -24,6 +25,7 @@ _SCHEMA = pa.schema(
         ("pc", pa.uint64()),
         ("symbol", _TEXT),
         ("offset", pa.uint64()),
+        ("line", _TEXT),
         ("disassembly", _TEXT),
         ("addr", pa.uint64()),
         ("data", _TEXT),
@@ -38,16 +40,21 @@ _SCHEMA = pa.schema(
     ]
 )
 #: Columns of few distinct values; Parquet's own dictionaries only cost time on the others.
-_FEW = ["agent", "pc", "symbol", "offset", "disassembly", "data", "kind"]
+_FEW = ["agent", "pc", "symbol", "offset", "line", "disassembly", "data", "kind"]
+#: The column after the core's, of Linux guests.
+_THREAD, _THREAD_AT = pa.field("thread", pa.uint32()), 2
 
 
 class ParquetExporter:
-    """Writes typed columns; a row group holds some 262,144 rows."""
+    """Writes typed columns; a row group holds some 262,144 rows. threads: of a Linux guest."""
 
-    def __init__(self, sink: BinaryIO, program: GuestProgram, n_cores: int) -> None:
-        self._symbols = program.symbols
+    def __init__(
+        self, sink: BinaryIO, program: GuestProgram, n_cores: int, threads: Threads | None = None
+    ) -> None:
+        self._symbols, self._threads = program.symbols, threads
+        self._schema = _SCHEMA if threads is None else _SCHEMA.insert(_THREAD_AT, _THREAD)
         self._places = Places(program, n_cores)
-        self._writer = pq.ParquetWriter(sink, _SCHEMA, compression="lz4", use_dictionary=_FEW)
+        self._writer = pq.ParquetWriter(sink, self._schema, compression="lz4", use_dictionary=_FEW)
         self._held: list[pa.RecordBatch] = []
         self._n = 0
 
@@ -65,7 +72,7 @@ class ParquetExporter:
 
     def _flush(self) -> None:
         if self._held:
-            table = pa.Table.from_batches(self._held, _SCHEMA).unify_dictionaries()
+            table = pa.Table.from_batches(self._held, self._schema).unify_dictionaries()
             self._writer.write_table(table, row_group_size=max(self._n, 1))
             self._held, self._n = [], 0
 
@@ -81,6 +88,7 @@ class ParquetExporter:
             pa.array([None if p.agent else p.pc for p in places], pa.uint64()).take(pa.array(number)),
             _chosen(number, places, lambda place: place.symbol or None),
             pa.array([p.offset for p in places], pa.uint64()).take(pa.array(number)),
+            _chosen(number, places, lambda place: place.line or None),
             _chosen(number, places, lambda place: place.disassembly or None),
             _plain(rows["addr"]),
             _texts(data, self._symbols.names),
@@ -93,7 +101,10 @@ class ParquetExporter:
             _plain(rows["new"]),
             _plain(np.full(len(rows), has_order)),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+        if self._threads is not None:
+            ran = self._threads.of(rows)
+            columns.insert(_THREAD_AT, pa.array(ran.astype(np.uint32), mask=ran == 0))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 def _plain(values: NDArray[Any]) -> pa.Array:

@@ -1,0 +1,164 @@
+"""The last moments of a run that ended in a deadlock or by a signal: who did what to what it ended over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from corebraid.ended import end_place
+from corebraid.pause import CoreState, PausedReplay
+from corebraid.shared_rows import Access
+from corebraid.threads import Threads
+from isa.decode import accessed_addresses
+from isa.errors import UsageError
+from isa.linux_x86_64 import LINUX_X86_64
+from recorder.event import EVENT
+from recorder.reader import Recording, iter_core_records
+from recorder.record import INPUT, INPUT_CALL
+
+_PAGE = 4096
+_WAITS = re.compile(r"thread (\d+)(?: \(.*?\))? waits for (.*?)(?:, held by thread (\d+))?(?:;|$)")
+_MUTEX = re.compile(r"the mutex at (0x[0-9a-f]+)")
+#: Calls that take memory away, and how many of the last ones of each core are looked at.
+_TAKING = {"munmap", "mremap", "madvise", "mprotect"}
+_MOST_CALLS = 8
+#: Shared reads that a thread made last, of which one may have decided that it waits.
+_MOST_READS = 16
+
+
+@dataclass(frozen=True)
+class Note:
+    """A step that is no shared access. pc: where."""
+
+    who: int
+    did: str
+    pc: int
+
+    def text(self, place: Callable[[int], str], who: Callable[[int], str]) -> str:
+        """In words."""
+        return f"{who(self.who)} {self.did} {place(self.pc)}"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """title: with {word} for the name of `address`."""
+
+    address: int
+    title: str
+    steps: tuple[Access | Note, ...]
+
+
+def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
+    """What there is to say of how the recording ended. Raises FormatError, Divergence."""
+    end = recording.manifest.end
+    if end is None or not recording.manifest.linux:
+        return
+    if end.reason == "deadlock":
+        waits = {int(m[1]): (m[2], int(m[3] or 0)) for m in _WAITS.finditer(end.text)}
+        yield from _held(waits, accesses)
+        yield from _missed(waits, accesses)
+    elif end.reason == "signal":
+        yield from _gone(recording, accesses)
+
+
+def _held(waits: dict[int, tuple[str, int]], accesses: list[Access]) -> Iterator[Moment]:
+    """Mutexes of the deadlock: who took them, and what it did then."""
+    for waiter, (what, owner) in waits.items():
+        match = _MUTEX.match(what)
+        if match is None or not owner:
+            continue
+        address = int(match[1], 16)
+        took = [a for a in accesses if a.word == address & -8 and a.who == owner and a.atomic and not a.old]
+        tried = [a for a in accesses if a.word == address & -8 and a.who == waiter and a.writes]
+        if took and tried:
+            yield Moment(address, "the mutex {word}: taken, and waited for", (took[-1], tried[-1]))
+
+
+def _missed(waits: dict[int, tuple[str, int]], accesses: list[Access]) -> Iterator[Moment]:
+    """What a thread read last before it began to wait, and another changed after that."""
+    for waiter in waits:
+        mine = [a for a in accesses if a.who == waiter and a.reads and not a.caller]
+        for read in reversed(mine[-_MOST_READS:]):
+            later = [
+                a for a in accesses
+                if a.at > read.at and a.who != waiter and a.writes and a.overlaps(read) and a.new != read.new
+            ]  # fmt: skip
+            if later:
+                title = "{word}: changed after a thread had looked at it that waits for ever now"
+                yield Moment(read.word, title, (read, later[0]))
+                break
+
+
+def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
+    """An access to memory that another thread has taken away."""
+    place = end_place(recording)
+    if place is None:
+        return
+    state = _state(recording, place.core, place.count)
+    if state is None:
+        return
+    pages = {address & -_PAGE for address in _touched(state)}
+    threads = Threads(recording)
+    for call in _calls(recording):
+        core, count, name = call
+        at = _state(recording, core, count)
+        if at is None:
+            continue
+        start, size = at.registers["rdi"], at.registers["rsi"]
+        hit = next((page for page in pages if start <= page < start + max(size, 1)), None)
+        if hit is None:
+            continue
+        before = [a for a in accesses if a.address & -_PAGE == hit]
+        mine = [a for a in before if a.core == place.core][-1:]
+        others = [a for a in before if a.core != place.core][-1:]
+        who = _thread(threads, core, count)
+        last = _thread(threads, place.core, place.count)
+        steps = sorted([*mine, *others], key=lambda a: a.at)
+        yield Moment(
+            (steps[-1].word if steps else hit),
+            "{word}: used after its memory was given back",
+            (
+                *steps,
+                Note(who, f"gave the memory back ({name} of {start:#x}, {size} bytes) at", at.pc),
+                Note(last, "used it at", place.pc),
+            ),
+        )
+        return
+
+
+def _state(recording: Recording, core: int, count: int) -> CoreState | None:
+    """The core before the instruction `count`."""
+    replay = PausedReplay(recording, core, count)
+    for _ in replay.run():
+        pass
+    try:
+        return replay.state
+    except UsageError:
+        return None
+
+
+def _touched(state: CoreState) -> list[int]:
+    registers = state.registers
+    return accessed_addresses(state.code, state.pc, lambda name: registers[name])
+
+
+def _calls(recording: Recording) -> Iterator[tuple[int, int, str]]:
+    """(core, count, name) of the last calls of each core that take memory away, the last first."""
+    for core in range(recording.manifest.n_cores):
+        found: list[tuple[int, int, str]] = []
+        for rows, _ in iter_core_records(recording, core):
+            made = rows[(rows["kind"] == INPUT) & (rows["flags"] == INPUT_CALL)]
+            for row in made:
+                name = LINUX_X86_64.calls.get(int(row["addr"]), "")
+                if name in _TAKING:
+                    found.append((core, int(row["count"]), name))
+        yield from reversed(found[-_MOST_CALLS:])
+
+
+def _thread(threads: Threads, core: int, count: int) -> int:
+    row = np.zeros(1, EVENT)
+    row["core"], row["count"] = core, count
+    return int(threads.of(row)[0])

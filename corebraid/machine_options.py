@@ -1,0 +1,91 @@
+"""From the command line to a machine and what runs on it, for the commands that record."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.linux_guest import LinuxOptions
+from isa.errors import ImageError, UsageError
+
+if TYPE_CHECKING:
+    from recorder.record_options import RecordOptions
+
+FIRMWARE_MEMORY = 64 << 20
+
+
+def looks_like_linux(path: Path) -> bool:
+    """Whether PROGRAM is a Linux program. Raises ImageError."""
+    from emu.linux.program import is_linux_program
+
+    try:
+        return is_linux_program(path.read_bytes(), path.name)
+    except OSError as error:
+        raise ImageError(
+            f"the program cannot be read ({error.strerror})", where=str(path), remedy="check the path"
+        ) from None
+
+
+def check_firmware(arguments: tuple[str, ...], chosen: LinuxOptions) -> None:
+    """Raises UsageError for what only Linux programs have."""
+    if arguments:
+        raise UsageError(
+            "firmware takes no arguments",
+            found=" ".join(arguments),
+            remedy="put options before PROGRAM, and give input with --input",
+        )
+    if chosen.used():
+        raise UsageError("only for Linux guests", found=", ".join(chosen.used()), remedy="leave it out")
+
+
+def machine_options(
+    cores: int,
+    seed: int,
+    schedule: str,
+    longest_slice: int | None,
+    cache: str,
+    strata: str,
+    memory: int | None,
+    limit: int | None,
+) -> RecordOptions:
+    """How to record, from the command line. Raises UsageError."""
+    from emu.cache import CacheGeometry
+    from emu.scheduler import DEFAULT_SLICE
+    from recorder.capture import RecordOptions
+    from recorder.strata_policy import StrataPolicy
+
+    return RecordOptions(
+        cores=cores,
+        seed=seed,
+        schedule=schedule,
+        longest_slice=longest_slice or DEFAULT_SLICE,
+        cache=CacheGeometry.parse(cache),
+        strata=StrataPolicy.parse(strata),
+        memory_bytes=FIRMWARE_MEMORY if memory is None else memory,
+        limit=limit or 0,
+    )
+
+
+def with_model(options: RecordOptions, model: str, store_buffer: int | None) -> RecordOptions:
+    """The options with a memory model. Raises UsageError."""
+    if store_buffer is not None and model != "tso":
+        raise UsageError("--store-buffer goes with --model tso", found=f"--model {model}")
+    return replace(options, model=model, store_buffer=store_buffer or options.store_buffer)
+
+
+def with_input(options: RecordOptions, source: str | None) -> RecordOptions:
+    """The options with what the guest reads: a file, "-" or None: standard input. Raises UsageError."""
+    if source is None:
+        closed = sys.stdin is None or sys.stdin.closed
+        return options if closed or sys.stdin.isatty() else replace(options, input=sys.stdin.buffer.read())
+    if source == "-":
+        return replace(options, input=sys.stdin.buffer.read())
+    try:
+        return replace(options, input=Path(source).read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(
+            f"the input cannot be read ({reason})", where=source, remedy="check --input"
+        ) from None
