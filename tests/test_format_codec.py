@@ -156,7 +156,7 @@ def test_a_stratum_costs_three_bytes() -> None:
         ((5, MISS, 0, 0, 0, 0, LINE + 1), "size"),
         ((5, MISS, 0, 0, 0, 190, LINE), "past the end"),
         ((5, INPUT, 1, 0, 0, 0, 9), "size"),
-        ((5, END, 0, 0, 6, 0, 0), "reason for the end"),
+        ((5, END, 0, 0, 7, 0, 0), "reason for the end"),
         ((5, END, 0, 4, 1, 0, 0), "does not use"),
         ((5, RECEIVED, 0, 0, 1, 0, LINE), "does not use"),
         ((5, MISS, 0, 0, 1, 0, LINE), "committed stores goes back"),

@@ -17,6 +17,7 @@ from isa.errors import FormatError
 from recorder import manifest as manifest_file
 from recorder.manifest import End, Manifest, Program
 from recorder.reader import Recording, load_image
+from recorder.sealed_json import seal
 from recorder.writer import RecordingWriter
 
 
@@ -24,7 +25,7 @@ def _resealed(path: Path, **changes: object) -> None:
     """Change fields of a manifest and give it the right digest, as a hostile author would."""
     fields = json.loads((path / "manifest.json").read_text())
     del fields["digest"]
-    (path / "manifest.json").write_bytes(manifest_file._seal({**fields, **changes}))
+    (path / "manifest.json").write_bytes(seal({**fields, **changes}))
 
 
 def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:

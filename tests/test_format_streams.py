@@ -37,7 +37,7 @@ AGENT = [
     ([(_HEAD + b"\x1e\0\1\0" + bytes(16), 1, 0, 0)], "shortest form"),
     ([(_HEAD + _WRITE + b"\x3e\1\0" + bytes(16), 2, 0, 1)], "shortest form"),
     ([(_HEAD + b"\x7e" + bytes(16), 1, 0, 0)], "cause"),
-    ([(_HEAD + b"\x3e\4\0" + bytes(16), 1, 0, 0)], "cause"),
+    ([(_HEAD + b"\x3e\x08\0" + bytes(16), 1, 0, 0)], "cause"),
     ([(_HEAD + b"\x3e\1\4" + bytes(16), 1, 0, 0)], "cause"),
     ([(_HEAD + b"\x3e\1", 1, 0, 0)], "cut short"),
     ([(_HEAD + _WRITE[:-1], 1, 0, 0)], "cut short"),

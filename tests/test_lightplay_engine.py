@@ -110,7 +110,7 @@ def test_a_killed_recording_is_ordered_as_far_as_its_evidence_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was flushed is used; a region that the evidence does not reach has none."""
-    monkeypatch.setattr(capture_module, "_FLUSH_EVERY", 6000)
+    monkeypatch.setattr(capture_module, "FLUSH_EVERY", 6000)
 
     class Killed(Exception):
         pass

@@ -198,7 +198,7 @@ def test_a_killed_recorder(tmp_path: Path) -> None:
         evidence=("opr",),
         evidence_options={"rset": "0,2"},
     )
-    with mock.patch.object(capture, "_FLUSH_EVERY", 7000), pytest.raises(Killed):
+    with mock.patch.object(capture, "FLUSH_EVERY", 7000), pytest.raises(Killed):
         record(FIRMWARE / "pgas_fib.elf", tmp_path / "rec", X86_64, options, lambda _: None, kill)
     recording = Recording.open(tmp_path / "rec")
     assert recording.killed

@@ -157,7 +157,7 @@ PLAN = Plan("uts", 3, 1, longest_slice=200, limit=150_000, model="tso", store_bu
 
 def test_a_store_that_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A buffer that forgets a store now and then: memory and truth no longer agree."""
-    import emu.machine as machine
+    import emu.board as machine
 
     commit = machine.commit_between_slices
 

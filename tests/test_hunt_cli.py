@@ -1,0 +1,178 @@
+"""`corebraid hunt` on real guests, and what its schedules do to them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from cli_factory import ROOT, run
+
+GUESTS = ROOT / "firmware" / "linux" / "x86_64"
+FIRMWARE = ROOT / "firmware" / "x86_64"
+
+
+def same_files(one: Path, other: Path) -> bool:
+    """Whether two recordings are the same, but for an order that one has."""
+    names = {path.name for path in one.iterdir()} - {"order.cert"}
+    return names == {path.name for path in other.iterdir()} and all(
+        (one / name).read_bytes() == (other / name).read_bytes() for name in names if (one / name).is_file()
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """A lock-order deadlock, found by one process."""
+    path = tmp_path_factory.mktemp("hunt") / "rec"
+    ran = run("hunt", "-o", path, "--runs", 30, "--jobs", 1, "--json", GUESTS / "bug_lock_order")
+    assert ran.code == 0, ran.err
+    return path, json.loads(ran.out)
+
+
+def test_only_the_failing_recording_is_left(found: tuple[Path, dict[str, object]]) -> None:
+    path, facts = found
+    assert [entry.name for entry in path.parent.iterdir()] == ["rec"]
+    assert facts["found"] is True
+    assert facts["condition"] == "deadlock"
+
+
+def test_who_waits_for_whom(found: tuple[Path, dict[str, object]]) -> None:
+    path, facts = found
+    lines = facts["deadlock"]
+    assert isinstance(lines, list)
+    assert "waits for thread" in lines[0]
+    assert all("waits for the mutex at" in line and "(accounts" in line for line in lines[1:3])
+    assert lines[3].startswith("a cycle: ")
+    info = run("info", path)
+    assert all(line in info.out for line in lines)
+
+
+def test_the_explanation_names_the_places(found: tuple[Path, dict[str, object]]) -> None:
+    _, facts = found
+    text = json.dumps(facts["suspicions"])
+    assert "taken, and waited for" in text
+    assert "called from transfer" in text
+    assert "bug_lock_order.c:" in text
+
+
+def test_the_command_that_is_printed_makes_the_same_recording(
+    found: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    path, facts = found
+    words = shlex.split(str(facts["again"]))
+    at = words.index("-o") + 1
+    words[at] = str(tmp_path / "again")
+    assert words[0] == "corebraid"
+    ran = run(*words[1:])
+    assert ran.code == 3, ran.err
+    assert "a cycle" in ran.err
+    assert same_files(path, tmp_path / "again")
+
+
+def test_the_recording_replays_and_has_a_legal_order(found: tuple[Path, dict[str, object]]) -> None:
+    path, _ = found
+    assert run("verify", path).code == 0
+    assert run("check-order", path).code == 0
+    assert run("replay", path, "--all").code == 0
+
+
+def test_the_number_of_processes_does_not_matter(
+    found: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    path, facts = found
+    ran = run(
+        "hunt", "-o", tmp_path / "rec", "--runs", 30, "--jobs", 3, "--no-explain", "--json",
+        GUESTS / "bug_lock_order",
+    )  # fmt: skip
+    other = json.loads(ran.out)
+    assert [other[name] for name in ("run", "seed", "schedule")] == [
+        facts[name] for name in ("run", "seed", "schedule")
+    ]
+    assert same_files(path, tmp_path / "rec")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rec"]
+
+
+def test_not_found(tmp_path: Path) -> None:
+    ran = run("hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, GUESTS / "good_lock_order")
+    assert ran.code == 1
+    assert "not found in 2 runs" in ran.err
+    assert ran.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:
+    ran = run(
+        "hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--until", "output~expected [0-9]+ found",
+        "--schedule", "random", "--no-explain", GUESTS / "good_counter",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("good_counter: expected 40 found 40\nfound in run 1 ")
+
+
+def test_a_run_that_does_not_end(tmp_path: Path) -> None:
+    ran = run(
+        "hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--until", "timeout", "--limit", 200_000,
+        "--no-explain", "--json", GUESTS / "loop_forever",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    facts = json.loads(ran.out[ran.out.index("{") :])
+    assert facts["end"]["reason"] == "limit"
+    assert "--limit 200000" in facts["again"]
+
+
+def test_firmware(tmp_path: Path) -> None:
+    ran = run(
+        "hunt", "-o", tmp_path / "rec", "--cores", 2, "--jobs", 1, "--runs", 30, "--json",
+        FIRMWARE / "bug_lost_update.elf",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    facts = json.loads(ran.out[ran.out.index("{") :])
+    assert any("lost update" in one["title"] and "hits" in one["title"] for one in facts["suspicions"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--until", "bogus"], ["bogus"]),
+        (["--until", "output~("], ["regular expression"]),
+        (["--schedule", "round-robin"], ["round-robin"]),
+        (["--schedule", "pct:0"], ["PCT"]),
+        (["--runs", "0"], ["--runs"]),
+        (["--keep-writes", "kept"], ["--keep-writes"]),
+        (["--bind", "/:/x:rw"], ["/:/x:rw"]),
+    ],
+)
+def test_wrong_use(options: list[str], words: list[str], tmp_path: Path) -> None:
+    ran = run("hunt", "-o", tmp_path / "rec", *options, GUESTS / "good_counter")
+    assert ran.code == 2
+    assert all(word in ran.err for word in words), ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
+    ran = run("hunt", "-o", tmp_path / "rec", GUESTS / "good_counter")
+    assert ran.code == 2
+    assert "there is already something here" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("model", "schedule", "cores"),
+    [("sc", "chaos", 4), ("sc", "pct:4", 2), ("tso", "chaos", 3), ("sc", "chaos", 1)],
+)
+def test_recordings_of_these_schedules_are_exact(
+    model: str, schedule: str, cores: int, tmp_path: Path
+) -> None:
+    """Slices that end before a shared access, also before the store of an instruction, replay bit for bit."""
+    for seed in (1, 2):
+        path = tmp_path / f"{seed}"
+        ran = run(
+            "record", "-o", path, "--model", model, "--schedule", schedule, "--seed", seed, "--cores", cores,
+            GUESTS / "bug_atomicity",
+        )  # fmt: skip
+        assert ran.code == 0, ran.err
+        assert run("replay", path, "--all").code == 0
+        assert run("order", path).code == 0
+        ran = run("verify", path)
+        assert ran.code == 0, ran.err + ran.out
