@@ -29,6 +29,9 @@ demo: $(READY)
 	$(BIN)/corebraid trace demo/uts --ordered --addr all_cores --kind W,RMW --limit 12
 	$(BIN)/corebraid trace demo/uts --ordered --addr idle_cores --kind W,RMW --limit 8
 	@echo
+	@echo
+	@sh firmware/linux/demo.sh $(BIN)/corebraid demo
+	@echo
 	@echo "demo/uts               the recording; demo/uts/order.cert is the order that was found"
 	@echo "firmware/src/uts.c     the program, built as firmware/x86_64/uts.elf"
 	@echo "$(BIN)/corebraid    the command: try '$(BIN)/corebraid trace demo/uts --ordered | less -S',"

@@ -8,11 +8,13 @@ import sys
 
 from rich.console import Console
 
+from bench.report import OUT
 from isa.kernel_cache import use_kernel_cache
 
 #: Name -> module, in the order in which all are run; `seeds` shows what those before it have measured.
 _BENCHMARKS = {
     "speed": "speed",
+    "linux": "linux_speed",
     "paper": "paper",
     "ordering": "ordering",
     "sure": "sure",
@@ -21,6 +23,7 @@ _BENCHMARKS = {
     "lightplay": "lightplay",
     "opr": "opr",
     "rpc": "rpc",
+    "hunt": "hunt",
     "seeds": "seeds",
 }
 
@@ -29,19 +32,25 @@ def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("all", *_BENCHMARKS), default="all")
-    parser.add_argument("--rounds", type=int, default=3, help="speed: interleaved rounds (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="speed, linux: interleaved rounds (default 3)")
+    parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help="linux: only these")
+    parser.add_argument("--json", action="store_true", help="print what OUT/<name>.json holds, nothing else")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error("--rounds is at least 1")
     use_kernel_cache()
-    console = Console()
+    console = Console(quiet=options.json)
     for name, module in _BENCHMARKS.items():
         if options.what in ("all", name):
             run = importlib.import_module(f"bench.{module}").main
             if name == "speed":
                 run(console, rounds=options.rounds)
+            elif name == "linux":
+                run(console, rounds=options.rounds, chosen=tuple(options.programs))
             else:
                 run(console)
+            if options.json:
+                print((OUT / f"{name}.json").read_text(encoding="utf-8"), end="")
     return 0
 
 

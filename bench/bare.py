@@ -2,7 +2,8 @@
 table replaced by a native hook that maps every page to itself, as the recorder's is, which is faster for some
 programs.
 
-The only file outside `emu/` that touches Unicorn: what is compared with must not be what is measured.
+With `bench.linux_bare` the only file outside `emu/` that touches Unicorn: what is compared with must not be
+what is measured.
 """
 
 from __future__ import annotations

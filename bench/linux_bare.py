@@ -1,0 +1,119 @@
+"""The yardstick for Linux programs: the same kernel and address space over an emulator without the recorder.
+
+One core has home memory as its own, and only the hooks without which a program does not run: page fills,
+system calls, CPUID, RDTSC and exceptions. There is no hook on blocks or memory, so nothing is counted and
+nothing is logged, and a task keeps the core until it waits, yields or ends: a program that spins for another
+task hangs here. The instruction stream is about that of a recording with one core, which supplies the count.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from emu.board import Stopped
+from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
+from emu.linux.machine import LinuxMachine
+from emu.machine_config import MachineConfig
+from emu.record_hooks import on_block, on_memory
+from emu.recorded_core import RecordedCore
+from emu.state import PADDED, PAGE_BYTES, address_of
+from isa.errors import CorebraidError
+from isa.linux import LinuxAbi
+from isa.table import Isa
+from recorder.capture_base import machine_config
+from recorder.record_options import RecordOptions
+
+#: No slice ends by its length.
+_FOR_EVER = 1 << 62
+#: System calls that one task makes before others are looked at.
+_CALLS = 64
+
+
+class BareCore(RecordedCore):
+    """A core without hooks on blocks and memory."""
+
+    def add_hook(self, kind: int, callback: object, *extra: int) -> None:
+        """Install what is needed."""
+        if callback not in (on_block, on_memory):
+            super().add_hook(kind, callback, *extra)
+
+
+class BareMachine(LinuxMachine):
+    """One `BareCore` and the kernel."""
+
+    def __init__(self, config: MachineConfig, isa: Isa) -> None:
+        super().__init__(config, isa, lambda _: None)
+        self._core = self.cores[0]
+        # Home memory and the core's are the same, so its code pages need no padding.
+        self.home = self._core.memory
+        self.state["home"] = address_of(self.home)
+        self._core.page_flags[:] = PADDED
+        # Calls are noted at the count before.
+        self._core.row["count"] = 1
+
+    def _make_core(self, number: int) -> BareCore:
+        config = self.config
+        return BareCore(
+            self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache, linux=True
+        )
+
+    def boot(self, guest: Any) -> None:
+        """As in any Linux machine. What the kernel puts into pages may have been executed before."""
+        super().boot(guest)
+        fill = guest.process.space.fill
+
+        def fill_and_forget(address: int, data: bytes) -> None:
+            fill(address, data)
+            self._core.forget_code(address, address + PAGE_BYTES)
+
+        guest.process.space.fill = fill_and_forget
+
+    def run(self) -> None:
+        """Run the process to its end."""
+        calls = 0
+        while not self.over and self.fault is None:
+            if not self.runnable():
+                if not self.wait_for_time():
+                    raise CorebraidError("the program waits for ever on the bare emulator")
+                self.between_slices()
+                continue
+            task = self.queue.current[0]
+            if self.run_slice(0, _FOR_EVER, exact=False) is not Stopped.KERNEL:
+                break
+            self.serve(0)
+            self._core.take_log()
+            calls += 1
+            if calls % _CALLS == 0 or self.queue.current[0] is not task or (task and task.yields):
+                self.between_slices()
+
+
+@dataclass(frozen=True)
+class BareLinuxRun:
+    """Processor seconds of the run alone, and how the guest ended."""
+
+    run: float
+    exit_code: int | None
+    calls: int
+
+
+def run_bare_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, output: Sink, error: Sink) -> BareLinuxRun:
+    """Run a Linux program on the bare emulator. Raises CorebraidError if it fails there."""
+    options = RecordOptions(cores=1, seed=1, memory_bytes=ADDRESS_SPACE)
+    machine = BareMachine(machine_config(options, watched=False, linux=True), isa)
+
+    def drop() -> None:
+        machine.state["agent_n"] = 0
+
+    guest = boot(machine, abi, spec, output, error, drop)
+    began = time.process_time()
+    machine.boot(guest)
+    machine.run()
+    seconds = time.process_time() - began
+    if machine.fault is not None:
+        raise CorebraidError(f"the guest failed on the bare emulator: {machine.fault.what}")
+    return BareLinuxRun(seconds, guest.process.exit_code, guest.kernel.calls_made)
+
+
+__all__ = ["BareLinuxRun", "run_bare_linux"]
