@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import corebraid
+from corebraid.interrupts import interrupts_heard
 from isa.errors import CorebraidError
 
 _INTERRUPTED = 130
@@ -53,8 +54,9 @@ class Face(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it returns is the exit code."""
         try:
-            code = super().invoke(ctx) or 0
-            sys.stdout.flush()
+            with interrupts_heard():
+                code = super().invoke(ctx) or 0
+                sys.stdout.flush()
         except CorebraidError as error:
             code = complain(error.line(), error.exit_code)
         except click.UsageError as error:

@@ -72,7 +72,9 @@ def test_every_row_of_the_program_has_its_name_line_and_thread(every_row: list[d
     mine = [row for row in rows if (row["line"] or "").startswith("crash.c:")]
     assert {row["symbol"] for row in mine} >= {"main", "look_up"}
     assert all(row["thread"] == 1000 for row in mine if row["symbol"] == "main")
-    assert len({row["thread"] for row in mine if row["symbol"] == "look_up"}) == 2
+    # The last thread dies of its first access there: it has a row only if its core had to fetch the line.
+    assert 1001 in {row["thread"] for row in mine if row["symbol"] == "look_up"} <= {1001, 1002}
+    assert {row["thread"] for row in rows if row["agent"] is None} >= {1000, 1001, 1002}
     named = Counter((row["symbol"] or "").partition("!")[0] for row in rows if row["agent"] is None)
     assert named["libc.so.6"] > 100
     assert named[""] == 0

@@ -1,0 +1,69 @@
+"""A Ctrl-C that arrives where Python drops exceptions still ends the command."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from corebraid.interrupts import interrupts_heard
+
+_LONG_S = 20
+
+
+class _Finalised:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+        sum(range(10))
+
+
+def _in_a_finaliser() -> None:
+    _Finalised()
+
+
+def _in_a_callback_from_c() -> None:
+    ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+
+
+@pytest.mark.parametrize("arrives", [_in_a_finaliser, _in_a_callback_from_c])
+def test_a_dropped_interrupt_is_raised_again(arrives: Callable[[], None]) -> None:
+    reached = False
+
+    def go_on() -> None:
+        nonlocal reached
+        with interrupts_heard():
+            arrives()
+            reached = True
+            time.sleep(_LONG_S)
+
+    with pytest.raises(KeyboardInterrupt):
+        go_on()
+    assert reached, "Python does not drop it here any more"
+
+
+def test_other_dropped_exceptions_are_shown_as_before() -> None:
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError("broken")
+
+    shown: list[BaseException | None] = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda dropped: shown.append(dropped.exc_value)
+    try:
+        with interrupts_heard():
+            Broken()
+    finally:
+        sys.unraisablehook = before
+    assert [str(error) for error in shown] == ["broken"]
+
+
+def test_everything_is_put_back() -> None:
+    hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGALRM)
+    with interrupts_heard():
+        assert sys.unraisablehook is not hook
+    assert sys.unraisablehook is hook
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
