@@ -35,6 +35,7 @@ from emu.state import (
 )
 from emu.store_buffer import drop_newest
 from emu.undo import undo_stores
+from emu.unfetch import give_back_fetches
 from isa.decode import Block
 from isa.table import Isa
 
@@ -145,6 +146,7 @@ class Board:
                 self._flushed()
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
+                give_back_fetches(core.rows, self.machine_rows)
                 return Stopped.POWER if self.state["power"] else Stopped.SLICE
             elif reason == STOP_POWER:
                 return Stopped.POWER
