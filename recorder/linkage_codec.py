@@ -188,16 +188,17 @@ def iter_linkage(recording: Recording) -> Iterator[Head | Piece]:
 
 def decode_linkage(frames: Frames, machine: Machine, path: Path) -> Iterator[Head | Piece]:
     """`iter_linkage` of frames, of whose bytes nothing is trusted. path: what to name in an error."""
-    decoder = _Decoder(machine)
-    for frame, raw in frames:
-        try:
-            items = decoder.take(frame.sequence, frame.records, raw)
-        except FormatError as error:
-            sides = error.expected, error.found
-            raise DamageError(path, frame.offset, error.what, expected=sides[0], found=sides[1]) from None
-        yield from items
-    if decoder.head is None and decoder.fields:
-        yield decoder.begin()
+    decoder, offset = _Decoder(machine), 0
+    try:
+        for frame, raw in frames:
+            offset = frame.offset
+            yield from decoder.take(frame.sequence, frame.records, raw)
+        if decoder.head is None and decoder.fields:
+            yield decoder.begin()
+    except FormatError as error:
+        if isinstance(error, DamageError):
+            raise
+        raise DamageError(path, offset, error.what, expected=error.expected, found=error.found) from None
 
 
 class _Decoder:

@@ -1,5 +1,14 @@
-"""Shared test set-up: compiled kernels are cached by the sources' digest."""
+"""Shared test set-up: compiled kernels are cached by the sources' digest; drawn examples are always the same.
+
+Other examples: `HYPOTHESIS_PROFILE=default python -m pytest TEST`.
+"""
+
+import os
+
+from hypothesis import settings
 
 from isa.kernel_cache import use_kernel_cache
 
 use_kernel_cache()
+settings.register_profile("fixed", derandomize=True, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from linkage_factory import LINE, MEMORY, Frames, guest, random_turns, spelled_out
 from linkage_twin import Twin
@@ -112,6 +112,7 @@ def test_each_compression_makes_the_tables_smaller(seed: int) -> None:
 
 
 @settings(max_examples=150, deadline=None)
+@example([(0, bytes([1, 0, 0, 0, 0, 0, 0, 0]), 8)])
 @given(st.lists(st.tuples(st.integers(0, 6), st.binary(max_size=40), st.integers(0, 9)), max_size=4))
 def test_hostile_frames_give_an_error_and_nothing_else(parts: list[tuple[int, bytes, int]]) -> None:
     _, frames = both(1, "symbol", ALL)
