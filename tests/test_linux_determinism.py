@@ -16,7 +16,10 @@ from bench.linux_soak import Plan, record_plan
 from tests.cli_factory import ROOT, run
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
+#: An interpreter: the system's, or this one outside its virtual environment.
 PYTHON = Path("/usr/bin/python3")
+if not PYTHON.exists():
+    PYTHON = Path(sys.base_prefix) / "bin" / "python3"
 THREADS = """
 import _thread, os, time
 found = []
@@ -106,7 +109,6 @@ def test_processes_with_other_hashes_and_environments() -> None:
     same(Path("one"), Path("two"))
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="no python3 of the system's")
 def test_an_interpreter_with_threads() -> None:
     """Its hashes, addresses, random numbers and times come from the seed."""
     said = [
@@ -118,12 +120,11 @@ def test_an_interpreter_with_threads() -> None:
     same(Path("one"), Path("two"))
 
 
-@pytest.mark.skipif(not Path("/usr/bin/busybox").exists(), reason="no busybox")
 def test_nothing_of_the_host_shows() -> None:
-    facts = "uname -a; hostname; nproc; id; env; cat /proc/version /proc/cpuinfo /proc/uptime; date"
+    facts = "uname -a; nproc; id; env; cat /proc/version /proc/cpuinfo /proc/uptime; date"
     words: set[str] = set()
     for number, command in enumerate(facts.split(";")):
-        ran = run("record", "-o", f"rec{number}", "--cores", "3", "--", "busybox", *command.split())
+        ran = run("record", "-o", f"rec{number}", "--cores", "3", "--", *command.split())
         assert ran.code == 0, ran.err
         words |= set(ran.out.split())
     told = {socket.gethostname(), os.uname().release, str(time.gmtime().tm_year), os.environ["PATH"]}
