@@ -35,7 +35,7 @@ from emu.state import (
 )
 from emu.store_buffer import drop_newest
 from emu.undo import undo_stores
-from emu.unfetch import give_back_fetches
+from emu.unfetch import give_back_fetch
 from isa.decode import Block
 from isa.table import Isa
 
@@ -135,6 +135,13 @@ class Board:
         core.row["exact"] = exact
         self.state["shared_stop"] = int(self.state["shared"]) + events if events else 0
         core.row["stop_at"] = core.count + length
+        stopped = self._run_until_stopped(number)
+        if stopped is not Stopped.FAULT:
+            give_back_fetch(core.rows, self.machine_rows)
+        return stopped
+
+    def _run_until_stopped(self, number: int) -> Stopped:
+        core = self.cores[number]
         while True:
             status = core.run(renew=True)
             reason = int(core.row["stop_reason"])
@@ -146,7 +153,6 @@ class Board:
                 self._flushed()
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
-                give_back_fetches(core.rows, self.machine_rows)
                 return Stopped.POWER if self.state["power"] else Stopped.SLICE
             elif reason == STOP_POWER:
                 return Stopped.POWER

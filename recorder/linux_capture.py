@@ -14,7 +14,6 @@ from emu.board import Stopped
 from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
 from emu.linux.machine import LinuxMachine
 from emu.linux.task import Task
-from emu.linux.unfetch import give_back_fetch
 from emu.policy import Slice
 from emu.scheduler import learns
 from emu.state import STOP_CALL
@@ -190,8 +189,6 @@ class LinuxCapture(BaseCapture):
         while True:
             left = last_event - int(machine.state["shared"]) if last_event else 0
             stopped = machine.run_slice(number, end - core.count, exact=piece.exact, events=left)
-            if stopped is not Stopped.FAULT:
-                give_back_fetch(machine.core_rows, machine.machine_rows, number)
             tried = 1 if stopped is Stopped.FAULT else 0
             self._note_commits(number)
             self._note_slice(number, core.count + tried)

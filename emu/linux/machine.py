@@ -41,7 +41,6 @@ from emu.shared_words import SharedWords
 from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE, STOP_CALL
 from emu.store_buffer import drop_newest
 from emu.undo import undo_stores
-from emu.unfetch import give_back_fetches
 from isa.decode import accessed_addresses
 from isa.table import Isa
 
@@ -347,7 +346,6 @@ class LinuxMachine(Board):
         core = self.cores[number]
         undo_stores(core.row)
         drop_newest(core.row, np.uint64(core.count))
-        give_back_fetches(core.rows, self.machine_rows)
         access, core.row["fault_access"] = int(core.row["fault_access"]), 0
         vector, core.row["exception"] = int(core.row["exception"]), 0
         if access and not vector and self._bring_page(number, access):
