@@ -88,10 +88,11 @@ def on_call(handle, user):
 
 
 @njit(cache=True)
-def finish_call(core, number, result, count):
-    """Give the call at `count` its result, and note it in the log."""
+def finish_call(rows, number, result):
+    """Give the call before which the core (CORE[1]) stopped its result, and note it in the log."""
+    core = rows[0]
     write_register(core, _RAX, result)
-    log_input(core, INPUT_CALL, count, number, result, 8)
+    log_input(core, INPUT_CALL, core.count - _ONE, number, result, 8)
 
 
 @cfunc(BLOCK_HOOK, cache=True)

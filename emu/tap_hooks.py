@@ -45,9 +45,10 @@ def tap_access(core, is_write, address, size, value):
 
 
 @njit(cache=True)
-def drop_unretired(core):
-    """Drop the rows of an instruction that was stopped before it retired; it runs again, or failed. What was
-    fetched for it stays."""
+def drop_unretired(rows):
+    """Drop the events of an instruction at which the core (CORE[1]) was stopped before it retired; it runs
+    again, or failed. What was fetched for it stays."""
+    core = rows[0]
     while core.trace_n > _ZERO:
         last = event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES)
         if last.count < core.count or (last.flags & np.uint8(FETCH)) != np.uint8(0):

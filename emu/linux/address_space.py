@@ -26,6 +26,8 @@ LOWEST = 0x10000
 CLEAN, PRESENT, STALE = 0, 1, 2
 #: Pages that one fault makes present at most, if they are mapped alike: anonymous ones, a file's.
 _AROUND_ANONYMOUS, _AROUND_FILE = 16, 4
+#: Pages whose rights are looked up one by one.
+_FEW_PAGES = 8
 
 #: Puts bytes into whole pages that no core can reach: (address, bytes).
 Fill = Callable[[int, bytes], None]
@@ -53,6 +55,7 @@ class AddressSpace:
         self.mappings = Mappings(LOWEST, size - PAGE_BYTES)
         self.rights: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
         self.state: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
+        self._rights_of = self.rights.data
         self.fill: Fill = lambda address, data: None
         self.flush: Callable[[], None] = lambda: None
         #: Gives the bytes of pages, for shared mappings that are written back.
@@ -217,10 +220,11 @@ class AddressSpace:
         if address < 0 or address + size > self.size:
             raise Errno(errno.EFAULT)
         first, last = address // PAGE_BYTES, (address + size - 1) // PAGE_BYTES
-        if bool((self.rights[first : last + 1] & need).all()):
+        rights = self._rights_of
+        if last - first > _FEW_PAGES and bool((self.rights[first : last + 1] & need).all()):
             return
         for page in range(first, last + 1):
-            if not self.rights[page] & need and not self.present(page * PAGE_BYTES, need):
+            if not rights[page] & need and not self.present(page * PAGE_BYTES, need):
                 raise Errno(errno.EFAULT)
 
     # -- files mapped shared -----------------------------------------------------------------------------
@@ -246,7 +250,7 @@ class AddressSpace:
     @property
     def has_shared_files(self) -> bool:
         """Whether a file is mapped shared."""
-        return any(mapping.shared and mapping.file for mapping in self.mappings)
+        return self.mappings.shared_files
 
     def reload(self) -> None:
         """Files have changed: pages of shared mappings show their bytes again."""

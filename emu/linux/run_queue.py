@@ -53,6 +53,8 @@ class RunQueue:
 
     def next_for(self, core: int) -> Task | None:
         """Take the task that is to run on an idle core: mostly the one that has waited longest."""
+        if not self._ready:
+            return None
         fit = [t for t in self._ready if t.affinity >> core & 1 and t.state is State.RUNNABLE]
         if not fit:
             return None
@@ -69,7 +71,7 @@ class RunQueue:
         assert task is not None
         if not task.affinity >> core & 1:
             return True
-        wanting = [other for other in self._ready if other.affinity >> core & 1]
+        wanting = [other for other in self._ready if other.affinity >> core & 1] if self._ready else []
         if not wanting:
             task.yields = False
             return False
