@@ -189,7 +189,7 @@ class Core:
         #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
         self.fence_hook: object = None
         self.privileged_hook: object = None
-        self.blocks = BlockTable(self.row)
+        self.blocks = BlockTable(row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
         self._unharmed = self._engine.context_save()
 
@@ -225,7 +225,7 @@ class Core:
 
     def learn_block(self) -> Block:
         """Decode the block at which the core stopped, and make it known."""
-        address, size = int(self.row["block_address"]), int(self.row["block_size"])
+        address, size = self.words[CORE_AT.block_address], self.words[CORE_AT.block_size]
         code = self.memory[address : address + size].tobytes()
         block = decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)

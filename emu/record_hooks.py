@@ -10,7 +10,7 @@ import numpy as np
 from numba import carray, cfunc, njit
 from unicorn import x86_const as x86
 
-from emu.blocks import NESTED, account, find_block, instructions_of, position_of, probe
+from emu.blocks import NESTED, account, instructions_of, position_of, probe
 from emu.bus import end_run, fetch_line
 from emu.cache import touch_line
 from emu.commit import commit_some
@@ -26,6 +26,7 @@ from emu.native import (
     uc_emu_stop,
     uc_reg_write,
 )
+from emu.plain_blocks import known_block
 from emu.record import INPUT_RDTSC, INPUT_RDTSCP
 from emu.state import (
     CORE,
@@ -186,7 +187,7 @@ def enter_block(core, machine, address, size):
         core.fetched = _ONE
         if _fetch_block(core, machine, address, size):
             return STOP_STALE
-    entry = find_block(core, address, size)
+    entry = known_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE
     core.entered = entry

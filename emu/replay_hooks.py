@@ -16,7 +16,6 @@ from emu.blocks import (
     OFFSET_MASK,
     account,
     block_info,
-    find_block,
     instruction_offset,
     instructions_of,
     mark_unstable,
@@ -34,6 +33,7 @@ from emu.native import (
     pointer,
     row_getter,
 )
+from emu.plain_blocks import known_block
 from emu.record import (
     INPUT_MMIO,
     INPUT_RDTSC,
@@ -158,7 +158,7 @@ def _enter_slowly(core, address, size):
         return STOP_BARRIER
     if core.stale_high != _ZERO:
         return STOP_STALE
-    entry = find_block(core, address, size)
+    entry = known_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE
     end = core.count + instructions_of(entry)

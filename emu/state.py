@@ -63,8 +63,10 @@ CORE_FIELDS = (
     "devices",
     # what the last instruction overwrote, if it may still fail (emu/undo.py)
     "edge", "edge_n", "edge_count",
-    # block table; unstable: some page has been marked UNSTABLE
-    "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes",
+    # block table; unstable: some page has been marked UNSTABLE; known, offsets_n, code_n: how far its pools
+    # are filled, and how far they may be without growing
+    "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes", "entries",
+    "known", "known_limit", "offsets_n", "offsets_limit", "code_n", "code_limit",
     # finite cache
     "sets", "ways", "tags", "stamps", "clock", "evicted_at",
     # log being written, or being replayed
