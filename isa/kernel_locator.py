@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from numba.core.caching import UserProvidedCacheLocator
@@ -56,6 +57,13 @@ def _forget_others(folder: Path, module: str, digest: str) -> None:
             file.unlink(missing_ok=True)
 
 
+@functools.cache
+def _make_folder(folder: Path) -> None:
+    """Make a folder for kernels, once for all. Raises OSError where nothing can be written into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
+
+
 class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
     """Kernels in NUMBA_CACHE_DIR, under names with the digest of everything they are compiled from.
 
@@ -76,5 +84,6 @@ class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
 
     def ensure_cache_path(self) -> None:
         """Make the folder, and room in it."""
-        super().ensure_cache_path()
-        _forget_others(Path(self.get_cache_path()), Path(self._py_file).stem, self._digest)
+        folder = Path(self.get_cache_path())
+        _make_folder(folder)
+        _forget_others(folder, Path(self._py_file).stem, self._digest)
