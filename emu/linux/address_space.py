@@ -26,6 +26,8 @@ LOWEST = 0x10000
 CLEAN, PRESENT, STALE = 0, 1, 2
 #: Pages that one fault makes present at most, if they are mapped alike: anonymous ones, a file's.
 _AROUND_ANONYMOUS, _AROUND_FILE = 16, 4
+#: Pages of a group: all of memory is too much to be looked through for those that are used.
+_GROUP = 1 << 12
 #: Pages whose rights are looked up one by one.
 _FEW_PAGES = 8
 
@@ -56,6 +58,8 @@ class AddressSpace:
         self.rights: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
         self.state: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
         self._rights_of = self.rights.data
+        #: Groups of pages in which some have been used.
+        self._used: set[int] = set()
         self.fill: Fill = lambda address, data: None
         self.flush: Callable[[], None] = lambda: None
         #: Gives the bytes of pages, for shared mappings that are written back.
@@ -209,6 +213,7 @@ class AddressSpace:
             elif self.state[page] == STALE:
                 self.fill(page * PAGE_BYTES, bytes(PAGE_BYTES))
         self.state[first:last] = PRESENT
+        self._used.update(range(first // _GROUP, (last - 1) // _GROUP + 1))
         self.rights[first:last] = effective(mapping.rights)
         self.present_pages += n
         self.most_pages = max(self.most_pages, self.present_pages)
@@ -266,8 +271,8 @@ class AddressSpace:
 
     def used_pages(self) -> NDArray[np.int64]:
         """Pages that may hold something: int64[n], ascending."""
-        words = np.flatnonzero(self.state.view(np.uint64))
-        pages = (words[:, np.newaxis] * 8 + np.arange(8)).ravel()
+        groups = np.array(sorted(self._used), np.int64)
+        pages = (groups[:, np.newaxis] * _GROUP + np.arange(_GROUP)).ravel()
         used: NDArray[np.int64] = pages[self.state[pages] != CLEAN]
         return used
 
