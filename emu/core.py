@@ -38,6 +38,7 @@ CPU_MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 _TCG_BUFFER_BYTES = 64 << 20
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ZERO = np.uint64(0)
+_COUNT, _LATENCY = CORE_AT.count, CORE_AT.latency
 
 
 @njit(cache=True)
@@ -209,12 +210,13 @@ class Core:
     @property
     def count(self) -> int:
         """The core's instruction count."""
-        return int(self.words[CORE_AT.count])
+        return self.words[_COUNT]
 
     @property
     def cycles(self) -> int:
         """Modelled cycles: one for each instruction, plus latencies and waiting."""
-        return int(self.words[CORE_AT.count] + self.words[CORE_AT.latency])
+        words = self.words
+        return words[_COUNT] + words[_LATENCY]
 
     def run(self, until: int = 0, *, renew: bool = False) -> int:
         """Run from the current pc until a hook stops it. Returns libunicorn's status. renew: STOP_STALE is

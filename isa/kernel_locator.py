@@ -50,11 +50,26 @@ def import_closure_digest(path: Path) -> str:
 
 
 @functools.cache
+def _digest_of(py_file: str) -> str:
+    return import_closure_digest(Path(os.path.abspath(py_file)))
+
+
+@functools.cache
+def _kernels_in(folder: Path) -> dict[str, list[str]]:
+    """Names of the files of kernels that lie in a folder, by module."""
+    found: dict[str, list[str]] = {}
+    for name in os.listdir(folder):
+        if name.endswith((".nbi", ".nbc")):
+            found.setdefault(name.partition(".")[0], []).append(name)
+    return found
+
+
+@functools.cache
 def _forget_others(folder: Path, module: str, digest: str) -> None:
     """Remove what is cached of a module under another digest: nobody will ask for it again."""
-    for file in folder.glob(f"{module}.*"):
-        if digest not in file.name and file.suffix in (".nbi", ".nbc"):
-            file.unlink(missing_ok=True)
+    for name in _kernels_in(folder).get(module, []):
+        if digest not in name:
+            (folder / name).unlink(missing_ok=True)
 
 
 @functools.cache
@@ -72,7 +87,7 @@ class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
 
     @property
     def _digest(self) -> str:
-        return import_closure_digest(Path(os.path.abspath(self._py_file)))
+        return _digest_of(self._py_file)
 
     def get_source_stamp(self) -> str:
         """The stamp that a cached kernel must bear to be used."""
