@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -9,6 +10,9 @@ import threading
 from isa.kernel_cache import use_kernel_cache
 
 _INTERRUPTED = 130
+#: New objects after which Python looks for cycles among them. The modules that we load make some hundred
+#: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking.
+_OBJECTS_BETWEEN_SEARCHES = 100_000
 
 
 def _open_closed_streams() -> None:
@@ -21,6 +25,7 @@ def _open_closed_streams() -> None:
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
     _open_closed_streams()
+    gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     # Numba reads its cache directory when it is imported, which the commands do.
     use_kernel_cache()
     from corebraid.cli import cli

@@ -16,6 +16,9 @@ from isa.errors import CorebraidError
 from recorder.reader import Recording
 from recorder.replay import ReplayResult, replay_core
 
+#: Instructions whose replay is worth another process: its start takes a fifth of a second.
+_WORTH_A_PROCESS = 20_000_000
+
 
 @dataclass(frozen=True)
 class CoreVerdict:
@@ -41,6 +44,12 @@ def _let_interrupts_end_it() -> None:
 def usable_processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def worthwhile_processes(recording: Recording) -> int:
+    """Processes that replaying a recording is worth, at most one for each processor."""
+    manifest, most = recording.manifest, usable_processors()
+    return min(most, 1 + sum(manifest.instructions) // _WORTH_A_PROCESS) if manifest.complete else most
 
 
 def replay_cores(

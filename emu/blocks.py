@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
+from numpy.typing import NDArray
 
 from emu.native import peek8, peek16, peek64, pointer, row_getter
-from emu.state import CODE, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of
+from emu.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of, words_of
 from isa.decode import Block
 
 #: Bits of an entry: VALID always; ENDS_RUN, REPEATS, NESTED: see `isa.decode.Block`; then the number of
 #: instructions (16 bits) and the row in the table of infos (32 bits).
 VALID, ENDS_RUN, REPEATS, NESTED = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
-_N_SHIFT, _N_MASK, _ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
+N_SHIFT, _N_MASK, ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 
 #: An instruction's entry in the offset pool: its byte offset, and whether it is atomic and helped
 #: (`isa.decode.Block`).
@@ -33,9 +34,15 @@ _NOT = np.uint64(0xFFFFFFFFFFFFFFFF)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _KEY_SHIFT, _SLOT_SHIFT = np.uint64(16), np.uint64(4)
-_INFO_BYTES = np.uint64(INFO.itemsize)
+INFO_BYTES = np.uint64(INFO.itemsize)
 
 info_at = row_getter(INFO)
+
+
+@njit(cache=True, inline="always")
+def block_key(address, size):
+    """A block's key. Blocks lie below 2**48 and are shorter than 2**16 bytes, so it is unique."""
+    return (address << _KEY_SHIFT) | size
 
 
 @njit(cache=True)
@@ -52,13 +59,13 @@ def find_slot(table, mask, shift, key):
 @njit(cache=True, inline="always")
 def instructions_of(entry):
     """Number of instructions of the block with this entry."""
-    return (entry >> _N_SHIFT) & _N_MASK
+    return (entry >> N_SHIFT) & _N_MASK
 
 
 @njit(cache=True)
 def block_info(core):
     """The INFO row of the block that runs (`core.entered`)."""
-    return info_at(core.infos + (core.entered >> _ROW_SHIFT) * _INFO_BYTES)
+    return info_at(core.infos + (core.entered >> ROW_SHIFT) * INFO_BYTES)
 
 
 @njit(cache=True)
@@ -69,7 +76,7 @@ def instruction_offset(core, info, k):
 
 @njit(cache=True)
 def _same_code(core, entry):
-    info = info_at(core.infos + (entry >> _ROW_SHIFT) * _INFO_BYTES)
+    info = info_at(core.infos + (entry >> ROW_SHIFT) * INFO_BYTES)
     for k in range(info.size):
         if peek8(core.memory + info.address + k) != peek8(core.code_bytes + info.code + k):
             return False
@@ -107,8 +114,7 @@ def _bring_home(core, key, slot):
 @njit(cache=True)
 def find_block(core, address, size):
     """The block's entry; 0 when it must be decoded first (or its bytes have changed since)."""
-    # Blocks lie below 2**48 and are shorter than 2**16 bytes, so a key is unique.
-    key = (address << _KEY_SHIFT) | size
+    key = block_key(address, size)
     slot = find_slot(core.table, core.key_mask, core.key_shift, key)
     entry = peek64(slot + _EIGHT)
     if entry != _ZERO:
@@ -179,7 +185,7 @@ def account(core, address, size):
 def probe(core, address, size):
     """The block's entry if it is known, found at first look and sure to be unchanged; else 0: `find_block`
     has the answer. Short, as it runs for every block."""
-    key = (address << _KEY_SHIFT) | size
+    key = block_key(address, size)
     slot = core.table + (((key * _GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
     entry = peek64(slot + _EIGHT)
     if peek64(slot) != key or core.unstable != _ZERO:
@@ -192,7 +198,7 @@ def _fill_table(table, shift, infos, entries):
     """Enter blocks into the hash table (uint64[slots, 2]). infos: INFO[n]. entries: uint64[n]."""
     mask = np.uint64(table.shape[0] - 1)
     for k in range(infos.size):
-        key = (infos[k].address << _KEY_SHIFT) | infos[k].size
+        key = block_key(infos[k].address, infos[k].size)
         slot = (key * _GOLDEN) >> shift
         while table[slot, 0] != key and table[slot, 0] != _ZERO:
             slot = (slot + _ONE) & mask
@@ -201,13 +207,14 @@ def _fill_table(table, shift, infos, entries):
 
 
 class BlockTable:
-    """The block table of one core; `insert` is called from outside hooks only."""
+    """The block table of one core. core: its CORE[1].
 
-    def __init__(self, core: np.void) -> None:
-        self._core = core
-        self._known = 0
-        self._first = 0
-        self._code = 0
+    Hooks enter plain blocks by themselves (`emu.plain_blocks`) while there is room; `insert` is called from
+    outside hooks only.
+    """
+
+    def __init__(self, core: NDArray[np.void]) -> None:
+        self._words = words_of(core)
         self._infos = np.zeros(1024, INFO)
         self._entries = np.zeros(1024, np.uint64)
         self._offsets = np.zeros(8192, np.uint16)
@@ -215,24 +222,26 @@ class BlockTable:
         self._resize(4096)
 
     def _resize(self, slots: int) -> None:
+        words = self._words
         self._table = np.zeros((slots, 2), np.uint64)
-        self._core["key_mask"] = slots - 1
-        self._core["key_shift"] = 64 - (slots.bit_length() - 1)
-        self._core["table"] = address_of(self._table)
-        shift = np.uint64(self._core["key_shift"])
-        _fill_table(self._table, shift, self._infos[: self._known], self._entries[: self._known])
+        words[CORE_AT.key_mask] = slots - 1
+        words[CORE_AT.key_shift] = shift = 64 - (slots.bit_length() - 1)
+        words[CORE_AT.table] = address_of(self._table)
+        known = words[CORE_AT.known]
+        _fill_table(self._table, np.uint64(shift), self._infos[:known], self._entries[:known])
         self._bind()
 
     def _bind(self) -> None:
-        for name, array in (
-            ("infos", self._infos),
-            ("offsets", self._offsets),
-            ("code_bytes", self._bytes),
-        ):
-            self._core[name] = address_of(array)
+        words = self._words
+        words[CORE_AT.infos], words[CORE_AT.entries] = address_of(self._infos), address_of(self._entries)
+        words[CORE_AT.offsets], words[CORE_AT.code_bytes] = address_of(self._offsets), address_of(self._bytes)
+        words[CORE_AT.known_limit] = min(len(self._infos), len(self._table) // 2)
+        words[CORE_AT.offsets_limit], words[CORE_AT.code_limit] = len(self._offsets), len(self._bytes)
 
     def _reserve(self, instructions: int, code: int) -> None:
-        known, first, length = self._known, self._first + instructions, self._code + code
+        words = self._words
+        known = words[CORE_AT.known]
+        first, length = words[CORE_AT.offsets_n] + instructions, words[CORE_AT.code_n] + code
         if known < len(self._infos) and first <= len(self._offsets) and length <= len(self._bytes):
             return
         while known >= len(self._infos):
@@ -246,29 +255,33 @@ class BlockTable:
 
     def insert(self, address: int, code: bytes, block: Block, page_flags: np.ndarray) -> None:
         """Make the block known. `page_flags`: uint8 flags of this core's pages, updated."""
-        n = len(block.offsets)
-        self._reserve(n, len(code))
+        words, n = self._words, len(block.offsets)
+        # A hook asks for one offset a byte, since it does not know yet how many it needs.
+        self._reserve(len(code), len(code))
+        known, first, at = words[CORE_AT.known], words[CORE_AT.offsets_n], words[CORE_AT.code_n]
         flags = int(VALID) | int(ENDS_RUN) * block.ends_run | int(REPEATS) * block.repeats
         flags |= int(NESTED) * block.nested
-        self._entries[self._known] = flags | n << int(_N_SHIFT) | self._known << int(_ROW_SHIFT)
-        self._infos[self._known] = (address, len(code), self._first, self._code, n)
+        self._entries[known] = flags | n << int(N_SHIFT) | known << int(ROW_SHIFT)
+        self._infos[known] = (address, len(code), first, at, n)
         pool = np.array(block.offsets, np.uint16)
         if block.atomic:
             pool[list(block.atomic)] |= ATOMIC
         if block.helped:
             pool[list(block.helped)] |= HELPED
-        self._offsets[self._first : self._first + n] = pool
-        self._bytes[self._code : self._code + len(code)] = np.frombuffer(code, np.uint8)
-        self._first += n
-        self._code += len(code)
-        self._known += 1
-        if self._known * 2 > len(self._table):
+        self._offsets[first : first + n] = pool
+        self._bytes[at : at + len(code)] = np.frombuffer(code, np.uint8)
+        words[CORE_AT.known], words[CORE_AT.offsets_n], words[CORE_AT.code_n] = (
+            known + 1,
+            first + n,
+            at + len(code),
+        )
+        if (known + 1) * 2 > len(self._table):
             self._resize(len(self._table) * 2)
         else:
-            last, shift = slice(self._known - 1, self._known), np.uint64(self._core["key_shift"])
+            last, shift = slice(known, known + 1), np.uint64(words[CORE_AT.key_shift])
             _fill_table(self._table, shift, self._infos[last], self._entries[last])
         for page in {address >> 12, (address + len(code) - 1) >> 12}:
             page_flags[page] |= CODE
             if page_flags[page] & WRITTEN:
                 page_flags[page] |= UNSTABLE
-                self._core["unstable"] = 1
+                words[CORE_AT.unstable] = 1

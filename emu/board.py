@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from emu.bus import coherent_image
 from emu.commit import commit_between_slices, commit_core
+from emu.core import take_back_stores
 from emu.event import EVENT
 from emu.faults import Fault
 from emu.legality import is_illegal
@@ -22,7 +23,9 @@ from emu.recorded_core import RecordedCore
 from emu.shared_words import SharedWords
 from emu.state import (
     CORE,
+    CORE_AT,
     MACHINE,
+    MACHINE_AT,
     RIGHT_EXECUTE,
     STOP_CALL,
     STOP_DECODE,
@@ -32,9 +35,8 @@ from emu.state import (
     STOP_STRATUM,
     WATCHED,
     address_of,
+    words_of,
 )
-from emu.store_buffer import drop_newest
-from emu.undo import undo_stores
 from emu.unfetch import give_back_fetch
 from isa.decode import Block
 from isa.table import Isa
@@ -84,6 +86,8 @@ class Board:
         self.core_rows = np.zeros(config.n_cores, CORE)
         self.machine_rows = np.zeros(1, MACHINE)
         self.state = self.machine_rows[0]
+        #: The same, faster (`MACHINE_AT`).
+        self.words = words_of(self.machine_rows)
         self.home = host_memory(config.memory_bytes)
         self._make_bus()
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
@@ -132,9 +136,10 @@ class Board:
     def run_slice(self, number: int, length: int, *, exact: bool = True, events: int = 0) -> Stopped:
         """Run a core for about `length` instructions: see `emu.scheduler.Slice`."""
         core = self.cores[number]
-        core.row["exact"] = exact
-        self.state["shared_stop"] = int(self.state["shared"]) + events if events else 0
-        core.row["stop_at"] = core.count + length
+        words = core.words
+        words[CORE_AT.exact] = exact
+        self.words[MACHINE_AT.shared_stop] = self.words[MACHINE_AT.shared] + events if events else 0
+        words[CORE_AT.stop_at] = core.count + length
         stopped = self._run_until_stopped(number)
         if stopped is not Stopped.FAULT:
             give_back_fetch(core.rows, self.machine_rows)
@@ -142,9 +147,10 @@ class Board:
 
     def _run_until_stopped(self, number: int) -> Stopped:
         core = self.cores[number]
+        words = core.words
         while True:
             status = core.run(renew=True)
-            reason = int(core.row["stop_reason"])
+            reason = words[CORE_AT.stop_reason]
             if reason == STOP_DECODE:
                 if self._refuses(number, core.learn_block()):
                     return Stopped.FAULT
@@ -153,7 +159,7 @@ class Board:
                 self._flushed()
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):
-                return Stopped.POWER if self.state["power"] else Stopped.SLICE
+                return Stopped.POWER if self.words[MACHINE_AT.power] else Stopped.SLICE
             elif reason == STOP_POWER:
                 return Stopped.POWER
             elif reason == STOP_CALL:
@@ -188,8 +194,7 @@ class Board:
 
     def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
         core = self.cores[number]
-        undo_stores(core.row)
-        drop_newest(core.row, np.uint64(core.count))
+        take_back_stores(core.rows)
         pc = core.pc if pc is None else pc
         code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
         self.fault = Fault(number, core.count, pc, what, code)
@@ -208,16 +213,17 @@ class Board:
 
     def shared_event(self) -> bool:
         """Count a system call. Returns whether the slice is to end before the next thing that is counted."""
-        if not self.state["watched"]:
+        words = self.words
+        if not words[MACHINE_AT.watched]:
             return False
-        self.state["shared"] += np.uint64(1)
-        return bool(self.state["shared"] >= self.state["shared_stop"] > 0)
+        words[MACHINE_AT.shared] += 1
+        return bool(words[MACHINE_AT.shared] >= words[MACHINE_AT.shared_stop] > 0)
 
     # -- between slices ------------------------------------------------------------------------------
 
     def step_store_buffers(self) -> bool:
         """Let stores commit, at random. Returns whether any may have (`RecordedCore.take_commits`)."""
-        if not self.state["tso"]:
+        if not self.words[MACHINE_AT.tso]:
             return False
         return bool(commit_between_slices(self.core_rows, self.machine_rows))
 

@@ -88,6 +88,12 @@ def end_run(core, machine):
 
 
 @njit(cache=True)
+def begin_run(cores, machines, number):
+    """`end_run` of a core, called from outside hooks. cores: CORE[n], machines: MACHINE[1]."""
+    end_run(cores[number], machines[0])
+
+
+@njit(cache=True)
 def drop_line(core, machine, line):
     """The core no longer holds the line. Its directory bit goes; its bytes stay, stale."""
     states = line_states(core, machine)

@@ -7,7 +7,7 @@ a call has no result yet. The result comes from the kernel, or from the log.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 from unicorn import x86_const as x86
 
 from emu.blocks import position_of
@@ -18,6 +18,7 @@ from emu.native import (
     BLOCK_HOOK,
     INSTRUCTION_HOOK,
     SYSTEM_CALL_HOOK,
+    hook,
     peek64,
     pointer,
     uc_emu_stop,
@@ -66,7 +67,7 @@ def _enter_kernel(core):
     return count
 
 
-@cfunc(SYSTEM_CALL_HOOK, cache=True)
+@hook(SYSTEM_CALL_HOOK)
 def on_call(handle, user):
     core = core_at(user)
     count = _enter_kernel(core)
@@ -88,13 +89,14 @@ def on_call(handle, user):
 
 
 @njit(cache=True)
-def finish_call(core, number, result, count):
-    """Give the call at `count` its result, and note it in the log."""
+def finish_call(rows, number, result):
+    """Give the call before which the core (CORE[1]) stopped its result, and note it in the log."""
+    core = rows[0]
     write_register(core, _RAX, result)
-    log_input(core, INPUT_CALL, count, number, result, 8)
+    log_input(core, INPUT_CALL, core.count - _ONE, number, result, 8)
 
 
-@cfunc(BLOCK_HOOK, cache=True)
+@hook(BLOCK_HOOK)
 def on_privileged(handle, address, size, user):
     """Before an instruction that a program may not run: the emulator would, since it knows no rings."""
     core = core_at(user)
@@ -104,7 +106,7 @@ def on_privileged(handle, address, size, user):
     uc_emu_stop(core.handle)
 
 
-@cfunc(SYSTEM_CALL_HOOK, cache=True)
+@hook(SYSTEM_CALL_HOOK)
 def on_replayed_call(handle, user):
     core = core_at(user)
     count = _enter_kernel(core)
@@ -136,7 +138,7 @@ def answer_cpuid(core, leaf, subleaf):
     return first if single else n
 
 
-@cfunc(INSTRUCTION_HOOK, cache=True)
+@hook(INSTRUCTION_HOOK)
 def on_cpuid(handle, user):
     core = core_at(user)
     leaf = _read_register(core, _RAX) & _LOW

@@ -8,11 +8,11 @@ store in it is old; and some at random, while the core accesses memory and betwe
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
 from emu.blocks import position_of
 from emu.bus import obtain
-from emu.native import BLOCK_HOOK, pointer
+from emu.native import BLOCK_HOOK, hook, pointer
 from emu.random_bits import next_random
 from emu.state import CORE, core_at, machine_at
 from emu.store_buffer import ADDRESS, COUNT, OLDEST, SIZE, VALUE, buffer_rows, drop_oldest, nth
@@ -117,7 +117,7 @@ def commit_core(cores, machines, number):
     commit_all(cores[number], cores, machines[0], cores[number].count)
 
 
-@cfunc(BLOCK_HOOK, cache=True)
+@hook(BLOCK_HOOK)
 def on_fence(handle, address, size, user):
     """Before an instruction that waits until the store buffer is empty (SDM volume 3, 12.10)."""
     core = core_at(user)

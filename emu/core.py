@@ -27,9 +27,9 @@ from emu.native import (
 )
 from emu.pages import host_memory, on_fill
 from emu.pair_hook import on_pair
-from emu.state import PAGE_BYTES, STOP_SPLIT, STOP_STALE, address_of
+from emu.state import CORE_AT, PAGE_BYTES, STOP_SPLIT, STOP_STALE, address_of, words_of
 from emu.store_buffer import drop_newest
-from emu.undo import store_bytes
+from emu.undo import store_bytes, undo_stores
 from isa.decode import Block, decode_block
 from isa.table import Isa
 
@@ -38,6 +38,7 @@ CPU_MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 _TCG_BUFFER_BYTES = 64 << 20
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ZERO = np.uint64(0)
+_COUNT, _LATENCY = CORE_AT.count, CORE_AT.latency
 
 
 @njit(cache=True)
@@ -102,14 +103,17 @@ def forget_stale(rows):
 
 
 @njit(cache=True)
-def flush_tlb(core):
+def flush_tlb(rows):
     """Forget all filled pages, so that the next write to each is asked for again."""
-    uc_ctl_plain(core.handle, FLUSH_TLB)
+    uc_ctl_plain(rows[0].handle, FLUSH_TLB)
 
 
 @njit(cache=True)
-def _flush_tlb_of(rows):
-    flush_tlb(rows[0])
+def take_back_stores(rows):
+    """The instruction at which the core stopped has failed: undo what it stored."""
+    core = rows[0]
+    undo_stores(core)
+    drop_newest(core, core.count)
 
 
 @njit(cache=True)
@@ -133,14 +137,15 @@ def write_registers(rows, ids, offsets, context):
 class Core:
     """One emulated processor.
 
-    row: this core's `CORE` row (a view; hooks see the same bytes). memory, line_state, page_flags,
-    page_rights: uint8 arrays over bytes, lines and pages of its private memory.
+    row: this core's `CORE` row (a view; hooks see the same bytes). words: the same, faster (`CORE_AT`).
+    memory, line_state, page_flags, page_rights: uint8 arrays over bytes, lines and pages of its private
+    memory.
     """
 
     def __init__(self, row: np.ndarray, isa: Isa, memory_bytes: int, line_bytes: int) -> None:
         self.rows = row
         self.row = row[0]
-        self._count, self._latency = row["count"], row["latency"]
+        self.words = words_of(row)
         self.isa = isa
         self.pc = 0
         self.memory = host_memory(memory_bytes)
@@ -163,6 +168,8 @@ class Core:
         )
         self._register_offsets = np.array([*map(isa.offset, names), isa.context_bytes], np.int64)
         self._context = np.zeros(isa.context_bytes + 16, np.uint8)
+        self._context_bytes = self._context.data
+        self._pc_at = isa.offset(isa.program_counter)
         for name, value in (
             ("handle", self.handle),
             ("memory", address_of(self.memory)),
@@ -183,7 +190,7 @@ class Core:
         #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
         self.fence_hook: object = None
         self.privileged_hook: object = None
-        self.blocks = BlockTable(self.row)
+        self.blocks = BlockTable(row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
         self._unharmed = self._engine.context_save()
 
@@ -203,12 +210,13 @@ class Core:
     @property
     def count(self) -> int:
         """The core's instruction count."""
-        return int(self._count.item())
+        return self.words[_COUNT]
 
     @property
     def cycles(self) -> int:
         """Modelled cycles: one for each instruction, plus latencies and waiting."""
-        return int(self._count.item()) + int(self._latency.item())
+        words = self.words
+        return words[_COUNT] + words[_LATENCY]
 
     def run(self, until: int = 0, *, renew: bool = False) -> int:
         """Run from the current pc until a hook stops it. Returns libunicorn's status. renew: STOP_STALE is
@@ -219,7 +227,7 @@ class Core:
 
     def learn_block(self) -> Block:
         """Decode the block at which the core stopped, and make it known."""
-        address, size = int(self.row["block_address"]), int(self.row["block_size"])
+        address, size = self.words[CORE_AT.block_address], self.words[CORE_AT.block_size]
         code = self.memory[address : address + size].tobytes()
         block = decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)
@@ -247,7 +255,7 @@ class Core:
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""
-        if self.row["stale_high"]:
+        if self.words[CORE_AT.stale_high]:
             forget_stale(self.rows)
 
     def forget_code(self, low: int, high: int) -> None:
@@ -256,17 +264,17 @@ class Core:
 
     def protect_again(self) -> None:
         """Start a new interval of dirty-page tracking."""
-        _flush_tlb_of(self.rows)
+        flush_tlb(self.rows)
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
         read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
-        raw = self._context[: self.isa.context_bytes].tobytes()
-        return self.isa.with_register(raw, self.isa.program_counter, self.pc)
+        self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
+        return bytes(self._context_bytes[: self.isa.context_bytes])
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
-        self._context[: len(context)] = np.frombuffer(context, np.uint8)
+        self._context_bytes[: len(context)] = context
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)
 

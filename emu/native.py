@@ -6,13 +6,15 @@ Symbols are resolved by name when compiled code is loaded, so kernels that call 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import llvmlite.binding
 import numpy as np
 import unicorn.unicorn_py3.unicorn as binding
 from llvmlite import ir
-from numba import from_dtype, types
+from numba import cfunc, from_dtype, types
 from numba.extending import intrinsic
 from unicorn import unicorn_const as uc
 
@@ -53,6 +55,27 @@ MMIO_WRITE_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uin
 
 #: What a TLB-fill hook returns through its pointer (unicorn.h, uc_tlb_entry).
 TLB_ENTRY = np.dtype([("address", "<u8"), ("permissions", "<u4"), ("padding", "<u4")])
+
+
+class Hook:
+    """A native hook. It is compiled, or loaded, when it is first installed: no run needs them all."""
+
+    def __init__(self, signature: Any, function: Callable[..., Any]) -> None:
+        self._signature, self._function = signature, function
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return cfunc(self._signature, cache=True)(self._function)
+
+    @property
+    def address(self) -> int:
+        """Where libunicorn calls it."""
+        return int(self._compiled.address)
+
+
+def hook(signature: Any) -> Callable[[Callable[..., Any]], Hook]:
+    """Makes a function over kernels a native hook of this signature (`BLOCK_HOOK` and so on)."""
+    return lambda function: Hook(signature, function)
 
 
 @intrinsic

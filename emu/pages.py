@@ -9,13 +9,13 @@ from __future__ import annotations
 import mmap
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 from numpy.typing import NDArray
 
 from emu.blocks import mark_unstable
 from emu.bus import mark_dirty
 from emu.device_kernels import DEVICE_BASE
-from emu.native import FILL_HOOK, TLB_ENTRY, pointer, row_getter
+from emu.native import FILL_HOOK, TLB_ENTRY, hook, pointer, row_getter
 from emu.state import (
     CODE,
     PADDED,
@@ -100,6 +100,6 @@ def fill_page(core, address, access, entry):
     return True
 
 
-@cfunc(FILL_HOOK, cache=True)
+@hook(FILL_HOOK)
 def on_fill(handle, address, access, result, user):
     return fill_page(core_at(user), address, access, _entry_at(result))

@@ -9,17 +9,16 @@ it the plain kind that the code after a hook assumes.
 from __future__ import annotations
 
 import numpy as np
-from numba import cfunc
 from unicorn import x86_const as x86
 
 from emu.blocks import block_info
-from emu.native import BLOCK_HOOK, pointer, uc_emu_stop, uc_reg_read, uc_reg_write
+from emu.native import BLOCK_HOOK, hook, pointer, uc_emu_stop, uc_reg_read, uc_reg_write
 from emu.state import RUNNING, STOP_SPLIT, core_at
 
 _RFLAGS = x86.UC_X86_REG_RFLAGS
 
 
-@cfunc(BLOCK_HOOK, cache=True)
+@hook(BLOCK_HOOK)
 def on_pair(handle, address, size, user):
     core = core_at(user)
     if core.entered == np.uint64(0):

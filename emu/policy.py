@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Ints = Sequence[int]
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(NamedTuple):
     """Run `core` for `length` instructions.
 
     exact: end before the first memory access past them, even inside a block of straight-line code;

@@ -7,10 +7,10 @@ measured), so an access that faults never reaches the bus.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 from unicorn import x86_const as x86
 
-from emu.blocks import NESTED, account, find_block, instructions_of, position_of, probe
+from emu.blocks import NESTED, account, instructions_of, position_of, probe
 from emu.bus import end_run, fetch_line
 from emu.cache import touch_line
 from emu.commit import commit_some
@@ -21,11 +21,13 @@ from emu.native import (
     INTERRUPT_HOOK,
     MEMORY_HOOK,
     SYSTEM_CALL_HOOK,
+    hook,
     peek8,
     pointer,
     uc_emu_stop,
     uc_reg_write,
 )
+from emu.plain_blocks import known_block
 from emu.record import INPUT_RDTSC, INPUT_RDTSCP
 from emu.state import (
     CORE,
@@ -186,7 +188,7 @@ def enter_block(core, machine, address, size):
         core.fetched = _ONE
         if _fetch_block(core, machine, address, size):
             return STOP_STALE
-    entry = find_block(core, address, size)
+    entry = known_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE
     core.entered = entry
@@ -209,7 +211,7 @@ def _timestamp(core, what, auxiliary):
     write_register(core, _RDX, now >> np.uint64(32))
 
 
-@cfunc(BLOCK_HOOK, cache=True)
+@hook(BLOCK_HOOK)
 def on_block(handle, address, size, user):
     core = core_at(user)
     machine = machine_at(core.machine)
@@ -238,33 +240,33 @@ def note_access(core, is_write, address, size, value):
     access_with_care(core, is_write, address, size, value)
 
 
-@cfunc(MEMORY_HOOK, cache=True)
+@hook(MEMORY_HOOK)
 def on_memory(handle, kind, address, size, value, user):
     note_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
 
 
-@cfunc(INTERRUPT_HOOK, cache=True)
+@hook(INTERRUPT_HOOK)
 def on_exception(handle, number, user):
     core = core_at(user)
     core.exception = np.uint64(number) + _ONE
     uc_emu_stop(core.handle)
 
 
-@cfunc(SYSTEM_CALL_HOOK, cache=True)
+@hook(SYSTEM_CALL_HOOK)
 def on_system_call(handle, user):
     core = core_at(user)
     core.exception = np.uint64(SYSTEM_CALL) + _ONE
     uc_emu_stop(core.handle)
 
 
-@cfunc(INSTRUCTION_HOOK, cache=True)
+@hook(INSTRUCTION_HOOK)
 def on_rdtsc(handle, user):
     core = core_at(user)
     _timestamp(core, INPUT_RDTSC, _ZERO)
     return 1
 
 
-@cfunc(INSTRUCTION_HOOK, cache=True)
+@hook(INSTRUCTION_HOOK)
 def on_rdtscp(handle, user):
     core = core_at(user)
     _timestamp(core, INPUT_RDTSCP, core.core_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from emu.record_hooks import (
     on_rdtscp,
     on_system_call,
 )
-from emu.state import PAGE_BYTES, address_of
+from emu.state import CORE_AT, PAGE_BYTES, address_of
 from emu.store_buffer import BUFFER_ROWS, new_buffer
 from emu.tap_hooks import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
 from emu.undo import EDGE_ROWS
@@ -32,6 +33,8 @@ from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.
 _ROWS, _ROWS_SLACK = 65536, 32768
+#: A RECORD as bytes.
+_PACK_RECORD = struct.Struct("<QQQIHBB").pack_into
 #: Rows that say when stores committed, and what one slice's end may add.
 _COMMITS, _COMMITS_SLACK = 1 << 14, BUFFER_ROWS + (1 << 12)
 
@@ -59,6 +62,7 @@ class RecordedCore(Core):
         super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
         self._log_rows = np.zeros(_ROWS, RECORD)
         self._log_blob = np.zeros(_ROWS * cache.line, np.uint8)
+        self._log_bytes, self._blob_bytes = self._log_rows.view(np.uint8).data, self._log_blob.data
         self._device_page = np.zeros(PAGE_BYTES, np.uint8)
         self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
         self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
@@ -130,11 +134,13 @@ class RecordedCore(Core):
     ) -> bool:
         """Append a record at the core's count; size: of one without bytes of its own. Returns whether the log
         is due to be taken."""
-        n, at = int(self.row["rows_n"]), int(self.row["blob_n"])
-        self._log_rows[n] = (self.count, address, value, at, len(blob) or size, kind, flags)
-        self._log_blob[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
-        self.row["rows_n"], self.row["blob_n"] = n + 1, at + len(blob)
-        return n + 1 >= int(self.row["rows_limit"]) or at >= int(self.row["blob_limit"])
+        words, length = self.words, len(blob)
+        n, at = words[CORE_AT.rows_n], words[CORE_AT.blob_n]
+        row = (self.count, address, value, at, length or size, kind, flags)
+        _PACK_RECORD(self._log_bytes, n * RECORD.itemsize, *row)
+        self._blob_bytes[at : at + length] = blob
+        words[CORE_AT.rows_n], words[CORE_AT.blob_n] = n + 1, at + length
+        return bool(n + 1 >= words[CORE_AT.rows_limit] or at >= words[CORE_AT.blob_limit])
 
     def take_log(self) -> tuple[NDArray[Any], NDArray[np.uint8]]:
         """(RECORD[n], uint8[]) since the last call; views, good until the core runs again."""
@@ -145,7 +151,7 @@ class RecordedCore(Core):
     def take_tap(self) -> NDArray[np.void]:
         """The events since the last call, EVENT[n], of instructions that have retired; a view, good until the
         core runs again."""
-        drop_unretired(self.row)
+        drop_unretired(self.rows)
         n = int(self.row["trace_n"])
         self.row["trace_n"] = 0
         return self._tap[:n]

@@ -9,14 +9,13 @@ other rows are barriers, reached at exactly their instruction count.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 from unicorn import x86_const as x86
 
 from emu.blocks import (
     OFFSET_MASK,
     account,
     block_info,
-    find_block,
     instruction_offset,
     instructions_of,
     mark_unstable,
@@ -31,9 +30,11 @@ from emu.native import (
     INSTRUCTION_HOOK,
     MMIO_READ_HOOK,
     MMIO_WRITE_HOOK,
+    hook,
     pointer,
     row_getter,
 )
+from emu.plain_blocks import known_block
 from emu.record import (
     INPUT_MMIO,
     INPUT_RDTSC,
@@ -158,7 +159,7 @@ def _enter_slowly(core, address, size):
         return STOP_BARRIER
     if core.stale_high != _ZERO:
         return STOP_STALE
-    entry = find_block(core, address, size)
+    entry = known_block(core, address, size)
     if entry == _ZERO:
         return STOP_DECODE
     end = core.count + instructions_of(entry)
@@ -242,7 +243,7 @@ def _replay_timestamp(core, what):
         write_register(core, _RCX, row.addr)
 
 
-@cfunc(BLOCK_HOOK, cache=True)
+@hook(BLOCK_HOOK)
 def on_replayed_block(handle, address, size, user):
     core = core_at(user)
     # The common case, made short: a known block that ends before anything is due.
@@ -258,19 +259,19 @@ def on_replayed_block(handle, address, size, user):
         stop(core, reason)
 
 
-@cfunc(INSTRUCTION_HOOK, cache=True)
+@hook(INSTRUCTION_HOOK)
 def on_replayed_rdtsc(handle, user):
     _replay_timestamp(core_at(user), INPUT_RDTSC)
     return 1
 
 
-@cfunc(INSTRUCTION_HOOK, cache=True)
+@hook(INSTRUCTION_HOOK)
 def on_replayed_rdtscp(handle, user):
     _replay_timestamp(core_at(user), INPUT_RDTSCP)
     return 1
 
 
-@cfunc(MMIO_READ_HOOK, cache=True)
+@hook(MMIO_READ_HOOK)
 def on_replayed_device_read(handle, offset, size, user):
     """A read of 8 bytes arrives in two pieces; `input_piece` is how far the record has been given."""
     core = core_at(user)
@@ -290,6 +291,6 @@ def on_replayed_device_read(handle, offset, size, user):
     return value
 
 
-@cfunc(MMIO_WRITE_HOOK, cache=True)
+@hook(MMIO_WRITE_HOOK)
 def on_replayed_device_write(handle, offset, size, value, user):
     pass

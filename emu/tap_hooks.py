@@ -8,11 +8,11 @@ core without one runs the hooks of `emu/record_hooks.py` as they are.
 from __future__ import annotations
 
 import numpy as np
-from numba import cfunc, njit
+from numba import njit
 
 from emu.data_access import read_pc
 from emu.event import FETCH
-from emu.native import MEMORY_HOOK, peek64
+from emu.native import MEMORY_HOOK, hook, peek64
 from emu.record_hooks import note_access
 from emu.state import core_at, machine_at
 from emu.trace_hooks import low_bytes, trace_data, trace_device, trace_position
@@ -45,9 +45,10 @@ def tap_access(core, is_write, address, size, value):
 
 
 @njit(cache=True)
-def drop_unretired(core):
-    """Drop the rows of an instruction that was stopped before it retired; it runs again, or failed. What was
-    fetched for it stays."""
+def drop_unretired(rows):
+    """Drop the events of an instruction at which the core (CORE[1]) was stopped before it retired; it runs
+    again, or failed. What was fetched for it stays."""
+    core = rows[0]
     while core.trace_n > _ZERO:
         last = event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES)
         if last.count < core.count or (last.flags & np.uint8(FETCH)) != np.uint8(0):
@@ -56,7 +57,7 @@ def drop_unretired(core):
         core.trace_sequence -= _ONE
 
 
-@cfunc(MEMORY_HOOK, cache=True)
+@hook(MEMORY_HOOK)
 def on_tapped_memory(handle, kind, address, size, value, user):
     core = core_at(user)
     is_write = kind == _UC_MEM_WRITE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit
+from numba import carray, njit
 
 from emu.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
 from emu.data_access import read_pc
 from emu.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
-from emu.native import BLOCK_HOOK, MEMORY_HOOK, pointer
+from emu.native import BLOCK_HOOK, MEMORY_HOOK, hook, pointer
 from emu.record import RECORD
 from emu.state import core_at
 from emu.store_buffer import drop_newest
@@ -172,12 +172,12 @@ def trace_access(core, is_write, address, size, value):
         trace_data(core, is_write, atomic, count, pc, address, value, size)
 
 
-@cfunc(MEMORY_HOOK, cache=True)
+@hook(MEMORY_HOOK)
 def on_traced_access(handle, kind, address, size, value, user):
     trace_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
 
 
-@cfunc(BLOCK_HOOK, cache=True)
+@hook(BLOCK_HOOK)
 def on_traced_fence(handle, address, size, user):
     core = core_at(user)
     if core.entered != _ZERO:

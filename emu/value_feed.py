@@ -7,10 +7,10 @@ addresses (OPR, section 4.1 and Algorithm 4).
 from __future__ import annotations
 
 import numpy as np
-from numba import cfunc, njit
+from numba import njit
 
 from emu.event import READ
-from emu.native import MEMORY_HOOK, row_getter
+from emu.native import MEMORY_HOOK, hook, row_getter
 from emu.state import core_at
 from emu.trace_hooks import trace_access
 from emu.tso_trace import EVENT_BYTES, event_at
@@ -46,6 +46,6 @@ def feed_access(core, is_write, address, size, value):
     core.fed_next += _ONE
 
 
-@cfunc(MEMORY_HOOK, cache=True)
+@hook(MEMORY_HOOK)
 def on_fed_access(handle, kind, address, size, value, user):
     feed_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from numba.core.caching import UserProvidedCacheLocator
@@ -49,11 +50,33 @@ def import_closure_digest(path: Path) -> str:
 
 
 @functools.cache
+def _digest_of(py_file: str) -> str:
+    return import_closure_digest(Path(os.path.abspath(py_file)))
+
+
+@functools.cache
+def _kernels_in(folder: Path) -> dict[str, list[str]]:
+    """Names of the files of kernels that lie in a folder, by module."""
+    found: dict[str, list[str]] = {}
+    for name in os.listdir(folder):
+        if name.endswith((".nbi", ".nbc")):
+            found.setdefault(name.partition(".")[0], []).append(name)
+    return found
+
+
+@functools.cache
 def _forget_others(folder: Path, module: str, digest: str) -> None:
     """Remove what is cached of a module under another digest: nobody will ask for it again."""
-    for file in folder.glob(f"{module}.*"):
-        if digest not in file.name and file.suffix in (".nbi", ".nbc"):
-            file.unlink(missing_ok=True)
+    for name in _kernels_in(folder).get(module, []):
+        if digest not in name:
+            (folder / name).unlink(missing_ok=True)
+
+
+@functools.cache
+def _make_folder(folder: Path) -> None:
+    """Make a folder for kernels, once for all. Raises OSError where nothing can be written into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
 
 
 class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
@@ -64,7 +87,7 @@ class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
 
     @property
     def _digest(self) -> str:
-        return import_closure_digest(Path(os.path.abspath(self._py_file)))
+        return _digest_of(self._py_file)
 
     def get_source_stamp(self) -> str:
         """The stamp that a cached kernel must bear to be used."""
@@ -76,5 +99,6 @@ class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
 
     def ensure_cache_path(self) -> None:
         """Make the folder, and room in it."""
-        super().ensure_cache_path()
-        _forget_others(Path(self.get_cache_path()), Path(self._py_file).stem, self._digest)
+        folder = Path(self.get_cache_path())
+        _make_folder(folder)
+        _forget_others(folder, Path(self._py_file).stem, self._digest)

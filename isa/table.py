@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -12,16 +12,6 @@ class Register:
 
     name: str
     size: int
-
-
-@lru_cache(maxsize=8)
-def _layout(registers: tuple[Register, ...]) -> dict[str, tuple[int, int]]:
-    """(offset, size) of every register in the context header."""
-    layout, position = {}, 0
-    for register in registers:
-        layout[register.name] = (position, register.size)
-        position += register.size
-    return layout
 
 
 @dataclass(frozen=True)
@@ -50,21 +40,30 @@ class Isa:
     entry_fetch: int
     cpuid: tuple[tuple[int, int, int, int, int, int], ...] = ()
 
-    @property
+    @cached_property
     def context_bytes(self) -> int:
         """Size of a context header's register block, bytes."""
         return sum(register.size for register in self.registers)
 
+    @cached_property
+    def _layout(self) -> dict[str, tuple[int, int]]:
+        """(offset, size) of every register in the context header."""
+        layout, position = {}, 0
+        for register in self.registers:
+            layout[register.name] = (position, register.size)
+            position += register.size
+        return layout
+
     def offset(self, name: str) -> int:
         """Byte offset of register `name` in the context header. Raises KeyError."""
-        return _layout(self.registers)[name][0]
+        return self._layout[name][0]
 
     def read(self, context: bytes, name: str) -> int:
         """The value of register `name` in the context header `context`."""
-        start, size = _layout(self.registers)[name]
+        start, size = self._layout[name]
         return int.from_bytes(context[start : start + size], "little")
 
     def with_register(self, context: bytes, name: str, value: int) -> bytes:
         """A copy of `context` in which register `name` holds `value`."""
-        start, size = _layout(self.registers)[name]
+        start, size = self._layout[name]
         return context[:start] + value.to_bytes(size, "little") + context[start + size :]

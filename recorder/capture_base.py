@@ -68,8 +68,7 @@ class BaseCapture:
         self._options, self._isa = options, isa
         self.board = board
         self._fingerprints = [Fingerprint(core, options.cache.line) for core in board.cores]
-        self._truth = np.zeros(_TRUTH_ROWS, TRUTH)
-        self._truth_n = 0
+        self._truth: list[tuple[int, int]] = []
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
         self._strata = 0
@@ -182,15 +181,14 @@ class BaseCapture:
 
     def _note_slice(self, stream: int, end: int) -> None:
         self._stood[stream] = end
-        self._truth[self._truth_n] = (stream, end)
-        self._truth_n += 1
-        if self._truth_n == _TRUTH_ROWS:
+        self._truth.append((stream, end))
+        if len(self._truth) == _TRUTH_ROWS:
             self._drain_truth()
 
     def _drain_truth(self) -> None:
-        if self._truth_n:
-            self.writer.append_truth(self._truth[: self._truth_n])
-            self._truth_n = 0
+        if self._truth:
+            self.writer.append_truth(np.array(self._truth, TRUTH))
+            self._truth.clear()
 
     # -- marks ---------------------------------------------------------------------------------------
 

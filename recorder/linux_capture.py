@@ -16,7 +16,7 @@ from emu.linux.machine import LinuxMachine
 from emu.linux.task import Task
 from emu.policy import Slice
 from emu.scheduler import learns
-from emu.state import STOP_CALL
+from emu.state import CORE_AT, MACHINE_AT, STOP_CALL
 from isa.errors import UsageError
 from isa.linux import LinuxAbi
 from isa.table import Isa
@@ -129,7 +129,7 @@ class LinuxCapture(BaseCapture):
 
     def _note_agents(self) -> None:
         """What the kernel did so far came before what runs next."""
-        agent, done = len(self.machine.cores), int(self.machine.state["agent_number"])
+        agent, done = len(self.machine.cores), self.machine.words[MACHINE_AT.agent_number]
         if done != self._stood[agent]:
             self._note_slice(agent, done)
         self._evidence.agents()
@@ -152,15 +152,16 @@ class LinuxCapture(BaseCapture):
 
     def _run_slices(self, progress: Progress | None) -> tuple[str, int | None]:
         machine = self.machine
-        counts = machine.core_rows["count"]
+        words = machine.words
         while True:
-            total = int(counts.sum())
+            counts = [core.count for core in machine.cores]
+            total = sum(counts)
             if progress is not None:
                 progress(total)
             runnable = machine.runnable()
             if runnable:
                 who = [0 if task is None else task.tid for task in machine.queue.current]
-                piece = self._scheduler.next(runnable, counts.tolist(), int(machine.state["shared"]), who)
+                piece = self._scheduler.next(runnable, counts, words[MACHINE_AT.shared], who)
                 self._run_slice(piece)
                 if machine.fault is not None:
                     return "fault", piece.core
@@ -184,10 +185,11 @@ class LinuxCapture(BaseCapture):
         number = piece.core
         machine, core = self.machine, self.machine.cores[number]
         task, end = machine.queue.current[number], core.count + self._bounded(piece.length)
-        last_event = int(machine.state["shared"]) + piece.events if piece.events else 0
+        words = machine.words
+        last_event = words[MACHINE_AT.shared] + piece.events if piece.events else 0
         arrivals = machine.queue.arrivals
         while True:
-            left = last_event - int(machine.state["shared"]) if last_event else 0
+            left = last_event - words[MACHINE_AT.shared] if last_event else 0
             stopped = machine.run_slice(number, end - core.count, exact=piece.exact, events=left)
             tried = 1 if stopped is Stopped.FAULT else 0
             self._note_commits(number)
@@ -195,7 +197,7 @@ class LinuxCapture(BaseCapture):
             self._evidence.turn(number)
             if stopped is not Stopped.KERNEL:
                 return
-            called = int(core.row["stop_reason"]) == STOP_CALL
+            called = core.words[CORE_AT.stop_reason] == STOP_CALL
             machine.serve(number)
             self._note_commits(number)
             self._note_agents()
@@ -221,7 +223,7 @@ class LinuxCapture(BaseCapture):
         machine.between_slices()
         self._note_all_commits()
         self._note_agents()
-        if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
+        if machine.words[MACHINE_AT.agent_n] > machine.words[MACHINE_AT.agent_limit] // 2:
             self._drain_agents()
         if self._strata_due():
             self._stratum()

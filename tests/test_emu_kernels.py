@@ -12,6 +12,7 @@ import pytest
 
 from emu.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
 from emu.fingerprint import hash_page
+from emu.plain_blocks import known_block
 from emu.random_bits import next_random
 from emu.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
 from emu.state import CODE, CORE, SEEN, UNSTABLE, WRITTEN, address_of
@@ -27,7 +28,7 @@ def test_block_table_is_a_dictionary() -> None:
     rows = np.zeros(1, CORE)
     memory, flags = np.zeros(MEMORY, np.uint8), np.zeros(MEMORY >> 12, np.uint8)
     rows["memory"], rows["page_flags"] = address_of(memory), address_of(flags)
-    table = BlockTable(rows[0])
+    table = BlockTable(rows)
     draw, known = random.Random(1), {}
     for _ in range(6000):
         address, n = draw.randrange(MEMORY - 64), draw.randrange(1, 20)
@@ -60,7 +61,7 @@ def test_entries_that_change_places_stay_findable(homes: tuple[int, ...]) -> Non
     rows = np.zeros(1, CORE)
     memory, flags = np.zeros(MEMORY, np.uint8), np.zeros(MEMORY >> 12, np.uint8)
     rows["memory"], rows["page_flags"] = address_of(memory), address_of(flags)
-    core, table = rows[0], BlockTable(rows[0])
+    core, table = rows[0], BlockTable(rows)
     keys, known = colliding_keys(homes, 400), {}
     draw = random.Random(2)
     for step in range(3000):
@@ -89,7 +90,7 @@ def test_probe_leaves_everything_to_find_block_once_code_may_change() -> None:
     rows = np.zeros(1, CORE)
     memory, flags = np.zeros(MEMORY, np.uint8), np.zeros(MEMORY >> 12, np.uint8)
     rows["memory"], rows["page_flags"] = address_of(memory), address_of(flags)
-    table = BlockTable(rows[0])
+    table = BlockTable(rows)
     table.insert(0x2000, bytes(4), replace(PLAIN, offsets=(0, 1)), flags)
     place = np.uint64(0x2000), np.uint64(4)
     assert probe(rows[0], *place) == find_block(rows[0], *place) != 0
@@ -103,7 +104,7 @@ def test_block_whose_bytes_changed_is_unknown_until_learnt_again(second_page: bo
     rows = np.zeros(1, CORE)
     memory, flags = np.zeros(MEMORY, np.uint8), np.zeros(MEMORY >> 12, np.uint8)
     rows["memory"], rows["page_flags"] = address_of(memory), address_of(flags)
-    table = BlockTable(rows[0])
+    table = BlockTable(rows)
     address, changed = 0x2FFC, 0x3001 if second_page else 0x2FFD
     flags[3 if second_page else 2] |= WRITTEN
     block = replace(PLAIN, offsets=(0, 4))
@@ -116,6 +117,54 @@ def test_block_whose_bytes_changed_is_unknown_until_learnt_again(second_page: bo
     assert not find_block(rows[0], np.uint64(address), np.uint64(8))
     table.insert(address, memory[address : address + 8].tobytes(), block, flags)
     assert find_block(rows[0], np.uint64(address), np.uint64(8))
+
+
+class _Table:
+    """A block table over a memory of plain instructions of 1 to 8 bytes, and jumps."""
+
+    def __init__(self) -> None:
+        source = random.Random(5)
+        kinds = [
+            bytes.fromhex(text) for text in ("90", "4889d8", "e800000000", "660f6fc1", "488d8424", "7402")
+        ]
+        self.memory = np.zeros(MEMORY, np.uint8)
+        code = b"".join(source.choice(kinds) for _ in range(4096))
+        self.memory[: len(code)] = np.frombuffer(code, np.uint8)
+        self.flags = np.zeros(MEMORY >> 12, np.uint8)
+        self.flags[2] = WRITTEN
+        self.rows = np.zeros(1, CORE)
+        self.rows["memory"], self.rows["page_flags"] = address_of(self.memory), address_of(self.flags)
+        self.table = BlockTable(self.rows)
+
+    def known(self) -> list[object]:
+        """All that was entered, in order."""
+        n = int(self.rows["known"][0])
+        infos, entries = self.table._infos[:n].tolist(), self.table._entries[:n].tolist()
+        pools = self.table._offsets[: int(self.rows["offsets_n"][0])].tolist()
+        return [infos, entries, pools, self.table._bytes[: int(self.rows["code_n"][0])].tobytes()]
+
+
+def test_blocks_learnt_natively_are_those_that_are_inserted() -> None:
+    native, outside = _Table(), _Table()
+    source, stops, seen = random.Random(6), 0, set()
+    for _ in range(20_000):
+        address, size = source.randrange(12_000), source.randint(1, 30)
+        code = outside.memory[address : address + size].tobytes()
+        block = decode_block(code, address)
+        place = np.uint64(address), np.uint64(size)
+        entry = known_block(native.rows[0], *place)
+        if not entry:
+            # Not plain, or no room.
+            stops += 1
+            native.table.insert(address, code, block, native.flags)
+        if (address, size) not in seen:
+            seen.add((address, size))
+            outside.table.insert(address, code, block, outside.flags)
+        assert find_block(native.rows[0], *place) == find_block(outside.rows[0], *place) != 0
+    assert native.known() == outside.known()
+    assert np.array_equal(native.flags, outside.flags)
+    assert native.rows["unstable"] == outside.rows["unstable"] == 1
+    assert 100 < stops < len(seen) - 1000
 
 
 def naive_hash(memory: bytes, seen: list[bool], page: int, line_bytes: int) -> int:

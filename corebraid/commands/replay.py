@@ -32,7 +32,7 @@ _COLUMNS = 4
     "--jobs",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="With --all: processes at a time.  [default: one for each processor]",
+    help="With --all: processes at a time.  [default: what is worth it, one for each processor at most]",
 )
 @click.option(
     "--from",
@@ -71,7 +71,7 @@ def command(
     """
     _check(core, every, jobs, first, until)
     console.announce_compilation("emu")
-    from corebraid.parallel import replay_cores, usable_processors
+    from corebraid.parallel import replay_cores, worthwhile_processes
     from recorder.reader import Recording
 
     opened = Recording.open(recording)
@@ -81,7 +81,7 @@ def command(
         return _one(opened, core, as_json)
     n_cores = opened.manifest.n_cores
     with console.progress("cores replayed", n_cores) as show:
-        verdicts = replay_cores(opened, range(n_cores), jobs or usable_processors(), show)
+        verdicts = replay_cores(opened, range(n_cores), jobs or worthwhile_processes(opened), show)
     return _report(opened, verdicts, as_json)
 
 

@@ -58,7 +58,7 @@ class Verdict:
     "--jobs",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="Cores to replay at a time.  [default: one for each processor]",
+    help="Cores to replay at a time.  [default: what is worth it, one for each processor at most]",
 )
 @json_option
 def command(recording: Path, jobs: int | None, as_json: bool) -> int:
@@ -75,7 +75,7 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
       corebraid verify REC --json
     """
     console.announce_compilation("solver")
-    from corebraid.parallel import usable_processors
+    from corebraid.parallel import worthwhile_processes
     from recorder.reader import Recording
 
     try:
@@ -88,7 +88,7 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
             console.facts({"recording": str(recording), "sound": False, "findings": [finding]})
         console.note(error.line())
         return 1
-    verdict = _verify(opened, jobs or usable_processors())
+    verdict = _verify(opened, jobs or worthwhile_processes(opened))
     if as_json:
         console.facts(_facts(opened, verdict))
     else:

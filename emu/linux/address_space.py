@@ -26,6 +26,10 @@ LOWEST = 0x10000
 CLEAN, PRESENT, STALE = 0, 1, 2
 #: Pages that one fault makes present at most, if they are mapped alike: anonymous ones, a file's.
 _AROUND_ANONYMOUS, _AROUND_FILE = 16, 4
+#: Pages of a group: all of memory is too much to be looked through for those that are used.
+_GROUP = 1 << 12
+#: Pages whose rights are looked up one by one.
+_FEW_PAGES = 8
 
 #: Puts bytes into whole pages that no core can reach: (address, bytes).
 Fill = Callable[[int, bytes], None]
@@ -53,6 +57,9 @@ class AddressSpace:
         self.mappings = Mappings(LOWEST, size - PAGE_BYTES)
         self.rights: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
         self.state: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
+        self._rights_of = self.rights.data
+        #: Groups of pages in which some have been used.
+        self._used: set[int] = set()
         self.fill: Fill = lambda address, data: None
         self.flush: Callable[[], None] = lambda: None
         #: Gives the bytes of pages, for shared mappings that are written back.
@@ -206,6 +213,7 @@ class AddressSpace:
             elif self.state[page] == STALE:
                 self.fill(page * PAGE_BYTES, bytes(PAGE_BYTES))
         self.state[first:last] = PRESENT
+        self._used.update(range(first // _GROUP, (last - 1) // _GROUP + 1))
         self.rights[first:last] = effective(mapping.rights)
         self.present_pages += n
         self.most_pages = max(self.most_pages, self.present_pages)
@@ -217,10 +225,11 @@ class AddressSpace:
         if address < 0 or address + size > self.size:
             raise Errno(errno.EFAULT)
         first, last = address // PAGE_BYTES, (address + size - 1) // PAGE_BYTES
-        if bool((self.rights[first : last + 1] & need).all()):
+        rights = self._rights_of
+        if last - first > _FEW_PAGES and bool((self.rights[first : last + 1] & need).all()):
             return
         for page in range(first, last + 1):
-            if not self.rights[page] & need and not self.present(page * PAGE_BYTES, need):
+            if not rights[page] & need and not self.present(page * PAGE_BYTES, need):
                 raise Errno(errno.EFAULT)
 
     # -- files mapped shared -----------------------------------------------------------------------------
@@ -246,7 +255,7 @@ class AddressSpace:
     @property
     def has_shared_files(self) -> bool:
         """Whether a file is mapped shared."""
-        return any(mapping.shared and mapping.file for mapping in self.mappings)
+        return self.mappings.shared_files
 
     def reload(self) -> None:
         """Files have changed: pages of shared mappings show their bytes again."""
@@ -262,8 +271,8 @@ class AddressSpace:
 
     def used_pages(self) -> NDArray[np.int64]:
         """Pages that may hold something: int64[n], ascending."""
-        words = np.flatnonzero(self.state.view(np.uint64))
-        pages = (words[:, np.newaxis] * 8 + np.arange(8)).ravel()
+        groups = np.array(sorted(self._used), np.int64)
+        pages = (groups[:, np.newaxis] * _GROUP + np.arange(_GROUP)).ravel()
         used: NDArray[np.int64] = pages[self.state[pages] != CLEAN]
         return used
 

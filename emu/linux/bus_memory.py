@@ -11,7 +11,7 @@ from emu.board import Board
 from emu.kernel_agent import fill_bytes, peek_number, read_bytes, read_modify_write, write_bytes
 from emu.linux.address_space import AddressSpace
 from emu.linux.failure import Errno
-from emu.state import PAGE_BYTES, RIGHT_READ, RIGHT_WRITE
+from emu.state import MACHINE_AT, PAGE_BYTES, RIGHT_READ, RIGHT_WRITE
 
 #: Why the kernel made an access, as the agents' log says it (recorder/agent_codec.py).
 CAUSE_CALL, CAUSE_PAGE, CAUSE_SIGNAL, CAUSE_EXIT = 4, 5, 6, 7
@@ -88,6 +88,6 @@ class BusMemory:
         old = int(peek_number(board.core_rows, board.machine_rows, place, size))
         new = np.uint64(change(old) & (1 << 8 * size) - 1)
         read_modify_write(board.core_rows, board.machine_rows, place, size, new, self.cause)
-        if board.state["agent_n"] >= board.state["agent_limit"]:
+        if board.words[MACHINE_AT.agent_n] >= board.words[MACHINE_AT.agent_limit]:
             self._drain()
         return old

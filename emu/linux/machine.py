@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
 from emu.board import Board, Stopped
-from emu.bus import coherent_pages, end_run
+from emu.bus import begin_run, coherent_pages
 from emu.call_hooks import finish_call
 from emu.commit import commit_core
-from emu.core import flush_tlb
+from emu.core import take_back_stores
 from emu.data_access import log_input
 from emu.faults import Fault
 from emu.linux.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
@@ -38,9 +38,15 @@ from emu.rdrand import emulate_random_read
 from emu.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
 from emu.recorded_core import RecordedCore
 from emu.shared_words import SharedWords
-from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE, STOP_CALL
-from emu.store_buffer import drop_newest
-from emu.undo import undo_stores
+from emu.state import (
+    CORE_AT,
+    MACHINE_AT,
+    PAGE_BYTES,
+    RIGHT_EXECUTE,
+    RIGHT_READ,
+    RIGHT_WRITE,
+    STOP_CALL,
+)
 from isa.decode import accessed_addresses
 from isa.table import Isa
 
@@ -94,7 +100,7 @@ class LinuxMachine(Board):
     def _flush(self) -> None:
         """Rights have shrunk: no core may use what it has filled."""
         for number, core in enumerate(self.cores):
-            flush_tlb(core.row)
+            core.protect_again()
             if self.state["tso"]:
                 commit_core(self.core_rows, self.machine_rows, number)
 
@@ -117,24 +123,27 @@ class LinuxMachine(Board):
     def between_slices(self) -> None:
         """Let time pass, deliver signals, give cores to tasks."""
         self.now()
+        queue, current, signals = self.queue, self.queue.current, self.process.signals
         # Timers of running time go off without a call of the task's.
-        for number, task in enumerate(self.queue.current):
+        for number, task in enumerate(current):
             if task is not None:
                 self._charge(number, task)
         self.kernel.expire()
-        for number, task in enumerate(self.queue.current):
+        for number, task in enumerate(current):
             if task is None:
                 continue
-            if self.process.signals.deliverable(task):
+            if signals.deliverable(task):
                 self._deliver(number, task)
-            if not self.over and self.queue.current[number] is task:
-                count = self.cores[number].count
-                if self.queue.must_yield(number, count):
-                    self._unload(number)
-                    self.queue.put(task)
+            if (
+                current[number] is task
+                and not self.over
+                and queue.must_yield(number, self.cores[number].count)
+            ):
+                self._unload(number)
+                queue.put(task)
         for number in self._all:
-            while not self.over and self.queue.current[number] is None:
-                following = self.queue.next_for(number)
+            while current[number] is None and not self.over:
+                following = queue.next_for(number)
                 if following is None:
                     break
                 self._load(number, following)
@@ -204,7 +213,7 @@ class LinuxMachine(Board):
     def _catch_up(self, number: int) -> None:
         """A core that was idle, or slow, has waited until now."""
         core = self.cores[number]
-        core.row["latency"] += max(0, self.clock() - core.cycles)
+        core.words[CORE_AT.latency] += max(0, self.clock() - core.cycles)
         self._since[number] = core.cycles
 
     def _charge(self, number: int, task: Task) -> None:
@@ -220,12 +229,12 @@ class LinuxMachine(Board):
         task.context = task.registers
         task.fetch = None
         self._charge(number, task)
-        end_run(self.cores[number].row, self.state)
+        begin_run(self.core_rows, self.machine_rows, number)
         return self.queue.end(number)
 
     def _settle(self, number: int) -> None:
         """The core's stores are to be seen by the kernel and by whoever runs the task next."""
-        if self.state["tso"]:
+        if self.words[MACHINE_AT.tso]:
             self.empty_store_buffer(number)
 
     def _deliver(self, number: int, task: Task, flags: int = CONTEXT_SIGNAL) -> None:
@@ -244,7 +253,7 @@ class LinuxMachine(Board):
             core = self.cores[number]
             core.restore(task.registers)
             task.changed, task.context = False, None
-            end_run(core.row, self.state)
+            begin_run(self.core_rows, self.machine_rows, number)
             self.switched(number, flags, task.tid)
         else:
             task.context = None
@@ -273,7 +282,7 @@ class LinuxMachine(Board):
         self.now()
         self._charge(number, task)
         self.guest.facts.caller = task
-        if int(self.cores[number].row["stop_reason"]) == STOP_CALL:
+        if self.cores[number].words[CORE_AT.stop_reason] == STOP_CALL:
             self._serve_call(number, task)
         else:
             self._serve_fault(number, task)
@@ -285,7 +294,7 @@ class LinuxMachine(Board):
         if call in self._clock_calls:
             # Time goes on with the fastest core. One that lags behind would see it stand still.
             self._catch_up(number)
-        core.row["latency"] += CALL_CYCLES
+        core.words[CORE_AT.latency] += CALL_CYCLES
         self.guest.memory.cause = CAUSE_CALL
         result = self._guarded(number, task, lambda: self.kernel.call(task, call, tuple(arguments)))
         if self.queue.current[number] is not task or self.over:
@@ -297,7 +306,7 @@ class LinuxMachine(Board):
             return
         if not task.changed:
             if task.interruption is None:
-                finish_call(core.row, np.uint64(call), np.uint64(unsigned(result)), np.uint64(core.count - 1))
+                finish_call(core.rows, np.uint64(call), np.uint64(unsigned(result)))
                 task.context = None
             else:
                 task.set_registers(self._with_result(task, result))
@@ -344,10 +353,10 @@ class LinuxMachine(Board):
     def _serve_fault(self, number: int, task: Task) -> None:
         """A page that is to be made present, or a fault of the guest's own."""
         core = self.cores[number]
-        undo_stores(core.row)
-        drop_newest(core.row, np.uint64(core.count))
-        access, core.row["fault_access"] = int(core.row["fault_access"]), 0
-        vector, core.row["exception"] = int(core.row["exception"]), 0
+        take_back_stores(core.rows)
+        words = core.words
+        access, words[CORE_AT.fault_access] = words[CORE_AT.fault_access], 0
+        vector, words[CORE_AT.exception] = words[CORE_AT.exception], 0
         if access and not vector and self._bring_page(number, access):
             return
         if self.over:
@@ -359,7 +368,7 @@ class LinuxMachine(Board):
 
     def _bring_page(self, number: int, access: int) -> bool:
         """Make the page that the fill asked for present, if it may be."""
-        space, address = self.process.space, int(self.cores[number].row["fault_address"])
+        space, address = self.process.space, self.cores[number].words[CORE_AT.fault_address]
         self._beyond = False
         need = {_UC_WRITE: RIGHT_WRITE, _UC_FETCH: RIGHT_EXECUTE}.get(access, RIGHT_READ)
         try:

@@ -52,6 +52,8 @@ class Mappings:
         self._starts: list[int] = []
         self._all: list[Mapping] = []
         self._below = high
+        #: Whether a file is mapped shared; None: to be looked up.
+        self._shared_files: bool | None = False
 
     def __iter__(self) -> Iterator[Mapping]:
         return iter(self._all)
@@ -79,8 +81,16 @@ class Mappings:
             at = mapping.end
         return at >= end
 
+    @property
+    def shared_files(self) -> bool:
+        """Whether a file is mapped shared."""
+        if self._shared_files is None:
+            self._shared_files = any(mapping.shared and mapping.file for mapping in self._all)
+        return self._shared_files
+
     def insert(self, mapping: Mapping) -> None:
         """Add a mapping to free pages; joined with its neighbours where they are alike."""
+        self._shared_files = None
         index = bisect_left(self._starts, mapping.start)
         if index < len(self._all) and _joins(mapping, self._all[index]):
             mapping = replace(mapping, end=self._all[index].end)
@@ -94,6 +104,7 @@ class Mappings:
 
     def remove(self, start: int, end: int) -> list[Mapping]:
         """Cut [start, end) out. Returns what was there."""
+        self._shared_files = None
         gone = []
         for mapping in self.overlapping(start, end):
             index = bisect_left(self._starts, mapping.start)

@@ -53,6 +53,8 @@ class RunQueue:
 
     def next_for(self, core: int) -> Task | None:
         """Take the task that is to run on an idle core: mostly the one that has waited longest."""
+        if not self._ready:
+            return None
         fit = [t for t in self._ready if t.affinity >> core & 1 and t.state is State.RUNNABLE]
         if not fit:
             return None
@@ -69,13 +71,15 @@ class RunQueue:
         assert task is not None
         if not task.affinity >> core & 1:
             return True
-        wanting = [other for other in self._ready if other.affinity >> core & 1]
+        turn = task.yields or count - self._since[core] >= self._quantum[core]
+        if self.rank is None and not turn:
+            return False
+        wanting = [other for other in self._ready if other.affinity >> core & 1] if self._ready else []
         if not wanting:
             task.yields = False
             return False
         if self.rank is not None and self._has_room(wanting):
             return False
-        turn = task.yields or count - self._since[core] >= self._quantum[core]
         return turn if self.rank is None else self._outranked(task, wanting, turn)
 
     def _has_room(self, wanting: list[Task]) -> bool:
