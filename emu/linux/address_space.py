@@ -27,6 +27,9 @@ CLEAN, PRESENT, STALE = 0, 1, 2
 #: Pages that one fault makes present at most, if they are mapped alike: anonymous ones, a file's.
 _AROUND_ANONYMOUS, _AROUND_FILE = 16, 4
 
+#: Bytes of a hole that are written at once.
+_PUNCHED = 1 << 20
+
 #: Puts bytes into whole pages that no core can reach: (address, bytes).
 Fill = Callable[[int, bytes], None]
 
@@ -150,6 +153,15 @@ class AddressSpace:
         for mapping in self.mappings.overlapping(start, end):
             if not mapping.shared:
                 self._drop(max(start, mapping.start), min(end, mapping.end))
+
+    def punch(self, piece: Mapping) -> None:
+        """Part of a shared mapping, and of its file, becomes zeros (MADV_REMOVE)."""
+        if piece.file is not None:
+            n = min(piece.end - piece.start, piece.file.size() - piece.offset)
+            for at in range(0, n, _PUNCHED):
+                piece.file.write_back(piece.offset + at, bytes(min(_PUNCHED, n - at)))
+            self.reload()
+        self._drop(piece.start, piece.end)
 
     def retarget(self, start: int, size: int, like: Mapping) -> None:
         """The pages of a mapping just made belong to what `like` belongs to, with its rights."""

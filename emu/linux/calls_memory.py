@@ -14,8 +14,31 @@ from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 _SHARED, _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS, _GROWSDOWN = 1, 2, 3, 0x10, 0x20, 0x100
 _NORESERVE, _FIXED_NOREPLACE = 0x4000, 0x100000
 _MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
-_DONTNEED, _FREE, _REMOVE = 4, 8, 9
-_KNOWN_ADVICE = {0, 1, 2, 3, _DONTNEED, _FREE, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}
+_DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
+_KNOWN_ADVICE = {
+    0,
+    1,
+    2,
+    3,
+    _DONTNEED,
+    _FREE,
+    _REMOVE,
+    _DONTNEED_LOCKED,
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    16,
+    17,
+    18,
+    19,
+    20,
+    21,
+    22,
+    23,
+}
 
 
 def _rights(protection: int) -> int:
@@ -157,16 +180,34 @@ def _move(task: Task, address: int, old: int, new: int, target: int | None) -> i
 
 
 def sys_madvise(task: Task, address: int, size: int, advice: int) -> int:
-    """madvise(2): DONTNEED and FREE drop the pages, the rest is only advice."""
+    """madvise(2): DONTNEED and REMOVE drop the pages, the rest is only advice."""
     start, end = _range(task, address, size)
     advice = as_int(advice)
     if advice not in _KNOWN_ADVICE:
         raise Errno(errno.EINVAL)
     if not task.process.space.mappings.covered(start, end):
         raise Errno(errno.ENOMEM)
-    if advice == _DONTNEED:
+    if advice in (_DONTNEED, _DONTNEED_LOCKED):
         task.process.space.discard(start, end)
+    elif advice == _REMOVE:
+        _remove(task, start, end)
     return 0
+
+
+def _remove(task: Task, start: int, end: int) -> None:
+    """Make a hole in what is mapped shared. Errno: EINVAL where it is private, EACCES: not writable."""
+    space = task.process.space
+    pieces = [
+        piece.part(max(start, piece.start), min(end, piece.end))
+        for piece in space.mappings.overlapping(start, end)
+    ]
+    for piece in pieces:
+        if not piece.shared:
+            raise Errno(errno.EINVAL)
+        if not piece.rights & RIGHT_WRITE:
+            raise Errno(errno.EACCES)
+        space.write_back()
+        space.punch(piece)
 
 
 def sys_msync(task: Task, address: int, size: int, flags: int) -> int:

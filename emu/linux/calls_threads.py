@@ -6,12 +6,17 @@ import errno
 
 from emu.linux.failure import Errno, Exit, Unsupported
 from emu.linux.task import Task
+from emu.linux.timespec import pack_timespec
 from emu.linux.words import as_int
+from emu.state import PAGE_BYTES
 
 _VM, _FS, _FILES, _SIGHAND, _VFORK, _THREAD = 0x100, 0x200, 0x400, 0x800, 0x4000, 0x10000
 _SETTLS, _PARENT_SETTID, _CHILD_CLEARTID, _CHILD_SETTID = 0x80000, 0x100000, 0x200000, 0x1000000
 _NEEDED = _VM | _SIGHAND | _THREAD
 _ARCH_SET_GS, _ARCH_SET_FS, _ARCH_GET_FS, _ARCH_GET_GS = 0x1001, 0x1002, 0x1003, 0x1004
+#: SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; SCHED_FIFO, SCHED_RR; bytes of struct sched_attr, at first and now.
+_ORDINARY, _REAL_TIME, _SCHED_DEADLINE = (0, 3, 5), (1, 2), 6
+_SCHED_ATTR, _SCHED_ATTR_NOW = 48, 56
 _PROCESSES = "processes are not supported: the guest starts another one"
 
 
@@ -177,7 +182,7 @@ def sys_sched_getscheduler(task: Task, tid: int) -> int:
 def sys_sched_setscheduler(task: Task, tid: int, policy: int) -> int:
     """sched_setscheduler(2): only SCHED_OTHER, SCHED_BATCH and SCHED_IDLE, which change nothing."""
     _task(task, as_int(tid))
-    if policy & 0xFF not in (0, 3, 5):
+    if policy & 0xFF not in _ORDINARY:
         raise Errno(errno.EPERM)
     return 0
 
@@ -190,12 +195,56 @@ def sys_sched_getparam(task: Task, tid: int, address: int) -> int:
 
 
 def sys_sched_get_priority(task: Task, policy: int) -> int:
-    """sched_get_priority_max(2) and _min."""
-    if policy in (1, 2):
-        return 1
-    if policy in (0, 3, 5, 6):
+    """sched_get_priority_min(2)."""
+    return _priority(policy, 1)
+
+
+def sys_sched_get_priority_max(task: Task, policy: int) -> int:
+    """sched_get_priority_max(2)."""
+    return _priority(policy, 99)
+
+
+def _priority(policy: int, of_real_time: int) -> int:
+    if as_int(policy) in _REAL_TIME:
+        return of_real_time
+    if as_int(policy) in (*_ORDINARY, _SCHED_DEADLINE):
         return 0
     raise Errno(errno.EINVAL)
+
+
+def sys_sched_rr_get_interval(task: Task, tid: int, address: int) -> int:
+    """sched_rr_get_interval(2): a slice of the ordinary policy, 4 ms."""
+    _task(task, as_int(tid))
+    task.process.memory.write(address, pack_timespec(4_000_000))
+    return 0
+
+
+def sys_sched_getattr(task: Task, tid: int, address: int, size: int, flags: int) -> int:
+    """sched_getattr(2): SCHED_OTHER, nice 0."""
+    size = size & 0xFFFFFFFF
+    if not address or not _SCHED_ATTR <= size <= PAGE_BYTES or flags or as_int(tid) < 0:
+        raise Errno(errno.EINVAL)
+    _task(task, as_int(tid))
+    told = min(size, _SCHED_ATTR_NOW)
+    task.process.memory.write(address, told.to_bytes(4, "little").ljust(told, b"\0"))
+    return 0
+
+
+def sys_sched_setattr(task: Task, tid: int, address: int, flags: int) -> int:
+    """sched_setattr(2): as sched_setscheduler."""
+    memory = task.process.memory
+    if not address or flags or as_int(tid) < 0:
+        raise Errno(errno.EINVAL)
+    size = memory.read_number(address, 4) or _SCHED_ATTR
+    if not _SCHED_ATTR <= size <= PAGE_BYTES:
+        memory.write_number(address, 4, _SCHED_ATTR_NOW)
+        raise Errno(errno.E2BIG)
+    policy, priority = memory.read_number(address + 4, 4), memory.read_number(address + 20, 4)
+    if as_int(policy) not in (*_ORDINARY, *_REAL_TIME, _SCHED_DEADLINE):
+        raise Errno(errno.EINVAL)
+    if as_int(policy) in _ORDINARY and priority:
+        raise Errno(errno.EINVAL)
+    return sys_sched_setscheduler(task, tid, policy)
 
 
 def sys_membarrier(task: Task, command: int) -> int:
@@ -229,7 +278,8 @@ CALLS = {
     "sched_getaffinity": sys_sched_getaffinity, "sched_setaffinity": sys_sched_setaffinity,
     "getcpu": sys_getcpu, "sched_getscheduler": sys_sched_getscheduler,
     "sched_setscheduler": sys_sched_setscheduler, "sched_getparam": sys_sched_getparam,
-    "sched_setparam": sys_sched_getscheduler, "sched_get_priority_max": sys_sched_get_priority,
+    "sched_setparam": sys_sched_getscheduler, "sched_get_priority_max": sys_sched_get_priority_max,
     "sched_get_priority_min": sys_sched_get_priority, "membarrier": sys_membarrier,
-    "arch_prctl": sys_arch_prctl,
+    "sched_rr_get_interval": sys_sched_rr_get_interval, "sched_getattr": sys_sched_getattr,
+    "sched_setattr": sys_sched_setattr, "arch_prctl": sys_arch_prctl,
 }  # fmt: skip

@@ -37,9 +37,9 @@ class Process:
 
     pid: 1000 + something from the seed. name: of the program, at most 15 bytes. executable: its path in the
     guest. random: of everything that the guest may see as random. n_cores: processors that it may ask for.
-    tasks: by tid, the living ones. exit_code: set once the whole process ends (128 + signal: killed).
-    ended_cycles: what tasks that have ended ran. ids: user and group. limits: by RLIMIT_* number.
-    on_new_task: told of every task that begins.
+    tasks: by tid, the living ones. caller: the task whose call is served, or was last. exit_code: set once
+    the whole process ends (128 + signal: killed). ended_cycles: what tasks that have ended ran. ids: user and
+    group. limits: by RLIMIT_* number. on_new_task: told of every task that begins.
     """
 
     abi: LinuxAbi
@@ -60,6 +60,7 @@ class Process:
     signals: ProcessSignals
     alarms: Alarms
     tasks: dict[int, Task] = field(default_factory=dict)
+    caller: Task | None = None
     exit_code: int | None = None
     killed_by: int = 0
     umask: int = 0o022
