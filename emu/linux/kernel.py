@@ -117,7 +117,7 @@ class Kernel:
         except Errno as failure:
             return -failure.number
         except Interrupted as interrupted:
-            task.interruption = Interruption(task.call_number, interrupted.restart)
+            task.interruption = Interruption(task.call_number, interrupted.restart, interrupted.always)
             return -errno.EINTR
         except _NOT_OURS as error:
             raise self._broken(task, (), error) from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from emu.linux.calls_system import limits_of
 from emu.linux.clock import Clock
 from emu.linux.failure import Errno
+from emu.linux.futex_locks import FutexLocks
 from emu.linux.guest_memory import GuestMemory
 from emu.linux.network import Network
 from emu.linux.readiness import AnonymousInodes
@@ -66,6 +67,7 @@ class Process:
     umask: int = 0o022
     memory_limit: int = 0
     anonymous_inodes: AnonymousInodes = field(default_factory=AnonymousInodes)
+    futex_locks: FutexLocks = field(default_factory=FutexLocks)
     network: Network = field(default_factory=Network)
     ids: tuple[int, int] = (1000, 1000)
     limits: list[list[int]] = field(default_factory=limits_of)
