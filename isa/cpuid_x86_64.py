@@ -36,6 +36,8 @@ CPUID: tuple[Row, ...] = (
     # LAHF; SYSCALL, no-execute pages, RDTSCP, 64-bit mode.
     (0x80000001, 0, 0x206A1, 0, 0x1, 0x28100800),
     *(_brand(0x80000002 + k) for k in range(3)),
+    # The second-level cache, as in leaf 4: lines of 64 bytes, 16 ways, 4096 KB.
+    (0x80000006, 0, 0, 0, 0x10008040, 0),
     # The timestamp counter never stops.
     (0x80000007, 0, 0, 0, 0, 0x100),
     (0x80000008, 0, 0x3028, 0, 0, 0),

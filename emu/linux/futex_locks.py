@@ -1,7 +1,7 @@
 """Futexes that are locks with priority inheritance (futex(2), Linux's pi-futex.rst).
 
-The word holds the owner's thread number, and whether somebody waits. The kernel hands the lock over to the one
-that has waited longest: all tasks have one priority here, so there is nothing to inherit.
+The word holds the owner's thread number, and whether somebody waits. The kernel hands the lock over to the
+one that has waited longest: all tasks have one priority here, so there is nothing to inherit.
 """
 
 from __future__ import annotations
