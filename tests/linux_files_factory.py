@@ -173,7 +173,7 @@ class Guest:
             abi=LINUX_X86_64,
             umask=0o022,
             ids=(1000, 1000),
-            space=SimpleNamespace(has_shared_files=False, reload=lambda: None),
+            space=SimpleNamespace(has_shared_files=False, reload=lambda: None, writes_to=lambda key: False),
         )
         self.task = FakeTask(self.process)
         self.facts = FakeFacts(self)

@@ -260,6 +260,13 @@ class AddressSpace:
         """Whether a file is mapped shared."""
         return any(mapping.shared and mapping.file for mapping in self.mappings)
 
+    def writes_to(self, key: object) -> bool:
+        """Whether the file with this key is mapped shared and may be written through that."""
+        return any(
+            mapping.shared and mapping.rights & RIGHT_WRITE and mapping.file and mapping.file.key == key
+            for mapping in self.mappings
+        )
+
     def reload(self) -> None:
         """Files have changed: pages of shared mappings show their bytes again."""
         for mapping in self.mappings:

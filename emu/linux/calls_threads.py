@@ -6,17 +6,18 @@ import errno
 
 from emu.linux.failure import Errno, Exit, Unsupported
 from emu.linux.task import Task
-from emu.linux.timespec import pack_timespec
 from emu.linux.words import as_int
-from emu.state import PAGE_BYTES
 
 _VM, _FS, _FILES, _SIGHAND, _VFORK, _THREAD = 0x100, 0x200, 0x400, 0x800, 0x4000, 0x10000
 _SETTLS, _PARENT_SETTID, _CHILD_CLEARTID, _CHILD_SETTID = 0x80000, 0x100000, 0x200000, 0x1000000
 _NEEDED = _VM | _SIGHAND | _THREAD
 _ARCH_SET_GS, _ARCH_SET_FS, _ARCH_GET_FS, _ARCH_GET_GS = 0x1001, 0x1002, 0x1003, 0x1004
-#: SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; SCHED_FIFO, SCHED_RR; bytes of struct sched_attr, at first and now.
-_ORDINARY, _REAL_TIME, _SCHED_DEADLINE = (0, 3, 5), (1, 2), 6
-_SCHED_ATTR, _SCHED_ATTR_NOW = 48, 56
+#: Commands of membarrier, and what must have been registered before each: GLOBAL, GLOBAL_EXPEDITED,
+#: PRIVATE_EXPEDITED, PRIVATE_EXPEDITED_SYNC_CORE.
+_BARRIERS = {1: 0, 2: 0, 8: 16, 32: 64}
+_REGISTRATIONS = {4, 16, 64}
+#: WEXITED, WSTOPPED and WCONTINUED, one of which waitid needs; and with them all that it knows.
+_WAIT_FOR, _WAIT_OPTIONS = 0x0000000E, 0xE100000F
 _PROCESSES = "processes are not supported: the guest starts another one"
 
 
@@ -75,6 +76,13 @@ def sys_execve(task: Task) -> int:
 
 def sys_wait4(task: Task) -> int:
     """wait4(2): there never is a child."""
+    raise Errno(errno.ECHILD)
+
+
+def sys_waitid(task: Task, kind: int, which: int, info: int, options: int) -> int:
+    """waitid(2): there never is a child."""
+    if not as_int(options) & _WAIT_FOR or as_int(options) & ~_WAIT_OPTIONS:
+        raise Errno(errno.EINVAL)
     raise Errno(errno.ECHILD)
 
 
@@ -173,83 +181,21 @@ def sys_getcpu(task: Task, cpu: int, node: int) -> int:
     return 0
 
 
-def sys_sched_getscheduler(task: Task, tid: int) -> int:
-    """sched_getscheduler(2): SCHED_OTHER."""
-    _task(task, as_int(tid))
-    return 0
-
-
-def sys_sched_setscheduler(task: Task, tid: int, policy: int) -> int:
-    """sched_setscheduler(2): only SCHED_OTHER, SCHED_BATCH and SCHED_IDLE, which change nothing."""
-    _task(task, as_int(tid))
-    if policy & 0xFF not in _ORDINARY:
+def sys_membarrier(task: Task, command: int, flags: int) -> int:
+    """membarrier(2): every core gives up its store buffer. Errno(EPERM): not registered for."""
+    command, process = as_int(command), task.process
+    if flags or (command and command not in {*_BARRIERS, *_REGISTRATIONS}):
+        raise Errno(errno.EINVAL)
+    if not command:
+        return sum({*_BARRIERS, *_REGISTRATIONS})
+    needed = _BARRIERS.get(command)
+    if needed is None:
+        process.settings[command] = 1
+    elif needed and needed not in process.settings:
         raise Errno(errno.EPERM)
+    else:
+        process.space.flush()
     return 0
-
-
-def sys_sched_getparam(task: Task, tid: int, address: int) -> int:
-    """sched_getparam(2)."""
-    _task(task, as_int(tid))
-    task.process.memory.write_number(address, 4, 0)
-    return 0
-
-
-def sys_sched_get_priority(task: Task, policy: int) -> int:
-    """sched_get_priority_min(2)."""
-    return _priority(policy, 1)
-
-
-def sys_sched_get_priority_max(task: Task, policy: int) -> int:
-    """sched_get_priority_max(2)."""
-    return _priority(policy, 99)
-
-
-def _priority(policy: int, of_real_time: int) -> int:
-    if as_int(policy) in _REAL_TIME:
-        return of_real_time
-    if as_int(policy) in (*_ORDINARY, _SCHED_DEADLINE):
-        return 0
-    raise Errno(errno.EINVAL)
-
-
-def sys_sched_rr_get_interval(task: Task, tid: int, address: int) -> int:
-    """sched_rr_get_interval(2): a slice of the ordinary policy, 4 ms."""
-    _task(task, as_int(tid))
-    task.process.memory.write(address, pack_timespec(4_000_000))
-    return 0
-
-
-def sys_sched_getattr(task: Task, tid: int, address: int, size: int, flags: int) -> int:
-    """sched_getattr(2): SCHED_OTHER, nice 0."""
-    size = size & 0xFFFFFFFF
-    if not address or not _SCHED_ATTR <= size <= PAGE_BYTES or flags or as_int(tid) < 0:
-        raise Errno(errno.EINVAL)
-    _task(task, as_int(tid))
-    told = min(size, _SCHED_ATTR_NOW)
-    task.process.memory.write(address, told.to_bytes(4, "little").ljust(told, b"\0"))
-    return 0
-
-
-def sys_sched_setattr(task: Task, tid: int, address: int, flags: int) -> int:
-    """sched_setattr(2): as sched_setscheduler."""
-    memory = task.process.memory
-    if not address or flags or as_int(tid) < 0:
-        raise Errno(errno.EINVAL)
-    size = memory.read_number(address, 4) or _SCHED_ATTR
-    if not _SCHED_ATTR <= size <= PAGE_BYTES:
-        memory.write_number(address, 4, _SCHED_ATTR_NOW)
-        raise Errno(errno.E2BIG)
-    policy, priority = memory.read_number(address + 4, 4), memory.read_number(address + 20, 4)
-    if as_int(policy) not in (*_ORDINARY, *_REAL_TIME, _SCHED_DEADLINE):
-        raise Errno(errno.EINVAL)
-    if as_int(policy) in _ORDINARY and priority:
-        raise Errno(errno.EINVAL)
-    return sys_sched_setscheduler(task, tid, policy)
-
-
-def sys_membarrier(task: Task, command: int) -> int:
-    """membarrier(2): cores here are in step whenever the kernel runs."""
-    return 0x1F if command == 0 else 0
 
 
 def sys_arch_prctl(task: Task, code: int, address: int) -> int:
@@ -271,15 +217,10 @@ def sys_arch_prctl(task: Task, code: int, address: int) -> int:
 
 CALLS = {
     "clone": sys_clone, "clone3": sys_clone3, "fork": sys_fork, "vfork": sys_fork, "execve": sys_execve,
-    "execveat": sys_execve, "wait4": sys_wait4, "waitid": sys_wait4, "exit": sys_exit,
+    "execveat": sys_execve, "wait4": sys_wait4, "waitid": sys_waitid, "exit": sys_exit,
     "exit_group": sys_exit_group, "set_tid_address": sys_set_tid_address,
     "set_robust_list": sys_set_robust_list, "get_robust_list": sys_get_robust_list, "rseq": sys_rseq,
     "gettid": sys_gettid, "getpid": sys_getpid, "getppid": sys_getppid, "sched_yield": sys_sched_yield,
     "sched_getaffinity": sys_sched_getaffinity, "sched_setaffinity": sys_sched_setaffinity,
-    "getcpu": sys_getcpu, "sched_getscheduler": sys_sched_getscheduler,
-    "sched_setscheduler": sys_sched_setscheduler, "sched_getparam": sys_sched_getparam,
-    "sched_setparam": sys_sched_getscheduler, "sched_get_priority_max": sys_sched_get_priority_max,
-    "sched_get_priority_min": sys_sched_get_priority, "membarrier": sys_membarrier,
-    "sched_rr_get_interval": sys_sched_rr_get_interval, "sched_getattr": sys_sched_getattr,
-    "sched_setattr": sys_sched_setattr, "arch_prctl": sys_arch_prctl,
+    "getcpu": sys_getcpu, "membarrier": sys_membarrier, "arch_prctl": sys_arch_prctl,
 }  # fmt: skip

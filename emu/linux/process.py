@@ -62,6 +62,7 @@ class Process:
     alarms: Alarms
     tasks: dict[int, Task] = field(default_factory=dict)
     caller: Task | None = None
+    settings: dict[int, int] = field(default_factory=dict)
     exit_code: int | None = None
     killed_by: int = 0
     umask: int = 0o022
@@ -85,6 +86,7 @@ class Process:
         task.name, task.parent = parent.name, parent.tid
         task.stack = self.isa.read(context, self.isa.stack_pointer)
         task.signals.inherit(parent.signals)
+        task.inherit(parent)
         self.tasks[tid] = task
         self.on_new_task(task)
         return task
