@@ -84,7 +84,7 @@ _OPTIONS = (
     ),
     click.option(
         "--clock", type=click.Choice(["virtual", "host"]), default="virtual", show_default=True,
-        help="Linux: the guest's time: modelled cycles at 100 MHz from 2020 on, or the host's.",
+        help="Linux: the guest's time: modelled cycles at 100 MHz from 2035 on, or the host's.",
     ),
     click.option("--strict", is_flag=True, help="Linux: stop at a system call that is not emulated."),
     click.option(

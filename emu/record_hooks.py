@@ -55,6 +55,9 @@ _UC_MEM_WRITE = 17
 
 #: `exception` of a system call: a number past the interrupt vectors.
 SYSTEM_CALL = 256
+#: Ticks of a Linux guest's time stamp in a modelled cycle: 3.2 GHz beside its clock's 100 MHz. Programs that
+#: wait by time stamps expect some GHz.
+LINUX_TICKS = np.uint64(32)
 _RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
 
 
@@ -206,6 +209,8 @@ def enter_block(core, machine, address, size):
 def _timestamp(core, what, auxiliary):
     count = core.count + position_of(core, read_pc(core))
     now = count + core.latency
+    if core.call_words != _ZERO:
+        now *= LINUX_TICKS
     log_input(core, what, count, auxiliary, now, 8)
     write_register(core, _RAX, now & np.uint64(0xFFFFFFFF))
     write_register(core, _RDX, now >> np.uint64(32))

@@ -36,6 +36,8 @@ CPUID: tuple[Row, ...] = (
     # LAHF; SYSCALL, no-execute pages, RDTSCP, 64-bit mode.
     (0x80000001, 0, 0x206A1, 0, 0x1, 0x28100800),
     *(_brand(0x80000002 + k) for k in range(3)),
+    # The second-level cache, as in leaf 4: lines of 64 bytes, 16 ways, 4096 KB.
+    (0x80000006, 0, 0, 0, 0x10008040, 0),
     # The timestamp counter never stops.
     (0x80000007, 0, 0, 0, 0, 0x100),
     (0x80000008, 0, 0x3028, 0, 0, 0),
@@ -44,11 +46,11 @@ CPUID: tuple[Row, ...] = (
 #: Of one processor in /proc/cpuinfo (Linux's arch/x86/kernel/cpu/proc.c), consistent with `CPUID`.
 CPU_LINES = (
     "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 42\n"
-    f"model name\t: {_BRAND.rstrip(bytes(1)).decode()}\nstepping\t: 1\ncpu MHz\t\t: 100.000\n"
+    f"model name\t: {_BRAND.rstrip(bytes(1)).decode()}\nstepping\t: 1\ncpu MHz\t\t: 3200.000\n"
     "cache size\t: 16384 KB\nfpu\t\t: yes\nfpu_exception\t: yes\ncpuid level\t: 7\nwp\t\t: yes\n"
     "flags\t\t: fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse "
     "sse2 ss syscall nx rdtscp lm constant_tsc nonstop_tsc pni pclmulqdq ssse3 "
     "cx16 sse4_1 sse4_2 popcnt aes lahf_lm\n"
-    "bogomips\t: 200.00\nclflush size\t: 64\ncache_alignment\t: 64\n"
+    "bogomips\t: 6400.00\nclflush size\t: 64\ncache_alignment\t: 64\n"
     "address sizes\t: 40 bits physical, 48 bits virtual\n"
 )

@@ -14,6 +14,7 @@ from emu.linux import (
     calls_file_times,
     calls_files,
     calls_paths,
+    calls_splice,
     calls_stat,
     calls_transfer,
 )
@@ -29,7 +30,7 @@ from isa.linux_x86_64 import LINUX_X86_64
 
 HANDLERS: dict[str, Any] = {}
 for _module in (
-    calls_descriptors, calls_file_times, calls_files, calls_paths, calls_stat, calls_transfer,
+    calls_descriptors, calls_file_times, calls_files, calls_paths, calls_splice, calls_stat, calls_transfer,
 ):  # fmt: skip
     HANDLERS.update(_module.CALLS)
 
@@ -173,7 +174,7 @@ class Guest:
             abi=LINUX_X86_64,
             umask=0o022,
             ids=(1000, 1000),
-            space=SimpleNamespace(has_shared_files=False, reload=lambda: None),
+            space=SimpleNamespace(has_shared_files=False, reload=lambda: None, writes_to=lambda key: False),
         )
         self.task = FakeTask(self.process)
         self.facts = FakeFacts(self)

@@ -155,3 +155,13 @@ def test_cpuid_offers_nothing_that_is_computed_wrongly() -> None:
     assert not by_leaf[1][4] & (1 << 12 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 29 | 1 << 30)
     assert by_leaf[7][2:] == (0, 0, 0, 0)
     assert by_leaf[0][2] == 7
+
+
+def test_cpuid_tells_the_second_level_cache_twice_alike() -> None:
+    """OpenBLAS asks leaf 0x80000006, the C library leaf 4 (SDM volume 2, CPUID)."""
+    rows = {(leaf, subleaf): registers for leaf, subleaf, *registers in CPUID}
+    _, ebx, ecx, _ = rows[4, 2]
+    line, ways = (ebx & 0xFFF) + 1, (ebx >> 22) + 1
+    kilobytes = line * ways * (ecx + 1) // 1024
+    codes = {4: 4, 8: 6, 16: 8}
+    assert rows[0x80000006, 0][2] == kilobytes << 16 | codes[ways] << 12 | line

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from emu.linux.clock import VirtualClock
 from emu.linux.proc_process import ranges
 from emu.linux.root_spec import Bind
 from isa.errors import UsageError
@@ -117,6 +118,12 @@ def test_the_machine(guest: Guest) -> None:
     assert [line.split()[0] for line in lines[:4]] == ["cpu", "cpu0", "cpu1", "cpu2"]
     assert guest.cat("/sys/devices/system/cpu/online") == b"0-2\n"
     assert guest.cat("/sys/devices/system/cpu/possible") == b"0-2\n"
+    node = _text(guest, "/sys/devices/system/node/node0/meminfo").splitlines()
+    assert [line.split() for line in node] == [
+        ["Node", "0", "MemTotal:", "1048576", "kB"],
+        ["Node", "0", "MemFree:", f"{1048576 - 4096}", "kB"],
+        ["Node", "0", "MemUsed:", "4096", "kB"],
+    ]
     names = guest.names("/sys/devices/system/cpu")
     assert isinstance(names, list)
     assert [name for name in names if name.startswith("cpu")] == ["cpu0", "cpu1", "cpu2"]
@@ -126,6 +133,14 @@ def test_the_machine(guest: Guest) -> None:
     assert len(uuids) == 2
     assert all(len(uuid) == 37 and uuid[14] == "4" and uuid[19] in "89ab" for uuid in uuids)
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+
+
+def test_no_file_of_the_host_is_from_the_future(tmp_path: Path) -> None:
+    """Programs that build or load by time distrust one."""
+    (tmp_path / "new").write_text("x")
+    clock = VirtualClock()
+    assert (tmp_path / "new").stat().st_mtime_ns < clock.realtime()
+    assert clock.realtime() < 1_000_000_000 << 31
 
 
 def test_devices(guest: Guest) -> None:

@@ -31,6 +31,9 @@ _GROUP = 1 << 12
 #: Pages whose rights are looked up one by one.
 _FEW_PAGES = 8
 
+#: Bytes of a hole that are written at once.
+_PUNCHED = 1 << 20
+
 #: Puts bytes into whole pages that no core can reach: (address, bytes).
 Fill = Callable[[int, bytes], None]
 
@@ -158,6 +161,15 @@ class AddressSpace:
             if not mapping.shared:
                 self._drop(max(start, mapping.start), min(end, mapping.end))
 
+    def punch(self, piece: Mapping) -> None:
+        """Part of a shared mapping, and of its file, becomes zeros (MADV_REMOVE)."""
+        if piece.file is not None:
+            n = min(piece.end - piece.start, piece.file.size() - piece.offset)
+            for at in range(0, n, _PUNCHED):
+                piece.file.write_back(piece.offset + at, bytes(min(_PUNCHED, n - at)))
+            self.reload()
+        self._drop(piece.start, piece.end)
+
     def retarget(self, start: int, size: int, like: Mapping) -> None:
         """The pages of a mapping just made belong to what `like` belongs to, with its rights."""
         self.mappings.remove(start, start + size)
@@ -256,6 +268,13 @@ class AddressSpace:
     def has_shared_files(self) -> bool:
         """Whether a file is mapped shared."""
         return self.mappings.shared_files
+
+    def writes_to(self, key: object) -> bool:
+        """Whether the file with this key is mapped shared and may be written through that."""
+        return any(
+            mapping.shared and mapping.rights & RIGHT_WRITE and mapping.file and mapping.file.key == key
+            for mapping in self.mappings
+        )
 
     def reload(self) -> None:
         """Files have changed: pages of shared mappings show their bytes again."""

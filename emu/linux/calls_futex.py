@@ -12,20 +12,23 @@ from emu.linux.wait import Blocking, Reason, Wait
 from emu.linux.words import as_int
 
 _WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 1, 3, 4, 5, 9, 10
-_LOCK_PI, _UNLOCK_PI, _TRYLOCK_PI, _WAIT_REQUEUE_PI, _CMP_REQUEUE_PI, _LOCK_PI2 = 6, 7, 8, 11, 12, 13
-_PI = (_LOCK_PI, _UNLOCK_PI, _TRYLOCK_PI, _WAIT_REQUEUE_PI, _CMP_REQUEUE_PI, _LOCK_PI2)
+_LOCK_PI, _UNLOCK_PI, _TRYLOCK_PI, _LOCK_PI2 = 6, 7, 8, 13
 _PRIVATE, _REALTIME = 128, 256
 
 
 def sys_futex(
     task: Task, address: int, op: int, value: int, timeout: int, second: int, third: int
 ) -> Blocking:
-    """futex(2). Priority inheritance is refused with ENOSYS, as on a kernel without it."""
+    """futex(2). WAIT_REQUEUE_PI and CMP_REQUEUE_PI are not there; C libraries do without."""
     command = op & ~(_PRIVATE | _REALTIME)
-    if command in _PI:
-        raise Errno(errno.ENOSYS)
     if address % 4:
         raise Errno(errno.EINVAL)
+    if command in (_LOCK_PI, _LOCK_PI2, _TRYLOCK_PI):
+        deadline = None if command == _TRYLOCK_PI else _deadline(task, op, timeout)
+        lock = task.process.futex_locks.lock(task, address, deadline, command != _TRYLOCK_PI)
+        return (yield from lock)
+    if command == _UNLOCK_PI:
+        return task.process.futex_locks.unlock(task, address)
     if command in (_WAIT, _WAIT_BITSET):
         bits = third & MATCH_ANY if command == _WAIT_BITSET else MATCH_ANY
         if not bits:
@@ -51,7 +54,8 @@ def _deadline(task: Task, op: int, timeout: int) -> int | None:
     clock = task.process.clock
     if op & ~(_PRIVATE | _REALTIME) == _WAIT:
         return clock.monotonic() + given
-    return given - clock.realtime() + clock.monotonic() if op & _REALTIME else given
+    realtime = op & _REALTIME or op & ~_PRIVATE == _LOCK_PI
+    return given - clock.realtime() + clock.monotonic() if realtime else given
 
 
 def _wait(task: Task, address: int, value: int, deadline: int | None, bits: int) -> Blocking:

@@ -13,9 +13,37 @@ from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 _SHARED, _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS, _GROWSDOWN = 1, 2, 3, 0x10, 0x20, 0x100
 _NORESERVE, _FIXED_NOREPLACE = 0x4000, 0x100000
+#: Flags that MAP_SHARED_VALIDATE knows (LEGACY_MAP_MASK in Linux).
+_VALIDATED = 0x0407F973
+_MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
+#: Modes of memory policy, MPOL_DEFAULT to MPOL_PREFERRED_MANY, and the flags that go with them.
+_MODES, _MODE_FLAGS = 6, 0xE000
 _MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
-_DONTNEED, _FREE, _REMOVE = 4, 8, 9
-_KNOWN_ADVICE = {0, 1, 2, 3, _DONTNEED, _FREE, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}
+_DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
+_KNOWN_ADVICE = {
+    0,
+    1,
+    2,
+    3,
+    _DONTNEED,
+    _FREE,
+    _REMOVE,
+    _DONTNEED_LOCKED,
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    16,
+    17,
+    18,
+    19,
+    20,
+    21,
+    22,
+    23,
+}
 
 
 def _rights(protection: int) -> int:
@@ -35,6 +63,8 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
     if size > space.size:
         raise Errno(errno.ENOMEM)
     size = page_ceiling(size)
+    if flags & 3 == _SHARED_VALIDATE and not flags & _ANONYMOUS and flags & ~_VALIDATED:
+        raise Errno(errno.EOPNOTSUPP)
     file = None if flags & _ANONYMOUS else _mapped(task, as_int(fd), protection, flags)
     rights = _rights(protection)
     if rights & RIGHT_WRITE and flags & 3 == _PRIVATE and not flags & _NORESERVE and size > space.limit:
@@ -47,7 +77,10 @@ def _mapped(task: Task, fd: int, protection: int, flags: int) -> MappedFile:
     file = task.process.descriptors.get(fd)
     if not file.readable or (flags & 3 != _PRIVATE and protection & 2 and not file.writable):
         raise Errno(errno.EACCES)
-    return file.mapped()
+    mapped = file.mapped()
+    if flags & 3 != _PRIVATE and protection & 2 and mapped.sealed:
+        raise Errno(errno.EPERM)
+    return mapped
 
 
 def _place(task: Task, address: int, size: int, flags: int) -> int | None:
@@ -114,6 +147,8 @@ def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target:
         raise Errno(errno.EINVAL)
     old, new = page_ceiling(old), page_ceiling(new)
     mapping = space.mappings.at(address)
+    if mapping is not None and new == old and not flags & _REMAP_FIXED:
+        return address
     if mapping is None or address + old > mapping.end or not old:
         raise Errno(errno.EFAULT if mapping is None or old else errno.EINVAL)
     if new > space.size:
@@ -157,16 +192,34 @@ def _move(task: Task, address: int, old: int, new: int, target: int | None) -> i
 
 
 def sys_madvise(task: Task, address: int, size: int, advice: int) -> int:
-    """madvise(2): DONTNEED and FREE drop the pages, the rest is only advice."""
+    """madvise(2): DONTNEED and REMOVE drop the pages, the rest is only advice."""
     start, end = _range(task, address, size)
     advice = as_int(advice)
     if advice not in _KNOWN_ADVICE:
         raise Errno(errno.EINVAL)
     if not task.process.space.mappings.covered(start, end):
         raise Errno(errno.ENOMEM)
-    if advice == _DONTNEED:
+    if advice in (_DONTNEED, _DONTNEED_LOCKED):
         task.process.space.discard(start, end)
+    elif advice == _REMOVE:
+        _remove(task, start, end)
     return 0
+
+
+def _remove(task: Task, start: int, end: int) -> None:
+    """Make a hole in what is mapped shared. Errno: EINVAL where it is private, EACCES: not writable."""
+    space = task.process.space
+    pieces = [
+        piece.part(max(start, piece.start), min(end, piece.end))
+        for piece in space.mappings.overlapping(start, end)
+    ]
+    for piece in pieces:
+        if not piece.shared:
+            raise Errno(errno.EINVAL)
+        if not piece.rights & RIGHT_WRITE:
+            raise Errno(errno.EACCES)
+        space.write_back()
+        space.punch(piece)
 
 
 def sys_msync(task: Task, address: int, size: int, flags: int) -> int:
@@ -191,9 +244,59 @@ def sys_mincore(task: Task, address: int, size: int, vector: int) -> int:
     return 0
 
 
-def sys_mlock(task: Task) -> int:
-    """mlock(2) and its kin: nothing is ever paged out."""
+def sys_mlock(task: Task, address: int, size: int) -> int:
+    """mlock(2), munlock(2): nothing is ever paged out."""
+    start = address & -PAGE_BYTES
+    end = page_ceiling(address + size)
+    if end > start and not task.process.space.mappings.covered(start, end):
+        raise Errno(errno.ENOMEM)
     return 0
+
+
+def sys_mlock2(task: Task, address: int, size: int, flags: int) -> int:
+    """mlock2(2)."""
+    if as_int(flags) & ~_MLOCK_ONFAULT:
+        raise Errno(errno.EINVAL)
+    return sys_mlock(task, address, size)
+
+
+def sys_mlockall(task: Task, flags: int) -> int:
+    """mlockall(2)."""
+    flags = as_int(flags)
+    if not flags or flags & ~_MCL_ALL or flags == _MCL_ONFAULT:
+        raise Errno(errno.EINVAL)
+    return 0
+
+
+def sys_munlockall(task: Task) -> int:
+    """munlockall(2)."""
+    return 0
+
+
+def sys_pkey_mprotect(task: Task, address: int, size: int, protection: int, key: int) -> int:
+    """pkey_mprotect(2), of a processor without protection keys: only without one."""
+    if as_int(key) != -1:
+        raise Errno(errno.EINVAL)
+    return sys_mprotect(task, address, size, protection)
+
+
+def sys_no_pkey(task: Task) -> int:
+    """pkey_alloc(2), pkey_free(2): the processor has no protection keys."""
+    raise Errno(errno.EINVAL)
+
+
+def sys_set_mempolicy(task: Task, mode: int) -> int:
+    """set_mempolicy(2), mbind(2)'s mode: there is one node, so no policy changes anything."""
+    if as_int(mode) & ~_MODE_FLAGS not in range(_MODES):
+        raise Errno(errno.EINVAL)
+    return 0
+
+
+def sys_mbind(task: Task, address: int, size: int, mode: int) -> int:
+    """mbind(2)."""
+    if address % PAGE_BYTES:
+        raise Errno(errno.EINVAL)
+    return sys_set_mempolicy(task, mode)
 
 
 def sys_get_mempolicy(task: Task, mode: int, mask: int, most: int) -> int:
@@ -208,6 +311,7 @@ def sys_get_mempolicy(task: Task, mode: int, mask: int, most: int) -> int:
 CALLS = {
     "mmap": sys_mmap, "munmap": sys_munmap, "mprotect": sys_mprotect, "brk": sys_brk, "mremap": sys_mremap,
     "madvise": sys_madvise, "msync": sys_msync, "mincore": sys_mincore, "mlock": sys_mlock,
-    "mlock2": sys_mlock, "munlock": sys_mlock, "mlockall": sys_mlock, "munlockall": sys_mlock,
-    "get_mempolicy": sys_get_mempolicy, "set_mempolicy": sys_mlock, "mbind": sys_mlock,
+    "mlock2": sys_mlock2, "munlock": sys_mlock, "mlockall": sys_mlockall, "munlockall": sys_munlockall,
+    "get_mempolicy": sys_get_mempolicy, "set_mempolicy": sys_set_mempolicy, "mbind": sys_mbind,
+    "pkey_mprotect": sys_pkey_mprotect, "pkey_alloc": sys_no_pkey, "pkey_free": sys_no_pkey,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Generator
 
 from emu.linux.failure import Errno, Interrupted
@@ -22,6 +23,7 @@ from emu.linux.signal_numbers import (
     UNBLOCKABLE,
     signal_set,
 )
+from emu.linux.signalfd import SignalFile
 from emu.linux.task import Task
 from emu.linux.task_signals import AlternateStack
 from emu.linux.timespec import read_timespec
@@ -190,8 +192,35 @@ def sys_sigaltstack(task: Task, new: int, old: int) -> int:
     return 0
 
 
+def sys_signalfd(task: Task, fd: int, address: int, size: int) -> int:
+    """signalfd(2), the old call."""
+    return sys_signalfd4(task, fd, address, size, 0)
+
+
+def sys_signalfd4(task: Task, fd: int, address: int, size: int, flags: int) -> int:
+    """signalfd(2)."""
+    process, fd, flags = task.process, as_int(fd), as_int(flags)
+    if flags & ~(os.O_CLOEXEC | os.O_NONBLOCK):
+        raise Errno(errno.EINVAL)
+    _check_set_size(size)
+    mask = process.memory.read_number(address, SET_BYTES) & ~UNBLOCKABLE
+    if fd != -1:
+        file = process.descriptors.get(fd)
+        if not isinstance(file, SignalFile):
+            raise Errno(errno.EINVAL)
+        file.set_mask(mask)
+        return fd
+
+    def caller() -> Task:
+        return process.caller or task
+
+    new = SignalFile(mask, flags & os.O_NONBLOCK, process.anonymous_inodes.next(), process.signals, caller)
+    return process.descriptors.add(new, cloexec=bool(flags & os.O_CLOEXEC))
+
+
 CALLS: dict[str, Handler] = {
     "rt_sigaction": sys_rt_sigaction, "rt_sigprocmask": sys_rt_sigprocmask,
     "rt_sigpending": sys_rt_sigpending, "rt_sigsuspend": sys_rt_sigsuspend, "pause": sys_pause,
     "rt_sigtimedwait": sys_rt_sigtimedwait, "rt_sigreturn": sys_rt_sigreturn, "sigaltstack": sys_sigaltstack,
+    "signalfd": sys_signalfd, "signalfd4": sys_signalfd4,
 }  # fmt: skip

@@ -15,10 +15,7 @@ _UNAME_FIELD = 65
 _UNLIMITED = (1 << 64) - 1
 _N_LIMITS, _LIMIT_STACK, _LIMIT_FILES, _LIMIT_MEMLOCK, _LIMIT_TASKS, _LIMIT_CORE = 16, 3, 7, 8, 6, 4
 _MOST_RANDOM = 1 << 25
-_PR_SET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_GET_NAME = 1, 3, 4, 15, 16
-_PR_GET_SECCOMP, _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK, _PR_SET_NO_NEW_PRIVS = 21, 29, 30, 38
-_PR_GET_NO_NEW_PRIVS, _PR_SET_THP_DISABLE, _PR_GET_THP_DISABLE = 39, 41, 42
-_PR_SET_VMA, _PR_CAPBSET_READ, _PR_SET_PTRACER, _PR_SET_MM = 0x53564D41, 23, 0x59616D61, 35
+_CAPABILITY_VERSIONS = (0x19980330, 0x20071026, 0x20080522)
 
 
 def limits_of(stack: int = 8 << 20) -> list[list[int]]:
@@ -141,6 +138,9 @@ def _set_ids(group: bool, n: int) -> object:
 
 def sys_getgroups(task: Task, size: int, address: int) -> int:
     """getgroups(2): the one group."""
+    size = as_int(size)
+    if size < 0:
+        raise Errno(errno.EINVAL)
     if not size:
         return 1
     task.process.memory.write_number(address, 4, task.process.ids[1])
@@ -153,8 +153,20 @@ def sys_setgroups(task: Task) -> int:
 
 
 def sys_getpgrp(task: Task) -> int:
-    """getpgrp(2), getpgid(2), getsid(2): the process leads its own."""
+    """getpgrp(2): the process leads its own group."""
     return task.process.pid
+
+
+def sys_getpgid(task: Task, pid: int) -> int:
+    """getpgid(2), getsid(2)."""
+    if as_int(pid) and as_int(pid) not in task.process.tasks:
+        raise Errno(errno.ESRCH)
+    return task.process.pid
+
+
+def sys_personality(task: Task, persona: int) -> int:
+    """personality(2): PER_LINUX; what is asked for changes nothing."""
+    return 0
 
 
 def sys_setpgid(task: Task) -> int:
@@ -162,41 +174,21 @@ def sys_setpgid(task: Task) -> int:
     raise Errno(errno.EPERM)
 
 
-def sys_getpriority(task: Task) -> int:
-    """getpriority(2): nice 0, which the kernel tells as 20."""
-    return 20
-
-
-def sys_setpriority(task: Task) -> int:
-    """setpriority(2): changes nothing."""
-    return 0
-
-
-def sys_prctl(task: Task, option: int, argument: int) -> int:
-    """prctl(2): names, and what can be answered without doing anything."""
-    option, memory = as_int(option), task.process.memory
-    if option == _PR_SET_NAME:
-        task.name = memory.read_string(argument, 16)[:15].decode("utf-8", "surrogateescape")
-        return 0
-    if option == _PR_GET_NAME:
-        memory.write(argument, task.name.encode("utf-8", "surrogateescape")[:15].ljust(16, b"\0"))
-        return 0
-    if option in (_PR_GET_DUMPABLE, _PR_CAPBSET_READ):
-        return int(option == _PR_GET_DUMPABLE)
-    if option == _PR_GET_TIMERSLACK:
-        return 50_000
-    if option in (
-        _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_TIMERSLACK, _PR_SET_NO_NEW_PRIVS, _PR_GET_SECCOMP,
-        _PR_GET_NO_NEW_PRIVS, _PR_SET_THP_DISABLE, _PR_GET_THP_DISABLE, _PR_SET_PTRACER, _PR_SET_VMA,
-    ):  # fmt: skip
-        return 0
-    raise Errno(errno.EINVAL)
-
-
 def sys_capget(task: Task, header: int, data: int) -> int:
     """capget(2): none."""
+    memory = task.process.memory
+    version, pid = memory.read_number(header, 4), as_int(memory.read_number(header + 4, 4))
+    if version not in _CAPABILITY_VERSIONS:
+        memory.write_number(header, 4, max(_CAPABILITY_VERSIONS))
+        if data:
+            raise Errno(errno.EINVAL)
+        return 0
+    if pid < 0:
+        raise Errno(errno.EINVAL)
+    if pid and pid not in task.process.tasks:
+        raise Errno(errno.ESRCH)
     if data:
-        task.process.memory.write(data, bytes(24))
+        memory.write(data, bytes(12 if version == min(_CAPABILITY_VERSIONS) else 24))
     return 0
 
 
@@ -217,15 +209,14 @@ CALLS = {
     "getresgid": _three_ids(True), "setuid": _set_ids(False, 1), "setgid": _set_ids(True, 1),
     "setreuid": _set_ids(False, 2), "setregid": _set_ids(True, 2), "setresuid": _set_ids(False, 3),
     "setresgid": _set_ids(True, 3), "setfsuid": _id(False), "setfsgid": _id(True),
-    "getgroups": sys_getgroups, "setgroups": sys_setgroups, "getpgrp": sys_getpgrp, "getpgid": sys_getpgrp,
-    "getsid": sys_getpgrp, "setpgid": sys_setpgid, "setsid": sys_setpgid, "getpriority": sys_getpriority,
-    "setpriority": sys_setpriority, "ioprio_get": sys_setpriority, "ioprio_set": sys_setpriority,
-    "prctl": sys_prctl, "capget": sys_capget, "capset": sys_forbidden, "syslog": sys_syslog,
+    "getgroups": sys_getgroups, "setgroups": sys_setgroups, "getpgrp": sys_getpgrp, "getpgid": sys_getpgid,
+    "getsid": sys_getpgid, "setpgid": sys_setpgid, "setsid": sys_setpgid,
+    "capget": sys_capget, "capset": sys_forbidden, "syslog": sys_syslog,
     "ptrace": sys_forbidden, "process_vm_readv": sys_forbidden, "process_vm_writev": sys_forbidden,
     "perf_event_open": sys_forbidden, "bpf": sys_forbidden, "unshare": sys_forbidden, "setns": sys_forbidden,
     "reboot": sys_forbidden, "sethostname": sys_forbidden, "setdomainname": sys_forbidden,
     "init_module": sys_forbidden, "finit_module": sys_forbidden, "delete_module": sys_forbidden,
     "swapon": sys_forbidden, "swapoff": sys_forbidden, "acct": sys_forbidden, "iopl": sys_forbidden,
     "ioperm": sys_forbidden, "kexec_load": sys_forbidden, "quotactl": sys_forbidden,
-    "pidfd_getfd": sys_forbidden, "kcmp": sys_forbidden, "personality": sys_setpriority,
+    "pidfd_getfd": sys_forbidden, "kcmp": sys_forbidden, "personality": sys_personality,
 }  # fmt: skip

@@ -12,6 +12,12 @@ _VM, _FS, _FILES, _SIGHAND, _VFORK, _THREAD = 0x100, 0x200, 0x400, 0x800, 0x4000
 _SETTLS, _PARENT_SETTID, _CHILD_CLEARTID, _CHILD_SETTID = 0x80000, 0x100000, 0x200000, 0x1000000
 _NEEDED = _VM | _SIGHAND | _THREAD
 _ARCH_SET_GS, _ARCH_SET_FS, _ARCH_GET_FS, _ARCH_GET_GS = 0x1001, 0x1002, 0x1003, 0x1004
+#: Commands of membarrier, and what must have been registered before each: GLOBAL, GLOBAL_EXPEDITED,
+#: PRIVATE_EXPEDITED, PRIVATE_EXPEDITED_SYNC_CORE.
+_BARRIERS = {1: 0, 2: 0, 8: 16, 32: 64}
+_REGISTRATIONS = {4, 16, 64}
+#: WEXITED, WSTOPPED and WCONTINUED, one of which waitid needs; and with them all that it knows.
+_WAIT_FOR, _WAIT_OPTIONS = 0x0000000E, 0xE100000F
 _PROCESSES = "processes are not supported: the guest starts another one"
 
 
@@ -70,6 +76,13 @@ def sys_execve(task: Task) -> int:
 
 def sys_wait4(task: Task) -> int:
     """wait4(2): there never is a child."""
+    raise Errno(errno.ECHILD)
+
+
+def sys_waitid(task: Task, kind: int, which: int, info: int, options: int) -> int:
+    """waitid(2): there never is a child."""
+    if not as_int(options) & _WAIT_FOR or as_int(options) & ~_WAIT_OPTIONS:
+        raise Errno(errno.EINVAL)
     raise Errno(errno.ECHILD)
 
 
@@ -168,39 +181,21 @@ def sys_getcpu(task: Task, cpu: int, node: int) -> int:
     return 0
 
 
-def sys_sched_getscheduler(task: Task, tid: int) -> int:
-    """sched_getscheduler(2): SCHED_OTHER."""
-    _task(task, as_int(tid))
-    return 0
-
-
-def sys_sched_setscheduler(task: Task, tid: int, policy: int) -> int:
-    """sched_setscheduler(2): only SCHED_OTHER, SCHED_BATCH and SCHED_IDLE, which change nothing."""
-    _task(task, as_int(tid))
-    if policy & 0xFF not in (0, 3, 5):
+def sys_membarrier(task: Task, command: int, flags: int) -> int:
+    """membarrier(2): every core gives up its store buffer. Errno(EPERM): not registered for."""
+    command, process = as_int(command), task.process
+    if flags or (command and command not in {*_BARRIERS, *_REGISTRATIONS}):
+        raise Errno(errno.EINVAL)
+    if not command:
+        return sum({*_BARRIERS, *_REGISTRATIONS})
+    needed = _BARRIERS.get(command)
+    if needed is None:
+        process.settings[command] = 1
+    elif needed and needed not in process.settings:
         raise Errno(errno.EPERM)
+    else:
+        process.space.flush()
     return 0
-
-
-def sys_sched_getparam(task: Task, tid: int, address: int) -> int:
-    """sched_getparam(2)."""
-    _task(task, as_int(tid))
-    task.process.memory.write_number(address, 4, 0)
-    return 0
-
-
-def sys_sched_get_priority(task: Task, policy: int) -> int:
-    """sched_get_priority_max(2) and _min."""
-    if policy in (1, 2):
-        return 1
-    if policy in (0, 3, 5, 6):
-        return 0
-    raise Errno(errno.EINVAL)
-
-
-def sys_membarrier(task: Task, command: int) -> int:
-    """membarrier(2): cores here are in step whenever the kernel runs."""
-    return 0x1F if command == 0 else 0
 
 
 def sys_arch_prctl(task: Task, code: int, address: int) -> int:
@@ -222,14 +217,10 @@ def sys_arch_prctl(task: Task, code: int, address: int) -> int:
 
 CALLS = {
     "clone": sys_clone, "clone3": sys_clone3, "fork": sys_fork, "vfork": sys_fork, "execve": sys_execve,
-    "execveat": sys_execve, "wait4": sys_wait4, "waitid": sys_wait4, "exit": sys_exit,
+    "execveat": sys_execve, "wait4": sys_wait4, "waitid": sys_waitid, "exit": sys_exit,
     "exit_group": sys_exit_group, "set_tid_address": sys_set_tid_address,
     "set_robust_list": sys_set_robust_list, "get_robust_list": sys_get_robust_list, "rseq": sys_rseq,
     "gettid": sys_gettid, "getpid": sys_getpid, "getppid": sys_getppid, "sched_yield": sys_sched_yield,
     "sched_getaffinity": sys_sched_getaffinity, "sched_setaffinity": sys_sched_setaffinity,
-    "getcpu": sys_getcpu, "sched_getscheduler": sys_sched_getscheduler,
-    "sched_setscheduler": sys_sched_setscheduler, "sched_getparam": sys_sched_getparam,
-    "sched_setparam": sys_sched_getscheduler, "sched_get_priority_max": sys_sched_get_priority,
-    "sched_get_priority_min": sys_sched_get_priority, "membarrier": sys_membarrier,
-    "arch_prctl": sys_arch_prctl,
+    "getcpu": sys_getcpu, "membarrier": sys_membarrier, "arch_prctl": sys_arch_prctl,
 }  # fmt: skip

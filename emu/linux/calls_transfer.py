@@ -116,11 +116,6 @@ def sys_copy_file_range(
     return done
 
 
-def sys_splice(task: Task) -> int:
-    """splice(2), tee(2), vmsplice(2): no file here supports it; programs copy instead."""
-    raise Errno(errno.EINVAL)
-
-
 def sys_fallocate(task: Task, fd: int, mode: int, offset: int, size: int) -> int:
     """fallocate(2): holes cost nothing here, so room is only checked for, not taken."""
     file, mode, start, length = file_of(task, fd), as_int(mode), as_long(offset), as_long(size)
@@ -256,9 +251,6 @@ _ATTRIBUTES = {"get": errno.ENODATA, "set": errno.EOPNOTSUPP, "remove": errno.EN
 CALLS: dict[str, Handler] = {
     "sendfile": sys_sendfile,
     "copy_file_range": sys_copy_file_range,
-    "splice": sys_splice,
-    "tee": sys_splice,
-    "vmsplice": sys_splice,
     "fallocate": sys_fallocate,
     "fsync": sys_fsync,
     "fdatasync": sys_fsync,

@@ -11,8 +11,9 @@ from typing import Protocol
 
 #: Nanoseconds of virtual time in a modelled cycle.
 CYCLE_NS = 10
-#: Virtual time begins at 2020-01-01 00:00:00 UTC, a second after the machine was started.
-_EPOCH_NS = 1_577_836_800 * 1_000_000_000
+#: Virtual time begins at 2035-01-01 00:00:00 UTC, a second after the machine was started: later than any file
+#: of the host, since programs distrust files from the future, and still in 32 bits of seconds.
+_EPOCH_NS = 2_051_222_400 * 1_000_000_000
 _SINCE_BOOT_NS = 1_000_000_000
 
 

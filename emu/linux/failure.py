@@ -25,12 +25,12 @@ class Interrupted(Exception):
     """A blocking call was broken off for a signal (signal(7)).
 
     restart: it begins anew after a handler with SA_RESTART, and after a signal without a handler; else it
-    fails with EINTR.
+    fails with EINTR. always: it begins anew after every handler.
     """
 
-    def __init__(self, restart: bool = True) -> None:
+    def __init__(self, restart: bool = True, always: bool = False) -> None:
         super().__init__("interrupted")
-        self.restart = restart
+        self.restart, self.always = restart, always
 
 
 class Exit(Exception):

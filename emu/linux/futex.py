@@ -91,21 +91,28 @@ def release_robust_list(memory: GuestMemory, futexes: Futexes, task: Task) -> No
                 break
             following = memory.read_number(entry & ~1, 8)
             if entry != pending:
-                _release(memory, futexes, task, (entry & ~1) + offset & (1 << 64) - 1)
+                _release(memory, futexes, task, entry, offset)
             entry = following
         if pending:
-            _release(memory, futexes, task, (pending & ~1) + offset & (1 << 64) - 1)
+            _release(memory, futexes, task, pending, offset, pending=True)
     except Errno:
         # As in Linux: a list that cannot be read ends here.
         return
 
 
-def _release(memory: GuestMemory, futexes: Futexes, task: Task, word: int) -> None:
+def _release(
+    memory: GuestMemory, futexes: Futexes, task: Task, entry: int, offset: int, *, pending: bool = False
+) -> None:
+    """One lock; bit 0 of its entry says that it has priority inheritance, and so waiters of another kind."""
+    word, inherits = (entry & ~1) + offset & (1 << 64) - 1, entry & 1
     if word % 4:
         raise Errno(errno.EFAULT)
     value = memory.read_number(word, 4)
+    if pending and not inherits and not value:
+        # It had been unlocked, but nobody woken yet.
+        futexes.wake(word, 1)
     if value & TID_MASK != task.tid:
         return
     memory.update(word, 4, lambda old: old & WAITERS | OWNER_DIED)
-    if value & WAITERS:
+    if value & WAITERS and not inherits:
         futexes.wake(word, 1)

@@ -62,6 +62,7 @@ class Kernel:
         Raises Exit, Unsupported.
         """
         self.calls_made += 1
+        self.process.caller = task
         task.call_number, task.interruption = number, None
         found = self._handlers.get(number)
         if found is None:
@@ -98,6 +99,7 @@ class Kernel:
         """Go on with the call of a task whose wait is over; as `call`."""
         assert task.call is not None
         assert task.reason is not None
+        self.process.caller = task
         reason = task.reason
         if reason is Reason.SIGNAL and not self.process.signals.deliverable(task):
             # Another task has taken it, or it is ignored by now.
@@ -115,7 +117,7 @@ class Kernel:
         except Errno as failure:
             return -failure.number
         except Interrupted as interrupted:
-            task.interruption = Interruption(task.call_number, interrupted.restart)
+            task.interruption = Interruption(task.call_number, interrupted.restart, interrupted.always)
             return -errno.EINTR
         except _NOT_OURS as error:
             raise self._broken(task, (), error) from error

@@ -336,6 +336,7 @@ class LinuxMachine(Board):
             process.exit_code = ended.code
             return
         release_robust_list(memory, process.futexes, task)
+        process.futex_locks.release_all(task)
         if task.clear_child_tid:
             # As in Linux: nobody is told of a bad address.
             with suppress(Errno):

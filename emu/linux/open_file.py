@@ -123,6 +123,11 @@ class MappedFile:
     inode = 0
     key: object = None
 
+    @property
+    def sealed(self) -> bool:
+        """Nobody may write to it any more (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE)."""
+        return False
+
     def size(self) -> int:
         """Bytes in the file now."""
         raise NotImplementedError

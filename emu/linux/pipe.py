@@ -61,6 +61,18 @@ class Pipe:
                 break
         return bytes(taken)
 
+    def look(self, n: int) -> bytes:
+        """The first n bytes, which stay."""
+        return b"".join(slot.data[slot.done :] for slot in self.slots)[:n]
+
+    def put_back(self, data: bytes) -> None:
+        """What was taken and not needed is the next again."""
+        if not data:
+            return
+        self.slots.appendleft(_Slot(data))
+        if self.reader is not None:
+            self.reader.announce(POLLIN)
+
     def put(self, data: bytes, packets: bool) -> int:
         """Write what there is room for; returns how many bytes. At most a page is written whole or not."""
         done = 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from emu.linux.calls_system import limits_of
 from emu.linux.clock import Clock
 from emu.linux.failure import Errno
+from emu.linux.futex_locks import FutexLocks
 from emu.linux.guest_memory import GuestMemory
 from emu.linux.network import Network
 from emu.linux.readiness import AnonymousInodes
@@ -37,9 +38,9 @@ class Process:
 
     pid: 1000 + something from the seed. name: of the program, at most 15 bytes. executable: its path in the
     guest. random: of everything that the guest may see as random. n_cores: processors that it may ask for.
-    tasks: by tid, the living ones. exit_code: set once the whole process ends (128 + signal: killed).
-    ended_cycles: what tasks that have ended ran. ids: user and group. limits: by RLIMIT_* number.
-    on_new_task: told of every task that begins.
+    tasks: by tid, the living ones. caller: the task whose call is served, or was last. exit_code: set once
+    the whole process ends (128 + signal: killed). ended_cycles: what tasks that have ended ran. ids: user and
+    group. limits: by RLIMIT_* number. on_new_task: told of every task that begins.
     """
 
     abi: LinuxAbi
@@ -60,11 +61,14 @@ class Process:
     signals: ProcessSignals
     alarms: Alarms
     tasks: dict[int, Task] = field(default_factory=dict)
+    caller: Task | None = None
+    settings: dict[int, int] = field(default_factory=dict)
     exit_code: int | None = None
     killed_by: int = 0
     umask: int = 0o022
     memory_limit: int = 0
     anonymous_inodes: AnonymousInodes = field(default_factory=AnonymousInodes)
+    futex_locks: FutexLocks = field(default_factory=FutexLocks)
     network: Network = field(default_factory=Network)
     ids: tuple[int, int] = (1000, 1000)
     limits: list[list[int]] = field(default_factory=limits_of)
@@ -82,6 +86,7 @@ class Process:
         task.name, task.parent = parent.name, parent.tid
         task.stack = self.isa.read(context, self.isa.stack_pointer)
         task.signals.inherit(parent.signals)
+        task.inherit(parent)
         self.tasks[tid] = task
         self.on_new_task(task)
         return task

@@ -10,7 +10,7 @@ SIGCONT had followed.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ class ProcessSignals:
         #: Signals that do nothing when they are delivered.
         self._idle = HARMLESS | STOPPING
         self.shared = PendingSignals()
+        #: Told whenever a signal has become pending.
+        self.arrivals: list[Callable[[], None]] = []
         #: Tasks that a shared signal is assigned to; of a signal without any, nobody's mask lets it through.
         self._takers: dict[int, list[Task]] = {}
 
@@ -107,6 +109,8 @@ class ProcessSignals:
             self._assign(signal)
         elif not bit & target.signals.blocked:
             target.end_wait(Reason.SIGNAL)
+        for arrived in self.arrivals:
+            arrived()
         return True
 
     def force(self, task: Task, signal: int, info: SigInfo) -> None:

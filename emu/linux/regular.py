@@ -16,6 +16,8 @@ _D_TYPES = {
     modes.S_IFIFO: 1, modes.S_IFSOCK: 12,
 }  # fmt: skip
 _MOST = (1 << 63) - 1
+#: F_SEAL_WRITE, F_SEAL_FUTURE_WRITE.
+_NO_WRITES = 8 | 16
 
 
 class NodeFile(OpenFile):
@@ -174,6 +176,11 @@ class MappedNode(MappedFile):
         # A mapping may live until the end of the run: it is not said when it is gone.
         node.acquire()
 
+    @property
+    def sealed(self) -> bool:
+        """Nobody may write to it any more (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE)."""
+        return bool((self._node.seals or 0) & _NO_WRITES)
+
     def size(self) -> int:
         """Bytes in the file now."""
         return self._node.size()
@@ -185,8 +192,14 @@ class MappedNode(MappedFile):
     def write_back(self, offset: int, data: bytes) -> None:
         """Bytes of a shared mapping; what lies past the end of the file is lost (mmap(2))."""
         data = data[: max(0, self._node.size() - offset)]
-        if data and self._node.read(len(data), offset) != data:
+        if not data or self._node.read(len(data), offset) == data:
+            return
+        # A mapping that was there before its file was sealed still writes to it (F_SEAL_FUTURE_WRITE).
+        seals, self._node.seals = self._node.seals, None
+        try:
             self._node.write(data, offset)
+        finally:
+            self._node.seals = seals
 
 
 class OpenDirectory(NodeFile):

@@ -47,10 +47,11 @@ class Death:
 
 @dataclass(frozen=True)
 class Interruption:
-    """A blocking call that a signal has broken off. restart: see `Interrupted`."""
+    """A blocking call that a signal has broken off. restart, always: see `Interrupted`."""
 
     call_number: int
     restart: bool
+    always: bool = False
 
 
 def deliver(task: Task, interrupted: Interruption | None = None) -> Death | None:
@@ -85,7 +86,7 @@ def _end_call(task: Task, broken: Interruption, may_restart: bool) -> None:
     """The broken-off call begins anew when the task goes on, or it has failed."""
     isa, abi = task.process.isa, task.process.abi
     context = task.registers
-    if broken.restart and may_restart:
+    if broken.restart and (may_restart or broken.always):
         pc = isa.read(context, isa.program_counter) - abi.instruction_bytes
         context = isa.with_register(context, isa.program_counter, pc)
         result = broken.call_number

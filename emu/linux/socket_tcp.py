@@ -85,6 +85,7 @@ class TcpSocket(StreamSocket, InetSocket):
             # It was refused, or is over already; the socket may try again.
             error = self.take_error() or errno.ECONNABORTED
             self._reset()
+            self._forget_address()
             raise Errno(error)
         self.told = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from emu.linux.nodes import SYS_DEVICE
@@ -16,8 +17,8 @@ _CPU = "devices/system/cpu"
 _NODE = "devices/system/node"
 
 
-def sys_texts(n_cores: int, memory: int) -> dict[str, str]:
-    """Every file by its path below /sys."""
+def sys_texts(n_cores: int) -> dict[str, str]:
+    """Every file that never changes, by its path below /sys."""
     all_cores = ranges(list(range(n_cores))) + "\n"
     mask = f"{(1 << n_cores) - 1:x}\n"
     texts = {
@@ -36,7 +37,6 @@ def sys_texts(n_cores: int, memory: int) -> dict[str, str]:
         f"{_NODE}/node0/cpulist": all_cores,
         f"{_NODE}/node0/cpumap": mask,
         f"{_NODE}/node0/distance": "10\n",
-        f"{_NODE}/node0/meminfo": f"Node 0 MemTotal: {memory // 1024:>14} kB\n",
         "kernel/mm/transparent_hugepage/enabled": "always madvise [never]\n",
         "kernel/mm/transparent_hugepage/hpage_pmd_size": "2097152\n",
     }
@@ -52,11 +52,20 @@ def sys_texts(n_cores: int, memory: int) -> dict[str, str]:
     return texts
 
 
+def node_meminfo(facts: ProcFacts) -> bytes:
+    """The memory of the one node, in kB."""
+    total = facts.memory_limit // 1024
+    used = min(total, facts.memory_used() // 1024)
+    values = {"MemTotal": total, "MemFree": total - used, "MemUsed": used}
+    return "".join(f"Node 0 {name + ':':<15}{value:>8} kB\n" for name, value in values.items()).encode()
+
+
 def add_sys(builder: TreeBuilder, facts: ProcFacts) -> None:
     """Put /sys in place."""
     maker = NodeMaker(builder, SYS_DEVICE, 0)
     top = maker.directory()
     top.fixed = True
-    for path, text in sys_texts(facts.n_cores, facts.memory_limit).items():
+    for path, text in sys_texts(facts.n_cores).items():
         maker.put(top, path, maker.text(text))
+    maker.put(top, f"{_NODE}/node0/meminfo", maker.file(partial(node_meminfo, facts)))
     builder.put("/sys", top)

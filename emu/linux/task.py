@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from emu.linux.process import Process
     from emu.linux.signal_delivery import Interruption
 
+#: SCHED_RESET_ON_FORK; the settings of prctl(2) that a thread takes over: KEEPCAPS, TIMERSLACK, NO_NEW_PRIVS.
+_RESET_ON_FORK = 0x40000000
+_INHERITED = (8, 29, 38)
+
 
 class State(Enum):
     """Where a task stands."""
@@ -43,6 +47,9 @@ class Task:
         #: The registers were replaced since the task last ran: a context header must say so.
         self.changed = False
         self.signals = TaskSignals()
+        #: Nice value, policy and I/O priority (emu.linux.calls_priority), settings (emu.linux.calls_prctl).
+        self.nice = self.policy = self.io_priority = 0
+        self.settings: dict[int, int] = {}
         self.clear_child_tid = 0
         self.robust_list = 0
         #: The blocking system call that the task is in, what it waits for, and why that ended.
@@ -69,6 +76,12 @@ class Task:
         """Replace all registers: the task goes on from there."""
         self.context = context
         self.changed = True
+
+    def inherit(self, parent: Task) -> None:
+        """What a new thread takes over: clone(2), prctl(2)."""
+        self.nice, self.io_priority = parent.nice, parent.io_priority
+        self.policy = 0 if parent.policy & _RESET_ON_FORK else parent.policy
+        self.settings = {which: parent.settings[which] for which in _INHERITED if which in parent.settings}
 
     def begin_wait(self, wait: Wait) -> None:
         """Wait in all queues of `wait`."""

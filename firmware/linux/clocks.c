@@ -34,6 +34,15 @@ static void check_work(void) {
     CHECK(now(CLOCK_PROCESS_CPUTIME_ID) >= now(CLOCK_THREAD_CPUTIME_ID));
 }
 
+/* Time stamps tick at some GHz: programs that wait by them rely on it. */
+static void check_stamps(void) {
+    long before = now(CLOCK_MONOTONIC), ticks = (long)__builtin_ia32_rdtsc();
+    sleep_ms(5);
+    ticks = (long)__builtin_ia32_rdtsc() - ticks;
+    long after = now(CLOCK_MONOTONIC);
+    CHECK(ticks / 8 < after - before && after - before < ticks * 2);
+}
+
 static void check_sleeps(void) {
     for (long milliseconds = 1; milliseconds <= 16; milliseconds *= 4) {
         struct timespec time = timespec_of(milliseconds * MILLISECOND);
@@ -90,6 +99,7 @@ int main(void) {
     never_back(NULL);
     run_threads(3, never_back);
     check_work();
+    check_stamps();
     check_sleeps();
     check_agreement();
     check_timer();
