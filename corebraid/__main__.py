@@ -20,6 +20,15 @@ def _open_closed_streams() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        # It came while modules were loading: the commands deal with it themselves.
+        sys.stderr.write("corebraid: interrupted\n")
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     _open_closed_streams()
     # Numba reads its cache directory when it is imported, which the commands do.
     use_kernel_cache()

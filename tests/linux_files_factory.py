@@ -173,7 +173,9 @@ class Guest:
             abi=LINUX_X86_64,
             umask=0o022,
             ids=(1000, 1000),
-            space=SimpleNamespace(has_shared_files=False, reload=lambda: None),
+            space=SimpleNamespace(
+                has_shared_files=False, reload=lambda: None, may_be_written=lambda key: False
+            ),
         )
         self.task = FakeTask(self.process)
         self.facts = FakeFacts(self)

@@ -9,7 +9,7 @@ from emu.linux.call_arguments import file_of
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.file_locks import FileLocks
 from emu.linux.open_file import OpenFile
-from emu.linux.regular import NodeFile, OpenPath, OpenRegular
+from emu.linux.regular import NodeFile, OpenPath, OpenRegular, mapped_key
 from emu.linux.task import Task
 from emu.linux.wait import Blocking, Handler, Reason, Wait
 from emu.linux.words import as_int, as_long
@@ -21,7 +21,7 @@ _F_SETLEASE, _F_GETLEASE, _F_DUPFD_CLOEXEC = 1024, 1025, 1030
 _F_SETPIPE_SZ, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS = 1031, 1032, 1033, 1034
 _F_RDLCK, _F_WRLCK, _F_UNLCK = 0, 1, 2
 _FLOCK_BYTES = 32
-_SEAL_SEAL, _ALL_SEALS = 1, 0x1F
+_SEAL_SEAL, _SEAL_WRITE, _ALL_SEALS = 1, 8, 0x1F
 _LOCK_SH, _LOCK_EX, _LOCK_NB, _LOCK_UN = 1, 2, 4, 8
 _CLOSE_RANGE_UNSHARE, _CLOSE_RANGE_CLOEXEC = 2, 4
 
@@ -93,7 +93,7 @@ def sys_fcntl(task: Task, fd: int, command: int, argument: int) -> int:
     if command in (_F_SETPIPE_SZ, _F_GETPIPE_SZ):
         return _pipe_size(file, command, as_int(argument))
     if command in (_F_ADD_SEALS, _F_GET_SEALS):
-        return _seals(file, command, argument & 0xFFFFFFFF)
+        return _seals(task, file, command, argument & 0xFFFFFFFF)
     if command in (_F_GETOWN, _F_SETOWN, _F_GETSIG, _F_SETSIG):
         return 0
     if command == _F_GETLEASE:
@@ -133,7 +133,7 @@ def _pipe_size(file: OpenFile, command: int, size: int) -> int:
     return int(get() if command == _F_GETPIPE_SZ else change(size))
 
 
-def _seals(file: OpenFile, command: int, seals: int) -> int:
+def _seals(task: Task, file: OpenFile, command: int, seals: int) -> int:
     """F_GET_SEALS and F_ADD_SEALS, of memory files alone."""
     if not isinstance(file, OpenRegular) or file.node.seals is None:
         raise Errno(errno.EINVAL)
@@ -143,6 +143,8 @@ def _seals(file: OpenFile, command: int, seals: int) -> int:
         raise Errno(errno.EINVAL)
     if file.node.seals & _SEAL_SEAL or not file.writable:
         raise Errno(errno.EPERM)
+    if seals & _SEAL_WRITE and task.process.space.may_be_written(mapped_key(file.node)):
+        raise Errno(errno.EBUSY)
     file.node.seals |= seals
     return 0
 

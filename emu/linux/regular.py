@@ -7,7 +7,7 @@ import os
 import stat as modes
 
 from emu.linux.failure import Errno
-from emu.linux.nodes import Directory, FileNode, Node
+from emu.linux.nodes import SEAL_WRITE, Directory, FileNode, Node
 from emu.linux.open_file import POLLIN, POLLNVAL, POLLOUT, MappedFile, OpenFile, Stat
 
 SEEK_DATA, SEEK_HOLE = 3, 4
@@ -149,6 +149,11 @@ class OpenRegular(NodeFile):
             raise Errno(errno.EINVAL)
         self.node.truncate(size)
 
+    @property
+    def sealed(self) -> bool:
+        """F_SEAL_WRITE or F_SEAL_FUTURE_WRITE."""
+        return bool(self.node.seals and self.node.seals & SEAL_WRITE)
+
     def mapped(self) -> MappedFile:
         """Its bytes for mmap."""
         return MappedNode(self.node, self.name)
@@ -163,6 +168,11 @@ class OpenRegular(NodeFile):
         self.node.release()
 
 
+def mapped_key(node: Node) -> object:
+    """What mappings of this file have as their `key`."""
+    return (node.device, node.inode)
+
+
 class MappedNode(MappedFile):
     """A regular file's contents, for mappings."""
 
@@ -170,7 +180,7 @@ class MappedNode(MappedFile):
         self._node = node
         self.path = path
         self.inode = node.inode
-        self.key = (node.device, node.inode)
+        self.key = mapped_key(node)
         # A mapping may live until the end of the run: it is not said when it is gone.
         node.acquire()
 
@@ -186,7 +196,9 @@ class MappedNode(MappedFile):
         """Bytes of a shared mapping; what lies past the end of the file is lost (mmap(2))."""
         data = data[: max(0, self._node.size() - offset)]
         if data and self._node.read(len(data), offset) != data:
-            self._node.write(data, offset)
+            done = 0
+            while done < len(data):
+                done += self._node.write(data[done:], offset + done)
 
 
 class OpenDirectory(NodeFile):
