@@ -56,6 +56,9 @@ class FakeMemory:
         self._check(address, len(data))
         self.raw[address : address + len(data)] = data
 
+    def reachable(self, address: int, n: int, write: bool) -> int:
+        return 0 if address < 4096 else max(0, min(n, len(self.raw) - address))
+
     def read_string(self, address: int, limit: int = 4096) -> bytes:
         self._check(address, 1)
         end = self.raw.find(0, address, address + limit)

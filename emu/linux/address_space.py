@@ -272,6 +272,20 @@ class AddressSpace:
             if not self.rights[page] & need and not self.present(page * PAGE_BYTES, need):
                 raise Errno(errno.EFAULT)
 
+    def reachable(self, address: int, size: int, need: int) -> int:
+        """How many of the bytes, from the first on, `reach` would find."""
+        at = address
+        for mapping in self.mappings.overlapping(address, address + size):
+            if mapping.start > at or not effective(mapping.rights) & need:
+                break
+            at = mapping.end
+            if mapping.file is not None:
+                held = page_ceiling(max(0, mapping.file.size() - mapping.offset))
+                at = min(at, mapping.start + held)
+            if at < mapping.end:
+                break
+        return max(0, min(at - address, size))
+
     # -- files mapped shared -----------------------------------------------------------------------------
 
     def _write_back(self, mapping: Mapping) -> None:

@@ -14,7 +14,7 @@ RELEASE, VERSION, HOST = "6.1.0-corebraid", "#1 SMP corebraid", "guest"
 _UNAME_FIELD = 65
 _UNLIMITED = (1 << 64) - 1
 _N_LIMITS, _LIMIT_STACK, _LIMIT_FILES, _LIMIT_MEMLOCK, _LIMIT_TASKS, _LIMIT_CORE = 16, 3, 7, 8, 6, 4
-_MOST_RANDOM = 1 << 25
+_MOST_RANDOM, _NAME_BYTES = 1 << 25, 15
 _PR_SET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_GET_NAME = 1, 3, 4, 15, 16
 _PR_GET_SECCOMP, _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK, _PR_SET_NO_NEW_PRIVS = 21, 29, 30, 38
 _PR_GET_NO_NEW_PRIVS, _PR_SET_THP_DISABLE, _PR_GET_THP_DISABLE = 39, 41, 42
@@ -172,11 +172,21 @@ def sys_setpriority(task: Task) -> int:
     return 0
 
 
+def _task_name(task: Task, address: int) -> bytes:
+    """What of a name Linux keeps."""
+    try:
+        return task.process.memory.read_string(address, _NAME_BYTES)
+    except Errno as failure:
+        if failure.number != errno.ENAMETOOLONG:
+            raise
+    return task.process.memory.read(address, _NAME_BYTES)
+
+
 def sys_prctl(task: Task, option: int, argument: int) -> int:
     """prctl(2): names, and what can be answered without doing anything."""
     option, memory = as_int(option), task.process.memory
     if option == _PR_SET_NAME:
-        task.name = memory.read_string(argument, 16)[:15].decode("utf-8", "surrogateescape")
+        task.name = _task_name(task, argument).decode("utf-8", "surrogateescape")
         return 0
     if option == _PR_GET_NAME:
         memory.write(argument, task.name.encode("utf-8", "surrogateescape")[:15].ljust(16, b"\0"))

@@ -190,12 +190,17 @@ def sys_sched_getparam(task: Task, tid: int, address: int) -> int:
 
 
 def sys_sched_get_priority(task: Task, policy: int) -> int:
-    """sched_get_priority_max(2) and _min."""
+    """sched_get_priority_min(2)."""
     if policy in (1, 2):
         return 1
     if policy in (0, 3, 5, 6):
         return 0
     raise Errno(errno.EINVAL)
+
+
+def sys_sched_get_priority_max(task: Task, policy: int) -> int:
+    """sched_get_priority_max(2)."""
+    return 99 if policy in (1, 2) else sys_sched_get_priority(task, policy)
 
 
 def sys_membarrier(task: Task, command: int) -> int:
@@ -229,7 +234,7 @@ CALLS = {
     "sched_getaffinity": sys_sched_getaffinity, "sched_setaffinity": sys_sched_setaffinity,
     "getcpu": sys_getcpu, "sched_getscheduler": sys_sched_getscheduler,
     "sched_setscheduler": sys_sched_setscheduler, "sched_getparam": sys_sched_getparam,
-    "sched_setparam": sys_sched_getscheduler, "sched_get_priority_max": sys_sched_get_priority,
+    "sched_setparam": sys_sched_getscheduler, "sched_get_priority_max": sys_sched_get_priority_max,
     "sched_get_priority_min": sys_sched_get_priority, "membarrier": sys_membarrier,
     "arch_prctl": sys_arch_prctl,
 }  # fmt: skip
