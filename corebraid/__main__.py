@@ -24,6 +24,15 @@ def _open_closed_streams() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        # It came while modules were loading: the commands deal with it themselves.
+        sys.stderr.write("corebraid: interrupted\n")
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     _open_closed_streams()
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     # Numba reads its cache directory when it is imported, which the commands do.

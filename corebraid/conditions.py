@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DEFAULT = ("exit!=0", "fault", "deadlock")
 _FAULTS, _DEADLOCKS, _TIMEOUTS = ("signal", "fault"), ("deadlock", "halted"), ("limit", "time-limit")
 _REASONS = {"fault": _FAULTS, "deadlock": _DEADLOCKS, "timeout": _TIMEOUTS}
+_MOST_EXIT = 255
 _EXIT = re.compile(r"exit(==|!=)([0-9]{1,3})")
 
 
@@ -29,7 +30,8 @@ class Condition:
     @classmethod
     def parse(cls, text: str) -> Condition:
         """From 'exit!=0', 'exit==N', 'fault', 'deadlock', 'timeout' or 'output~REGEX'. Raises UsageError."""
-        if text in _REASONS or _EXIT.fullmatch(text):
+        exits = _EXIT.fullmatch(text)
+        if text in _REASONS or (exits and int(exits[2]) <= _MOST_EXIT):
             return cls(text)
         if text.startswith("output~"):
             pattern = text.removeprefix("output~")
@@ -39,7 +41,7 @@ class Condition:
                 raise UsageError("not a regular expression", found=f"{pattern!r} ({error})") from None
         raise UsageError(
             "no such condition",
-            expected="exit!=0, exit==N, fault, deadlock, timeout or output~REGEX",
+            expected="exit!=0, exit==N (N up to 255), fault, deadlock, timeout or output~REGEX",
             found=repr(text),
             remedy="choose another --until",
         )

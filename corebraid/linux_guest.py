@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corebraid.options import seconds
 from isa.errors import ImageError, UsageError
 from isa.linux import PATH
 
@@ -88,7 +89,7 @@ _OPTIONS = (
     ),
     click.option("--strict", is_flag=True, help="Linux: stop at a system call that is not emulated."),
     click.option(
-        "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+        "--time-limit", type=seconds, metavar="SECONDS",
         help="Linux: end the recording, cleanly, after this time of the host.",
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,3 +43,13 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
                 remedy=f"choose another {option}",
             ) from None
         raise
+
+
+def check_new_file(path: Path, option: str) -> None:
+    """Raises UsageError if `new_file` would; for commands that write only after long work."""
+    with suppress(_NotNeeded), new_file(path, option):
+        raise _NotNeeded
+
+
+class _NotNeeded(Exception):
+    """The file is to go again."""

@@ -10,6 +10,7 @@ from isa.errors import UsageError
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_DIGITS = 15
+_MOST_SECONDS = 1e9
 _MOST_DIGITS_64 = 20
 
 
@@ -32,6 +33,14 @@ def count(text: str) -> int:
 def positive(text: str) -> int:
     """A number from 1 to 2**62. Raises ValueError, which click reports."""
     if not 1 <= (value := count(text)) <= 1 << 62:
+        raise ValueError
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time above 0. Raises ValueError, which click reports."""
+    value = float(text)
+    if not 0 < value <= _MOST_SECONDS:
         raise ValueError
     return value
 

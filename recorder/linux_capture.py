@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from emu.board import Stopped
 from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
+from emu.linux.failure import Unsupported
 from emu.linux.machine import LinuxMachine
 from emu.linux.task import Task
 from emu.policy import Slice
@@ -232,7 +233,7 @@ class LinuxCapture(BaseCapture):
 
     def _finish(self, reason: str, ended_by: int | None) -> Outcome:
         machine, process = self.machine, self.guest.process
-        process.space.write_back()
+        lost = self._write_back()
         self._note_agents()
         for number, core in enumerate(machine.cores):
             # Accesses of an instruction that was begun and will not be begun again.
@@ -249,7 +250,17 @@ class LinuxCapture(BaseCapture):
         outcome = self._end(_END_CODES[reason], end)
         # The recording comes first: this may fail.
         process.filesystem.keep()
+        if lost:
+            raise UsageError(lost, remedy="the recording is complete")
         return outcome
+
+    def _write_back(self) -> str:
+        """Give memory that is shared with files to them. Returns why it failed."""
+        try:
+            self.guest.process.space.write_back()
+        except Unsupported as refused:
+            return refused.what
+        return ""
 
     def _drain_all(self) -> None:
         super()._drain_all()

@@ -57,6 +57,9 @@ class FakeMemory:
         self._check(address, len(data))
         self.raw[address : address + len(data)] = data
 
+    def reachable(self, address: int, n: int, write: bool) -> int:
+        return 0 if address < 4096 else max(0, min(n, len(self.raw) - address))
+
     def read_string(self, address: int, limit: int = 4096) -> bytes:
         self._check(address, 1)
         end = self.raw.find(0, address, address + limit)
@@ -174,7 +177,9 @@ class Guest:
             abi=LINUX_X86_64,
             umask=0o022,
             ids=(1000, 1000),
-            space=SimpleNamespace(has_shared_files=False, reload=lambda: None, writes_to=lambda key: False),
+            space=SimpleNamespace(
+                has_shared_files=False, reload=lambda: None, may_be_written=lambda key: False
+            ),
         )
         self.task = FakeTask(self.process)
         self.facts = FakeFacts(self)

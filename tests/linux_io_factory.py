@@ -51,6 +51,9 @@ class FakeMemory:
         self._check(address, len(data))
         self.raw[address : address + len(data)] = data
 
+    def reachable(self, address: int, n: int, write: bool) -> int:
+        return 0 if address < 4096 else max(0, min(n, len(self.raw) - address))
+
     def read_number(self, address: int, size: int) -> int:
         return int.from_bytes(self.read(address, size), "little")
 

@@ -121,6 +121,14 @@ def test_a_run_that_does_not_end(tmp_path: Path) -> None:
     assert "--limit 200000" in facts["again"]
 
 
+def test_a_run_that_never_ends_needs_a_limit(tmp_path: Path) -> None:
+    """The first run was broken off: there is no length to go by, so a hunt for time-outs would never end."""
+    ran = run("hunt", "-o", tmp_path / "rec", "--until", "timeout", GUESTS / "loop_forever")
+    assert ran.code == 2
+    assert "give --limit or --time-limit" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_firmware(tmp_path: Path) -> None:
     ran = run(
         "hunt", "-o", tmp_path / "rec", "--cores", 2, "--jobs", 1, "--runs", 30, "--json",
@@ -139,6 +147,11 @@ def test_firmware(tmp_path: Path) -> None:
         (["--schedule", "round-robin"], ["round-robin"]),
         (["--schedule", "pct:0"], ["PCT"]),
         (["--runs", "0"], ["--runs"]),
+        (["--until", "exit==256"], ["up to 255"]),
+        (["--seed", str((1 << 64) - 1), "--runs", "2"], ["seeds are below 2**64"]),
+        (["--time-limit", "nan"], ["--time-limit"]),
+        (["--output", str(GUESTS / "crash")], ["there is already a file here"]),
+        (["--output", "nowhere/out"], ["cannot be written"]),
         (["--keep-writes", "kept"], ["--keep-writes"]),
         (["--bind", "/:/x:rw"], ["/:/x:rw"]),
     ],

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from corebraid import __main__ as command_line
 from corebraid.interrupts import interrupts_heard
 
 _LONG_S = 20
@@ -67,3 +68,16 @@ def test_everything_is_put_back() -> None:
     assert sys.unraisablehook is hook
     assert signal.getsignal(signal.SIGALRM) is handler
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_while_modules_are_loading(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def arrive() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(command_line, "use_kernel_cache", arrive)
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "corebraid: interrupted\n"

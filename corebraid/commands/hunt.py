@@ -32,7 +32,7 @@ from corebraid.machine_options import (
     with_input,
     with_model,
 )
-from corebraid.newfile import new_file
+from corebraid.newfile import check_new_file, new_file
 from corebraid.options import count, json_option, positive, size
 from isa.errors import GuestFault, UsageError
 
@@ -99,7 +99,8 @@ _OWN = (
     "--limit",
     type=positive,
     metavar="N",
-    help="Instructions after which a run is taken not to end.  [default: 50 times what a first run took]",
+    help="Instructions after which a run is taken not to end.  [default: 50 times what a first run took, "
+    "none if that one is too long to be run to its end]",
 )
 @click.option(
     "--input", "source", metavar="FILE", help="What the guest reads as its standard input, in each run."
@@ -161,6 +162,10 @@ def command(
     path = find_program(program)
     chosen = LinuxOptions(**linux)
     _check(schedule, chosen)
+    if seed + runs > 1 << 64:
+        raise UsageError("seeds are below 2**64", found=f"{seed} and {runs} runs", remedy="lower --seed")
+    if sink is not None:
+        check_new_file(sink, "--output")
     console.announce_compilation("emu")
     options = machine_options(cores, seed, "chaos", None, cache, strata, memory, limit)
     options = with_model(with_input(options, source), model, store_buffer)
@@ -175,6 +180,7 @@ def command(
     began = time.monotonic()
     with scratch(directory) as place:
         subject = prepare(subject)
+        _check_patience(subject, wanted)
         tries = attempts(runs, seed, schedule)
         with console.progress("runs", runs) as show:
             run, done = hunt(subject, tries, wanted, place, jobs or usable_processors(), show)
@@ -216,6 +222,18 @@ def _check(schedule: str, chosen: LinuxOptions) -> None:
             found=" ".join(["--keep-writes"] * (chosen.keep_writes is not None) + changing),
             remedy="leave it out; the command that a hunt prints may be given it",
         )
+
+
+def _check_patience(subject: Subject, wanted: tuple[Condition, ...]) -> None:
+    """Raises UsageError where nothing can tell that a run takes too long, though that is looked for."""
+    if subject.options.limit or subject.time_limit is not None:
+        return
+    if any(condition.text == "timeout" for condition in wanted):
+        raise UsageError(
+            "nothing tells when a run takes too long: the first one was broken off before its end",
+            remedy="give --limit or --time-limit",
+        )
+    console.note("the first run was broken off before its end: runs have no limit (--limit, --time-limit)")
 
 
 def _again(program: str, arguments: tuple[str, ...], directory: Path, subject: Subject, run: Run) -> str:

@@ -8,13 +8,14 @@ page is used anew.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.linux.failure import Errno
+from emu.linux.failure import Errno, Unsupported
 from emu.linux.mappings import Mapping, Mappings
 from emu.linux.open_file import MappedFile
 from emu.pages import host_memory
@@ -30,9 +31,6 @@ _AROUND_ANONYMOUS, _AROUND_FILE = 16, 4
 _GROUP = 1 << 12
 #: Pages whose rights are looked up one by one.
 _FEW_PAGES = 8
-
-#: Bytes of a hole that are written at once.
-_PUNCHED = 1 << 20
 
 #: Puts bytes into whole pages that no core can reach: (address, bytes).
 Fill = Callable[[int, bytes], None]
@@ -85,6 +83,7 @@ class AddressSpace:
         file: MappedFile | None = None,
         offset: int = 0,
         name: str = "",
+        may_write: bool = True,
     ) -> int:
         """Map `size` bytes (whole pages) at `start`, replacing what is there, or where there is room.
 
@@ -95,7 +94,7 @@ class AddressSpace:
         if start is None or start < LOWEST or start + size > self.size - PAGE_BYTES:
             raise Errno(errno.ENOMEM)
         self.unmap(start, size)
-        mapping = Mapping(start, start + size, rights, shared, file, offset, name)
+        mapping = Mapping(start, start + size, rights, shared, file, offset, name, may_write)
         self.mappings.insert(mapping)
         if file is not None:
             self.history.append(mapping)
@@ -143,15 +142,32 @@ class AddressSpace:
             self.flush()
 
     def protect(self, start: int, end: int, rights: int) -> None:
-        """Change the rights of whole mapped pages. Raises Errno(ENOMEM) where one is not mapped."""
-        if not self.mappings.covered(start, end):
+        """Change the rights of whole pages, up to the first that may not be changed.
+
+        Raises Errno(ENOMEM) where one is not mapped, Errno(EACCES) where its file was opened to read only.
+        """
+        at = start
+        for piece in self.mappings.overlapping(start, end):
+            if piece.start > at:
+                break
+            if rights & RIGHT_WRITE and not piece.may_write:
+                raise Errno(errno.EACCES)
+            self._protect(piece.part(at, min(end, piece.end)), rights)
+            at = piece.end
+        if at < end:
             raise Errno(errno.ENOMEM)
-        for piece in self.mappings.remove(start, end):
-            changed = replace(piece, rights=rights)
-            self.mappings.insert(changed)
-            if piece.file is not None and (rights | piece.rights) & RIGHT_EXECUTE:
-                self.history.append(changed)
-        first, last = start // PAGE_BYTES, end // PAGE_BYTES
+
+    def _protect(self, piece: Mapping, rights: int) -> None:
+        if piece.shared and piece.file is not None:
+            # Only pages that may be written are written back, and only such have no copy elsewhere.
+            self._write_back(piece)
+            self._drop(piece.start, piece.end)
+        changed = replace(piece, rights=rights)
+        self.mappings.remove(piece.start, piece.end)
+        self.mappings.insert(changed)
+        if piece.file is not None and (rights | piece.rights) & RIGHT_EXECUTE:
+            self.history.append(changed)
+        first, last = piece.start // PAGE_BYTES, piece.end // PAGE_BYTES
         self.rights[first:last] = np.where(self.state[first:last] == PRESENT, effective(rights), 0)
         self.flush()
 
@@ -161,23 +177,42 @@ class AddressSpace:
             if not mapping.shared:
                 self._drop(max(start, mapping.start), min(end, mapping.end))
 
-    def punch(self, piece: Mapping) -> None:
-        """Part of a shared mapping, and of its file, becomes zeros (MADV_REMOVE)."""
-        if piece.file is not None:
-            n = min(piece.end - piece.start, piece.file.size() - piece.offset)
-            for at in range(0, n, _PUNCHED):
-                piece.file.write_back(piece.offset + at, bytes(min(_PUNCHED, n - at)))
-            self.reload()
-        self._drop(piece.start, piece.end)
+    def clear(self, start: int, end: int) -> None:
+        """What backs the shared pages becomes zeros (MADV_REMOVE)."""
+        for mapping in self.mappings.overlapping(start, end):
+            piece = mapping.part(max(start, mapping.start), min(end, mapping.end))
+            self._drop(piece.start, piece.end)
+            if piece.file is not None:
+                self.write_back()
+                piece.file.write_back(piece.offset, bytes(piece.end - piece.start))
+        self.reload()
 
-    def retarget(self, start: int, size: int, like: Mapping) -> None:
-        """The pages of a mapping just made belong to what `like` belongs to, with its rights."""
-        self.mappings.remove(start, start + size)
-        self.mappings.insert(replace(like, start=start, end=start + size))
-        first, last = start // PAGE_BYTES, (start + size) // PAGE_BYTES
-        present = self.state[first:last] == PRESENT
-        self.rights[first:last] = np.where(present, effective(like.rights), 0)
+    def move(self, start: int, size: int, target: int | None, room: int) -> int:
+        """Give the pages of a part of one mapping, with what they hold, to a mapping like it of `room` bytes.
+
+        They stay mapped where they were, not present. target: as `map`'s start. Returns the new address.
+        Raises Errno(ENOMEM).
+        """
+        like = self.mappings.at(start)
+        assert like is not None
+        part = like.part(start, start + size)
+        self._write_back(part)
+        to = self.map(
+            target, room, part.rights, shared=part.shared, file=part.file, offset=part.offset, name=part.name,
+            may_write=part.may_write,
+        )  # fmt: skip
+        if part.shared and part.file is not None:
+            self._drop(start, start + size)
+            return to
+        first, n = start // PAGE_BYTES, min(size, room) // PAGE_BYTES
+        for page in (first + np.flatnonzero(self.state[first : first + n] == PRESENT)).tolist():
+            there = to // PAGE_BYTES + page - first
+            self.fill(there * PAGE_BYTES, self.copy_out(page * PAGE_BYTES, PAGE_BYTES))
+            self.state[page], self.rights[page] = STALE, 0
+            self.state[there], self.rights[there] = PRESENT, effective(part.rights)
+        self._drop(start, start + size)
         self.flush()
+        return to
 
     def is_present(self, address: int) -> bool:
         """Whether the page has been used."""
@@ -213,6 +248,8 @@ class AddressSpace:
             last = min(last, first + pages)
             if mapping.shared:
                 self._take_from_aliases(mapping, first, last)
+            elif self.has_shared_files:
+                self.write_back()
             data = file.page(within, (last - first) * PAGE_BYTES)
             data = data.ljust((last - first) * PAGE_BYTES, b"\0")
         n = last - first
@@ -244,9 +281,24 @@ class AddressSpace:
             if not rights[page] & need and not self.present(page * PAGE_BYTES, need):
                 raise Errno(errno.EFAULT)
 
+    def reachable(self, address: int, size: int, need: int) -> int:
+        """How many of the bytes, from the first on, `reach` would find."""
+        at = address
+        for mapping in self.mappings.overlapping(address, address + size):
+            if mapping.start > at or not effective(mapping.rights) & need:
+                break
+            at = mapping.end
+            if mapping.file is not None:
+                held = page_ceiling(max(0, mapping.file.size() - mapping.offset))
+                at = min(at, mapping.start + held)
+            if at < mapping.end:
+                break
+        return max(0, min(at - address, size))
+
     # -- files mapped shared -----------------------------------------------------------------------------
 
     def _write_back(self, mapping: Mapping) -> None:
+        """Raises Unsupported."""
         if not mapping.shared or mapping.file is None or not mapping.rights & RIGHT_WRITE:
             return
         first = mapping.start // PAGE_BYTES
@@ -256,7 +308,7 @@ class AddressSpace:
             offset = mapping.offset + page * PAGE_BYTES - mapping.start
             n = min(PAGE_BYTES, mapping.file.size() - offset)
             if n > 0:
-                mapping.file.write_back(offset, self.copy_out(page * PAGE_BYTES, PAGE_BYTES)[:n])
+                _put_back(mapping.file, offset, self.copy_out(page * PAGE_BYTES, PAGE_BYTES)[:n])
 
     def write_back(self, start: int = 0, end: int | None = None) -> None:
         """Give shared mappings' bytes back to their files (msync, the end)."""
@@ -264,17 +316,16 @@ class AddressSpace:
         for mapping in self.mappings.overlapping(start, end):
             self._write_back(mapping.part(max(start, mapping.start), min(end, mapping.end)))
 
+    def may_be_written(self, key: object) -> bool:
+        """Whether the file with this key is mapped such that memory may change it."""
+        return any(
+            m.shared and m.may_write and m.file is not None and m.file.key == key for m in self.mappings
+        )
+
     @property
     def has_shared_files(self) -> bool:
         """Whether a file is mapped shared."""
         return self.mappings.shared_files
-
-    def writes_to(self, key: object) -> bool:
-        """Whether the file with this key is mapped shared and may be written through that."""
-        return any(
-            mapping.shared and mapping.rights & RIGHT_WRITE and mapping.file and mapping.file.key == key
-            for mapping in self.mappings
-        )
 
     def reload(self) -> None:
         """Files have changed: pages of shared mappings show their bytes again."""
@@ -299,6 +350,17 @@ class AddressSpace:
 def effective(rights: int) -> int:
     """Rights as x86-64 page tables give them: what can be written or executed can be read."""
     return rights | RIGHT_READ if rights else 0
+
+
+def _put_back(file: MappedFile, offset: int, data: bytes) -> None:
+    try:
+        file.write_back(offset, data)
+    except Errno as failure:
+        # Linux would have kept the page, or have refused it when it was first written to.
+        raise Unsupported(
+            f"what was written to {file.path} in memory cannot be written to the file "
+            f"({os.strerror(failure.number)})"
+        ) from None
 
 
 def total_size(mappings: Iterable[Mapping]) -> int:

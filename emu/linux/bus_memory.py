@@ -58,6 +58,10 @@ class BusMemory:
         self._space.reach(address, len(data), RIGHT_WRITE)
         self._all(write_bytes, address, np.frombuffer(data, np.uint8), self.cause)
 
+    def reachable(self, address: int, n: int, write: bool) -> int:
+        """How many of n bytes from `address` on, without a gap, the guest may read, or write."""
+        return self._space.reachable(address, n, RIGHT_WRITE if write else RIGHT_READ)
+
     def read_string(self, address: int, limit: int = 4096) -> bytes:
         """The bytes before the next 0."""
         found = b""

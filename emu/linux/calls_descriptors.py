@@ -9,7 +9,7 @@ from emu.linux.call_arguments import file_of
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.file_locks import FileLocks
 from emu.linux.open_file import OpenFile
-from emu.linux.regular import NodeFile, OpenPath, OpenRegular
+from emu.linux.regular import NodeFile, OpenPath, OpenRegular, mapped_key
 from emu.linux.task import Task
 from emu.linux.wait import Blocking, Handler, Reason, Wait
 from emu.linux.words import as_int, as_long
@@ -146,7 +146,7 @@ def _seals(task: Task, file: OpenFile, command: int, seals: int) -> int:
         raise Errno(errno.EINVAL)
     if file.node.seals & _SEAL_SEAL or not file.writable:
         raise Errno(errno.EPERM)
-    if seals & _SEAL_WRITE and task.process.space.writes_to((file.node.device, file.node.inode)):
+    if seals & _SEAL_WRITE and task.process.space.may_be_written(mapped_key(file.node)):
         raise Errno(errno.EBUSY)
     file.node.seals |= seals
     return 0

@@ -21,6 +21,8 @@ def sys_futex(
 ) -> Blocking:
     """futex(2). WAIT_REQUEUE_PI and CMP_REQUEUE_PI are not there; C libraries do without."""
     command = op & ~(_PRIVATE | _REALTIME)
+    if op & _REALTIME and command not in (_WAIT_BITSET, _LOCK_PI2):
+        raise Errno(errno.ENOSYS)
     if address % 4:
         raise Errno(errno.EINVAL)
     if command in (_LOCK_PI, _LOCK_PI2, _TRYLOCK_PI):
@@ -38,7 +40,7 @@ def sys_futex(
         bits = third & MATCH_ANY if command == _WAKE_BITSET else MATCH_ANY
         if not bits:
             raise Errno(errno.EINVAL)
-        return task.process.futexes.wake(address, as_int(value), bits)
+        return task.process.futexes.wake(address, _at_least_one(value), bits)
     if command in (_REQUEUE, _CMP_REQUEUE):
         return _requeue(task, address, command, value, as_int(timeout), second, third)
     if command == _WAKE_OP:
@@ -81,6 +83,11 @@ def _requeue(task: Task, address: int, command: int, wake: int, move: int, targe
     return woken + futexes.requeue(address, target, move)
 
 
+def _at_least_one(wake: int) -> int:
+    """How many are woken: Linux looks at the number only after the first."""
+    return max(1, as_int(wake))
+
+
 def _signed12(value: int) -> int:
     value &= 0xFFF
     return value - 0x1000 if value & 0x800 else value
@@ -100,10 +107,10 @@ def _wake_op(task: Task, address: int, wake: int, wake_second: int, second: int,
         return (argument, old + argument, old | argument, old & ~argument, old ^ argument)[operation]
 
     old = as_int(process.memory.update(second, 4, change))
-    woken = process.futexes.wake(address, as_int(wake))
+    woken = process.futexes.wake(address, _at_least_one(wake))
     holds = (old == against, old != against, old < against, old <= against, old > against, old >= against)
     if holds[compare]:
-        woken += process.futexes.wake(second, wake_second)
+        woken += process.futexes.wake(second, _at_least_one(wake_second))
     return woken
 
 

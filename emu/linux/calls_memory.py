@@ -6,13 +6,17 @@ import errno
 
 from emu.linux.address_space import page_ceiling
 from emu.linux.failure import Errno
+from emu.linux.mappings import Mapping
 from emu.linux.open_file import MappedFile
 from emu.linux.task import Task
 from emu.linux.words import as_int
 from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
-_SHARED, _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS, _GROWSDOWN = 1, 2, 3, 0x10, 0x20, 0x100
-_NORESERVE, _FIXED_NOREPLACE = 0x4000, 0x100000
+_PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS = 2, 3, 0x10, 0x20
+_TYPE, _32BIT, _NORESERVE, _SYNC, _FIXED_NOREPLACE = 3, 0x40, 0x4000, 0x80000, 0x100000
+#: Where MAP_32BIT ends (mmap(2)).
+_LOW_END = 1 << 31
+_PROT_SEM = 8
 #: Flags that MAP_SHARED_VALIDATE knows (LEGACY_MAP_MASK in Linux).
 _VALIDATED = 0x0407F973
 _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
@@ -20,30 +24,7 @@ _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
 _MODES, _MODE_FLAGS = 6, 0xE000
 _MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
 _DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
-_KNOWN_ADVICE = {
-    0,
-    1,
-    2,
-    3,
-    _DONTNEED,
-    _FREE,
-    _REMOVE,
-    _DONTNEED_LOCKED,
-    10,
-    11,
-    12,
-    13,
-    14,
-    15,
-    16,
-    17,
-    18,
-    19,
-    20,
-    21,
-    22,
-    23,
-}
+_KNOWN_ADVICE = {*range(5), _FREE, _REMOVE, *range(10, 25)}
 
 
 def _rights(protection: int) -> int:
@@ -58,29 +39,35 @@ def _rights(protection: int) -> int:
 def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> int:
     """mmap(2)."""
     space = task.process.space
-    if not size or offset % PAGE_BYTES or flags & 3 == 0:
+    if not size or offset % PAGE_BYTES or flags & _TYPE == 0:
         raise Errno(errno.EINVAL)
     if size > space.size:
         raise Errno(errno.ENOMEM)
-    size = page_ceiling(size)
-    if flags & 3 == _SHARED_VALIDATE and not flags & _ANONYMOUS and flags & ~_VALIDATED:
+    if flags & _TYPE == _SHARED_VALIDATE and flags & _SYNC:
         raise Errno(errno.EOPNOTSUPP)
-    file = None if flags & _ANONYMOUS else _mapped(task, as_int(fd), protection, flags)
+    size = page_ceiling(size)
+    if not flags & _ANONYMOUS and offset + size > 1 << 63:
+        raise Errno(errno.EOVERFLOW)
+    if flags & _TYPE == _SHARED_VALIDATE and not flags & _ANONYMOUS and flags & ~_VALIDATED:
+        raise Errno(errno.EOPNOTSUPP)
+    shared = flags & _TYPE != _PRIVATE
+    file, may_write = (None, True) if flags & _ANONYMOUS else _mapped(task, as_int(fd), protection, shared)
     rights = _rights(protection)
-    if rights & RIGHT_WRITE and flags & 3 == _PRIVATE and not flags & _NORESERVE and size > space.limit:
+    if rights & RIGHT_WRITE and not shared and not flags & _NORESERVE and size > space.limit:
         raise Errno(errno.ENOMEM)
     start = _place(task, address, size, flags)
-    return space.map(start, size, rights, shared=flags & 3 != _PRIVATE, file=file, offset=offset)
+    return space.map(start, size, rights, shared=shared, file=file, offset=offset, may_write=may_write)
 
 
-def _mapped(task: Task, fd: int, protection: int, flags: int) -> MappedFile:
+def _mapped(task: Task, fd: int, protection: int, shared: bool) -> tuple[MappedFile, bool]:
+    """The file's contents, and whether a mapping of them may be made writable."""
     file = task.process.descriptors.get(fd)
-    if not file.readable or (flags & 3 != _PRIVATE and protection & 2 and not file.writable):
+    if not file.readable or (protection & 2 and shared and not file.writable):
         raise Errno(errno.EACCES)
     mapped = file.mapped()
-    if flags & 3 != _PRIVATE and protection & 2 and mapped.sealed:
+    if protection & 2 and shared and file.sealed:
         raise Errno(errno.EPERM)
-    return mapped
+    return mapped, not shared or (file.writable and not file.sealed)
 
 
 def _place(task: Task, address: int, size: int, flags: int) -> int | None:
@@ -94,6 +81,11 @@ def _place(task: Task, address: int, size: int, flags: int) -> int | None:
             raise Errno(errno.ENOMEM)
         return address
     hint = address & -PAGE_BYTES
+    if flags & _32BIT:
+        start = space.mappings.room_below(size, _LOW_END)
+        if start is None:
+            raise Errno(errno.ENOMEM)
+        return start
     return hint if hint and space.mappings.free(hint, hint + size) else None
 
 
@@ -117,7 +109,8 @@ def sys_munmap(task: Task, address: int, size: int) -> int:
 def sys_mprotect(task: Task, address: int, size: int, protection: int) -> int:
     """mprotect(2)."""
     start, end = _range(task, address, size)
-    if protection & ~7 & ~0x03000000:
+    if protection & ~(7 | _PROT_SEM):
+        # No mapping here grows by itself.
         raise Errno(errno.EINVAL)
     if end > start:
         task.process.space.protect(start, end, _rights(protection))
@@ -141,85 +134,70 @@ def sys_brk(task: Task, address: int) -> int:
 
 
 def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target: int) -> int:
-    """mremap(2). Growing in place where there is room; else the bytes are copied."""
+    """mremap(2). Growing in place where there is room; else the pages are moved."""
     space = task.process.space
-    if address % PAGE_BYTES or not new or flags & ~7 or flags & _DONTUNMAP:
+    if address % PAGE_BYTES or not new or flags & ~7:
+        raise Errno(errno.EINVAL)
+    if flags & _DONTUNMAP and (not flags & _MAYMOVE or page_ceiling(old) != page_ceiling(new)):
         raise Errno(errno.EINVAL)
     old, new = page_ceiling(old), page_ceiling(new)
     mapping = space.mappings.at(address)
-    if mapping is not None and new == old and not flags & _REMAP_FIXED:
-        return address
-    if mapping is None or address + old > mapping.end or not old:
-        raise Errno(errno.EFAULT if mapping is None or old else errno.EINVAL)
+    if mapping is None or not old:
+        raise Errno(errno.EFAULT if mapping is None else errno.EINVAL)
     if new > space.size:
         raise Errno(errno.ENOMEM)
     if flags & _REMAP_FIXED:
         if not flags & _MAYMOVE or target % PAGE_BYTES or (target < address + old and address < target + new):
             raise Errno(errno.EINVAL)
-    elif new <= old:
+    elif new <= old and not flags & _DONTUNMAP:
         if new < old:
             space.unmap(address + new, old - new)
         return address
-    elif address + old == mapping.end and space.mappings.free(mapping.end, address + new):
-        part = mapping.part(address, mapping.end)
-        offset = part.offset + old
-        space.map(
-            mapping.end, new - old, mapping.rights, shared=mapping.shared, file=mapping.file, offset=offset,
-            name=mapping.name,
-        )  # fmt: skip
+    if address + old > mapping.end:
+        raise Errno(errno.EFAULT)
+    if new > old and not flags & _REMAP_FIXED and _grow(task, mapping, address + old, new - old):
         return address
     if not flags & _MAYMOVE:
         raise Errno(errno.ENOMEM)
-    return _move(task, address, old, new, target if flags & _REMAP_FIXED else None)
-
-
-def _move(task: Task, address: int, old: int, new: int, target: int | None) -> int:
-    space, memory = task.process.space, task.process.memory
-    mapping = space.mappings.at(address)
-    assert mapping is not None
-    part = mapping.part(address, address + min(old, mapping.end - address))
-    space.write_back(address, address + old)
-    start = space.map(target, new, RIGHT_READ | RIGHT_WRITE, name=mapping.name)
-    for at in range(0, min(old, new), PAGE_BYTES):
-        # Pages that were never used need no copy: they come from where they always do.
-        if part.file is not None and part.shared:
-            break
-        if space.is_present(address + at):
-            memory.write(start + at, space.copy_out(address + at, PAGE_BYTES))
-    space.retarget(start, new, part)
-    space.unmap(address, old)
+    start = space.move(address, old, target if flags & _REMAP_FIXED else None, new)
+    if not flags & _DONTUNMAP:
+        space.unmap(address, old)
     return start
 
 
+def _grow(task: Task, mapping: Mapping, end: int, more: int) -> bool:
+    """Let the mapping that ends at `end` grow in place, if it does and there is room."""
+    space = task.process.space
+    if end != mapping.end or not space.mappings.free(end, end + more):
+        return False
+    space.map(
+        end, more, mapping.rights, shared=mapping.shared, file=mapping.file,
+        offset=mapping.offset + end - mapping.start, name=mapping.name, may_write=mapping.may_write,
+    )  # fmt: skip
+    return True
+
+
 def sys_madvise(task: Task, address: int, size: int, advice: int) -> int:
-    """madvise(2): DONTNEED and REMOVE drop the pages, the rest is only advice."""
+    """madvise(2): DONTNEED drops the pages, REMOVE what backs them; the rest is only advice."""
+    if size >= 1 << 47:
+        raise Errno(errno.EINVAL)
     start, end = _range(task, address, size)
-    advice = as_int(advice)
+    space, advice = task.process.space, as_int(advice)
     if advice not in _KNOWN_ADVICE:
         raise Errno(errno.EINVAL)
-    if not task.process.space.mappings.covered(start, end):
-        raise Errno(errno.ENOMEM)
     if advice in (_DONTNEED, _DONTNEED_LOCKED):
-        task.process.space.discard(start, end)
-    elif advice == _REMOVE:
-        _remove(task, start, end)
+        space.discard(start, end)
+    elif advice in (_FREE, _REMOVE):
+        for mapping in space.mappings.overlapping(start, end):
+            if mapping.shared != (advice == _REMOVE) or (advice == _FREE and mapping.file is not None):
+                raise Errno(errno.EINVAL)
+            if advice == _REMOVE and not mapping.rights & RIGHT_WRITE:
+                raise Errno(errno.EACCES)
+        if advice == _REMOVE:
+            space.clear(start, end)
+    if not space.mappings.covered(start, end):
+        raise Errno(errno.ENOMEM)
     return 0
-
-
-def _remove(task: Task, start: int, end: int) -> None:
-    """Make a hole in what is mapped shared. Errno: EINVAL where it is private, EACCES: not writable."""
-    space = task.process.space
-    pieces = [
-        piece.part(max(start, piece.start), min(end, piece.end))
-        for piece in space.mappings.overlapping(start, end)
-    ]
-    for piece in pieces:
-        if not piece.shared:
-            raise Errno(errno.EINVAL)
-        if not piece.rights & RIGHT_WRITE:
-            raise Errno(errno.EACCES)
-        space.write_back()
-        space.punch(piece)
 
 
 def sys_msync(task: Task, address: int, size: int, flags: int) -> int:
@@ -245,10 +223,9 @@ def sys_mincore(task: Task, address: int, size: int, vector: int) -> int:
 
 
 def sys_mlock(task: Task, address: int, size: int) -> int:
-    """mlock(2), munlock(2): nothing is ever paged out."""
-    start = address & -PAGE_BYTES
-    end = page_ceiling(address + size)
-    if end > start and not task.process.space.mappings.covered(start, end):
+    """mlock(2) and munlock(2): nothing is ever paged out."""
+    start, end = _range(task, address & -PAGE_BYTES, size + address % PAGE_BYTES)
+    if not task.process.space.mappings.covered(start, end):
         raise Errno(errno.ENOMEM)
     return 0
 

@@ -18,6 +18,9 @@ class GuestMemory(Protocol):
     def write(self, address: int, data: bytes) -> None:
         """Write all of `data`, or fail before anything is written."""
 
+    def reachable(self, address: int, n: int, write: bool) -> int:
+        """How many of n bytes from `address` on, without a gap, the guest may read, or write."""
+
     def read_string(self, address: int, limit: int = 4096) -> bytes:
         """The bytes before the next 0; Errno(ENAMETOOLONG) when there is none among the first `limit`."""
 

@@ -25,6 +25,9 @@ _CHANGING = {
     "ftruncate", "fallocate",
 }  # fmt: skip
 
+#: A time that never comes, ns of the monotonic clock: 146 years. Programs that mean to wait for ever say so.
+NEVER = 1 << 62
+
 #: What no handler should let out.
 _NOT_OURS = (
     ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
@@ -155,7 +158,8 @@ class Kernel:
             heapq.heappop(self._timers)
         due = [self._timers[0][0]] if self._timers else []
         alarm = self.process.alarms.next_deadline()
-        return min([*due, *([] if alarm is None else [alarm])], default=None)
+        soonest = min([*due, *([] if alarm is None else [alarm])], default=NEVER)
+        return None if soonest >= NEVER else soonest
 
 
 def _arity(handler: Handler) -> int:

@@ -360,7 +360,7 @@ class LinuxMachine(Board):
         vector, words[CORE_AT.exception] = words[CORE_AT.exception], 0
         if access and not vector and self._bring_page(number, access):
             return
-        if self.over:
+        if self.over or self.fault is not None:
             return
         self._settle(number)
         self._guarded(number, task, lambda: self._force_fault(number, task, vector, access))
@@ -379,6 +379,8 @@ class LinuxMachine(Board):
                 self.note = "the guest needs more memory than --memory gives it"
                 self._die(Death(SIGKILL, False))
             self._beyond = failure.number == errno.EFAULT
+        except Unsupported as refused:
+            self._refuse(number, refused.what)
         return False
 
     def _force_fault(self, number: int, task: Task, vector: int, access: int) -> None:

@@ -15,7 +15,10 @@ _GROWS_FROM = 1 << 20
 
 @dataclass(frozen=True)
 class Mapping:
-    """Pages [start, end) with the same rights (RIGHT_*) and backing. offset: of `start` in the file."""
+    """Pages [start, end) with the same rights (RIGHT_*) and backing. offset: of `start` in the file.
+
+    may_write: the right to write may be given later; not where a file opened for reading is mapped shared.
+    """
 
     start: int
     end: int
@@ -24,6 +27,7 @@ class Mapping:
     file: MappedFile | None = None
     offset: int = 0
     name: str = ""
+    may_write: bool = True
 
     def part(self, start: int, end: int) -> Mapping:
         """The same for some of its pages."""
@@ -134,6 +138,10 @@ class Mappings:
                     return start
         return None
 
+    def room_below(self, size: int, top: int) -> int | None:
+        """Where `size` bytes fit below `top`."""
+        return self._room_below(size, top)
+
     def begin_below(self, top: int) -> None:
         """Look for room below `top` from now on."""
         self._below = self._high = top
@@ -153,6 +161,6 @@ class Mappings:
 def _joins(first: Mapping, second: Mapping) -> bool:
     if first.end != second.start or first.rights != second.rights or first.shared != second.shared:
         return False
-    if first.name != second.name or first.file is not second.file:
+    if first.name != second.name or first.file is not second.file or first.may_write != second.may_write:
         return False
     return first.file is None or first.offset + first.end - first.start == second.offset

@@ -12,6 +12,8 @@ from emu.linux.open_file import OpenFile, Stat
 
 #: Device numbers that stat shows: of private and copy-on-write files, and of the synthetic trees.
 DEVICE, DEV_DEVICE, PROC_DEVICE, SYS_DEVICE, PIPE_DEVICE, WRITABLE_DEVICE = 0x801, 5, 0x15, 0x16, 0xD, 0x802
+#: F_SEAL_WRITE with F_SEAL_FUTURE_WRITE.
+SEAL_WRITE = 8 | 16
 
 
 class Node:

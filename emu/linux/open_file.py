@@ -61,6 +61,11 @@ class OpenFile:
         return self.flags & os.O_ACCMODE != os.O_RDONLY
 
     @property
+    def sealed(self) -> bool:
+        """No shared mapping of it may be written to (memfd_create(2))."""
+        return False
+
+    @property
     def nonblocking(self) -> bool:
         """O_NONBLOCK is set."""
         return bool(self.flags & os.O_NONBLOCK)
@@ -122,11 +127,6 @@ class MappedFile:
     path = ""
     inode = 0
     key: object = None
-
-    @property
-    def sealed(self) -> bool:
-        """Nobody may write to it any more (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE)."""
-        return False
 
     def size(self) -> int:
         """Bytes in the file now."""

@@ -89,9 +89,9 @@ class Pipe:
 
     def resize(self, size: int) -> int:
         """F_SETPIPE_SZ: at least `size` bytes. Returns the new size. Errno: EINVAL, EPERM, EBUSY."""
-        if size <= 0:
+        if size < 0:
             raise Errno(errno.EINVAL)
-        pages = 1 << (-(-size // PAGE) - 1).bit_length()
+        pages = 1 << (max(1, -(-size // PAGE)) - 1).bit_length()
         if pages > MOST_PAGES:
             raise Errno(errno.EPERM)
         if pages < len(self.slots):
@@ -169,10 +169,10 @@ class PipeWriter(_PipeEnd):
     def write(self, data: bytes) -> int:
         """Returns how much was taken. Errno: EPIPE without a reader, EAGAIN without room."""
         pipe = self.pipe
-        if pipe.reader is None:
-            raise Errno(errno.EPIPE)
         if not data:
             return 0
+        if pipe.reader is None:
+            raise Errno(errno.EPIPE)
         done = pipe.put(data, bool(self.flags & os.O_DIRECT))
         # Linux makes an edge of a write that found no room, too.
         pipe.reader.announce(POLLIN)

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from emu.linux.failure import Errno
 from emu.linux.host_tree import HostFileBase, HostPlace
-from emu.linux.nodes import DEVICE, Directory, FileNode, Node, Special, Symlink
+from emu.linux.nodes import DEVICE, SEAL_WRITE, Directory, FileNode, Node, Special, Symlink
 from emu.linux.open_file import Stat
 from emu.linux.private_layer import NODE, Base, Contents, PrivateLayer
 
 DIRECTORY_SIZE = 4096
 _MOST_LINKS = 65_000
-#: F_SEAL_SHRINK, F_SEAL_GROW, and F_SEAL_WRITE with F_SEAL_FUTURE_WRITE.
-_SEAL_SHRINK, _SEAL_GROW, _SEAL_WRITE = 2, 4, 8 | 16
+#: F_SEAL_SHRINK, F_SEAL_GROW.
+_SEAL_SHRINK, _SEAL_GROW = 2, 4
 
 
 def fresh_status(layer: PrivateLayer, mode: int) -> Stat:
@@ -81,7 +81,7 @@ class PrivateFile(FileNode):
 
     def write(self, data: bytes, offset: int) -> int:
         """Write what there is room for. Raises Errno(ENOSPC, EFBIG, EPERM)."""
-        self._refuse_sealed(_SEAL_WRITE | (_SEAL_GROW if offset + len(data) > self.size() else 0))
+        self._refuse_sealed(SEAL_WRITE | (_SEAL_GROW if offset + len(data) > self.size() else 0))
         done = self._contents.write(data, offset)
         self._modified()
         return done
@@ -95,7 +95,7 @@ class PrivateFile(FileNode):
 
     def zero(self, offset: int, length: int) -> None:
         """Make bytes zero. Raises Errno(EPERM)."""
-        self._refuse_sealed(_SEAL_WRITE)
+        self._refuse_sealed(SEAL_WRITE)
         self._contents.zero(offset, length)
         self._modified()
 

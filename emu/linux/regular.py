@@ -7,7 +7,7 @@ import os
 import stat as modes
 
 from emu.linux.failure import Errno
-from emu.linux.nodes import Directory, FileNode, Node
+from emu.linux.nodes import SEAL_WRITE, Directory, FileNode, Node
 from emu.linux.open_file import POLLIN, POLLNVAL, POLLOUT, MappedFile, OpenFile, Stat
 
 SEEK_DATA, SEEK_HOLE = 3, 4
@@ -16,8 +16,6 @@ _D_TYPES = {
     modes.S_IFIFO: 1, modes.S_IFSOCK: 12,
 }  # fmt: skip
 _MOST = (1 << 63) - 1
-#: F_SEAL_WRITE, F_SEAL_FUTURE_WRITE.
-_NO_WRITES = 8 | 16
 
 
 class NodeFile(OpenFile):
@@ -151,6 +149,11 @@ class OpenRegular(NodeFile):
             raise Errno(errno.EINVAL)
         self.node.truncate(size)
 
+    @property
+    def sealed(self) -> bool:
+        """F_SEAL_WRITE or F_SEAL_FUTURE_WRITE."""
+        return bool(self.node.seals and self.node.seals & SEAL_WRITE)
+
     def mapped(self) -> MappedFile:
         """Its bytes for mmap."""
         return MappedNode(self.node, self.name)
@@ -165,6 +168,11 @@ class OpenRegular(NodeFile):
         self.node.release()
 
 
+def mapped_key(node: Node) -> object:
+    """What mappings of this file have as their `key`."""
+    return (node.device, node.inode)
+
+
 class MappedNode(MappedFile):
     """A regular file's contents, for mappings."""
 
@@ -172,14 +180,9 @@ class MappedNode(MappedFile):
         self._node = node
         self.path = path
         self.inode = node.inode
-        self.key = (node.device, node.inode)
+        self.key = mapped_key(node)
         # A mapping may live until the end of the run: it is not said when it is gone.
         node.acquire()
-
-    @property
-    def sealed(self) -> bool:
-        """Nobody may write to it any more (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE)."""
-        return bool((self._node.seals or 0) & _NO_WRITES)
 
     def size(self) -> int:
         """Bytes in the file now."""
@@ -197,7 +200,9 @@ class MappedNode(MappedFile):
         # A mapping that was there before its file was sealed still writes to it (F_SEAL_FUTURE_WRITE).
         seals, self._node.seals = self._node.seals, None
         try:
-            self._node.write(data, offset)
+            done = 0
+            while done < len(data):
+                done += self._node.write(data[done:], offset + done)
         finally:
             self._node.seals = seals
 

@@ -9,6 +9,8 @@ from emu.linux.task import Task
 from emu.linux.words import as_long
 
 _SECOND = 1_000_000_000
+#: The longest time that Linux tells apart (KTIME_MAX), ns.
+_LONGEST = (1 << 63) - 1
 
 
 def read_timespec(task: Task, address: int) -> int:
@@ -17,7 +19,7 @@ def read_timespec(task: Task, address: int) -> int:
     nanoseconds = as_long(task.process.memory.read_number(address + 8, 8))
     if seconds < 0 or not 0 <= nanoseconds < _SECOND:
         raise Errno(errno.EINVAL)
-    return seconds * _SECOND + nanoseconds
+    return min(seconds * _SECOND + nanoseconds, _LONGEST)
 
 
 def read_timeval(task: Task, address: int) -> int:
@@ -26,7 +28,7 @@ def read_timeval(task: Task, address: int) -> int:
     microseconds = as_long(task.process.memory.read_number(address + 8, 8))
     if seconds < 0 or microseconds < 0:
         raise Errno(errno.EINVAL)
-    return seconds * _SECOND + microseconds * 1000
+    return min(seconds * _SECOND + microseconds * 1000, _LONGEST)
 
 
 def pack_timespec(nanoseconds: int) -> bytes:

@@ -40,31 +40,41 @@ def _read_whole(task: Task, file: OpenFile, buffers: Buffers, offset: int | None
             n = min(size - at, PIECE)
             try:
                 data = file.read(n) if offset is None else file.pread(n, offset + done)
-                if data:
-                    _store(task, file, address + at, data, offset)
+                stored = _store(task, file, address + at, data, offset) if data else 0
             except Errno:
                 if done:
                     return done
                 raise
-            done += len(data)
-            if len(data) < n:
+            done += stored
+            if stored < n:
                 return done
     return done
 
 
-def _store(task: Task, file: OpenFile, address: int, data: bytes, offset: int | None) -> None:
+def _store(task: Task, file: OpenFile, address: int, data: bytes, offset: int | None) -> int:
+    """Store what was read, as far as memory goes. Returns how many bytes. Raises Errno if it is none."""
+    memory, n = task.process.memory, len(data)
     try:
-        task.process.memory.write(address, data)
+        memory.write(address, data)
     except Errno:
-        # Nothing was read if it could not be stored: a file's position stays.
+        n = memory.reachable(address, len(data), True)
+        # What could not be stored was not read: a file's position stays.
         if offset is None and isinstance(file, OpenRegular):
-            file.position -= len(data)
-        raise
+            file.position -= len(data) - n
+        if not n:
+            raise
+        memory.write(address, data[:n])
+    return n
 
 
 def _read_stream(task: Task, file: OpenFile, buffers: Buffers, offset: int | None) -> Blocking:
     """Of a pipe, a socket or the like: once, what is there, spread over the buffers."""
+    wanted = sum(size for _, size in buffers)
+    buffers = _reached(task, buffers, True)
     n = min(sum(size for _, size in buffers), PIECE)
+    if wanted and not n:
+        # Nothing is taken that cannot be stored.
+        raise Errno(errno.EFAULT)
     data = yield from _take(task, file, n, offset)
     at = 0
     for address, size in buffers:
@@ -73,6 +83,17 @@ def _read_stream(task: Task, file: OpenFile, buffers: Buffers, offset: int | Non
             task.process.memory.write(address, piece)
         at += len(piece)
     return at
+
+
+def _reached(task: Task, buffers: Buffers, write: bool) -> Buffers:
+    """The buffers up to the first byte that the guest may not write, or read."""
+    found = []
+    for address, size in buffers:
+        n = task.process.memory.reachable(address, size, write) if size else 0
+        found.append((address, n))
+        if n < size:
+            break
+    return found
 
 
 def _take(task: Task, file: OpenFile, n: int, offset: int | None) -> Generator[Wait, Reason, bytes]:
@@ -121,7 +142,15 @@ def _pieces(task: Task, file: OpenFile, buffers: Buffers) -> Generator[bytes, No
     read = task.process.memory.read
     total = sum(size for _, size in buffers)
     if total <= PIECE:
-        yield b"".join(read(address, size) for address, size in buffers if size)
+        try:
+            data = b"".join(read(address, size) for address, size in buffers if size)
+        except Errno:
+            # Of what goes to a file, Linux writes what it could read.
+            part = _reached(task, buffers, False) if isinstance(file, OpenRegular) else []
+            data = b"".join(read(address, size) for address, size in part if size)
+            if not data:
+                raise
+        yield data
         return
     for address, size in buffers:
         for at in range(0, size, PIECE):
