@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emu.core import Core
 from emu.linux.failure import Unsupported
 from emu.linux.signal_info import SigInfo, Trap, fault
 from emu.linux.signal_numbers import (
@@ -18,6 +19,8 @@ from emu.linux.signal_numbers import (
     SIGBUS,
     SIGSEGV,
 )
+from emu.state import CORE_AT, PAGE_BYTES
+from isa.decode import accessed_addresses
 
 if TYPE_CHECKING:
     from emu.linux.task import Task
@@ -25,6 +28,17 @@ if TYPE_CHECKING:
 #: Bits of a page fault's error code (SDM volume 3, 4.7): the page is there, a write, by user code, a fetch.
 _PRESENT, _WRITE, _USER, _FETCH = 1, 2, 4, 16
 _X87 = 16
+
+
+def fault_address(core: Core, *, executed: bool) -> int:
+    """The byte that a core was refused; the fill hook names only its page. executed: it was fetched."""
+    page = core.words[CORE_AT.fault_address] & -PAGE_BYTES
+    if executed:
+        return core.pc if core.pc & -PAGE_BYTES == page else page
+    context = core.context()
+    code = core.memory[core.pc : core.pc + 16].tobytes()
+    places = accessed_addresses(code, core.pc, lambda name: core.isa.read(context, name))
+    return next((place for place in places if place & -PAGE_BYTES == page), page)
 
 
 def bad_access(

@@ -25,7 +25,7 @@ from emu.linux.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
 from emu.linux.clock import CYCLE_NS, VirtualClock
 from emu.linux.deadlock import tell, waits
 from emu.linux.failure import Errno, Exit, Unsupported
-from emu.linux.faults import bad_access, exception
+from emu.linux.faults import bad_access, exception, fault_address
 from emu.linux.futex import release_robust_list
 from emu.linux.guest import Guest
 from emu.linux.run_queue import RunQueue
@@ -36,18 +36,15 @@ from emu.linux.words import unsigned
 from emu.machine_config import MachineConfig
 from emu.rdrand import emulate_random_read
 from emu.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
-from emu.recorded_core import RecordedCore
 from emu.shared_words import SharedWords
 from emu.state import (
     CORE_AT,
     MACHINE_AT,
-    PAGE_BYTES,
     RIGHT_EXECUTE,
     RIGHT_READ,
     RIGHT_WRITE,
     STOP_CALL,
 )
-from isa.decode import accessed_addresses
 from isa.table import Isa
 
 _UC_WRITE, _UC_FETCH = 17, 18
@@ -386,7 +383,7 @@ class LinuxMachine(Board):
     def _force_fault(self, number: int, task: Task, vector: int, access: int) -> None:
         core = self.cores[number]
         if access and not vector:
-            address = self._fault_address(core, access)
+            address = fault_address(core, executed=access == _UC_FETCH)
             mapped = self.process.space.mappings.at(address) is not None
             write, execute = access == _UC_WRITE, access == _UC_FETCH
             bad_access(task, address, mapped=mapped, write=write, execute=execute, beyond=self._beyond)
@@ -401,13 +398,3 @@ class LinuxMachine(Board):
             exception(task, _GENERAL_PROTECTION)
         else:
             raise Unsupported(f"the emulator failed with status {self._status}")
-
-    def _fault_address(self, core: RecordedCore, access: int) -> int:
-        """The byte that was accessed; the fill hook names only its page."""
-        page = int(core.row["fault_address"]) & -PAGE_BYTES
-        if access == _UC_FETCH:
-            return core.pc if core.pc & -PAGE_BYTES == page else page
-        context = core.context()
-        code = core.memory[core.pc : core.pc + 16].tobytes()
-        places = accessed_addresses(code, core.pc, lambda name: self.isa.read(context, name))
-        return next((place for place in places if place & -PAGE_BYTES == page), page)
