@@ -13,6 +13,9 @@ from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 _SHARED, _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS, _GROWSDOWN = 1, 2, 3, 0x10, 0x20, 0x100
 _NORESERVE, _FIXED_NOREPLACE = 0x4000, 0x100000
+#: The part of the address space that one mapping may take. Programs that reserve as much as they can get would
+#: leave no room for their threads, and be given a place below what they can use.
+_LARGEST = 2
 #: Flags that MAP_SHARED_VALIDATE knows (LEGACY_MAP_MASK in Linux).
 _VALIDATED = 0x0407F973
 _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
@@ -60,7 +63,7 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
     space = task.process.space
     if not size or offset % PAGE_BYTES or flags & 3 == 0:
         raise Errno(errno.EINVAL)
-    if size > space.size:
+    if size > space.size // _LARGEST:
         raise Errno(errno.ENOMEM)
     size = page_ceiling(size)
     if flags & 3 == _SHARED_VALIDATE and not flags & _ANONYMOUS and flags & ~_VALIDATED:
