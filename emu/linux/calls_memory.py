@@ -17,6 +17,9 @@ _TYPE, _32BIT, _NORESERVE, _SYNC, _FIXED_NOREPLACE = 3, 0x40, 0x4000, 0x80000, 0
 #: Where MAP_32BIT ends (mmap(2)).
 _LOW_END = 1 << 31
 _PROT_SEM = 8
+#: The part of the address space that one mapping may take. Programs that reserve as much as they can get
+#: would leave no room for their threads, and be given a place below what they can use.
+_LARGEST = 2
 #: Flags that MAP_SHARED_VALIDATE knows (LEGACY_MAP_MASK in Linux).
 _VALIDATED = 0x0407F973
 _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
@@ -41,7 +44,7 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
     space = task.process.space
     if not size or offset % PAGE_BYTES or flags & _TYPE == 0:
         raise Errno(errno.EINVAL)
-    if size > space.size:
+    if size > space.size // _LARGEST:
         raise Errno(errno.ENOMEM)
     if flags & _TYPE == _SHARED_VALIDATE and flags & _SYNC:
         raise Errno(errno.EOPNOTSUPP)

@@ -103,6 +103,23 @@ static void check_memory(void) {
     CHECK(fcntl(fd, F_GETOWN) == 0);
 }
 
+/* As much as there is, above 8 GiB, as run-time systems reserve it; and then there is room for a thread. */
+static void check_reservation(void) {
+    unsigned long size = 1UL << 40, attempts = 0;
+    for (char *place;; attempts++) {
+        CHECK(attempts < 1000 && size > 1 << 20);
+        place = mmap((char *)(0x4200000000 + attempts * PAGE), size, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (place == MAP_FAILED)
+            size = (size - size / 8) & ~(PAGE - 1UL);
+        else if ((unsigned long)place >= 8UL << 30)
+            break;
+        else
+            CHECK(munmap(place, size) == 0);
+    }
+    join(start(inherited, NULL));
+}
+
 /* A socket that was refused has no port any more, and takes another. */
 static void check_refused(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -116,6 +133,7 @@ int main(void) {
     check_priorities();
     check_others();
     check_memory();
+    check_reservation();
     check_refused();
     puts(PROGRAM ": prctl, priorities, barriers, memory, a refused port");
     return 0;
