@@ -77,7 +77,47 @@ def test_while_modules_are_loading(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(command_line, "use_kernel_cache", arrive)
-    with pytest.raises(SystemExit) as ended:
-        command_line.main()
-    assert ended.value.code == 130
+    assert _code_without_teardown(monkeypatch) == 130
     assert capsys.readouterr().err == "corebraid: interrupted\n"
+
+
+def test_an_interrupted_command_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second Ctrl-C, or modules that were half loaded, would make a crash of Python's own end."""
+
+    monkeypatch.setattr(command_line, "_run", lambda: 130)
+    assert _code_without_teardown(monkeypatch) == 130
+
+
+def test_a_second_one_while_the_first_is_dealt_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def arrive(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("corebraid.cli.interrupts_heard", arrive)
+    monkeypatch.setattr("corebraid.cli.complain", arrive)
+    monkeypatch.setattr(sys, "argv", ["corebraid", "info", "nowhere"])
+    assert _code_without_teardown(monkeypatch) == 130
+    assert "Aborted" not in capsys.readouterr().err
+
+
+class _Left(BaseException):
+    pass
+
+
+def _code_without_teardown(monkeypatch: pytest.MonkeyPatch) -> int:
+    codes: list[int] = []
+
+    def leave(code: int) -> None:
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        codes.append(code)
+        raise _Left
+
+    monkeypatch.setattr("os._exit", leave)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(_Left):
+            command_line.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return codes[0]
