@@ -101,7 +101,7 @@ def test_mappings_without_end(guest: BootedGuest, size: int) -> None:
 
 
 def test_large_mappings_cost_nothing_until_they_are_used(guest: BootedGuest) -> None:
-    place = guest.call("mmap", 0, 48 << 30, 3, 0x4022, -1, 0)
+    place = guest.call("mmap", 0, 24 << 30, 3, 0x4022, -1, 0)
     assert place > 0
     used = guest.process.space.present_pages
     zero = guest.call("open", guest.path("/dev/zero"), 2)
