@@ -91,7 +91,7 @@ def record_firmware(program: Path, directory: Path, options: RecordOptions, gues
             raise UsageError(
                 f"the recording cannot be written ({error.strerror})",
                 where=str(directory),
-                remedy="check the disk; what was written so far is readable",
+                remedy="check the disk; if the guest had begun, what was written so far is readable",
             ) from None
 
 
@@ -128,7 +128,7 @@ def record_program(
             raise UsageError(
                 f"the recording cannot be written ({failure.strerror})",
                 where=str(directory),
-                remedy="check the disk; what was written so far is readable",
+                remedy="check the disk; if the guest had begun, what was written so far is readable",
             ) from None
 
 

@@ -163,7 +163,7 @@ class FrameWriter:
                 view = view[self._file.write(view) :]
             except OSError as error:
                 what = f"cannot be written ({error.strerror})"
-                remedy = "make room, or choose another -o; what is there can be read"
+                remedy = "make room, or choose another -o; if the guest had begun, what is there can be read"
                 raise FormatError(what, where=str(self._path), remedy=remedy) from None
         self._digest.update(data)
         self._bytes += len(data)
