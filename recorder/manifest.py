@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from isa.errors import FormatError
-from recorder.evidence import KINDS, evidence_log
+from recorder.evidence_names import KINDS, evidence_log
 from recorder.frame import FileFacts, open_regular, read_bytes
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
 from recorder.sealed_json import HEX_256, canonical, check_seal, seal

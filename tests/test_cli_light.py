@@ -1,8 +1,7 @@
-"""What a command may load, how long the light ones take, and what --help teaches."""
+"""What a command may load, and what --help teaches."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,7 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT, record, run
 
-HEAVY = ("numba", "unicorn", "z3", "pyarrow", "capstone")
-_SECONDS = 0.3
-_TRIES = 7
+HEAVY = ("numba", "unicorn", "z3", "pyarrow", "capstone", "numpy", "rich", "elftools")
 
 
 @pytest.fixture(scope="module")
@@ -46,25 +43,6 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = f"import sys, corebraid; print([name for name in {HEAVY!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
-
-
-def test_light_commands_are_quick(rec: Path) -> None:
-    """Processor seconds, the least of some tries: other work on the machine must not fail this."""
-    for arguments in (["--help"], ["info", str(rec)]):
-        assert min(cpu_seconds(arguments) for _ in range(_TRIES)) < _SECONDS, arguments
-
-
-def cpu_seconds(arguments: list[str]) -> float:
-    """Processor seconds of one corebraid process."""
-    child = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-m", "corebraid", *arguments],
-        {**os.environ, "PYTHONPATH": str(ROOT)},
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
-    )
-    _, status, usage = os.wait4(child, 0)
-    assert status == 0
-    return usage.ru_utime + usage.ru_stime
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from corebraid import console
 from corebraid.options import count, positive, recording_argument
 from isa.errors import UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from corebraid.events import RegionEvents
     from corebraid.program import GuestProgram
     from corebraid.selection import Selection
@@ -217,6 +218,8 @@ class _Listing:
                 self._left = None if self._left is None else self._left - 1
 
     def _chosen(self, pairs: Pairs, problem: Problem) -> NDArray[np.intp]:
+        import numpy as np
+
         chosen = np.ones(len(pairs.first), bool)
         if self.wanted.core is not None:
             streams = problem.stream_core[problem.op_stream]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 from corebraid import console
 from corebraid.options import json_option, recording_argument
@@ -151,7 +150,7 @@ def _check_truth(recording: Recording) -> CheckReport:
     from solver.checker import check_slices
 
     slices = (
-        (rows["stream"].astype(np.int64), rows["end"].astype(np.uint64))
+        (rows["stream"].astype("int64"), rows["end"].astype("uint64"))
         for rows in iter_sealed_truth(recording)
     )
     return check_slices(RecordingTraces(recording), slices)
