@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 from inspect import signature
 from pathlib import Path
@@ -27,6 +26,7 @@ from emu.linux.root_spec import Bind, RootSpec
 from emu.linux.standard_streams import StandardInput, StandardOutput
 from emu.linux.wait import Reason
 from isa.linux_x86_64 import LINUX_X86_64
+from tests.fake_memory import FakeMemory
 
 HANDLERS: dict[str, Any] = {}
 for _module in (
@@ -37,41 +37,6 @@ for _module in (
 AT_FDCWD = -100
 PID = 1234
 MEMORY = 1 << 22
-
-
-class FakeMemory:
-    """Guest memory: one array; the first page and everything past the end fault."""
-
-    def __init__(self, size: int = MEMORY) -> None:
-        self.raw = bytearray(size)
-
-    def _check(self, address: int, n: int) -> None:
-        if address < 4096 or address + n > len(self.raw):
-            raise Errno(errno.EFAULT)
-
-    def read(self, address: int, n: int) -> bytes:
-        self._check(address, n)
-        return bytes(self.raw[address : address + n])
-
-    def write(self, address: int, data: bytes) -> None:
-        self._check(address, len(data))
-        self.raw[address : address + len(data)] = data
-
-    def reachable(self, address: int, n: int, write: bool) -> int:
-        return 0 if address < 4096 else max(0, min(n, len(self.raw) - address))
-
-    def read_string(self, address: int, limit: int = 4096) -> bytes:
-        self._check(address, 1)
-        end = self.raw.find(0, address, address + limit)
-        if end < 0:
-            raise Errno(errno.ENAMETOOLONG)
-        return bytes(self.raw[address:end])
-
-    def read_number(self, address: int, size: int) -> int:
-        return int.from_bytes(self.read(address, size), "little")
-
-    def write_number(self, address: int, size: int, value: int) -> None:
-        self.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"))
 
 
 class FakeFacts:
@@ -154,7 +119,7 @@ class Guest:
     """A process with a root. Calls give results as Linux does: -errno for failures."""
 
     def __init__(self, *binds: Bind, stdin: bytes = b"", **options: Any) -> None:
-        self.memory = FakeMemory()
+        self.memory = FakeMemory(MEMORY - 4096)
         self.clock = VirtualClock()
         self.printed: list[bytes] = []
         self.posted: list[int] = []

@@ -27,38 +27,11 @@ from emu.linux.readiness import AnonymousInodes
 from emu.linux.task import Task
 from emu.linux.wait import Reason
 from isa.linux_x86_64 import LINUX_X86_64
+from tests.fake_memory import FakeMemory
 
 HANDLERS: dict[str, Any] = {}
 for _module in (calls_epoll, calls_files, calls_messages, calls_pipes, calls_poll, calls_sockets):
     HANDLERS.update(_module.CALLS)
-
-
-class FakeMemory:
-    """Guest memory: one array; a page at 0 that faults."""
-
-    def __init__(self, size: int = 1 << 20) -> None:
-        self.raw = bytearray(size)
-
-    def _check(self, address: int, n: int) -> None:
-        if address < 4096 or address + n > len(self.raw):
-            raise Errno(errno.EFAULT)
-
-    def read(self, address: int, n: int) -> bytes:
-        self._check(address, n)
-        return bytes(self.raw[address : address + n])
-
-    def write(self, address: int, data: bytes) -> None:
-        self._check(address, len(data))
-        self.raw[address : address + len(data)] = data
-
-    def reachable(self, address: int, n: int, write: bool) -> int:
-        return 0 if address < 4096 else max(0, min(n, len(self.raw) - address))
-
-    def read_number(self, address: int, size: int) -> int:
-        return int.from_bytes(self.read(address, size), "little")
-
-    def write_number(self, address: int, size: int, value: int) -> None:
-        self.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"))
 
 
 class FakeSignals:
@@ -137,7 +110,7 @@ class Guest:
     """A process; addresses for a call's data are handed out by `put` and `room`."""
 
     def __init__(self) -> None:
-        self.memory = FakeMemory()
+        self.memory = FakeMemory((1 << 20) - 4096)
         self.clock = VirtualClock()
         self.signals = FakeSignals()
         self.process: Any = SimpleNamespace(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from emu.linux.failure import Errno
 from emu.linux.process import Process
 from emu.linux.process_signals import Action, ProcessSignals
 from emu.linux.signal_info import SigInfo
@@ -16,37 +14,12 @@ from emu.linux.task import Task
 from emu.linux.timers_posix import Alarms
 from isa.linux_x86_64 import LINUX_X86_64
 from isa.x86_64 import X86_64
+from tests.fake_memory import FakeMemory
 
 BASE, SIZE = 0x10000, 0x20000
 STACK = BASE + 0x18000
 HANDLER, RESTORER, CODE = 0x401000, 0x402000, 0x400123
 PID = 1234
-
-
-class FakeMemory:
-    """Memory at BASE and nowhere else."""
-
-    def __init__(self) -> None:
-        self.bytes = bytearray(SIZE)
-
-    def _start(self, address: int, n: int) -> int:
-        if not BASE <= address <= BASE + SIZE - n:
-            raise Errno(errno.EFAULT)
-        return address - BASE
-
-    def read(self, address: int, n: int) -> bytes:
-        start = self._start(address, n)
-        return bytes(self.bytes[start : start + n])
-
-    def write(self, address: int, data: bytes) -> None:
-        start = self._start(address, len(data))
-        self.bytes[start : start + len(data)] = data
-
-    def read_number(self, address: int, size: int) -> int:
-        return int.from_bytes(self.read(address, size), "little")
-
-    def write_number(self, address: int, size: int, value: int) -> None:
-        self.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"))
 
 
 class FakeClock:
@@ -85,7 +58,7 @@ def make_process(n_tasks: int = 1) -> Any:
     tasks: dict[int, Task] = {}
     signals = ProcessSignals(tasks, PID)
     process = SimpleNamespace(
-        isa=X86_64, abi=LINUX_X86_64, pid=PID, name="guest", ids=(1000, 1000), memory=FakeMemory(),
+        isa=X86_64, abi=LINUX_X86_64, pid=PID, name="guest", ids=(1000, 1000), memory=FakeMemory(SIZE, BASE),
         clock=FakeClock(), tasks=tasks, signals=signals, ended_cycles=0, alarms=None,
     )  # fmt: skip
     process.alarms = Alarms(signals, lambda: 10 * sum(task.cycles for task in tasks.values()))

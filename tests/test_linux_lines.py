@@ -207,5 +207,6 @@ def test_no_file_beside_the_recording_is_opened(tmp_path: Path, monkeypatch: pyt
     raw = (PROGRAMS / "mutexes").read_bytes()
     linked = raw.replace(b".debug_aranges\0", b".gnu_debuglink\0")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("builtins.open", refuse)
+    for opener in ("builtins.open", "io.open", "os.open"):
+        monkeypatch.setattr(opener, refuse)
     LineTable(linked).at(0x1400)
