@@ -3,17 +3,52 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from corebraid.linux_guest import LinuxOptions
+from corebraid.options import positive, size
 from isa.errors import ImageError, UsageError
 
 if TYPE_CHECKING:
     from recorder.record_options import RecordOptions
 
 FIRMWARE_MEMORY = 64 << 20
+
+_CHOICES = (
+    click.option(
+        "--cores", type=int, default=4, show_default=True, help="Cores of the machine, 1 to 64."
+    ),
+    click.option(
+        "--model", type=click.Choice(["sc", "tso"]), default="sc", show_default=True,
+        help="Memory model: sequential consistency, or x86's total store order, with store buffers.",
+    ),
+    click.option(
+        "--store-buffer", type=positive, metavar="N",
+        help="Stores that a core's store buffer holds, 1 to 64, with --model tso.  [default: 16]",
+    ),
+    click.option(
+        "--cache", default="unbounded", show_default=True, metavar="SIZE:WAYS:LINE",
+        help="Each core's private cache, as in 32k:4:32.",
+    ),
+    click.option(
+        "--strata", default="cycles:100000", show_default=True, metavar="SCHEME",
+        help="When to cut the run: cycles:N, downgrades:N (lines lost by one core) or none. Smaller "
+        "regions are faster to order and cost a little more log.",
+    ),
+    click.option("--memory", type=size, help="Guest memory; k, m and g work.  [default: 64m, Linux 2g]"),
+)  # fmt: skip
+
+
+def machine_choices(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what machine runs the guest to a command."""
+    for option in reversed(_CHOICES):
+        command = option(command)
+    return command
 
 
 def looks_like_linux(path: Path) -> bool:

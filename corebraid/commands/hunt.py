@@ -28,12 +28,13 @@ from corebraid.linux_guest import (
 from corebraid.machine_options import (
     check_firmware,
     looks_like_linux,
+    machine_choices,
     machine_options,
     with_input,
     with_model,
 )
 from corebraid.newfile import check_new_file, new_file
-from corebraid.options import count, json_option, positive, size
+from corebraid.options import count, json_option, positive
 from isa.errors import GuestFault, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ _OWN = (
     show_default=True,
     help="Seed of the first run; the next ones have the numbers that follow.",
 )
-@click.option("--cores", type=int, default=4, show_default=True, help="Cores of the machine, 1 to 64.")
 @click.option(
     "--schedule",
     default=MIXED,
@@ -87,15 +87,6 @@ _OWN = (
     help="Processes; which run is found does not depend on it.  [default: one for each processor]",
 )
 @click.option(
-    "--model", type=click.Choice(["sc", "tso"]), default="sc", show_default=True, help="Memory model."
-)
-@click.option("--store-buffer", type=positive, metavar="N", help="As for record.")
-@click.option(
-    "--cache", default="unbounded", show_default=True, metavar="SIZE:WAYS:LINE", help="As for record."
-)
-@click.option("--strata", default="cycles:100000", show_default=True, metavar="SCHEME", help="As for record.")
-@click.option("--memory", type=size, help="Guest memory; k, m and g work.  [default: 64m, Linux 2g]")
-@click.option(
     "--limit",
     type=positive,
     metavar="N",
@@ -115,6 +106,7 @@ _OWN = (
 @click.option(
     "--no-explain", "explain", flag_value=False, default=True, help="Do not look for suspicious accesses."
 )
+@machine_choices
 @linux_options
 @json_option
 def command(
@@ -169,13 +161,13 @@ def command(
     console.announce_compilation("emu")
     options = machine_options(cores, seed, "chaos", None, cache, strata, memory, limit)
     options = with_model(with_input(options, source), model, store_buffer)
-    subject = Subject(path, options, None, {}, chosen.time_limit)
     if guest == "linux" or (guest == "auto" and looks_like_linux(path)):
         spec = guest_spec(path, program, arguments, memory, options.input, chosen)
         options = replace(options, memory_bytes=ADDRESS_SPACE)
         subject = Subject(path, options, spec, chosen.facts(), chosen.time_limit)
     else:
         check_firmware(arguments, chosen)
+        subject = Subject(path, options, None, {}, chosen.time_limit)
     directory = directory or recording_name(path)
     began = time.monotonic()
     with scratch(directory) as place:

@@ -23,12 +23,13 @@ from corebraid.linux_guest import (
 from corebraid.machine_options import (
     check_firmware,
     looks_like_linux,
+    machine_choices,
     machine_options,
     with_input,
     with_model,
 )
 from corebraid.newfile import new_file
-from corebraid.options import count, json_option, positive, size
+from corebraid.options import count, json_option, positive
 from corebraid.outcome import outcome_facts, raise_failure, summarize, tell_unknown
 from corebraid.running import GuestOutput, record_firmware, record_program
 from isa.errors import GuestFault, UsageError
@@ -46,7 +47,6 @@ _INTERRUPTED = 130
     type=click.Path(path_type=Path),
     help="The recording to make: a directory that must not exist yet.  [default for Linux: PROGRAM.rec]",
 )
-@click.option("--cores", type=int, default=4, show_default=True, help="Cores of the machine, 1 to 64.")
 @click.option(
     "--seed",
     type=count,
@@ -69,26 +69,7 @@ _INTERRUPTED = 130
     metavar="N",
     help="Longest slice of round-robin and random, in instructions.  [default: 10000]",
 )
-@click.option(
-    "--model",
-    type=click.Choice(["sc", "tso"]),
-    default="sc",
-    show_default=True,
-    help="Memory model: sequential consistency, or x86's total store order, with store buffers.",
-)
-@click.option(
-    "--store-buffer",
-    type=positive,
-    metavar="N",
-    help="Stores that a core's store buffer holds, 1 to 64, with --model tso.  [default: 16]",
-)
-@click.option(
-    "--cache",
-    default="unbounded",
-    show_default=True,
-    metavar="SIZE:WAYS:LINE",
-    help="Each core's private cache, as in 32k:4:32.",
-)
+@machine_choices
 @click.option(
     "--evidence",
     metavar="NAMES",
@@ -106,15 +87,6 @@ _INTERRUPTED = 130
     metavar="N",
     help="Shared accesses in a slice of evidence slices.  [default: 16]",
 )
-@click.option(
-    "--strata",
-    default="cycles:100000",
-    show_default=True,
-    metavar="SCHEME",
-    help="When to cut the run: cycles:N, downgrades:N (lines lost by one core) or none. Smaller "
-    "regions are faster to order and cost a little more log.",
-)
-@click.option("--memory", type=size, help="Guest memory; k, m and g work.  [default: 64m, Linux 2g]")
 @click.option("--limit", type=positive, metavar="N", help="Stop after N instructions over all cores.")
 @click.option(
     "--input",
