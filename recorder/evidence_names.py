@@ -38,8 +38,11 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(name for name in KINDS if name in asked or "all" in asked)
 
 
-def check_evidence(names: Iterable[str], model: str) -> None:
-    """Raise UsageError for streams that cannot be recorded under this memory model."""
+def check_evidence(names: Iterable[str], model: str, *, linux: bool = False) -> None:
+    """Raise UsageError for streams that cannot be recorded under this memory model, or of a Linux program."""
+    names = tuple(names)
+    if linux and RPC in names:
+        raise UsageError(f"evidence {RPC} is for firmware with mailboxes", remedy="leave it out")
     bad = [name for name in names if name in OF_EVENTS]
     if model != "sc" and bad:
         raise UsageError(

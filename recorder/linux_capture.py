@@ -71,9 +71,7 @@ class LinuxCapture(BaseCapture):
         watchers: tuple[Collector, ...] = (),
     ) -> None:
         check_model(options)
-        check_evidence(options.evidence, options.model)
-        if "rpc" in options.evidence:
-            raise UsageError("evidence rpc is for firmware with mailboxes", remedy="leave it out")
+        check_evidence(options.evidence, options.model, linux=True)
         config = machine_config(options, bool(watchers), linux=True)
         config.check()
         self._scheduler = options.make_scheduler()

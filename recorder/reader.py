@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError, UsageError
-from recorder.evidence import KINDS, evidence_log
+from recorder.evidence_names import KINDS, RPC, evidence_log
 from recorder.frame import (
     AGENT,
     CORE,
@@ -164,12 +164,14 @@ def iter_evidence(recording: Recording, name: str) -> Iterator[tuple[FrameHeader
 
     Raises UsageError if the recording has no such stream, FormatError.
     """
-    if name not in recording.manifest.evidence:
+    manifest = recording.manifest
+    if name not in manifest.evidence:
+        never = manifest.linux and name == RPC
         raise UsageError(
             f"the recording has no evidence {name}",
-            found=", ".join(recording.manifest.evidence) or "none",
+            found=", ".join(manifest.evidence) or "none",
             where=str(recording.path),
-            remedy=f"record again with --evidence {name}",
+            remedy="that is for firmware with mailboxes" if never else f"record again with --evidence {name}",
         )
     path = recording.checked(recording.path / evidence_log(name))
     return iter_frames(path, recording.header(KINDS[name]), partial_tail=recording.killed)

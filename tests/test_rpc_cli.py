@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_factory import FIRMWARE, Ran, run
+from cli_factory import FIRMWARE, ROOT, Ran, run
 from guest import CONSOLE_RX, CYCLES, DATA, Code, elf
 from test_rpc_mailbox import ping, put, receive, send
 
@@ -159,6 +159,16 @@ def test_bad_evidence(copy: Path, tmp_path: Path) -> None:
 def test_evidence_missing(tmp_path: Path) -> None:
     assert run("record", "-o", tmp_path / "rec", FIRMWARE / "rpc_divide.elf").code == 0
     refused(run("rpc", tmp_path / "rec"), "no evidence rpc", "--evidence rpc")
+
+
+def test_a_linux_program_has_no_mailboxes(tmp_path: Path) -> None:
+    program = ROOT / "firmware" / "linux" / "x86_64" / "static_hello"
+    refused(
+        run("record", "-o", tmp_path / "rec", "--evidence", "rpc", program), "for firmware with mailboxes"
+    )
+    assert not (tmp_path / "rec").exists()
+    assert run("record", "-o", tmp_path / "rec", program).code == 0
+    refused(run("rpc", tmp_path / "rec"), "no evidence rpc", "for firmware with mailboxes")
 
 
 def test_a_program_without_remote_procedure_calls(tmp_path: Path) -> None:
