@@ -9,9 +9,10 @@ from typing import Any, cast
 from emu.linux.process import Process
 from emu.linux.process_signals import Action, ProcessSignals
 from emu.linux.signal_info import SigInfo
-from emu.linux.signal_numbers import SA_RESTORER, SA_SIGINFO, SI_USER
+from emu.linux.signal_numbers import SA_RESTORER, SA_SIGINFO, SI_USER, signal_set
 from emu.linux.task import Task
 from emu.linux.timers_posix import Alarms
+from emu.linux.wait import Wait
 from isa.linux_x86_64 import LINUX_X86_64
 from isa.x86_64 import X86_64
 from tests.fake_memory import FakeMemory
@@ -92,3 +93,24 @@ def register(task: Task, name: str) -> int:
 def set_register(task: Task, name: str, value: int) -> None:
     """Change a register as a running program would."""
     task.context = X86_64.with_register(task.registers, name, value)
+
+
+def taken(task: Task) -> list[tuple[int, int]]:
+    """(signal, value) of all that the task takes, in order."""
+    found = []
+    while (info := task.process.signals.take(task)) is not None:
+        found.append((info.signal, int.from_bytes(info.fields[8:16], "little")))
+    return found
+
+
+def block(task: Task, *signals: int) -> None:
+    task.process.signals.set_blocked(task, signal_set(*signals))
+
+
+def wait(task: Task) -> None:
+    task.begin_wait(Wait((), None, "anything"))
+
+
+def put_word(task: Task, address: int, value: int, size: int = 8) -> int:
+    task.process.memory.write_number(address, size, value)
+    return address
