@@ -33,13 +33,13 @@ class Speed:
 
 @dataclass(frozen=True)
 class Finding:
-    """The failing run. again: the command that records it once more."""
+    """The failing run. again: the command that records it once more. suspicions: None where nobody looked."""
 
     recording: Path
     run: Run
     again: str
     speed: Speed
-    suspicions: list[Suspicion]
+    suspicions: list[Suspicion] | None
 
     def lines(self) -> list[str]:
         """For people."""
@@ -57,6 +57,8 @@ class Finding:
             for number, one in enumerate(self.suspicions, 1):
                 head, *more = one.lines()
                 lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
+        elif self.suspicions is not None:
+            lines.append("no access looks suspicious by itself (docs/hunt.md says what is looked for)")
         return [*lines, "next:", *(f"  {command}" for command in self.commands())]
 
     def commands(self) -> list[str]:
@@ -89,13 +91,13 @@ class Finding:
             "end": asdict(manifest.end) if manifest.end else None,
             "deadlock": deadlock_lines(self.recording, manifest),
             "again": self.again,
-            "suspicions": [one.facts() for one in self.suspicions],
+            "suspicions": [one.facts() for one in self.suspicions or []],
             "next": self.commands(),
         }
 
 
-def suspicions_of(recording: Path) -> list[Suspicion]:
-    """What looks suspicious in the recording; a note and nothing where that cannot be said."""
+def suspicions_of(recording: Path) -> list[Suspicion] | None:
+    """What looks suspicious in the recording; a note and None where that cannot be said."""
     console.announce_compilation("solver")
     from corebraid.suspects import suspicions
 
@@ -103,4 +105,4 @@ def suspicions_of(recording: Path) -> list[Suspicion]:
         return suspicions(recording)
     except CorebraidError as error:
         console.note(f"no explanation: {error.line()}")
-        return []
+        return None

@@ -101,6 +101,14 @@ def test_not_found(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_suspicious_is_said_only_where_somebody_looked(tmp_path: Path) -> None:
+    said = "no access looks suspicious by itself"
+    for name, more in (("looked", ()), ("not", ("--no-explain",))):
+        ran = run("hunt", "-o", tmp_path / name, "--runs", 1, "--jobs", 1, *more, GUESTS / "exit_seven")
+        assert ran.code == 0, ran.err
+        assert (said in ran.out) == (name == "looked")
+
+
 def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:
     ran = run(
         "hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--until", "output~expected [0-9]+ found",

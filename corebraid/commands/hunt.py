@@ -188,7 +188,7 @@ def command(
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     again = _again(program, arguments, directory, subject, run)
     _print_output(run, sink)
-    finding = Finding(directory, run, again, speed, suspicions_of(directory) if explain else [])
+    finding = Finding(directory, run, again, speed, suspicions_of(directory) if explain else None)
     if as_json:
         console.facts(finding.facts())
     else:
