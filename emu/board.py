@@ -37,6 +37,7 @@ from emu.state import (
     address_of,
     words_of,
 )
+from emu.sync_points import ROOM, SYNC_POINT, note_sync_of
 from emu.unfetch import give_back_fetch
 from isa.decode import Block
 from isa.table import Isa
@@ -99,6 +100,7 @@ class Board:
         self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
         self._input = np.frombuffer(self.config.input or b"\0", np.uint8).copy()
         self._agent_rows = np.zeros(_AGENT_ROWS, EVENT)
+        self._syncs = np.zeros(ROOM, SYNC_POINT)
         self._engines = np.zeros(_MOST_CORES, ENGINE)
         for name, value in (
             ("line_bytes", line),
@@ -119,6 +121,7 @@ class Board:
             ("agent_rows", address_of(self._agent_rows)),
             ("agent_limit", _AGENT_ROWS - AGENT_SLACK),
             ("engines", address_of(self._engines)),
+            ("syncs", address_of(self._syncs)),
         ):
             self.state[name] = value
 
@@ -240,6 +243,10 @@ class Board:
         """The fastest core's cycle count."""
         return int(fastest(self.core_rows))
 
+    def meet(self, number: int, way: int, who: int = 0) -> None:
+        """An agent meets a core, which stands between two instructions: see `emu.sync_points`."""
+        note_sync_of(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
+
     # -- what the recorder takes out -----------------------------------------------------------------
 
     def take_console(self) -> bytes:
@@ -257,6 +264,17 @@ class Board:
         n = int(self.state["agent_n"])
         self.state["agent_n"] = 0
         return self._agent_rows[:n].copy()
+
+    @property
+    def syncs_wait(self) -> bool:
+        """Whether there are so many sync points that they should be taken."""
+        return bool(self.words[MACHINE_AT.sync_n] >= ROOM // 2)
+
+    def take_syncs(self) -> NDArray[np.void]:
+        """The sync points since the last call, SYNC_POINT[n]."""
+        n = int(self.state["sync_n"])
+        self.state["sync_n"] = 0
+        return self._syncs[:n].copy()
 
     def executable(self) -> NDArray[np.uint8]:
         """Of each page, nonzero if code may run from it."""

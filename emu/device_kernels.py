@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from emu.mailbox import MAIL_END, MAIL_FIRST, mail_read, mail_write
+from emu.mailbox import MAIL_AWAIT, MAIL_END, MAIL_FIRST, MAIL_POST, MAIL_TAKE, mail_read, mail_write
 from emu.native import pointer
 from emu.one_sided import FIRST as ONE_SIDED_FIRST
 from emu.one_sided import LAST as ONE_SIDED_LAST
-from emu.one_sided import one_sided_read, one_sided_write
+from emu.one_sided import RMA_GET, RMA_OUTSTANDING, RMA_PUT, one_sided_read, one_sided_write
 from emu.random_bits import next_random
+from emu.sync_points import ENTER, note_left, note_sync
 
 #: The page of device registers, and the registers' offsets in it.
 DEVICE_BASE = 0xF0000000
@@ -41,8 +42,23 @@ def _next_input(machine):
 
 
 @njit(cache=True)
+def _has_come(register, value):
+    """Whether an answer tells a core that something is there for it: a transfer has ended, a message came."""
+    if register in (MAIL_TAKE, MAIL_AWAIT):
+        return value != _ZERO
+    return register in (DMA_STATUS, RMA_OUTSTANDING) and value == _ZERO
+
+
+@njit(cache=True)
+def _sets_off(register):
+    """Whether a write makes an agent, or by way of one another core, do something."""
+    return register in (IPI_SEND, DMA_START, MAIL_POST, RMA_PUT, RMA_GET)
+
+
+@njit(cache=True)
 def device_read(core, machine, register):
-    """What the register answers; an unknown or write-only register reads 0."""
+    """What the register answers; an unknown or write-only register reads 0. The instruction that asks is the
+    one before `core.shared_at`."""
     value = _ZERO
     if register == CONSOLE_RX:
         value = _next_input(machine)
@@ -63,6 +79,8 @@ def device_read(core, machine, register):
         value = mail_read(core, machine, register)
     elif ONE_SIDED_FIRST <= register <= ONE_SIDED_LAST:
         value = one_sided_read(core, machine, register)
+    if _has_come(register, value):
+        note_left(core, machine, core.shared_at)
     return value
 
 
@@ -78,7 +96,10 @@ def _put_character(machine, value):
 
 @njit(cache=True)
 def device_write(core, cores, machine, register, value):
-    """Act on a write to a device register; unknown and read-only registers ignore it."""
+    """Act on a write to a device register; unknown and read-only registers ignore it. The instruction that
+    writes is the one before `core.shared_at`."""
+    if _sets_off(register):
+        note_sync(machine, core.core_id, core.shared_at, ENTER, 0)
     if register == CONSOLE_TX:
         _put_character(machine, value)
     elif register == POWER_OFF:

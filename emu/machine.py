@@ -20,6 +20,7 @@ from emu.post import Post
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
 from emu.state import PAGE_BYTES
+from emu.sync_points import ENTER, LEAVE
 from isa.table import Isa
 
 __all__ = ["LATENCY_CORE", "LATENCY_MEMORY", "LATENCY_SHARED", "Machine", "Stopped"]
@@ -167,6 +168,7 @@ class Machine(Board):
             return False
         # SDM volume 3, 12.10: an interrupt waits until the store buffer is empty.
         self.empty_store_buffer(number)
+        self.meet(number, ENTER)
         stack = self.isa.read(context, self.isa.stack_pointer) - self.isa.red_zone - 16
         if stack < 0 or not write_frame(
             self.core_rows, self.machine_rows, np.uint64(stack), np.uint64(flags), np.uint64(core.pc)
@@ -180,6 +182,7 @@ class Machine(Board):
             (self.isa.program_counter, int(row["handler"])),
         ):
             context = self.isa.with_register(context, name, value)
+        self.meet(number, LEAVE)
         core.restore(context)
         row["cause"] |= row["pending"]
         row["pending"], row["parked"] = 0, 0

@@ -46,6 +46,7 @@ from emu.state import (
     machine_at,
 )
 from emu.store_buffer import drop_newest, newest_overlap
+from emu.sync_points import ROOM as SYNC_ROOM
 from emu.trace_hooks import take_back, trace_fetch
 from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 
@@ -121,7 +122,7 @@ def _wanted(core, machine):
         return STOP_FLUSH
     if machine.console_n >= machine.console_limit >> _ONE or core.commits_n >= core.commits_limit:
         return STOP_FLUSH
-    if machine.mail_full != _ZERO:
+    if machine.mail_full != _ZERO or machine.sync_n >= np.uint64(SYNC_ROOM // 2):
         return STOP_FLUSH
     machine.attention = _ZERO
     return 0

@@ -89,6 +89,8 @@ CORE_FIELDS = (
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)
     "shared_at",
+    # what agents had done when the core last noted that it comes after them (emu/sync_points.py)
+    "left_at",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -107,6 +109,8 @@ MACHINE_FIELDS = (
     # put/get engine (emu/one_sided.py): an ENGINE for each core, and operations outstanding over all
     "engines", "transfers",
     "agent_rows", "agent_n", "agent_limit", "agent_number",
+    # points where an agent met a core (emu/sync_points.py); entered: those that go from the core to the agent
+    "syncs", "sync_n", "entered",
     # nonzero under TSO: home memory has every committed store
     "tso",
     # mail between cores (emu/mail_state.py); mail_full: its log must be taken

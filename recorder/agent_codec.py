@@ -12,21 +12,25 @@ import numpy.typing as npt
 
 from isa.errors import FormatError
 from recorder.event import GLUED, READ, RMW, UNCACHED
+from recorder.manifest import MAX_CORES
 from recorder.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 
 Rows = npt.NDArray[np.void]
 
-#: Kind of a row that marks a stratum (the others are READ, WRITE and RMW of `recorder/event.py`).
-MARK = 0
+#: Kinds of a row that is no access (the others are READ, WRITE and RMW of `recorder/event.py`): it marks a
+#: stratum, or a sync point (emu/sync_points.py).
+MARK, SYNC = 0, 5
 #: Why an agent made an access: a DMA transfer, a core's interrupt frame, another device; a Linux guest's
 #: kernel for a system call, to fill a page, to deliver a signal, for a thread that ends; and a put of core K
 #: is PUT + K, a get GET + K.
 DMA, INTERRUPT, DEVICE, CALL, PAGE, SIGNAL, EXIT, PUT, GET = 1, 2, 3, 4, 5, 6, 7, 64, 128
 _LAST_CAUSE = 191
 
-#: A row of the agent log. `number` counts accesses from 0 (of a MARK: the accesses before it); `stratum`
-#: counts the strata before the row (of a MARK: its own number). `old`, `new`: the bytes before and after,
-#: little-endian, in the low `size` (1 to 8) bytes; a READ has old == new. `flags`: as in an EVENT.
+#: A row of the agent log. `number` counts accesses from 0 (of a MARK or SYNC: the accesses before it);
+#: `stratum` counts the strata before the row (of a MARK: its own number). `old`, `new`: the bytes before and
+#: after, little-endian, in the low `size` (1 to 8) bytes; a READ has old == new. `flags`: as in an EVENT. Of
+#: a SYNC `cause` is the core, `addr` its instruction count, `old` the thread, `flags` the way (ENTER, LEAVE
+#: or both), and the rest 0.
 AGENT_OP = np.dtype(
     [
         ("number", "<u8"),
@@ -46,11 +50,15 @@ assert AGENT_OP.itemsize == 40
 ROW_MOST = 1 + MAX_VARINT + 2 + 16
 HEAD_MOST = 2 * MAX_VARINT
 
-#: Tag: kind in bits 0 and 1, size - 1 in bits 2 to 4, and these bits.
+#: Tag of an access: kind in bits 0 and 1, size - 1 in bits 2 to 4, and these bits. Of a sync point: its way
+#: in bits 2 and 3, whether its core is that of the sync point before it, and whether its thread is that of
+#: the core's one before it.
 _NEXT, _SAME = 32, 64
+_WAYS, _AGAIN, _GOES_ON = 12, 16, 32
 _FLAGS = np.int64(UNCACHED | GLUED)
 
 _BAD_TAG, _BAD_ADDRESS, _BAD_VALUE, _BAD_CAUSE, _BAD_NUMBER, _TOO_MANY, _NOT_SHORTEST = range(-9, -2)
+_BAD_CORE, BACKWARDS = -10, -11
 REASONS = {
     CUT_SHORT: "an access is cut short",
     OVERLONG: "an integer is not in its shortest form",
@@ -61,6 +69,8 @@ REASONS = {
     _BAD_NUMBER: "an access or a stratum is out of sequence",
     _TOO_MANY: "there are more rows than the frame declares",
     _NOT_SHORTEST: "an access is not in its shortest form",
+    _BAD_CORE: "a sync point of no such core or thread",
+    BACKWARDS: "a sync point lies before an earlier one of its core",
 }
 
 _U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
@@ -98,6 +108,10 @@ def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
     if row.kind == MARK:
         unused = row.addr | row.old | row.new | np.uint64(row.size | row.cause | row.flags)
         return _BAD_TAG if unused != _U0 else 0
+    if row.kind == SYNC:
+        if row.new | np.uint64(size) != _U0 or row.old > _MOST_STRATUM or row.flags < 1 or row.flags > 3:
+            return _BAD_TAG
+        return _BAD_CORE if row.cause >= MAX_CORES else 0
     if row.kind > RMW or size < 1 or size > 8:
         return _BAD_TAG
     if row.addr > limit or np.uint64(size) > limit - row.addr:
@@ -112,6 +126,75 @@ def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
+def _nobody_met():  # type: ignore[no-untyped-def]
+    """What `_put_sync` and `_read_sync` know at the beginning of a frame: of each core's last sync point the
+    count and the thread; in the row after the cores', the core of the last one of all."""
+    met = np.zeros((MAX_CORES + 1, 2), np.uint64)
+    met[MAX_CORES, 0] = np.uint64(MAX_CORES)
+    return met
+
+
+@numba.njit(cache=True)
+def _put_sync(out, pos, row, met):  # type: ignore[no-untyped-def]
+    """Encode a sync point: the position after. met: see `_nobody_met`; updated."""
+    core, tag_at = np.int64(row.cause), pos
+    tag = np.int64(row.flags) << 2
+    pos += 1
+    if np.uint64(core) == met[MAX_CORES, 0]:
+        tag |= _AGAIN
+    else:
+        out[pos] = row.cause
+        pos += 1
+    pos = put_varint(out, pos, row.addr - met[core, 0])
+    if row.old == met[core, 1]:
+        tag |= _GOES_ON
+    else:
+        pos = put_varint(out, pos, row.old)
+    out[tag_at] = np.uint8(tag)
+    met[core, 0], met[core, 1], met[MAX_CORES, 0] = row.addr, row.old, np.uint64(core)
+    return pos
+
+
+@numba.njit(cache=True)
+def _read_who(raw, pos, before):  # type: ignore[no-untyped-def]
+    """The thread of a sync point, not that of the core's one before: (thread, position after or why not)."""
+    who, pos = get_varint(raw, pos)
+    if pos >= 0 and who == before:
+        pos = np.int64(_NOT_SHORTEST)
+    if pos >= 0 and who > _MOST_STRATUM:
+        pos = np.int64(_BAD_CORE)
+    return who, pos
+
+
+@numba.njit(cache=True)
+def _read_sync(raw, at, n_cores, met, row):  # type: ignore[no-untyped-def]
+    """The sync point at `at` into `row`: the position after, or why not. met: see `_nobody_met`; updated."""
+    tag, pos = np.int64(raw[at]), at + 1
+    if tag & ~(_WAYS | _AGAIN | _GOES_ON) or tag & _WAYS == 0:
+        return np.int64(_BAD_TAG)
+    core = np.int64(met[MAX_CORES, 0])
+    if not tag & _AGAIN:
+        if pos >= raw.shape[0]:
+            return np.int64(CUT_SHORT)
+        if np.int64(raw[pos]) == core:
+            return np.int64(_NOT_SHORTEST)
+        core = np.int64(raw[pos])
+        pos += 1
+    if core >= n_cores:
+        return np.int64(_BAD_CORE)
+    step, pos = get_varint(raw, pos)
+    count, who = met[core, 0] + step, met[core, 1]
+    if pos >= 0 and count < step:
+        return np.int64(BACKWARDS)
+    if pos >= 0 and not tag & _GOES_ON:
+        who, pos = _read_who(raw, pos, who)
+    met[core, 0], met[core, 1], met[MAX_CORES, 0] = count, who, np.uint64(core)
+    row.addr, row.old, row.new = count, who, _U0
+    row.size, row.kind, row.cause, row.flags = 0, SYNC, np.uint8(core), np.uint8((tag & _WAYS) >> 2)
+    return pos
+
+
+@numba.njit(cache=True)
 def encode_ops(rows, start, limit, out):  # type: ignore[no-untyped-def]
     """Encode rows[start:] (AGENT_OP[n], at least one) into `out` (uint8[]) until the next might not fit.
 
@@ -122,6 +205,7 @@ def encode_ops(rows, start, limit, out):  # type: ignore[no-untyped-def]
     pos = put_varint(out, put_varint(out, 0, number), stratum)
     next_addr = _U0
     cause, flags = np.uint8(0), np.uint8(0)
+    met = _nobody_met()
     for i in range(start, rows.shape[0]):
         row = rows[i]
         error = _row_error(row, number, stratum, limit)
@@ -131,6 +215,11 @@ def encode_ops(rows, start, limit, out):  # type: ignore[no-untyped-def]
             out[pos] = MARK
             pos += 1
             stratum += _U1
+            continue
+        if row.kind == SYNC:
+            if row.addr < met[np.int64(row.cause), 0]:
+                return i, pos, BACKWARDS
+            pos = _put_sync(out, pos, row, met)
             continue
         size, tag_at = np.int64(row.size), pos
         tag = np.int64(row.kind) | ((size - 1) << 2)
@@ -205,10 +294,11 @@ def _read_op(raw, at, next_addr, cause, flags, limit, row):  # type: ignore[no-u
 
 
 @numba.njit(cache=True)
-def decode_ops(raw, limit, rows):  # type: ignore[no-untyped-def]
+def decode_ops(raw, limit, n_cores, rows):  # type: ignore[no-untyped-def]
     """Decode `raw` (uint8[]; nothing in it is trusted) into `rows` (AGENT_OP[]).
 
-    limit: accesses lie below this address (uint64). Returns (rows, 0 or why not, position in raw).
+    limit: accesses lie below this address (uint64). n_cores: of the recording; 0 where the format has no sync
+    points. Returns (rows, 0 or why not, position in raw).
     """
     n = 0
     number, pos = get_varint(raw, 0)
@@ -219,6 +309,7 @@ def decode_ops(raw, limit, rows):  # type: ignore[no-untyped-def]
         return n, pos, 0
     next_addr = _U0
     cause, flags = np.int64(0), np.int64(0)
+    met = _nobody_met()
     while pos < raw.shape[0]:
         at = pos
         if n == rows.shape[0]:
@@ -233,6 +324,11 @@ def decode_ops(raw, limit, rows):  # type: ignore[no-untyped-def]
             row.size, row.kind, row.cause, row.flags = 0, MARK, 0, 0
             stratum += _U1
             pos = at + 1
+            continue
+        if raw[at] & 3 == MARK and n_cores > 0:
+            pos = _read_sync(raw, at, n_cores, met, row)
+            if pos < 0:
+                return n, pos, at
             continue
         pos = _read_op(raw, at, next_addr, cause, flags, limit, row)
         if pos < 0:

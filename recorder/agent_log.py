@@ -6,31 +6,35 @@ has its instruction count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from recorder.agent_codec import AGENT_OP, MARK, REASONS, Rows, decode_ops
+from emu.sync_points import SYNC_POINT
+from recorder.agent_codec import AGENT_OP, BACKWARDS, MARK, REASONS, SYNC, Rows, decode_ops
 from recorder.event import EVENT
 from recorder.frame import DamageError, FileHeader, iter_frames
+from recorder.manifest import MAX_CORES
 
 _ROW_LEAST = 1
 
 
 def iter_agent_ops(
-    path: Path, header: FileHeader, memory: int, *, partial_tail: bool = False
+    path: Path, header: FileHeader, memory: int, n_cores: int, *, partial_tail: bool = False
 ) -> Iterator[Rows]:
-    """The rows of the agent log, frame by frame: AGENT_OP[n], marks of strata included.
+    """The rows of the agent log, frame by frame: AGENT_OP[n], marks of strata and sync points included.
 
     header: what the file header must say. memory: bytes of guest memory, inside which accesses must lie.
-    partial_tail: the recorder was killed. Raises FormatError.
+    n_cores: of the recording; 0 where its version has no sync points. partial_tail: the recorder was killed.
+    Raises FormatError.
     """
     number = stratum = 0
+    met = np.zeros(MAX_CORES, np.uint64)
     for frame, raw in iter_frames(path, header, partial_tail=partial_tail):
         rows = np.empty(min(frame.records, len(raw) // _ROW_LEAST), dtype=AGENT_OP)
-        n, error, at = decode_ops(np.frombuffer(raw, dtype=np.uint8), np.uint64(memory), rows)
+        n, error, at = decode_ops(np.frombuffer(raw, dtype=np.uint8), np.uint64(memory), n_cores, rows)
         if error:
             raise DamageError(path, frame.offset, f"{REASONS[error]} (byte {at} of the frame's payload)")
         if n == 0 or n != frame.records:
@@ -44,21 +48,34 @@ def iter_agent_ops(
             raise DamageError(path, frame.offset, "a frame of accesses", expected=expected, found=shown)
         if (frame.first, frame.last) != (number, int(rows[-1]["number"])):
             raise DamageError(path, frame.offset, "a frame of accesses is not in the range it declares")
+        _expect_forwards(rows, met, path, frame.offset)
         marks = int(np.count_nonzero(rows["kind"] == MARK))
-        number, stratum = number + int(n) - marks, stratum + marks
+        number += int(np.count_nonzero(is_access(rows)))
+        stratum += marks
         yield rows
 
 
-def iter_agent_events(
-    path: Path, header: FileHeader, memory: int, stream: int, *, partial_tail: bool = False
-) -> Iterator[npt.NDArray[np.void]]:
-    """The accesses as EVENT[n], frame by frame.
+def _expect_forwards(rows: Rows, met: npt.NDArray[np.uint64], path: Path, offset: int) -> None:
+    """A core's sync points never go back, from frame to frame either. met: where each core stood; updated."""
+    found = rows[rows["kind"] == SYNC]
+    cores, first = np.unique(found["cause"], return_index=True)
+    for core, at in zip(cores.tolist(), first.tolist(), strict=True):
+        if found["addr"][at] < met[core]:
+            raise DamageError(
+                path, offset, REASONS[BACKWARDS], expected=f"core {core} at {met[core]} or later",
+                found=int(found["addr"][at]),
+            )  # fmt: skip
+        met[core] = found["addr"][found["cause"] == core][-1]
+
+
+def iter_agent_events(batches: Iterable[Rows], stream: int) -> Iterator[npt.NDArray[np.void]]:
+    """The accesses among batches of rows of the agent log (AGENT_OP[n]), as EVENT[m].
 
     stream: the agents' stream number (the number of cores). `seq` and `count` are the access number; an
-    agent has no pc, and `pc` holds the cause (DMA, INTERRUPT, ...). Raises FormatError, see iter_agent_ops.
+    agent has no pc, and `pc` holds the cause (DMA, INTERRUPT, ...).
     """
-    for rows in iter_agent_ops(path, header, memory, partial_tail=partial_tail):
-        kept = rows[rows["kind"] != MARK]
+    for rows in batches:
+        kept = rows[is_access(rows)]
         events = np.zeros(len(kept), dtype=EVENT)
         for name in ("addr", "old", "new", "stratum", "size", "kind", "flags"):
             events[name] = kept[name]
@@ -71,3 +88,43 @@ def agent_cuts(rows: Rows) -> npt.NDArray[np.uint64]:
     """The access number at each stratum marked in `rows` (AGENT_OP[n]): uint64[strata]."""
     cuts: npt.NDArray[np.uint64] = rows["number"][rows["kind"] == MARK].astype(np.uint64)
     return cuts
+
+
+def is_access(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which rows (AGENT_OP[n]) are accesses: bool[n]."""
+    answer: npt.NDArray[np.bool_] = (rows["kind"] != MARK) & (rows["kind"] != SYNC)
+    return answer
+
+
+def agent_rows(events: Rows, syncs: Rows, stratum: int) -> Rows:
+    """Accesses (EVENT[n]) and sync points (SYNC_POINT[m]) between two strata, as rows of the agent log in
+    their order: AGENT_OP[n + m]. stratum: strata before them."""
+    rows = np.zeros(len(events) + len(syncs), AGENT_OP)
+    met, done = rows[: len(syncs)], rows[len(syncs) :]
+    met["number"], met["addr"], met["kind"] = syncs["number"], syncs["count"], SYNC
+    met["cause"], met["flags"], met["old"] = syncs["core"], syncs["way"], syncs["who"]
+    for name in ("addr", "old", "new", "size", "kind"):
+        done[name] = events[name]
+    done["number"], done["cause"] = events["seq"], events["pc"]
+    rows["stratum"] = stratum
+    if not len(syncs):
+        return rows
+    # A sync point stands before the access that has its number.
+    return rows[np.argsort(rows["number"], kind="stable")]
+
+
+def no_sync_points() -> npt.NDArray[np.void]:
+    """SYNC_POINT[0]."""
+    return np.zeros(0, SYNC_POINT)
+
+
+def sync_points_of(rows: Rows) -> npt.NDArray[np.void]:
+    """The sync points among rows of the agent log (AGENT_OP[n]): SYNC_POINT[m]."""
+    found = rows[rows["kind"] == SYNC]
+    syncs = np.zeros(len(found), SYNC_POINT)
+    for name, given in (
+        ("number", "number"), ("count", "addr"), ("stratum", "stratum"), ("who", "old"), ("core", "cause"),
+        ("way", "flags"),
+    ):  # fmt: skip
+        syncs[name] = found[given]
+    return syncs

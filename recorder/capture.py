@@ -134,7 +134,7 @@ class Capture(BaseCapture):
                 self._note_slice(agent, int(machine.state["agent_number"]))
                 self._context(number, CONTEXT_INTERRUPT)
         self._evidence.agents()
-        if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
+        if machine.state["agent_n"] > machine.state["agent_limit"] // 2 or machine.syncs_wait:
             self._drain_agents()
         if self._strata_due():
             self._stratum()

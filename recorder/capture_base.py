@@ -17,6 +17,7 @@ from emu.machine_config import MachineConfig
 from emu.scheduler import is_named_policy
 from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
+from recorder.agent_log import agent_rows
 from recorder.digest import Digest
 from recorder.evidence import OF_EVENTS, Collector, Guest, make_collector
 from recorder.evidence_capture import EvidenceCapture
@@ -140,6 +141,8 @@ class BaseCapture:
         if len(rows):
             self.writer.append_core(number, rows, blob)
         self._evidence.turn(number)
+        if self.board.syncs_wait:
+            self._drain_agents()
         self._drain_console()
 
     def _drain_console(self) -> None:
@@ -147,12 +150,8 @@ class BaseCapture:
 
     def _drain_agents(self) -> None:
         self._evidence.agents_drained()
-        events = self.board.take_agent_rows()
-        if len(events):
-            rows = np.zeros(len(events), AGENT_OP)
-            for name in ("addr", "old", "new", "size", "kind"):
-                rows[name] = events[name]
-            rows["number"], rows["cause"], rows["stratum"] = events["seq"], events["pc"], self._strata
+        rows = agent_rows(self.board.take_agent_rows(), self.board.take_syncs(), self._strata)
+        if len(rows):
             self.writer.append_agent(rows)
 
     def _drain_all(self) -> None:

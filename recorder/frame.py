@@ -21,7 +21,8 @@ import lz4.block
 from isa.errors import FormatError
 
 FILE_MAGIC, FRAME_MAGIC = b"CBRD", b"CBFR"
-VERSION = 1
+#: Version of the format that is written, and those that are read (docs/format.md says what each added).
+VERSION, VERSIONS = 2, (1, 2)
 #: Kinds of a stream, as the file header names them.
 CORE, AGENT, TRUTH, INITIAL_IMAGE, FINAL_IMAGE = 1, 2, 3, 4, 5
 KIND_NAMES = {
@@ -73,16 +74,17 @@ class DamageError(FormatError):
 @dataclass(frozen=True)
 class FileHeader:
     """What a file says of itself: kind of stream, its number (core number; 0 for the others), the 16-byte
-    recording id, bytes in a line."""
+    recording id, bytes in a line, version of the format."""
 
     kind: int
     stream: int
     recording: bytes
     line: int
+    version: int = VERSION
 
     def pack(self) -> bytes:
         """The 32 bytes on disk."""
-        body = _FILE.pack(FILE_MAGIC, VERSION, self.kind, 0, self.stream, self.line, self.recording)
+        body = _FILE.pack(FILE_MAGIC, self.version, self.kind, 0, self.stream, self.line, self.recording)
         return body + _CRC.pack(zlib.crc32(body))
 
 
@@ -204,16 +206,21 @@ def _parse_header(path: Path, data: bytes) -> FileHeader:
         expected, found = f"{FILE_HEADER_BYTES} bytes of header", f"{len(data)} bytes"
         raise DamageError(path, len(data), "truncated", expected=expected, found=found)
     _magic, version, kind, zero, stream, line, recording = _FILE.unpack_from(data)
-    if version != VERSION:
+    if version not in VERSIONS:
         remedy = (
             "another corebraid wrote it (or the header is damaged): read it with that one, or record again"
         )
-        raise DamageError(path, 4, "format version", expected=VERSION, found=version, remedy=remedy)
+        raise DamageError(path, 4, "format version", expected=versions(), found=version, remedy=remedy)
     if zlib.crc32(data[: _FILE.size]) != _CRC.unpack_from(data, _FILE.size)[0]:
         raise DamageError(path, 0, "bad checksum of the file header")
     if zero != 0:
         raise DamageError(path, 7, "reserved byte of the file header", expected=0, found=zero)
-    return FileHeader(kind, stream, recording, line)
+    return FileHeader(kind, stream, recording, line, version)
+
+
+def versions() -> str:
+    """The versions that are read, as messages name them."""
+    return " or ".join(str(version) for version in VERSIONS)
 
 
 def _check_header(path: Path, found: FileHeader, expected: FileHeader) -> None:
@@ -227,6 +234,10 @@ def _check_header(path: Path, found: FileHeader, expected: FileHeader) -> None:
         raise DamageError(path, 8, "log of another core", expected=expected.stream, found=found.stream)
     if found.line != expected.line:
         raise DamageError(path, 10, "bytes in a line", expected=expected.line, found=found.line)
+    if found.version != expected.version:
+        raise DamageError(
+            path, 4, "a version that is not the recording's", expected=expected.version, found=found.version
+        )
 
 
 def read_header(path: Path) -> FileHeader:

@@ -222,7 +222,10 @@ class LinuxCapture(BaseCapture):
         machine.between_slices()
         self._note_all_commits()
         self._note_agents()
-        if machine.words[MACHINE_AT.agent_n] > machine.words[MACHINE_AT.agent_limit] // 2:
+        if (
+            machine.words[MACHINE_AT.agent_n] > machine.words[MACHINE_AT.agent_limit] // 2
+            or machine.syncs_wait
+        ):
             self._drain_agents()
         if self._strata_due():
             self._stratum()
@@ -231,6 +234,8 @@ class LinuxCapture(BaseCapture):
 
     def _finish(self, reason: str, ended_by: int | None) -> Outcome:
         machine, process = self.machine, self.guest.process
+        machine.meet_all()
+        self._note_all_commits()
         lost = self._write_back()
         self._note_agents()
         for number, core in enumerate(machine.cores):

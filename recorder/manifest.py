@@ -12,12 +12,11 @@ from pathlib import Path
 
 from isa.errors import FormatError
 from recorder.evidence_names import KINDS, evidence_log
-from recorder.frame import FileFacts, open_regular, read_bytes
+from recorder.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
 from recorder.sealed_json import HEX_256, canonical, check_seal, seal
 
 FORMAT = "corebraid recording"
-VERSION = 1
 MANIFEST, AGENT_LOG, TRUTH_LOG = "manifest.json", "agent.log", "truth.log"
 INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
 #: A copy of the program, for its symbols; its SHA-256 is in the manifest.
@@ -68,6 +67,7 @@ class Manifest:
     SIZE:WAYS:LINE. strata: the policy, as on the command line. agents: names of the agents that are not
     cores. options: whatever else decides the run. complete: the recorder was not killed. totals: counts
     over the whole run. instructions: instructions retired by each core. files: facts of finished files.
+    version: of the format, one of VERSIONS.
     """
 
     isa: str
@@ -87,6 +87,7 @@ class Manifest:
     instructions: tuple[int, ...] = ()
     totals: dict[str, Scalar] = field(default_factory=dict)
     files: dict[str, FileFacts] = field(default_factory=dict)
+    version: int = VERSION
 
     @property
     def id(self) -> bytes:
@@ -110,6 +111,11 @@ class Manifest:
         return tuple(named.split(",")) if isinstance(named, str) and named else ()
 
     @property
+    def has_syncs(self) -> bool:
+        """Whether the agent log says where agents met cores (docs/format.md, section 5)."""
+        return self.version >= 2
+
+    @property
     def linux(self) -> bool:
         """Whether the guest was a Linux program, not firmware."""
         return self.options.get("guest") == "linux"
@@ -124,7 +130,7 @@ class Manifest:
         """The bytes of `manifest.json`."""
         fields: dict[str, object] = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": self.version,
             "id": self.id.hex(),
             **self._configuration(),
             "complete": self.complete,
@@ -182,12 +188,14 @@ def parse(data: bytes, path: Path) -> Manifest:
     fields = Fields(values, path)
     if (kind := fields.text("format")) != FORMAT:
         raise wrong(path, "not a corebraid recording: format", FORMAT, kind)
-    if (version := fields.integer("version")) != VERSION:
+    if (version := fields.integer("version")) not in VERSIONS:
         remedy = "another corebraid wrote it: read it with that one, or record again"
-        raise FormatError("format version", expected=VERSION, found=version, where=str(path), remedy=remedy)
+        raise FormatError(
+            "format version", expected=versions(), found=version, where=str(path), remedy=remedy
+        )
     fields.text("digest", HEX_256)
     check_seal(values, data, path, "a manifest")
-    return _parse(fields, path)
+    return replace(_parse(fields, path), version=version)
 
 
 def check(manifest: Manifest) -> None:

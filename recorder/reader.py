@@ -65,7 +65,7 @@ class Recording:
 
     def header(self, kind: int, stream: int = 0) -> FileHeader:
         """What the header of a file of this recording must say."""
-        return FileHeader(kind, stream, self.manifest.id, self.manifest.line)
+        return FileHeader(kind, stream, self.manifest.id, self.manifest.line, self.manifest.version)
 
     def header_of(self, name: str) -> FileHeader:
         """What the header of the file called `name` (one of `Manifest.file_names`) must say."""
@@ -128,16 +128,25 @@ def iter_agent_rows(recording: Recording) -> Iterator[Rows]:
     from recorder.agent_log import iter_agent_ops
 
     path, header = recording.checked(recording.agent_log_path), recording.header(AGENT)
-    return iter_agent_ops(path, header, recording.manifest.memory, partial_tail=recording.killed)
+    manifest = recording.manifest
+    cores = manifest.n_cores if manifest.has_syncs else 0
+    return iter_agent_ops(path, header, manifest.memory, cores, partial_tail=recording.killed)
 
 
 def iter_agent_trace(recording: Recording) -> Iterator[Rows]:
     """The agents' accesses, frame by frame: EVENT[n] (recorder/agent_log.py). Raises FormatError."""
     from recorder.agent_log import iter_agent_events
 
-    path, header = recording.checked(recording.agent_log_path), recording.header(AGENT)
-    memory, stream = recording.manifest.memory, recording.manifest.n_cores
-    return iter_agent_events(path, header, memory, stream, partial_tail=recording.killed)
+    return iter_agent_events(iter_agent_rows(recording), recording.manifest.n_cores)
+
+
+def sync_points(recording: Recording) -> Rows:
+    """Where agents met cores, in the agents' order: SYNC_POINT[n] (emu/sync_points.py); none in a recording
+    of a version that has none. Raises FormatError."""
+    from recorder.agent_log import no_sync_points, sync_points_of
+
+    found = [sync_points_of(rows) for rows in iter_agent_rows(recording)]
+    return np.concatenate([no_sync_points(), *found])
 
 
 def iter_sealed_truth(recording: Recording) -> Iterator[Rows]:

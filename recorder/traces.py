@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.pages import host_memory
-from recorder.reader import Recording, iter_agent_trace, load_image, strata
+from recorder.reader import Recording, iter_agent_trace, load_image, strata, sync_points
 from recorder.replay import CoreReplay
 from recorder.store_streams import SideBySide
 
@@ -49,6 +49,12 @@ class RecordingTraces:
         """uint64 (strata, streams): each stream's instruction count at the cut, of stores how many had
         committed."""
         return strata(self._recording)
+
+    @cached_property
+    def syncs(self) -> NDArray[np.void]:
+        """Where agents met cores: SYNC_POINT[n] (emu/sync_points.py). Raises FormatError."""
+        found = sync_points(self._recording)
+        return found if self.has_final else found[found["stratum"] < len(self.strata)]
 
     @property
     def has_final(self) -> bool:

@@ -119,8 +119,10 @@ class RecordingWriter:
                 raise FormatError("number and stratum of an agent's access", expected=expected, found=found)
             end, payload = self._agent_encoder.encode_some(rows, start)
             log.append(payload, end - start, found[0], int(rows[end - 1]["number"]))
-            marks = int(np.count_nonzero(rows["kind"][start:end] == agent_codec.MARK))
-            self._accesses, self._strata = found[0] + end - start - marks, found[1] + marks
+            kinds = rows["kind"][start:end]
+            marks = int(np.count_nonzero(kinds == agent_codec.MARK))
+            syncs = int(np.count_nonzero(kinds == agent_codec.SYNC))
+            self._accesses, self._strata = found[0] + end - start - marks - syncs, found[1] + marks
             start = end
 
     def append_truth(self, rows: Rows) -> None:
@@ -188,7 +190,7 @@ class RecordingWriter:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _header(self, kind: int, stream: int) -> FileHeader:
-        return FileHeader(kind, stream, self._manifest.id, self._manifest.line)
+        return FileHeader(kind, stream, self._manifest.id, self._manifest.line, self._manifest.version)
 
     def _open(self, name: str, kind: int, stream: int) -> FrameWriter:
         return FrameWriter(self._directory / name, self._header(kind, stream))

@@ -40,6 +40,11 @@ class _Stoppable:
         """See `Traces`."""
         return self._traces.strata
 
+    @property
+    def syncs(self) -> Events:
+        """See `Traces`."""
+        return self._traces.syncs
+
     def initial(self) -> NDArray[np.uint8]:
         """See `Traces`."""
         return self._traces.initial()

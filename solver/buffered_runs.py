@@ -9,7 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from emu.sync_points import ENTER, LEAVE
 from solver.problem import Problem
+from solver.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, WAY
+from solver.sync_runs import ahead_of, emit, last_waited_for, rows_that_wait_for_none
 
 #: Filtered stores that may wait: with fewer, runs are short; with more, loads have long store buffers to
 #: look at.
@@ -19,15 +22,7 @@ _WAITING = 16
 @njit(cache=True)
 def _emit(s, end, placed, stream, run, at):  # type: ignore[no-untyped-def]
     """Place the rows of stream s up to `end`. at: int64 (1,), runs so far."""
-    if end <= placed[s]:
-        return
-    n = at[0]
-    if n > 0 and stream[n - 1] == s:
-        run[n - 1] += end - placed[s]
-    else:
-        stream[n], run[n] = s, end - placed[s]
-        at[0] += 1
-    placed[s] = end
+    at[0] = emit(s, end, placed, stream, run, at[0])
 
 
 @njit(cache=True)
@@ -56,22 +51,42 @@ def _place_stores(k, s, end, need, loads_before, placed, stream, run, at):  # ty
 
 
 @njit(cache=True)
+def _pass(until, ahead, first, need, need_ptr, before, before_ptr, placed, stream, run, at):  # type: ignore[no-untyped-def]
+    """Pass the sync points below `until`: what they have before them is placed."""
+    n_cores = need_ptr.size - 1
+    while ahead.passed[0] < until:
+        point = ahead.table[ahead.passed[0]]
+        ahead.passed[0] += 1
+        k = point[CORE]
+        if point[WAY] & ENTER:
+            own_need = need[need_ptr[k] : need_ptr[k + 1]]
+            own_before = before[before_ptr[k] : before_ptr[k + 1]]
+            stores, loads = point[STORE_ROW], point[CORE_ROW]
+            _place_loads(k, first + k, loads, stores, own_need, own_before, placed, stream, run, at)
+            _place_stores(k, first + k, stores, own_need, own_before, placed, stream, run, at)
+        if point[WAY] & LEAVE:
+            _emit(np.int64(n_cores), point[AGENT_ROW], placed, stream, run, at)
+
+
+@njit(cache=True)
 def make_buffered_runs(  # type: ignore[no-untyped-def]
-    order, op_stream, stream_ptr, end_row, rows, need, need_ptr, before, before_ptr, stream, run
+    order, op_stream, stream_ptr, end_row, rows, need, need_ptr, before, before_ptr, ahead, stream, run
 ):
     """Runs of all rows for an order of operations. need, before: for each row of loads and of stores, of
-    core k from need_ptr[k] and before_ptr[k] on, see `solver.program_order.CoreRows`. Returns how many
-    runs."""
+    core k from need_ptr[k] and before_ptr[k] on, see `solver.program_order.CoreRows`. ahead: the sync
+    points. Returns how many runs."""
     n_cores = need_ptr.size - 1
     first = rows.size - n_cores
     placed, at = np.zeros(rows.size, np.int64), np.zeros(1, np.int64)
     kept = stream_ptr[first : first + n_cores].copy()
-    for i in range(order.size + 2 * n_cores):
+    for i in range(order.size + rows.size):
         if i < order.size:
             s, end = op_stream[order[i]], end_row[order[i]]
         else:
-            s = (i - order.size) % n_cores + (0 if i < order.size + n_cores else first)
+            s = i - order.size
             end = rows[s]
+        until = last_waited_for(np.int64(s), end, ahead)
+        _pass(until, ahead, first, need, need_ptr, before, before_ptr, placed, stream, run, at)
         k = s if s < n_cores else s - first
         if k < 0:
             _emit(s, end, placed, stream, run, at)
@@ -80,12 +95,11 @@ def make_buffered_runs(  # type: ignore[no-untyped-def]
         own_before = before[before_ptr[k] : before_ptr[k + 1]]
         if s < n_cores:
             free = end_row[kept[k]] - 1 if kept[k] < stream_ptr[first + k + 1] else rows[first + k]
+            free = min(free, rows_that_wait_for_none(first + k, rows[first + k], ahead))
             _place_loads(k, first + k, end, free, own_need, own_before, placed, stream, run, at)
         else:
             kept[k] += 1
             _place_stores(k, s, end, own_need, own_before, placed, stream, run, at)
-    for s in range(n_cores, first):
-        _emit(s, rows[s], placed, stream, run, at)
     return at[0]
 
 
@@ -101,9 +115,10 @@ def buffered_runs_of(
     rises[need_ptr[core] + row] = need
     dense = [np.maximum.accumulate(rises[a:b]) for a, b in pairwise(need_ptr)]
     n = int(problem.rows.sum()) + 1
+    ahead = ahead_of(problem.syncs, problem.n_streams, n_cores)
     stream, run = np.zeros(n, np.int64), np.zeros(n, np.int64)
     n = make_buffered_runs(
         order, problem.op_stream, problem.stream_ptr, problem.end_row, problem.rows, np.concatenate(dense),
-        need_ptr, problem.loads_before, before_ptr, stream, run,
+        need_ptr, problem.loads_before, before_ptr, ahead, stream, run,
     )  # fmt: skip
     return stream[:n].copy(), run[:n].copy()

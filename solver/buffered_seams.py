@@ -23,6 +23,7 @@ from solver.store_queue import (
     view_of,
     with_room,
 )
+from solver.sync_check import BEHIND, pass_syncs, sync_walk
 from solver.traces import Events
 from solver.violations import (
     LEFT_OUT,
@@ -36,12 +37,12 @@ from solver.violations import (
 )
 from solver.windows import Windows
 
-_OK, _OLD, _PLACE, _SPLIT, _RANGE = 0, 16, 17, 18, 19
+_OK, _OLD, _PLACE, _SPLIT, _RANGE, _BEHIND = 0, 16, 17, 18, 19, 20
 
 
 @njit(cache=True)
 def walk_buffered(  # type: ignore[no-untyped-def]
-    stream, left, run, region, low, high, memory, w, q, done, value, first, known, touched, now
+    stream, left, run, region, low, high, memory, w, q, syncs, done, value, first, known, touched, now
 ):
     """As `solver.seams.walk_runs`. done: int64, rows walked of each stream. Returns (run, status, stream,
     byte): what `take` wants or found wrong, or one of the statuses here, of the row in q.taken."""
@@ -57,6 +58,8 @@ def walk_buffered(  # type: ignore[no-untyped-def]
             place = low[s] + np.uint64(done[s]) if s >= q.base[0] else row.count
             if np.int64(row.stratum) != region or place < low[s] or place >= high[s]:
                 return run, _PLACE, s, 0
+            if not pass_syncs(s - q.base[0] if s >= q.base[0] else s, row.count, syncs):
+                return run, _BEHIND, s, 0
             if status != FORWARDED and row.flags & UNCACHED == 0:
                 size = np.uint64(row.size)
                 if row.addr > memory or row.addr + size > memory or size < 1 or size > 8:
@@ -84,12 +87,13 @@ class BufferedWalker(RegionWalker):
         view, q, done = view_of(windows), make_queues(n, len(region.tails)), np.zeros(n, np.int64)
         touched = np.empty(2 * region.events + 2, np.int64)
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
+        syncs = sync_walk(region.syncs.points, len(region.tails))
         low, high = self._edges[index], self._edges[index + 1]
         run = 0
         try:
             while run < len(stream):
                 run, status, s, byte = walk_buffered(
-                    stream, left, run, index, low, high, self._memory, view, q, done,
+                    stream, left, run, index, low, high, self._memory, view, q, syncs, done,
                     self._value, self._first, self._known, touched, now,
                 )  # fmt: skip
                 if status == WANTS_ROOM:
@@ -120,6 +124,8 @@ class BufferedWalker(RegionWalker):
             return OrderError(VIOLATIONS[status], where=where)
         if status == _PLACE:
             return misplaced(where)
+        if status == _BEHIND:
+            return OrderError(BEHIND, where=where)
         if status == _SPLIT:
             return split_access(unfinished, where)
         if status == _RANGE:

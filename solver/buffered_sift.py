@@ -32,6 +32,8 @@ from solver.granules import Granules, find_granules_of
 from solver.problem import Problem
 from solver.program_order import CoreRows, core_rows, whole
 from solver.regions import Region
+from solver.sync_edges import edges_of
+from solver.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, in_segments, segments
 from solver.traces import Events
 from solver.violations import name_row
 from solver.words import LEFT_OUT, WordTable, find_word
@@ -71,14 +73,20 @@ def _hot_parts(row, turn, pages, words, at, granule, olds, news):  # type: ignor
 
 
 @njit(cache=True)
-def gather(rows, need, source, turn, pages, words, granule, old, new, part_ptr, first_row, end_row, tally):  # type: ignore[no-untyped-def]
+def gather(
+    rows, need, source, breaks, turn, pages, words, granule, old, new, part_ptr, first_row, end_row, tally
+):  # type: ignore[no-untyped-def]
     """Append a chain's unfiltered operations, as long as there is room. need, source: as in `CoreRows`,
-    for stores zeros and -1. A read is joined to the one before it if that saw the same, of the same
-    source, with the same stores committed. Returns (operations, parts, the row of an access that
+    for stores zeros and -1. breaks: int64, ascending, rows that are not joined to those before. A read is
+    joined to the one before it if that saw the same, of the same source, with the same stores committed.
+    Returns (operations, parts, the row of an access that
     contradicts itself or -1)."""
-    ops, part, i = 0, 0, 0
+    ops, part, i, ended, at = 0, 0, 0, 0, 0
     while i < rows.size and part + MOST_PARTS <= granule.size:
         first, begin, hot_rows = part, i, 0
+        while at < breaks.size and breaks[at] <= begin:
+            ended = ops
+            at += 1
         while True:
             row = rows[i]
             if row.flags & UNCACHED == 0:
@@ -97,7 +105,7 @@ def gather(rows, need, source, turn, pages, words, granule, old, new, part_ptr, 
             continue
         # A store that changes nothing still takes its place in the store buffer.
         loads = rows[begin].kind != WRITE
-        same = loads and ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new)
+        same = loads and ops > ended and repeats(part_ptr[ops - 1], first, part, granule, old, new)
         if same and need[begin] == need[first_row[ops - 1]] and source[begin] == source[first_row[ops - 1]]:
             part = first
         else:
@@ -125,6 +133,7 @@ def _gather(
     rows: Events,
     need: NDArray[np.int32],
     source: NDArray[np.int32],
+    breaks: NDArray[np.int64],
     table: WordTable,
     tally: NDArray[np.int64],
     stream: int,
@@ -134,8 +143,8 @@ def _gather(
     part_ptr = np.zeros(len(rows) + 1, np.int64)
     first_row, end_row = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     ops, parts, bad = gather(
-        rows, need, source, table.turn, table.pages, table.words, granule, old, new, part_ptr, first_row,
-        end_row, tally,
+        rows, need, source, breaks, table.turn, table.pages, table.words, granule, old, new, part_ptr,
+        first_row, end_row, tally,
     )  # fmt: skip
     if bad >= 0:
         raise OrderError(
@@ -155,10 +164,10 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     n_cores = len(region.tails)
     cores = [core_rows(region, core) for core in range(n_cores)]
     others = [whole(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
-    groups = [core.rows for core in cores] + others
-    g = find_granules_of([[rows] for rows in groups], table)
+    in_order = _pieces_in_order(region, [core.rows for core in cores] + others)
+    g = find_granules_of([(owner, rows) for _, owner, rows in in_order], table)
     tally = np.zeros(AT, np.int64)
-    for stream, rows in enumerate(groups) if not g.plain else ():
+    for stream, _, rows in in_order if not g.plain else ():
         row, byte = follow_rows(rows, g.table.turn, g.table.pages, g.table.words, tally)
         if row >= 0:
             bad = rows[row]
@@ -172,8 +181,33 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     streams = [core.loads for core in cores] + others + [core.stores for core in cores]
     if g.plain:
         streams = [rows[:0] for rows in streams]
-    chains = [_gather(rows, *_links(cores, k, rows), g.table, tally, k) for k, rows in enumerate(streams)]
+    chains = [
+        _gather(rows, *_links(cores, k, rows), _breaks(region, k, len(cores)), g.table, tally, k)
+        for k, rows in enumerate(streams)
+    ]
     return _problem(region, g, chains, cores), _counts(region, cores, g, tally), chains_of(g)
+
+
+def _pieces_in_order(region: Region, groups: list[Events]) -> list[tuple[int, int, Events]]:
+    """The rows of cores (both chains, in program order) and agents in an order that the sync points allow:
+    (number of the group, owner, EVENT (n,))."""
+    if not len(region.syncs.points):
+        return [(number, number, rows) for number, rows in enumerate(groups)]
+    streams = [iter([rows]) for rows in groups]
+    # Among rows of both chains a sync point stands where it does among each: below its instruction count.
+    table = region.places.copy()
+    table[:, CORE_ROW] += table[:, STORE_ROW]
+    cut = segments(region.syncs, table, [len(rows) for rows in groups])
+    return list(in_segments(cut, streams))
+
+
+def _breaks(region: Region, stream: int, n_cores: int) -> NDArray[np.int64]:
+    """Rows of a chain between which and those before them a sync point lies, ascending: int64 (n,)."""
+    table = region.places
+    if stream == n_cores:
+        return np.unique(table[:, AGENT_ROW])
+    core, column = (stream, CORE_ROW) if stream < n_cores else (stream - n_cores - 1, STORE_ROW)
+    return np.unique(table[table[:, CORE] == core, column])
 
 
 def _links(cores: list[CoreRows], k: int, rows: Events) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -194,12 +228,14 @@ def _problem(region: Region, g: Granules, chains: list[_Chain], cores: list[Core
     part_base = np.cumsum([0] + [len(chain.granule) for chain in chains])
     stream_ptr = np.cumsum([0] + [len(chain.end_row) for chain in chains]).astype(np.int64)
     empty = np.zeros(len(g.address), np.uint64)
-    after, source = _order_between(chains, cores, stream_ptr)
+    edges, source = _order_between(chains, cores, stream_ptr)
+    end_row = np.concatenate([chain.end_row for chain in chains])
+    met = edges_of(region.places, stream_ptr, end_row, len(cores))
     return Problem(
         region=region.index,
         rows=np.array([len(rows) for rows in region.streams], np.int64),
         stream_ptr=stream_ptr,
-        end_row=np.concatenate([chain.end_row for chain in chains]),
+        end_row=end_row,
         part_ptr=np.concatenate(
             [np.zeros(1, np.int64)] + [chain.part_ptr[1:] + part_base[s] for s, chain in enumerate(chains)]
         ),
@@ -210,8 +246,9 @@ def _problem(region: Region, g: Granules, chains: list[_Chain], cores: list[Core
         size=g.size,
         initial=empty,
         final=empty,
+        edges=np.unique(np.concatenate([edges, met]), axis=0),
+        syncs=region.places,
         buffered=len(cores),
-        after=after,
         source=source,
         loads_before=np.concatenate([core.loads_before for core in cores]),
         needs=np.concatenate([_steps(k, core.need) for k, core in enumerate(cores)]),
@@ -227,7 +264,7 @@ def _steps(core: int, need: NDArray[np.int32]) -> NDArray[np.int64]:
 def _order_between(
     chains: list[_Chain], cores: list[CoreRows], stream_ptr: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`Problem.after` and `Problem.source`."""
+    """`Problem.edges` between a core's two chains, and `Problem.source`."""
     after, source = np.full(stream_ptr[-1], -1, np.int64), np.full(stream_ptr[-1], -1, np.int64)
     first_store = len(chains) - len(cores)
     for k, core in enumerate(cores):
@@ -244,4 +281,5 @@ def _order_between(
         open_ = from_row >= 0
         at = np.searchsorted(stores.first_row, from_row[open_])
         source[load_base : load_base + len(from_row)][open_] = store_base + at
-    return after, source
+    waiting = np.flatnonzero(after >= 0)
+    return np.stack([after[waiting], waiting], axis=1), source

@@ -39,6 +39,8 @@ REASONS = {
 
 _HEAD = struct.Struct("<HHI16s")
 _VERSION = 1
+#: Version in the file header of what an ordering writes, whatever the recording's is.
+FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
 _FRAME_VALUES = 100_000
 _REMEDY = "order the recording again"
@@ -99,7 +101,7 @@ class CertificateWriter:
 
     def __init__(self, path: Path, recording: bytes, head: Head) -> None:
         self._head = head
-        self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0))
+        self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION))
         engine = head.engine.encode("ascii")
         self._writer.append(_HEAD.pack(_VERSION, head.n_streams, head.n_regions, engine), 1, 0, 0)
 
@@ -135,7 +137,7 @@ class Certificate:
     """
 
     def __init__(self, path: Path, recording: bytes) -> None:
-        self._path, self._header = path, FileHeader(CERTIFICATE, 0, recording, 0)
+        self._path, self._header = path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION)
         self.head = self._read_head()
 
     def _read_head(self) -> Head:

@@ -29,6 +29,7 @@ from solver.store_queue import (
     view_of,
     with_room,
 )
+from solver.sync_check import BEHIND, pass_syncs, sync_walk
 from solver.traces import Events, Traces
 from solver.violations import (
     LEFT_OUT,
@@ -44,7 +45,7 @@ from solver.violations import (
 from solver.windows import Windows
 
 _BUFFER_ROWS = 1 << 13
-_OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE, _ROOM, _BUFFER = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_OK, _REFILL, _OLD, _STRATUM, _SPLIT, _CUT, _RANGE, _ROOM, _BEHIND, _BUFFER = range(10)
 #: Bits of `marks`, one byte of marks per byte of memory: a row touched it; its value is not known.
 _TOUCHED, _UNKNOWN = 1, 2
 _BYTE = np.uint64(0xFF)
@@ -129,11 +130,12 @@ def walk_one(row, s, accesses, place, strata, now, state, loaded, image, marks):
 
 
 @njit(cache=True)
-def walk(stream, left, until, exact, run, w, q, done, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]
+def walk(stream, left, until, exact, run, w, q, syncs, done, strata, now, state, loaded, image, marks):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run], or, unless `exact`, as many
     as have an instruction count (stores: a number) below until[run]. now = [stratum, stream of an unfinished
-    indivisible access or -1, rows walked]; done: rows walked of each stream. Returns (run, status, stream,
-    byte): _REFILL asks for rows of that stream, _ROOM for that of `q`; violations name the row in q.taken."""
+    indivisible access or -1, rows walked]; syncs: `sync_check.SyncWalk`; done: rows walked of each stream.
+    Returns (run, status, stream, byte): _REFILL asks for rows of that stream, _ROOM for that of `q`;
+    violations name the row in q.taken."""
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
@@ -156,6 +158,9 @@ def walk(stream, left, until, exact, run, w, q, done, strata, now, state, loaded
                 accesses = taken != FORWARDED and row.flags & UNCACHED == 0
                 place = np.uint64(done[s]) if s >= q.base[0] else row.count
             status, byte = walk_one(row, s, accesses, place, strata, now, state, loaded, image, marks)
+            source = s - q.base[0] if s >= q.base[0] else s
+            if status == _OK and not pass_syncs(source, row.count, syncs):
+                status = _BEHIND
             if status != _OK:
                 q.taken[0] = row
                 return run, status, s, byte
@@ -200,6 +205,7 @@ class _Walk:
         self._windows = Windows(traces.streams(), _BUFFER_ROWS)
         self._view = view_of(self._windows)
         self._queues = make_queues(traces.n_streams, traces.buffered)
+        self._syncs = sync_walk(traces.syncs, traces.n_streams - traces.buffered - 1)
         self._done = np.zeros(traces.n_streams, np.int64)
         self.memory = FlatMemory(traces.initial())
         self.marks = zeros(len(self.memory.state))
@@ -222,7 +228,7 @@ class _Walk:
         run = 0
         while run < len(stream):
             run, status, s, byte = walk(
-                stream, left, until, exact, run, self._view, self._queues, self._done,
+                stream, left, until, exact, run, self._view, self._queues, self._syncs, self._done,
                 self._strata, self.now, memory.state, memory.loaded, memory.image, self.marks,
             )  # fmt: skip
             if status == _REFILL:
@@ -304,6 +310,8 @@ class _Walk:
             )
         if status == _CUT:
             return misplaced(where)
+        if status == _BEHIND:
+            return OrderError(BEHIND, where=where)
         if status == _SPLIT:
             return split_access(int(self.now[1]), where)
         if status == _RANGE:

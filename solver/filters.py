@@ -19,6 +19,7 @@ from recorder.event import GLUED, UNCACHED
 from solver.granules import Granules
 from solver.problem import Problem
 from solver.regions import Region
+from solver.sync_edges import edges_of
 from solver.traces import Events
 from solver.words import (
     AGAIN,
@@ -40,8 +41,8 @@ from solver.words import (
 )
 
 #: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
-#: what became of them.
-OPS, KEPT, BEFORE, PARTS, READ_ONLY, HOT, AT = range(7)
+#: what became of them; operations that end before the present segment.
+OPS, KEPT, BEFORE, PARTS, READ_ONLY, HOT, ENDED, AT = range(8)
 #: Most parts of one indivisible access: 16 rows of 8 bytes.
 MOST_PARTS = 128
 _DONE, _FULL, _CONTRADICTS, _BROKEN = 0, 1, 2, 3
@@ -221,7 +222,7 @@ def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_
             if (row.flags & GLUED) == 0 or i == rows.size:
                 break
         if part > first:
-            if ops > 0 and repeats(part_ptr[ops - 1], first, part, granule, old, new):
+            if ops > tally[ENDED] and repeats(part_ptr[ops - 1], first, part, granule, old, new):
                 part = first
             else:
                 ops += 1
@@ -276,6 +277,10 @@ class _Gathered:
             longer = np.empty(2 * len(array), array.dtype)
             longer[: len(array)] = array
             setattr(self, name, longer)
+
+    def begin_segment(self) -> None:
+        """What comes next is not joined to what came before: a sync point lies between."""
+        self.tally[ENDED] = self.tally[OPS]
 
     def cut(self) -> None:
         """Drop what the arrays have too much."""
@@ -343,21 +348,26 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
 
 
 def _sift_streams(region: Region, g: Granules, gathered: list[_Gathered]) -> None:
-    for stream, rows in enumerate(region.streams):
-        for piece in rows.pieces():
-            status, row, byte = gathered[stream].sift(piece, g.table)
-            if status != _DONE:
-                raise _refuse(region, stream, piece, status, row, byte)
+    """Sift all rows, in the order in which `granules` followed them."""
+    whole = not len(region.syncs.points)
+    for stream, _, piece in region.in_order():
+        if not whole:
+            gathered[stream].begin_segment()
+        status, row, byte = gathered[stream].sift(piece, g.table)
+        if status != _DONE:
+            raise _refuse(region, stream, piece, status, row, byte)
 
 
 def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
     part_base = np.cumsum([0] + [len(got.granule) for got in gathered])
     empty = np.zeros(len(g.address), np.uint64)
+    stream_ptr = np.cumsum([0] + [len(got.end_row) for got in gathered]).astype(np.int64)
+    end_row = np.concatenate([got.end_row for got in gathered])
     return Problem(
         region=region.index,
         rows=np.array([len(rows) for rows in region.streams], np.int64),
-        stream_ptr=np.cumsum([0] + [len(got.end_row) for got in gathered]).astype(np.int64),
-        end_row=np.concatenate([got.end_row for got in gathered]),
+        stream_ptr=stream_ptr,
+        end_row=end_row,
         part_ptr=np.concatenate(
             [np.zeros(1, np.int64)] + [got.part_ptr[1:] + part_base[s] for s, got in enumerate(gathered)]
         ),
@@ -368,6 +378,8 @@ def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
         size=g.size,
         initial=empty,
         final=empty,
+        edges=edges_of(region.places, stream_ptr, end_row, len(region.streams) - 1),
+        syncs=region.places,
     )
 
 

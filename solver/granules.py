@@ -4,9 +4,10 @@ A granule is a maximal segment of bytes of one 8-byte word in which no access of
 ends. All bytes of a granule are thus accessed by the same events, and what holds for its first byte (who
 touched it, was it written) holds for the whole granule.
 
-The same pass follows every word's values, from the first stream to the last. That is all that there is to
-know of a word without unfiltered granules.
-"""
+Events have owners: a stream, or a thread wherever it runs, with what the kernel does for it
+(`solver.sync_order`); one owner's events are in one order. The same pass follows every word's values, in an
+order in which each owner's events stand in theirs. That is all that there is to know of a word without
+unfiltered granules."""
 
 from __future__ import annotations
 
@@ -22,19 +23,18 @@ from solver.regions import Region
 from solver.traces import Events
 from solver.words import (
     AGAIN,
-    BEFORE,
     BEGIN,
+    EIGHT_TIMES,
     HASH,
     KNOWN,
     LANE,
     LEFT_OUT,
     LOW_HALF,
-    NOW,
     NOWHERE,
     PAGE_SHIFT,
     PAGES,
     SHARED,
-    STREAM,
+    TOUCHED,
     WORDS,
     WRITTEN,
     WordTable,
@@ -44,6 +44,7 @@ from solver.words import (
     find_word,
     follow,
     lane,
+    of_others,
 )
 
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
@@ -51,37 +52,37 @@ _SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << 
 
 
 @njit(cache=True)
-def begin_entry(entry, turn, stream):  # type: ignore[no-untyped-def]
+def begin_entry(entry, turn):  # type: ignore[no-untyped-def]
     """An entry of another turn begins anew."""
     entry.turn = np.uint32(turn)
-    entry.first = entry.last = _ZERO
-    entry.marks = (_ONE << BEGIN) | (stream << STREAM)
+    entry.first = entry.last = entry.owners = _ZERO
+    entry.marks = _ONE << BEGIN
 
 
 @njit(cache=True)
-def marks_of(before, low, size, writes):  # type: ignore[no-untyped-def]
-    """The marks that an access to `size` bytes of a word from byte `low` on adds to those of before."""
+def marks_of(low, size, writes):  # type: ignore[no-untyped-def]
+    """The marks that an access to `size` bytes of a word from byte `low` on adds."""
     bits = byte_bits(low, size)
     ends = ((_ONE << low) | (_ONE << (low + size))) & LANE
-    more = (ends << BEGIN) | (bits << NOW) | (((before >> BEFORE) & bits) << SHARED)
+    more = (ends << BEGIN) | (bits << TOUCHED)
     return more | (bits << WRITTEN) if writes else more
 
 
 @njit(cache=True)
-def mark_entry(entry, low, size, old, new, stream, writes):  # type: ignore[no-untyped-def]
+def mark_entry(entry, low, size, old, new, owner, writes):  # type: ignore[no-untyped-def]
     """Enter an access to `size` bytes of one word from byte `low` on, and follow it."""
-    marks = entry.marks
-    if lane(marks, STREAM) != stream:
-        marks |= lane(marks, NOW) << BEFORE
-        marks &= ~((LANE << NOW) | (LANE << STREAM))
-        marks |= stream << STREAM
-    entry.marks = marks | marks_of(marks, low, size, writes)
-    if follow(entry, byte_bits(low, size), low, size, old, new) >= 0:
+    marks, bits, mask = entry.marks, byte_bits(low, size), byte_mask(low, size)
+    differs = (entry.owners ^ (owner * EIGHT_TIMES)) & mask
+    if differs != _ZERO:
+        marks |= of_others(differs, lane(marks, TOUCHED) & bits) << SHARED
+        entry.owners ^= differs
+    entry.marks = marks | marks_of(low, size, writes)
+    if follow(entry, bits, low, size, old, new) >= 0:
         entry.marks |= _ONE << AGAIN
 
 
 @njit(cache=True)
-def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+def mark_row(row, owner, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
     """Enter a row, whatever it is."""
     word, low = row.addr >> _THREE, row.addr & _SEVEN
     left, old, new = np.uint64(row.size), row.old, row.new
@@ -92,8 +93,8 @@ def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no
         if np.uint64(entry.turn) != turn:
             touched[used[WORDS]] = word
             used[WORDS] += 1
-            begin_entry(entry, turn, stream)
-        mark_entry(entry, low, size, old, new, stream, row.kind != READ)
+            begin_entry(entry, turn)
+        mark_entry(entry, low, size, old, new, owner, row.kind != READ)
         left -= size
         if left > _ZERO:
             old, new = old >> (size << _THREE), new >> (size << _THREE)
@@ -101,16 +102,17 @@ def mark_row(row, stream, turn, pages, words, touched, used):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
-    """Enter a stream's rows from `start` on, as long as there is room; streams must come one after another.
-    Returns how many rows are done.
+def mark_rows(rows, start, owner, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter an owner's rows (uint64, below 256) from `start` on, as long as there is room. Returns how many
+    rows are done.
 
     What nearly every row is, an access to one word of a page that is there, is done here and not by
-    `mark_row`, and above all an access of the stream that came last to bytes that are known: a call with
-    arrays costs more than all of it.
+    `mark_row`, and above all an access to bytes that are known and the owner's own: a call with arrays costs
+    more than all of it.
     """
     mask = np.uint64(pages.shape[0] - 1)
     here, base = NOWHERE, _ZERO
+    owners = owner * EIGHT_TIMES
     n_touched, left_out, done = used[WORDS], 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -133,22 +135,22 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
                 done = i
                 break
             used[WORDS] = n_touched
-            mark_row(row, stream, turn, pages, words, touched, used)
+            mark_row(row, owner, turn, pages, words, touched, used)
             n_touched = used[WORDS]
             continue
         entry = words[base | (word & _IN_PAGE)]
         if np.uint64(entry.turn) != turn:
             touched[n_touched] = word
             n_touched += 1
-            begin_entry(entry, turn, stream)
+            begin_entry(entry, turn)
         marks, writes = entry.marks, row.kind != READ
         bits, byte, up = byte_bits(low, size), byte_mask(low, size), low << _THREE
-        known = (marks >> KNOWN) & bits == bits and lane(marks, STREAM) == stream
-        if known and (entry.last ^ (row.old << up)) & byte == _ZERO:
-            entry.marks = marks | marks_of(marks, low, size, writes)
+        changed = (entry.last ^ (row.old << up)) | (entry.owners ^ owners)
+        if (marks >> KNOWN) & bits == bits and changed & byte == _ZERO:
+            entry.marks = marks | marks_of(low, size, writes)
             entry.last = (entry.last & ~byte) | ((row.new << up) & byte)
         else:
-            mark_entry(entry, low, size, row.old, row.new, stream, writes)
+            mark_entry(entry, low, size, row.old, row.new, owner, writes)
     used[WORDS] = n_touched
     used[LEFT_OUT] += left_out
     return done
@@ -156,8 +158,8 @@ def mark_rows(rows, start, stream, turn, pages, words, touched, used):  # type: 
 
 @njit(cache=True, nogil=True)
 def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
-    """Number the granules that several streams touch and one writes; forget the values of words that are to
-    be followed again. Returns (how many granules, whether every word is one stream's own and followed)."""
+    """Number the granules that several owners touch and one writes; forget the values of words that are to
+    be followed again. Returns (how many granules, whether every word is one owner's own and followed)."""
     count, plain = 0, True
     for i in range(touched.size):
         entry = words[find_word(touched[i], turn, pages)]
@@ -201,7 +203,7 @@ class Granules:
     """The granules of one region, good until its table serves the next one.
 
     table: the words that it touches. address (uint64), size (uint8, bytes): the unfiltered granules. plain:
-    every word is one stream's own, and its accesses follow from one another.
+    every word is one owner's own, and its accesses follow from one another.
     """
 
     table: WordTable
@@ -219,18 +221,18 @@ def find_granules(region: Region, table: WordTable | None = None) -> Granules:
     """The granules of a region, with the unfiltered ones (neither local nor read-only) numbered. table: one
     that served another region and is no longer needed for it.
 
-    Local and read-only as in MICRO 2009, section 4.3: touched by one stream only; written by none.
+    Local and read-only as in MICRO 2009, section 4.3: touched by one owner only; written by none.
     """
-    return find_granules_of((rows.pieces() for rows in region.streams), table)
+    return find_granules_of(((owner, rows) for _, owner, rows in region.in_order()), table)
 
 
-def find_granules_of(groups: Iterable[Iterable[Events]], table: WordTable | None = None) -> Granules:
-    """The same for groups of rows, piece by piece: the rows of one stream each, or of one core."""
+def find_granules_of(pieces: Iterable[tuple[int, Events]], table: WordTable | None = None) -> Granules:
+    """The same for pieces of rows, each with its owner (below 256), in an order that each owner's rows
+    keep."""
     table = table or WordTable()
     table.begin()
-    for number, pieces in enumerate(groups):
-        for piece in pieces:
-            _mark(table, piece, number)
+    for owner, piece in pieces:
+        _mark(table, piece, owner)
     entries = table.touched[: table.used[WORDS]], table.turn, table.pages, table.words
     count, plain = number_hot(*entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
@@ -238,11 +240,11 @@ def find_granules_of(groups: Iterable[Iterable[Events]], table: WordTable | None
     return Granules(table, address, size, plain)
 
 
-def _mark(table: WordTable, rows: Events, stream: int) -> None:
+def _mark(table: WordTable, rows: Events, owner: int) -> None:
     done = 0
     while done < len(rows):
         done = mark_rows(
-            rows, done, np.uint64(stream), table.turn, table.pages, table.words, table.touched, table.used
+            rows, done, np.uint64(owner), table.turn, table.pages, table.words, table.touched, table.used
         )
         if done < len(rows):
             table.grow()

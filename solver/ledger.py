@@ -24,7 +24,7 @@ from solver.traces import Traces
 STATUS = {reason: status for status, reason in REASONS.items()}
 _PROBLEM_FIELDS = (
     "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
-    "initial", "final", "buffered", "after", "source", "links", "loads_before", "needs",
+    "initial", "final", "edges", "syncs", "buffered", "source", "links", "loads_before", "needs",
 )  # fmt: skip
 _SEAM_FIELDS = ("word", "known", "first", "last")
 

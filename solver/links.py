@@ -1,10 +1,9 @@
-"""Order between the two streams of a core, told in granules of its own, so that engines need not know of it.
+"""Order between streams, told in granules of its own, so that engines need not know of it.
 
-Under TSO operation e may have to wait for an operation d of its core's other stream (`Problem.after`). A
-granule that nobody else touches says so: d takes it from 0 to 1, e reads 1. Everything that holds of
-granules, stubborn sets and deduction above all, then holds of the store buffer too. What engines do have
-to know is `Problem.source`.
-"""
+Operation e may have to wait for an operation d of another stream (`Problem.edges`): where an agent met a core
+(`solver.sync_order`), or of the other stream of its own core under TSO. A granule that nobody else touches
+says so: d takes it from 0 to 1, e reads 1. Everything that holds of granules, stubborn sets and deduction
+above all, then holds of that order too. What engines do have to know is `Problem.source`."""
 
 from __future__ import annotations
 
@@ -16,12 +15,11 @@ from solver.problem import Problem
 
 
 def with_links(problem: Problem) -> Problem:
-    """The problem with a granule more for every operation that another one of its core waits for. Operations
-    keep their numbers."""
-    waiting = np.flatnonzero(problem.after >= 0)
-    if not len(waiting):
-        return replace(problem, after=np.empty(0, np.int64))
-    first = problem.after[waiting]
+    """The problem with a granule more for every operation that others wait for. Operations keep their
+    numbers."""
+    if not len(problem.edges):
+        return problem
+    first, waiting = problem.edges.T
     makers, link = np.unique(first, return_inverse=True)
     n_granules, n_links = len(problem.address), len(makers)
     part_op = np.concatenate([problem.part_op, makers, waiting])
@@ -42,6 +40,6 @@ def with_links(problem: Problem) -> Problem:
         size=np.concatenate([problem.size, np.ones(n_links, np.uint8)]),
         initial=np.concatenate([problem.initial, zeros]),
         final=np.concatenate([problem.final, ones]),
-        after=np.empty(0, np.int64),
+        edges=np.empty((0, 2), np.int64),
         links=n_links,
     )

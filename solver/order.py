@@ -21,6 +21,7 @@ from solver.filters import Counts
 from solver.links import with_links
 from solver.problem import Problem, Solution, Verdict, implied_initial, no_order
 from solver.regions import Region
+from solver.sync_runs import synced_runs_of
 from solver.traces import Traces
 
 ENGINES = ("auto", "cut", "smt")
@@ -142,6 +143,8 @@ def runs_of(problem: Problem, order: NDArray[np.int64]) -> tuple[NDArray[np.int6
     """(stream, rows) of the runs that place all rows of a region (int64 each)."""
     if problem.buffered:
         return buffered_runs_of(problem, order)
+    if len(problem.syncs):
+        return synced_runs_of(order, problem.op_stream, problem.end_row, problem.rows, problem.syncs)
     n = problem.n_ops + problem.n_streams
     stream, run = np.zeros(n, np.int64), np.zeros(n, np.int64)
     n = make_runs(order, problem.op_stream, problem.end_row, problem.rows, stream, run)

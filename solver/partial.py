@@ -18,7 +18,7 @@ from isa.errors import FormatError
 from isa.kernel_locator import import_closure_digest
 from recorder.frame import FileHeader, FrameWriter, iter_frames
 from recorder.varint import MAX_VARINT
-from solver.certificate import decode, encode
+from solver.certificate import FILE_VERSION, decode, encode
 from solver.order import Answer, Options
 from solver.problem import Problem, Verdict
 
@@ -57,7 +57,7 @@ class Partial:
 
     def __init__(self, path: Path, recording: bytes, options: Options, *, fresh: bool) -> None:
         self._path = path
-        self._header = FileHeader(PARTIAL, 0, recording, 0)
+        self._header = FileHeader(PARTIAL, 0, recording, 0, FILE_VERSION)
         self._head = _HEAD.pack(
             _VERSION, 0, 0, options.engine.encode(), options.encoding.encode(), solver_digest()
         )

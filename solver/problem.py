@@ -30,14 +30,16 @@ class Problem:
     granule: int32 (n_parts,). old, new: uint64 (n_parts,). address: uint64 (n_granules,). size: uint8
     (n_granules,), bytes. initial, final: uint64 (n_granules,), values at the region's two ends.
 
+    edges: int64 (n, 2), operations of different streams, of which the first comes before the second. syncs:
+    where agents met cores, `solver.sync_order.places`; what they say of operations is in `edges`. links: how
+    many of the granules, the last ones, only tell order (`solver.links`).
+
     buffered: under TSO the number of cores, each of which has two streams, loads and stores
-    (`solver.program_order`): the first and the last ones. Then there is more, which else is empty. after:
-    int64 (n_ops,), an operation of the core's other stream that comes before, -1 if none. source: int64
-    (n_ops,), a store: as long as it has not committed, the load sees its bytes and not memory; -1 if
-    none. links: how many of the granules, the last ones, only tell order (`solver.links`). loads_before:
-    int32, for each row of the streams of stores how many rows of the core's other stream come before it.
-    needs: int64 (n, 3), core, row of its loads, how many rows of its stores come before that and all
-    later ones.
+    (`solver.program_order`): the first and the last ones. Then there is more, which else is empty. source:
+    int64 (n_ops,), a store: as long as it has not committed, the load sees its bytes and not memory; -1 if
+    none. loads_before: int32, for each row of the streams of stores how many rows of the core's other
+    stream come before it. needs: int64 (n, 3), core, row of its loads, how many rows of its stores come
+    before that and all later ones.
     """
 
     region: int
@@ -52,8 +54,9 @@ class Problem:
     size: NDArray[np.uint8]
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
+    edges: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    syncs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 5), np.int64))
     buffered: int = 0
-    after: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     source: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     links: int = 0
     loads_before: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import IO, Protocol
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from isa.errors import FormatError
 from recorder.event import EVENT, GLUED, UNCACHED
+from solver.sync_order import RegionSyncs, SyncsOfRegions, in_segments, no_syncs, places, segments
 from solver.traces import Events, Traces
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
@@ -106,16 +109,33 @@ class Rows:
 class Region:
     """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for
     each core its stores (EVENT) that precede a row of this region in program order and commit in a later
-    one."""
+    one. syncs: where agents met cores."""
 
     index: int
     streams: Sequence[RowSource]
     tails: Sequence[Events] = ()
+    syncs: RegionSyncs = field(default_factory=no_syncs)
 
     @property
     def events(self) -> int:
         """Number of event rows."""
         return sum(len(rows) for rows in self.streams)
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """Where the sync points stand: `sync_order.places`."""
+        return places(self.syncs, [rows.pieces() for rows in self.streams])
+
+    def in_order(self) -> Iterator[tuple[int, int, Events]]:
+        """All rows, in an order that the sync points allow: (stream, owner, EVENT (n,)); a piece lies between
+        two sync points of its stream. Under SC."""
+        if not len(self.syncs.points):
+            for stream, rows in enumerate(self.streams):
+                for piece in rows.pieces():
+                    yield stream, stream, piece
+            return
+        cut = segments(self.syncs, self.places, [len(rows) for rows in self.streams])
+        yield from in_segments(cut, [rows.pieces() for rows in self.streams])
 
 
 @njit(cache=True, nogil=True)
@@ -228,7 +248,8 @@ def iter_regions(traces: Traces) -> Iterator[Region]:
     """
     cursors = [Cursor(traces, stream, chunks) for stream, chunks in enumerate(traces.streams())]
     first = traces.n_streams - traces.buffered
+    syncs = SyncsOfRegions(traces)
     for index in range(len(traces.strata) + 1):
         streams = [cursor.rows(index) for cursor in cursors]
         tails = [cursors[first + core].upcoming(streams[core].last_number) for core in range(traces.buffered)]
-        yield Region(index, streams, tails)
+        yield Region(index, streams, tails, syncs.of(index))

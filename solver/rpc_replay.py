@@ -134,6 +134,7 @@ class _Run:
         """What a recorder would have written of a core is not kept."""
         self._machine.cores[number].take_log()
         self._machine.cores[number].take_commits()
+        self._machine.take_syncs()
         if self._machine.state["console_n"]:
             self._printed += self._machine.take_console()
 

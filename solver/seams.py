@@ -19,6 +19,7 @@ from isa.errors import OrderError
 from recorder.event import GLUED, UNCACHED
 from solver.image import FlatMemory, byte_mask, ensure, zeros
 from solver.regions import Region
+from solver.sync_check import BEHIND, SyncWalk, pass_syncs, sync_walk
 from solver.violations import (
     LEFT_OUT,
     differs,
@@ -35,7 +36,7 @@ from solver.windows import Windows
 
 #: Rows of a run that are walked where they are, and words that there is room for at first.
 _LONG, _WORDS = 1 << 10, 1 << 12
-_OK, _REFILL, _ROOM, _OLD, _PLACE, _SPLIT, _RANGE = range(7)
+_OK, _REFILL, _ROOM, _OLD, _PLACE, _SPLIT, _RANGE, _BEHIND = range(8)
 _BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -110,16 +111,49 @@ def walk_row(row, value, first, known, touched, now):  # type: ignore[no-untyped
     return byte + here if byte >= 0 else byte
 
 
+#: Rows of `bounds_of`: places at a region's two ends, and those between which a stream's rows may be walked
+#: now.
+_BEGIN, _END, _FROM, _BELOW = range(4)
+
+
+def bounds_of(low: NDArray[np.uint64], high: NDArray[np.uint64], syncs: SyncWalk) -> NDArray[np.uint64]:
+    """Bounds of the rows of a region, uint64 (4, n_streams): the places at its two ends, and those until the
+    next sync point that a stream waits for."""
+    bounds = np.stack([low, high, low, high])
+    _narrow(bounds, syncs)
+    return bounds
+
+
+@njit(cache=True, nogil=True)
+def _narrow(bounds, syncs):  # type: ignore[no-untyped-def]
+    for k in range(syncs.bar.size):
+        bounds[_FROM, k] = max(bounds[_BEGIN, k], syncs.floor[k])
+        bounds[_BELOW, k] = min(bounds[_END, k], syncs.bar[k])
+
+
+@njit(cache=True, nogil=True)
+def admit(row, s, region, bounds, syncs):  # type: ignore[no-untyped-def]
+    """Whether a row outside of the narrower bounds may be walked: _OK once the sync points that it waits for
+    are passed, else what is wrong with its place."""
+    outside = row.count < bounds[_BEGIN, s] or row.count >= bounds[_END, s]
+    if np.int64(row.stratum) != region or outside:
+        return _PLACE
+    if not pass_syncs(s, row.count, syncs):
+        return _BEHIND
+    _narrow(bounds, syncs)
+    return _OK
+
+
 @njit(cache=True, nogil=True)
 def walk_span(rows, at, end, s, place, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
-    """Walk rows at..end of stream s. place: int64 region, and uint64 (n_streams,) counts at its two ends.
+    """Walk rows at..end of stream s. place: int64 region, and its `bounds_of`.
     now: [stream of an unfinished indivisible access or -1, rows walked, words touched]. Returns (index of the
     first row that is not walked, status, byte).
 
     What nearly every row is, an access to bytes of one word that are all known or all new, is done here and
     not by `walk_row`: a call costs more than all of it.
     """
-    region, low, high = place[0], place[1][s], place[2][s]
+    region, low, high = place[0], place[1][_FROM, s], place[1][_BELOW, s]
     if at < end and now[0] >= 0 and now[0] != s:
         return at, _SPLIT, 0
     status, byte, done, n_touched = _OK, 0, end, now[2]
@@ -169,10 +203,10 @@ def walk_span(rows, at, end, s, place, memory, value, first, known, touched, now
 
 
 @njit(cache=True, nogil=True)
-def walk_runs(stream, left, run, windows, place, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
+def walk_runs(stream, left, run, windows, place, syncs, memory, value, first, known, touched, now):  # type: ignore[no-untyped-def]
     """Walk runs from `run` on: of each, the next left[run] rows of stream[run]; place, now: see `walk_span`.
-    Returns (run, status, stream, byte): _REFILL asks for rows of that stream, _ROOM for room for words; the
-    violations name the row at that stream's position."""
+    syncs: `sync_check.SyncWalk`. Returns (run, status, stream, byte): _REFILL asks for rows of that stream,
+    _ROOM for room for words; the violations name the row at that stream's position."""
     window, at, fill = windows
     while run < stream.size:
         s = stream[run]
@@ -185,6 +219,8 @@ def walk_runs(stream, left, run, windows, place, memory, value, first, known, to
                 window[s], begin, end, s, place, memory, value, first, known, touched, now
             )
             left[run] -= at[s] - begin
+            if status == _PLACE:
+                status = admit(window[s, at[s]], s, place[0], place[1], syncs)
             if status != _OK:
                 return run, status, s, byte
         run += 1
@@ -223,15 +259,17 @@ class RegionWalker:
         """
         windows, index = Windows([rows.pieces() for rows in region.streams]), region.index
         now, left = np.array([-1, 0, 0], np.int64), rows.copy()
-        place = index, self._edges[index], self._edges[index + 1]
+        syncs = sync_walk(region.syncs.points, len(region.streams) - 1)
+        place = index, bounds_of(self._edges[index], self._edges[index + 1], syncs)
         run = 0
         try:
             while run < len(stream):
                 run, status, s, byte = walk_runs(
-                    stream, left, run, (windows.rows, windows.at, windows.fill), place, *self._state(now)
-                )
+                    stream, left, run, (windows.rows, windows.at, windows.fill), place, syncs,
+                    *self._state(now),
+                )  # fmt: skip
                 if status == _REFILL and left[run] >= _LONG:
-                    left[run] -= self._walk_long(windows, s, int(left[run]), place, now)
+                    left[run] -= self._walk_long(windows, s, int(left[run]), place, syncs, now)
                 elif status == _REFILL:
                     if not windows.refill(s):
                         raise too_many(f"stream {s}, region {index}")
@@ -250,12 +288,16 @@ class RegionWalker:
     def _make_room(self) -> None:
         self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
 
-    def _walk_long(self, windows: Windows, s: int, most: int, place: Any, now: NDArray[np.int64]) -> int:
+    def _walk_long(
+        self, windows: Windows, s: int, most: int, place: Any, syncs: SyncWalk, now: NDArray[np.int64]
+    ) -> int:
         """Walk up to `most` rows that follow a window, where they are: to copy them costs as much."""
         rows = windows.rest(s)
         if not len(rows):
             raise too_many(f"stream {s}, region {place[0]}")
         done, status, byte = walk_span(rows, 0, min(len(rows), most), s, place, *self._state(now))
+        if status == _PLACE:
+            status = admit(rows[done], s, *place, syncs)
         if status == _ROOM:
             self._make_room()
         elif status != _OK:
@@ -274,6 +316,8 @@ class RegionWalker:
         where = name_row(s, row)
         if status == _PLACE:
             return misplaced(where)
+        if status == _BEHIND:
+            return OrderError(BEHIND, where=where)
         if status == _SPLIT:
             return split_access(int(now[0]), where)
         if status == _RANGE:

@@ -19,6 +19,7 @@ from isa.errors import CorebraidError
 from recorder.event import EVENT
 from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions import Cursor, Region
+from solver.sync_order import SyncsOfRegions
 from solver.traces import Events, Traces
 
 #: A stream's progress is told after so many rows or regions.
@@ -96,6 +97,7 @@ class TraceSpool:
             for _ in range(traces.n_streams)
         ]
         self._first_store = traces.n_streams - traces.buffered
+        self._syncs = SyncsOfRegions(traces)
         self._told: list[list[Told]] = [
             [Told(tuple((0, 0) for _ in self._streams_of(source)))] for source in range(self._first_store)
         ]
@@ -186,7 +188,7 @@ class TraceSpool:
             SpooledRows(file.fileno(), index, stream if stream < first else stream - first, border)
             for stream, (file, border) in files
         ]
-        return Region(index, rows, borders.tails)
+        return Region(index, rows, borders.tails, self._syncs.of(index))
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""

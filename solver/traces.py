@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from emu.sync_points import SYNC_POINT
+
 #: Rows of `recorder.event.EVENT`; numpy cannot name a structured type more closely.
 Events = NDArray[Any]
 
@@ -21,7 +23,9 @@ class Traces(Protocol):
     n_streams: 1 to 254. buffered: 0, or the number of cores under TSO: stream n_streams - buffered + k
     has the stores of core k. memory_bytes: every event that is not UNCACHED lies in [0, memory_bytes).
     strata: uint64 (n_strata, n_streams), each stream's instruction count at the cut; an event whose count
-    is below it lies before the cut. Of a stream of stores: how many of its events do.
+    is below it lies before the cut. Of a stream of stores: how many of its events do. syncs: SYNC_POINT
+    (n,), where agents met cores, in the agents' order, which every order of the events must keep
+    (`solver.sync_order`).
     """
 
     @property
@@ -39,6 +43,10 @@ class Traces(Protocol):
     @property
     def strata(self) -> NDArray[np.uint64]:
         """(n_strata, n_streams) instruction counts."""
+
+    @property
+    def syncs(self) -> Events:
+        """Where agents met cores, SYNC_POINT (n,)."""
 
     @property
     def has_final(self) -> bool:
@@ -71,6 +79,7 @@ class MemoryTraces:
     chunk_rows: int = 1 << 16
     has_final: bool = True
     buffered: int = 0
+    syncs: Events = field(default_factory=lambda: np.zeros(0, SYNC_POINT))
     n_streams: int = field(init=False)
     memory_bytes: int = field(init=False)
 

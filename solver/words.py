@@ -13,19 +13,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-#: One word. first, last: values of its known bytes before the first access and after the last. marks: eight
-#: lanes of eight bits, see below. turn: of the region that the rest is about. base: number of the first
-#: unfiltered granule.
+#: One word. first, last: values of its known bytes before the first access and after the last. marks: lanes
+#: of eight bits, see below. owners: of each byte, whoever touched it last. turn: of the region that the rest
+#: is about. base: number of the first unfiltered granule.
 WORD = np.dtype(
-    [("first", "<u8"), ("last", "<u8"), ("marks", "<u8"), ("turn", "<u4"), ("base", "<i4")],
+    [
+        ("first", "<u8"),
+        ("last", "<u8"),
+        ("marks", "<u8"),
+        ("owners", "<u8"),
+        ("turn", "<u4"),
+        ("base", "<i4"),
+    ],
 )
-assert WORD.itemsize == 32
+assert WORD.itemsize == 40
 
-#: Where the lanes of `marks` begin; all but STREAM and AGAIN have a bit for every byte of the word.
-#: BEGIN: a granule begins here. WRITTEN: some event writes. STREAM, NOW: the last stream that came here, and
-#: what it touched; BEFORE: what others touched before it. SHARED: touched by several streams. KNOWN: bytes
-#: that were followed. AGAIN: not 0 if values are to be followed a second time, without the unfiltered bytes.
-BEGIN, WRITTEN, NOW, BEFORE, SHARED, KNOWN, STREAM, AGAIN = (np.uint64(8 * k) for k in range(8))
+#: Where the lanes of `marks` begin; all but AGAIN have a bit for every byte of the word. BEGIN: a granule
+#: begins here. WRITTEN: some event writes. TOUCHED: some event does. SHARED: those of several owners do.
+#: KNOWN: bytes that were followed. AGAIN: not 0 if values are to be followed a second time, without the
+#: unfiltered bytes.
+BEGIN, WRITTEN, TOUCHED, SHARED, KNOWN, AGAIN = (np.uint64(8 * k) for k in range(6))
 PAGE_SHIFT = 9
 _PAGE_WORDS = 1 << PAGE_SHIFT
 #: Room for pages and touched words at first.
@@ -41,6 +48,8 @@ _ZERO, _ONE, _THREE, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 8))
 _SHIFT, _HALF = np.uint64(PAGE_SHIFT), np.uint64(32)
 _IN_PAGE = np.uint64(_PAGE_WORDS - 1)
 LANE, ALL = np.uint64(0xFF), ~np.uint64(0)
+#: A byte times this is the byte eight times.
+EIGHT_TIMES = np.uint64(0x0101010101010101)
 
 
 @njit(cache=True)
@@ -94,6 +103,17 @@ def byte_bits(low, size):  # type: ignore[no-untyped-def]
 def byte_mask(low, size):  # type: ignore[no-untyped-def]
     """0xFF in the bytes low to low + size - 1 of a word (all uint64)."""
     return ALL >> ((_EIGHT - size) << _THREE) << (low << _THREE)
+
+
+@njit(cache=True)
+def of_others(differs, touched):  # type: ignore[no-untyped-def]
+    """Bits of the touched bytes whose owners differ. differs: owners of a word exclusive-or another's."""
+    found = _ZERO
+    for b in range(8):
+        bit = _ONE << np.uint64(b)
+        if touched & bit != _ZERO and (differs >> np.uint64(8 * b)) & LANE != _ZERO:
+            found |= bit
+    return found
 
 
 @njit(cache=True)

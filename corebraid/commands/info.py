@@ -105,7 +105,7 @@ def _reached(recording: Path, manifest: Manifest) -> list[int | None]:
 
     counts: list[int | None] = []
     for core in range(manifest.n_cores):
-        header = FileHeader(CORE, core, manifest.id, manifest.line)
+        header = FileHeader(CORE, core, manifest.id, manifest.line, manifest.version)
         last: int | None = 0
         try:
             for frame, _ in iter_frames(recording / core_log(core), header, partial_tail=True):

@@ -45,6 +45,7 @@ from emu.state import (
     RIGHT_WRITE,
     STOP_CALL,
 )
+from emu.sync_points import ENTER, LEAVE
 from isa.table import Isa
 
 _UC_WRITE, _UC_FETCH = 17, 18
@@ -178,6 +179,12 @@ class LinuxMachine(Board):
 
         return tell(waits(self.process.tasks.values(), read))
 
+    def meet_all(self) -> None:
+        """What the kernel does from here on comes after all that has run: the process is over."""
+        for number, task in enumerate(self.queue.current):
+            self._settle(number)
+            self.meet(number, ENTER, 0 if task is None else task.tid)
+
     def end_text(self) -> str:
         """Why the process was ended, if it did not end itself."""
         return f"{self.killed}; {self.note}" if self.killed and self.note else str(self.killed or "")
@@ -190,6 +197,7 @@ class LinuxMachine(Board):
         self.queue.begin(number, task, core.count)
         task.fetch = core.context
         self._catch_up(number)
+        self.meet(number, ENTER, task.tid)
         if task.call is not None:
             self.guest.memory.cause = CAUSE_CALL
             self.guest.facts.caller = task
@@ -223,6 +231,7 @@ class LinuxMachine(Board):
         task = self.queue.current[number]
         assert task is not None
         self._settle(number)
+        self.meet(number, ENTER, task.tid)
         task.context = task.registers
         task.fetch = None
         self._charge(number, task)
@@ -239,6 +248,7 @@ class LinuxMachine(Board):
         signals = self.process.signals
         if signals.deliverable(task) or task.interruption is not None:
             self._settle(number)
+            self.meet(number, ENTER, task.tid)
             self.guest.memory.cause = CAUSE_SIGNAL
             interruption, task.interruption = task.interruption, None
             death = self._guarded(number, task, lambda: deliver(task, interruption))
@@ -246,6 +256,7 @@ class LinuxMachine(Board):
                 self._die(death)
             if self.over:
                 return
+        self.meet(number, LEAVE, task.tid)
         if task.changed:
             core = self.cores[number]
             core.restore(task.registers)
@@ -283,10 +294,13 @@ class LinuxMachine(Board):
             self._serve_call(number, task)
         else:
             self._serve_fault(number, task)
+        if self.queue.current[number] is task:
+            self.meet(number, LEAVE, task.tid)
 
     def _serve_call(self, number: int, task: Task) -> None:
         core = self.cores[number]
         self._settle(number)
+        self.meet(number, ENTER, task.tid)
         call, *arguments = core.read_call()
         if call in self._clock_calls:
             # Time goes on with the fastest core. One that lags behind would see it stand still.
@@ -352,6 +366,8 @@ class LinuxMachine(Board):
         """A page that is to be made present, or a fault of the guest's own."""
         core = self.cores[number]
         take_back_stores(core.rows)
+        self._settle(number)
+        self.meet(number, ENTER, task.tid)
         words = core.words
         access, words[CORE_AT.fault_access] = words[CORE_AT.fault_access], 0
         vector, words[CORE_AT.exception] = words[CORE_AT.exception], 0
@@ -359,7 +375,6 @@ class LinuxMachine(Board):
             return
         if self.over or self.fault is not None:
             return
-        self._settle(number)
         self._guarded(number, task, lambda: self._force_fault(number, task, vector, access))
         if not self.over and self.fault is None:
             self._deliver(number, task)
