@@ -81,7 +81,8 @@ def iter_agent_events(batches: Iterable[Rows], stream: int) -> Iterator[npt.NDAr
             events[name] = kept[name]
         events["seq"] = events["count"] = kept["number"]
         events["pc"], events["core"] = kept["cause"], stream
-        yield events
+        if len(events):
+            yield events
 
 
 def agent_cuts(rows: Rows) -> npt.NDArray[np.uint64]:

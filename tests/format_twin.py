@@ -151,12 +151,20 @@ def decode_records(raw: bytes, line: int, memory: int) -> tuple[Any, bytes]:
 def encode_ops(rows: Iterable[Any]) -> bytes:
     """Rows of the agent log (section 5)."""
     out, nxt, same = bytearray(), 0, (0, 0)
+    met, last = {}, None
     for index, row in enumerate(rows):
         number, addr, old, new, stratum, size, kind, cause, flags = (int(item) for item in row.tolist())
         if index == 0:
             out += varint(number) + varint(stratum)
         if kind == 0:
             out.append(0)
+            continue
+        if kind == 5:
+            before = met.get(cause, (0, 0))
+            out.append(flags << 2 | (16 if cause == last else 0) | (32 if old == before[1] else 0))
+            out += bytes([] if cause == last else [cause]) + varint(addr - before[0])
+            out += b"" if old == before[1] else varint(old)
+            met[cause], last = (addr, old), cause
             continue
         tag = kind | size - 1 << 2 | (32 if addr == nxt else 0) | (64 if (cause, flags) == same else 0)
         out.append(tag)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from isa.errors import FormatError
 from recorder import agent_codec, codec, truth
-from recorder.agent_codec import AGENT_OP
+from recorder.agent_codec import AGENT_OP, SYNC
 from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
 
 MEMORY = 1 << 40
+CORES = 3
 U64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 
 
@@ -171,10 +172,16 @@ def test_rows_that_the_format_cannot_hold(row: tuple[int, ...], reason: str) -> 
 def _ops(draw: random.Random, count: int) -> np.ndarray:
     rows = np.zeros(count, dtype=AGENT_OP)
     number, stratum, nxt = draw.randrange(1 << 40), draw.randrange(1000), 0
+    counts = [0] * CORES
     for index, row in enumerate(rows):
         if draw.random() < 0.2:
             row["number"], row["stratum"] = number, stratum
             stratum += 1
+            continue
+        if draw.random() < 0.3:
+            core, who = draw.randrange(CORES), draw.choice([0, 0, 7, (1 << 32) - 1])
+            counts[core] += draw.choice([0, 0, 5, 1 << 33])
+            rows[index] = (number, counts[core], who, 0, stratum, 0, SYNC, core, draw.randint(1, 3))
             continue
         size, kind = draw.randint(1, 8), draw.randint(1, 3)
         addr = nxt if nxt <= MEMORY - 8 and draw.random() < 0.5 else draw.randrange(MEMORY - 8)
@@ -195,13 +202,13 @@ def test_agent_accesses_round_trip_and_survive_damage(seed_: int) -> None:
     assert end == len(rows)
     assert raw == twin.encode_ops(rows)
     out = np.empty(len(rows), dtype=AGENT_OP)
-    assert agent_codec.decode_ops(np.frombuffer(raw, np.uint8), np.uint64(MEMORY), out)[:2] == (end, 0)
+    assert agent_codec.decode_ops(np.frombuffer(raw, np.uint8), np.uint64(MEMORY), CORES, out)[:2] == (end, 0)
     assert out.tolist() == rows.tolist()
     for _ in range(60):
         damaged = bytearray(raw[: len(raw) - draw.randrange(4)] or raw)
         damaged[draw.randrange(len(damaged))] = draw.randrange(256)
         data, table = np.frombuffer(bytes(damaged), np.uint8), np.empty(len(damaged), dtype=AGENT_OP)
-        n, error, _ = agent_codec.decode_ops(data, np.uint64(MEMORY), table)
+        n, error, _ = agent_codec.decode_ops(data, np.uint64(MEMORY), CORES, table)
         assert error == 0 or error in agent_codec.REASONS
         if error == 0 and n > 0:
             assert twin.encode_ops(table[:n]) == bytes(damaged), f"seed {seed_}"
@@ -210,9 +217,13 @@ def test_agent_accesses_round_trip_and_survive_damage(seed_: int) -> None:
 def test_agent_accesses_that_the_format_cannot_hold() -> None:
     encoder = agent_codec.Encoder(1 << 16, 1 << 16)
     good = (0, 0x100, 1, 1, 0, 8, 1, 1, 0)
-    for position, value in [(1, 0xFFFC), (2, 2), (5, 0), (5, 9), (6, 4), (7, 0), (8, 8)]:
+    sync = (0, 9, 3, 0, 0, 0, SYNC, 1, 3)
+    bad = [(1, 0xFFFC), (2, 2), (5, 0), (5, 9), (6, 4), (7, 0), (8, 8)]
+    bad_sync = [(2, 1 << 32), (3, 1), (5, 1), (7, 64), (8, 0), (8, 4)]
+    cases = [(good, *one) for one in bad] + [(sync, *one) for one in bad_sync]
+    for whole, position, value in cases:
         row = np.zeros(1, dtype=AGENT_OP)
-        row[0] = (*good[:position], value, *good[position + 1 :])
+        row[0] = (*whole[:position], value, *whole[position + 1 :])
         with pytest.raises(FormatError):
             encoder.encode_some(row, 0)
     two = np.array([good, good], dtype=AGENT_OP)

@@ -13,7 +13,8 @@ import pytest
 from format_factory import records
 
 from recorder import frame, manifest, record
-from recorder.agent_codec import AGENT_OP, DMA, MARK
+from emu.sync_points import ENTER
+from recorder.agent_codec import AGENT_OP, DMA, MARK, SYNC
 from recorder.event import WRITE
 from recorder.manifest import End, Manifest, Program
 from recorder.truth import TRUTH
@@ -38,9 +39,10 @@ def _example(path: Path) -> Path:
         (1000, record.STRATUM, 0, 0, 0, 0, 0),
         (1200, record.END, 0, 0, record.END_POWER_OFF, 0, 0),
     )
-    ops = np.zeros(2, dtype=AGENT_OP)
-    ops[0] = (0, 0x2000, 0, 0x2A, 0, 8, WRITE, DMA, 0)
-    ops[1] = (1, 0, 0, 0, 0, 0, MARK, 0, 0)
+    ops = np.zeros(3, dtype=AGENT_OP)
+    ops[0] = (0, 481, 0, 0, 0, 0, SYNC, 0, ENTER)
+    ops[1] = (0, 0x2000, 0, 0x2A, 0, 8, WRITE, DMA, 0)
+    ops[2] = (1, 0, 0, 0, 0, 0, MARK, 0, 0)
     with RecordingWriter.create(path, what) as writer:
         writer.write_image("initial", [(0x1000, np.full(4096, 0x90, dtype=np.uint8))])
         writer.append_core(0, rows, np.arange(16, dtype=np.uint8))

@@ -31,6 +31,10 @@ def all_orders(problem: Problem) -> list[list[int]] | None:
         for o in range(problem.n_ops)
     ]
 
+    waits_for: dict[int, list[int]] = {}
+    for first, then in problem.edges.tolist():
+        waits_for.setdefault(then, []).append(first)
+
     def ran(op: int, position: list[int]) -> bool:
         return op < 0 or position[stream[op]] > op
 
@@ -42,7 +46,7 @@ def all_orders(problem: Problem) -> list[list[int]] | None:
                 found.append(order)
             return
         for s, op in enumerate(position):
-            if op == ends[s + 1] or not ran(int(problem.after[op]), position):
+            if op == ends[s + 1] or not all(ran(first, position) for first in waits_for.get(op, [])):
                 continue
             source = int(problem.source[op])
             buffered = source >= 0 and not ran(source, position)
@@ -95,11 +99,10 @@ def test_links_keep_the_operations_and_their_order() -> None:
         for _, problem in iter_problems(Run(seed).traces()):
             linked = with_links(problem)
             assert linked.n_ops == problem.n_ops
-            waiting = np.flatnonzero(problem.after >= 0)
             told = linked.granule >= len(problem.address)
-            assert linked.links == len(np.unique(problem.after[waiting]))
-            for op in waiting.tolist():
+            assert linked.links == len(np.unique(problem.edges[:, 0]))
+            for first, op in problem.edges.tolist():
                 mine = linked.granule[told & (linked.part_op == op) & (linked.old == 1)]
-                theirs = linked.granule[told & (linked.part_op == problem.after[op]) & (linked.old == 0)]
+                theirs = linked.granule[told & (linked.part_op == first) & (linked.old == 0)]
                 assert set(mine.tolist()) == set(theirs.tolist())
                 assert len(mine) == 1
