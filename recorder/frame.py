@@ -128,7 +128,7 @@ class FrameWriter:
         self._digest = hashlib.sha256()
         self._bytes = self._frames = self._records = self._last = 0
         packed = header.pack()
-        self._seed = zlib.crc32(packed)
+        self._seed = _seed_of(packed, header.version)
         self._write(packed)
 
     def append(self, raw: bytes | memoryview, records: int, first: int, last: int) -> None:
@@ -247,6 +247,12 @@ def read_header(path: Path) -> FileHeader:
         return _parse_header(path, read_bytes(file, FILE_HEADER_BYTES, path))
 
 
+def _seed_of(packed: bytes, version: int) -> int:
+    """What the checksums of a file's frame headers go on from. packed: its file header. The CRC of bytes that
+    end with their own CRC is the same for all: in version 1 a frame of another file does fit."""
+    return zlib.crc32(packed if version == 1 else packed[: _FILE.size])
+
+
 def _parse_frame(path: Path, data: bytes, offset: int, seed: int, before: FrameHeader | None) -> FrameHeader:
     number = before.sequence + 1 if before else 0
     magic, sequence, raw, stored, records, first, last, checksum = _FRAME.unpack_from(data)
@@ -298,7 +304,7 @@ def iter_frames(
         if partial_tail and len(data) < FILE_HEADER_BYTES and data == expected.pack()[: len(data)]:
             return
         _check_header(path, _parse_header(path, data), expected)
-        seed, offset = zlib.crc32(data), len(data)
+        seed, offset = _seed_of(data, expected.version), len(data)
         header: FrameHeader | None = None
         while data := read_bytes(file, FRAME_HEADER_BYTES, path):
             number = header.sequence + 1 if header else 0

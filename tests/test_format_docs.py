@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from format_factory import records
 
-from recorder import frame, manifest, record
 from emu.sync_points import ENTER
+from recorder import frame, manifest, record
 from recorder.agent_codec import AGENT_OP, DMA, MARK, SYNC
 from recorder.event import WRITE
 from recorder.manifest import End, Manifest, Program
@@ -75,7 +75,7 @@ def test_the_example_decodes_without_the_reader(tmp_path: Path) -> None:
     data = (_example(tmp_path / "rec") / "core-0.log").read_bytes()
     assert zlib.crc32(data[:28]) == int.from_bytes(data[28:32], "little")
     body = data[32:76]
-    assert zlib.crc32(body[:40], zlib.crc32(data[:32])) == int.from_bytes(body[40:], "little")
+    assert zlib.crc32(body[:40], zlib.crc32(data[:28])) == int.from_bytes(body[40:], "little")
     assert zlib.crc32(data[76:]) == int.from_bytes(body[36:40], "little")
     rows, blob = twin.decode_records(lz4.block.decompress(data[76:], uncompressed_size=35), 16, 1 << 20)
     assert [int(row["count"]) for row in rows] == [7, 300, 1000, 1200]

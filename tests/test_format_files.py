@@ -238,7 +238,7 @@ def test_another_program_is_found(tmp_path: Path) -> None:
 def _hostile_frame(header: FileHeader, payload: bytes, raw: int, stored: int, records: int) -> bytes:
     packed = header.pack()
     body = struct.pack("<4sIIIIQQI", b"CBFR", 0, raw, stored, records, 0, 0, zlib.crc32(payload))
-    return packed + body + struct.pack("<I", zlib.crc32(body, zlib.crc32(packed))) + payload
+    return packed + body + struct.pack("<I", zlib.crc32(body, zlib.crc32(packed[:28]))) + payload
 
 
 @pytest.mark.parametrize(
@@ -295,6 +295,24 @@ def test_frames_must_follow_each_other(tmp_path: Path) -> None:
     data = (tmp_path / "a.log").read_bytes()
     error = _header_error(tmp_path / "b.log", data + data[32:], header)
     assert "frame number: expected 1, found 0" in error.line()
+
+
+def test_a_frame_of_another_file_does_not_fit(tmp_path: Path) -> None:
+    """In version 1 it did: the checksum of a file header with its own checksum is the same for all."""
+    for version, fits in ((1, True), (2, False)):
+        mine, theirs = (FileHeader(CORE, 0, who * 16, 64, version) for who in (b"m", b"t"))
+        for name, header in (("mine", mine), ("theirs", theirs)):
+            writer = FrameWriter(tmp_path / f"{name}{version}", header)
+            writer.append(name.encode() * 3, 1, 5, 9)
+            writer.close()
+        other = (tmp_path / f"theirs{version}").read_bytes()[32:]
+        path = tmp_path / "mixed"
+        path.write_bytes(mine.pack() + other)
+        if fits:
+            assert [raw for _, raw in iter_frames(path, mine)] == [b"theirs" * 3]
+        else:
+            with pytest.raises(FormatError, match="bad checksum of the header of frame 0"):
+                list(iter_frames(path, mine))
 
 
 def test_logs_that_disagree_on_the_strata(tmp_path: Path) -> None:
