@@ -11,8 +11,8 @@ BEFORE_CHILD = STEPS - 3
 
 
 def misplaced_marks(lines: Iterable[str]) -> list[str]:
-    """Every access to a mark, in `trace --ordered --format jsonl`, that stands before one that its thread, or a
-    thread that it met, made earlier."""
+    """Every access to a mark, in `trace --ordered --format jsonl`, that stands before one that its thread, or
+    a thread that it met, made earlier."""
     done = [-1] * THREADS
     children = [[-1] * ROUNDS for _ in range(THREADS)]
     wrong, seen = [], set()

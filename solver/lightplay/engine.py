@@ -20,6 +20,7 @@ from solver.lightplay.place import Rows, Runs, accesses_of, ends_in
 from solver.lightplay.slice_problem import Misfit, SliceProblem, make_problem
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.regions import Region
+from solver.reorder import keep_edges
 
 NAME = SLICES
 #: Called with each kept slice that was decided: (Decided, EVENT (n,), its accesses).
@@ -75,8 +76,13 @@ class SlicesEngine:
             ends = ends_in(table, self._begin, rows)
             decided = self._decide(self._problems(table, ends, rows))
             verdict, why = _verdict([one for one, _ in decided.values()])
-            legal = verdict is Verdict.LEGAL
-            order = self._order(problem, ends, decided) if legal else no_order()
+            order = no_order()
+            if verdict is Verdict.LEGAL:
+                kept = keep_edges(problem, self._order(problem, ends, decided))
+                if kept is None:
+                    verdict, why = Verdict.UNDECIDED, "gave up"
+                else:
+                    order = kept
             self._begin = table.end[-1].copy()
             self.slices += int(table.slices.sum())
             self.entries += len(table)
@@ -101,7 +107,7 @@ class SlicesEngine:
                 continue
             events, checkpoints = accesses_of(table, number, self._begin, rows)
             updated = table.updated[table.updated_ptr[number] : table.updated_ptr[number + 1]]
-            problem = make_problem(table.first + number, events, checkpoints, updated)
+            problem = make_problem(table.first + number, events, checkpoints, updated, rows.covers)
             initial = rows.values(problem.address, problem.size)
             found[number] = replace(problem, initial=initial), events
             rows.advance(end)

@@ -105,6 +105,15 @@ class Rows:
                 write_rows(self.rows[stream], self._at[stream], to, self._address, self._value)
                 self._at[stream] = to
 
+    def covers(self, address: NDArray[np.uint64], size: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which places lie where something races in this region: bool (n,)."""
+        found = np.zeros(len(address), bool)
+        one, out = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+        for p in range(len(address)):
+            one[0] = address[p]
+            found[p] = read_places(one, size[p : p + 1], self._address, self._value, out)
+        return found
+
     def values(self, address: NDArray[np.uint64], size: NDArray[np.uint8]) -> NDArray[np.uint64]:
         """What places hold now. Raises Misfit for one on which nothing races in this region."""
         out = np.empty(len(address), np.uint64)

@@ -6,6 +6,7 @@ that another core touches in it, or nothing that is written, are left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -258,16 +259,26 @@ class Misfit(Exception):
     """A slice whose evidence cannot be about the replayed accesses."""
 
 
-def make_problem(number: int, rows: Any, checkpoints: Any, updated: NDArray[np.uint64]) -> SliceProblem:
+def make_problem(
+    number: int,
+    rows: Any,
+    checkpoints: Any,
+    updated: NDArray[np.uint64],
+    races: Callable[[NDArray[np.uint64], NDArray[np.uint8]], NDArray[np.bool_]] | None = None,
+) -> SliceProblem:
     """The problem of one slice, `initial` left zero.
 
     rows: EVENT (n,), its accesses as replayed, stream by stream. checkpoints: CHECKPOINT (n,), of the same.
-    updated: uint64, what the evidence says of the places that they wrote. Raises Misfit if these are not as
-    many as the accesses write.
+    updated: uint64, what the evidence says of the places that they wrote. races: which places (first bytes,
+    sizes) several owners use in the region; what one thread does on several cores races with nothing. Raises
+    Misfit if `updated` are not as many as the accesses write.
     """
     addr, size, kind = (np.ascontiguousarray(rows[name]) for name in ("addr", "size", "kind"))
     stream = np.ascontiguousarray(checkpoints["stream"])
     first, length = find_places(addr, size, kind, stream)
+    if races is not None:
+        there = races(first, length)
+        first, length = first[there], length[there]
     final, used, agrees = final_values(addr, size, kind, updated, first, length)
     if used != len(updated):
         raise Misfit("updated locations")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recorder.reader import Recording
 from solver.linkage.log import LinkageLog, read_linkage
@@ -12,6 +13,7 @@ from solver.linkage.match import COMPARED, CYCLE, MATCHED, OTHER_VALUE, Linkages
 from solver.linkage.place import MISSING, Misfit, place
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.regions import Region
+from solver.reorder import keep_edges
 
 NAME = "linkage"
 
@@ -58,13 +60,19 @@ class LinkageEngine:
         linked = link(problem, placed)
         self.compared += linked.compared
         if linked.status == MATCHED:
-            return self._answer(began, Verdict.LEGAL, "", linked)
+            order = keep_edges(problem, linked.order)
+            if order is None:
+                # Of values that repeat it linked reads to other writes than they saw.
+                return self._answer(began, Verdict.UNDECIDED, "gave up")
+            return self._answer(began, Verdict.LEGAL, "", order)
         return self._answer(began, Verdict.ILLEGAL, _why(problem, linked))
 
-    def _answer(self, began: float, verdict: Verdict, why: str, linked: Linkages | None = None) -> Solution:
+    def _answer(
+        self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None
+    ) -> Solution:
         seconds = time.monotonic() - began
         self.seconds += seconds
-        return Solution(verdict, NAME, seconds, linked.order if linked else no_order(), why)
+        return Solution(verdict, NAME, seconds, no_order() if order is None else order, why)
 
 
 def _named(problem: Problem, part: int) -> str:

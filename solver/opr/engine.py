@@ -15,6 +15,7 @@ from recorder.reader import Recording
 from solver.opr.order_log import OrderLog
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.regions import Region
+from solver.reorder import keep_edges
 
 NAME = "opr"
 #: Why a region is left: somebody else is in it, or code was fetched that was written.
@@ -115,7 +116,9 @@ class OprEngine:
             ops, offset = ops + last - first, offset + len(mine)
         if ops < problem.n_ops:
             return self._answer(began, Verdict.UNDECIDED, _NOTHING)
-        order = np.argsort(placed, kind="stable").astype(np.int64)
+        order = keep_edges(problem, np.argsort(placed, kind="stable").astype(np.int64))
+        if order is None:
+            return self._answer(began, Verdict.UNDECIDED, "gave up")
         return Solution(Verdict.LEGAL, NAME, time.monotonic() - began, order, "")
 
     def _merged(self, rows: list[NDArray[np.void]]) -> NDArray[np.int64] | None:
