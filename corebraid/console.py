@@ -9,9 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from recorder.manifest import Manifest
 
 Advance = Callable[[int], None]
 _SECONDS_BETWEEN_UPDATES = 0.1
@@ -37,6 +40,14 @@ def announce_compilation(package: str) -> None:
     directory = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
     if directory.parent.name == "corebraid" and not any(directory.glob(f"{package}_*")):
         note("compiling kernels (once; this takes about half a minute)")
+
+
+def note_missing_order(manifest: Manifest) -> None:
+    """Say on stderr what orders of a recording of an earlier version do not know."""
+    from corebraid.missing_order import missing_line
+
+    if line := missing_line(manifest):
+        note(line)
 
 
 @contextmanager

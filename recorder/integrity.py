@@ -39,7 +39,23 @@ def integrity(recording: Recording) -> list[Finding]:
     """
     findings = [check_file(recording, name) for name in _expected(recording)]
     findings += [_check_program(recording), *_check_objects(recording)]
-    return [finding for finding in findings if finding]
+    found = [finding for finding in findings if finding]
+    return found or [*_check_syncs(recording)]
+
+
+def _check_syncs(recording: Recording) -> Iterable[Finding]:
+    """What the logs say of each other, where each is sound by itself."""
+    if not recording.manifest.has_syncs or recording.killed:
+        return
+    from recorder.sync_integrity import sync_fault
+
+    try:
+        fault = sync_fault(recording)
+    except FormatError as error:
+        yield Finding(AGENT_LOG, 0, error.line())
+        return
+    if fault:
+        yield Finding(AGENT_LOG, 0, f"{recording.agent_log_path}: {fault}")
 
 
 def _expected(recording: Recording) -> list[str]:

@@ -73,9 +73,9 @@ def _hot_parts(row, turn, pages, words, at, granule, olds, news):  # type: ignor
 
 
 @njit(cache=True)
-def gather(
+def gather(  # type: ignore[no-untyped-def]
     rows, need, source, breaks, turn, pages, words, granule, old, new, part_ptr, first_row, end_row, tally
-):  # type: ignore[no-untyped-def]
+):
     """Append a chain's unfiltered operations, as long as there is room. need, source: as in `CoreRows`,
     for stores zeros and -1. breaks: int64, ascending, rows that are not joined to those before. A read is
     joined to the one before it if that saw the same, of the same source, with the same stores committed.

@@ -100,7 +100,7 @@ def open_pairs(must, low, best, c):  # type: ignore[no-untyped-def]
 class Freedom:
     """What is known of a region. must, low: int32 (n_ops, S), see above; S counts streams that have
     operations (`chains.stream`). order: a legal order, int64 (n_ops,), if one is known. exact: no pair is
-    undecided."""
+    undecided. granules: those of the chains that are memory, the first ones."""
 
     chains: Chains
     verdict: Verdict
@@ -108,6 +108,7 @@ class Freedom:
     low: NDArray[np.int32]
     order: NDArray[np.int64] | None
     exact: bool
+    granules: int
 
 
 def path_through(graph: CutGraph, node: int, stream: int | None = None) -> NDArray[np.int64]:
@@ -139,6 +140,7 @@ class Survey:
     def __init__(self, problem: Problem, limits: Limits) -> None:
         problem = with_links(problem)
         self.problem, self.limits = problem, limits
+        self._granules = len(problem.address) - problem.links
         self.until = time.monotonic() + limits.seconds
         self.chains = chains_of(problem)
         self._known = Deduction(problem, chains=self.chains, max_clocks=NO_LIMIT).go_on(MAX_PROJECTED)
@@ -214,7 +216,7 @@ class Survey:
     def decide_all(self) -> Freedom:
         """Decide every conflicting pair, within the limits."""
         if self.verdict is Verdict.ILLEGAL or self.clocks is None:
-            return Freedom(self.chains, Verdict.ILLEGAL, self.low, self.low, None, True)
+            return Freedom(self.chains, Verdict.ILLEGAL, self.low, self.low, None, True, self._granules)
         if self.order is not None:
             self._narrow()
             self._targeted(hard=False)
@@ -224,7 +226,7 @@ class Survey:
         if left and time.monotonic() < self.until:
             must = self._whole()
             left = open_pairs(must, self.low, np.empty_like(self.low), self.chains)
-        return Freedom(self.chains, self.verdict, must, self.low, self.order, left == 0)
+        return Freedom(self.chains, self.verdict, must, self.low, self.order, left == 0, self._granules)
 
     def _count_open(self) -> int:
         assert self.clocks is not None

@@ -26,6 +26,8 @@ _PROBLEM_FIELDS = (
     "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
     "initial", "final", "edges", "syncs", "buffered", "source", "links", "loads_before", "needs",
 )  # fmt: skip
+#: Those of two dimensions.
+_COLUMNS = {"edges": 2, "syncs": 5, "needs": 3}
 _SEAM_FIELDS = ("word", "known", "first", "last")
 
 
@@ -81,7 +83,7 @@ class Ledger:
         named: dict[str, Any] = dict(zip(_PROBLEM_FIELDS, arrays, strict=True))
         for name in ("buffered", "links"):
             named[name] = int(named[name][0])
-        return Problem(region, **named | {"needs": named["needs"].reshape(-1, 3)})
+        return Problem(region, **named | {name: named[name].reshape(-1, n) for name, n in _COLUMNS.items()})
 
     def _ends_of(self, region: int) -> tuple[Delta, Net]:
         arrays = self._ends.get(region)

@@ -48,10 +48,10 @@ def seen_before(a, p, b, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def list_pairs(start, only, must, low, c, first, second, granule, order, counts):  # type: ignore[no-untyped-def]
+def list_pairs(start, only, n_granules, must, low, c, first, second, granule, order, counts):  # type: ignore[no-untyped-def]
     """List the pairs of the operations from `start` on with those of later streams, as long as there is
-    room. only: bits of the orders to list; all are counted in counts (int64 (3,)). Returns (next start,
-    listed)."""
+    room. only: bits of the orders to list; all are counted in counts (int64 (3,)). n_granules: those that are
+    memory, and do not only tell order. Returns (next start, listed)."""
     n = 0
     for a in range(start, must.shape[0]):
         s = c.op_stream[a]
@@ -63,6 +63,8 @@ def list_pairs(start, only, must, low, c, first, second, granule, order, counts)
             return a, n
         for p in range(c.part_ptr[a], c.part_ptr[a + 1]):
             g = c.granule[p]
+            if g >= n_granules:
+                continue
             for k in range(c.segment_ptr[g], c.segment_ptr[g + 1]):
                 t = c.segment_stream[k]
                 if t <= s or c.core[t] == c.core[s]:
@@ -109,8 +111,8 @@ def iter_pairs(freedom: Freedom, only: frozenset[Order] = frozenset(Order)) -> I
         first, second = np.empty(room, np.int64), np.empty(room, np.int64)
         granule, order = np.empty(room, np.int32), np.empty(room, np.uint8)
         start, n = list_pairs(
-            start, bits, freedom.must, freedom.low, freedom.chains, first, second, granule, order,
-            np.zeros(3, np.int64),
+            start, bits, freedom.granules, freedom.must, freedom.low, freedom.chains, first, second, granule,
+            order, np.zeros(3, np.int64),
         )  # fmt: skip
         if n:
             yield Pairs(first[:n], second[:n], granule[:n], order[:n])
@@ -122,7 +124,7 @@ def tally(freedom: Freedom) -> dict[Order, int]:
     if freedom.verdict is not Verdict.ILLEGAL:
         none = np.empty(0, np.int64)
         list_pairs(
-            0, 0, freedom.must, freedom.low, freedom.chains, none, none, np.empty(0, np.int32),
-            np.empty(0, np.uint8), counts,
+            0, 0, freedom.granules, freedom.must, freedom.low, freedom.chains, none, none,
+            np.empty(0, np.int32), np.empty(0, np.uint8), counts,
         )  # fmt: skip
     return {order: int(counts[order]) for order in Order}

@@ -22,17 +22,17 @@ BEHIND = "an event stands behind what comes after it by a sync point of its core
 
 
 class SyncWalk(NamedTuple):
-    """Sync points on the way. core, way: uint8 (n,). number, count: uint64 (n,). following: int64 (n, 2), the
-    next sync point that a row of the core waits for, and that a row of the agents waits for; n if none.
-    passed: int64 (1,), how many are passed. next: int64 (n_sources,), the first not passed that a core, or
-    the agents behind the last core, wait for. floor: uint64 (n_sources,), below which no row may come any
-    more. bar: uint64 (n_sources,), from which on a row waits for another sync point. Places are instruction
-    counts of cores and numbers of accesses of agents."""
+    """Sync points on the way. core, way: uint8 (n,). number, place: uint64 (n,), of the agents and of the
+    core. following: int64 (n, 2), the next sync point that a row of the core waits for, and that a row of the
+    agents waits for; n if none. passed: int64 (1,), how many are passed. next: int64 (n_sources,), the first
+    not passed that a core, or the agents behind the last core, wait for. floor: uint64 (n_sources,), below
+    which no row may come any more. bar: uint64 (n_sources,), from which on a row waits for another sync
+    point. Places are instruction counts of cores and numbers of accesses of agents."""
 
     core: NDArray[np.uint8]
     way: NDArray[np.uint8]
     number: NDArray[np.uint64]
-    count: NDArray[np.uint64]
+    place: NDArray[np.uint64]
     following: NDArray[np.int64]
     passed: NDArray[np.int64]
     next: NDArray[np.int64]
@@ -72,13 +72,13 @@ def _pass_one(w):  # type: ignore[no-untyped-def]
     w.passed[0] += 1
     c = np.int64(w.core[i])
     if w.way[i] & ENTER:
-        w.floor[c] = max(w.floor[c], w.count[i])
+        w.floor[c] = max(w.floor[c], w.place[i])
         w.next[agents] = following = w.following[i, 1]
         w.bar[agents] = w.number[following] if following < w.core.size else _NEVER
     if w.way[i] & LEAVE:
         w.floor[agents] = max(w.floor[agents], w.number[i])
         w.next[c] = following = w.following[i, 0]
-        w.bar[c] = w.count[following] if following < w.core.size else _NEVER
+        w.bar[c] = w.place[following] if following < w.core.size else _NEVER
 
 
 @njit(cache=True)

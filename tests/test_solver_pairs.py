@@ -82,7 +82,17 @@ def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPa
             low = np.full((problem.n_ops, len(chains.stream)), 1 << 30, np.int32)
             freedom_module.lower(graph.position, graph.alive, low, chains.stream_ptr)
             if orders:
-                found = listed(Freedom(chains, Verdict.LEGAL, np.maximum(low, clocks[0]), low, None, True))
+                found = listed(
+                    Freedom(
+                        chains,
+                        Verdict.LEGAL,
+                        np.maximum(low, clocks[0]),
+                        low,
+                        None,
+                        True,
+                        len(problem.address),
+                    )
+                )
                 assert found == expected_pairs(problem, orders), where
                 may += list(found.values()).count(Order.MAY)
     assert may > 500
@@ -175,7 +185,9 @@ def test_the_ways_agree_on_larger_regions(kind: str, monkeypatch: pytest.MonkeyP
         must = survey._whole()
         assert survey.graph is not None
         assert survey.graph.complete
-        other = Freedom(survey.chains, survey.verdict, must, survey.low, survey.order, True)
+        other = Freedom(
+            survey.chains, survey.verdict, must, survey.low, survey.order, True, len(problem.address)
+        )
         assert listed(one) == listed(other), f"{kind}, seed {seed}"
         for node in np.flatnonzero(survey.graph.alive)[::97].tolist():
             assert is_legal(problem, path_through(survey.graph, node).tolist())

@@ -33,10 +33,12 @@ def command(recording: Path, as_json: bool) -> int:
       corebraid check-order REC
     """
     console.announce_compilation("solver")
+    from corebraid.missing_order import missing_edges
     from recorder.reader import Recording
     from solver.certificate import FILE_NAME
 
     opened = Recording.open(recording)
+    console.note_missing_order(opened.manifest)
     path = opened.path / FILE_NAME
     if not path.exists():
         raise FormatError(
@@ -46,7 +48,8 @@ def command(recording: Path, as_json: bool) -> int:
     illegal = [region for region, reason in report.unchecked if reason == "illegal"]
     facts = report_facts(report)
     if as_json:
-        console.facts({"recording": str(recording), **facts})
+        missing = missing_edges(opened.manifest)
+        console.facts({"recording": str(recording), **facts, "missing_edges": missing})
     elif not illegal:
         click.echo(f"legal: {report.events:,} events in order")
     _warn(report)

@@ -59,6 +59,7 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
     from solver.crosscheck import crosscheck
 
     opened = Recording.open(recording)
+    console.note_missing_order(opened.manifest)
     names = _names(opened, engines)
     contenders = _contenders(opened, names, region_timeout)
     with console.progress("regions cross-checked") as show:

@@ -9,6 +9,7 @@ import click
 
 from corebraid import console
 from corebraid.deadlocks import deadlock_lines
+from corebraid.missing_order import missing_edges, missing_line
 from corebraid.options import json_option, recording_argument
 from recorder.manifest import PROGRAM_ELF, Manifest, core_log, load
 
@@ -70,6 +71,8 @@ def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
         "totals": manifest.totals,
         "files": sizes,
         "ordered": _CERTIFICATE in sizes,
+        "version": manifest.version,
+        "missing_edges": missing_edges(manifest),
     }
 
 
@@ -148,6 +151,7 @@ def _show(facts: dict[str, object], manifest: Manifest) -> None:
     lines = [
         ("recording", f"{facts['recording']} (id {manifest.id.hex()})"),
         ("program", f"{manifest.program.name}, {manifest.isa}, sha256 {manifest.program.sha256[:16]}..."),
+        *([("version", missing_line(manifest))] if missing_line(manifest) else []),
         *_guest(manifest),
         ("machine", machine),
         ("run", f"seed {manifest.seed}, schedule {manifest.schedule}, strata {manifest.strata}"),

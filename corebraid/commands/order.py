@@ -134,6 +134,7 @@ def command(
       corebraid order REC --cluster tcp://10.0.0.1:8786
     """
     console.announce_compilation("solver")
+    from corebraid.missing_order import missing_edges
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
     from solver.certificate import FILE_NAME
@@ -141,6 +142,7 @@ def command(
     from solver.partial import FILE_NAME as PARTIAL_NAME
 
     opened = Recording.open(recording)
+    console.note_missing_order(opened.manifest)
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
@@ -163,7 +165,7 @@ def command(
             resources,
         )
     seconds = time.monotonic() - began
-    facts = _facts(opened.path, result, seconds)
+    facts = _facts(opened.path, result, seconds) | {"missing_edges": missing_edges(opened.manifest)}
     if not as_json:
         _show(opened.path, result, seconds)
     if counted:

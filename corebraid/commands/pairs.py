@@ -108,6 +108,7 @@ def command(
     from solver.freedom import Limits
 
     opened = Recording.open(recording)
+    console.note_missing_order(opened.manifest)
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     limits = Limits(budget, region_timeout)
     if witness is not None:
@@ -252,8 +253,12 @@ class _Listing:
         )
 
     def _say_total(self, total: Counter[str]) -> None:
+        from corebraid.missing_order import missing_edges
+
         if self.as_json:
-            click.echo(json.dumps({"type": "total", **{name: total[name] for name in _NAMES}}))
+            missing = missing_edges(self.recording.manifest)
+            facts = {"type": "total", **{name: total[name] for name in _NAMES}, "missing_edges": missing}
+            click.echo(json.dumps(facts))
         else:
             click.echo("all: " + ", ".join(f"{total[name]:,} {name}" for name in _NAMES))
         if total["undecided"]:

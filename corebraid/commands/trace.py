@@ -102,6 +102,8 @@ def command(
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     wanted = _selection(opened, program, core, addresses, first, until, kinds, region)
     certificate = _certificate(opened) if ordered else None
+    if ordered or format_name == "axe":
+        console.note_missing_order(opened.manifest)
     for what in program.lacks:
         console.note(f"{recording}: no {what} here, so there are no symbols, lines and disassembly of it")
     if format_name == "axe":

@@ -87,6 +87,7 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
             console.facts({"recording": str(recording), "sound": False, "findings": [finding]})
         console.note(error.line())
         return 1
+    console.note_missing_order(opened.manifest)
     verdict = _verify(opened, jobs or worthwhile_processes(opened))
     if as_json:
         console.facts(_facts(opened, verdict))
@@ -160,6 +161,7 @@ def _facts(recording: Recording, verdict: Verdict) -> dict[str, object]:
     from dataclasses import asdict
 
     from corebraid.commands.replay import verdict_facts
+    from corebraid.missing_order import missing_edges
 
     return {
         "recording": str(recording.path),
@@ -169,6 +171,7 @@ def _facts(recording: Recording, verdict: Verdict) -> dict[str, object]:
         "replays": [verdict_facts(replay) for replay in verdict.replays],
         "certificate": _judgement_facts(verdict.certificate),
         "truth": _judgement_facts(verdict.truth),
+        "missing_edges": missing_edges(recording.manifest),
     }
 
 

@@ -8,6 +8,9 @@ thread reads before all else; so those stores come first under SC and under TSO.
 region by region, so that the file follows time as far as the strata tell; of a recording under TSO core by
 core, since a store may belong to a later region than the loads behind it. Fences and device accesses, which
 wait for the store buffer there, are `sync`.
+
+Where an agent met a core (`emu.sync_points`) a message says so, at an address of its own behind memory: a
+store by the one that was there first, a load of it by the other.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from corebraid.export.columns import Places, Rows
 from corebraid.selection import AddressRange
+from emu.sync_points import ENTER, LEAVE
 from recorder.event import READ, RMW, UNCACHED, WRITE
 from solver.granules import find_granules
 from solver.regions import Region, iter_regions
@@ -104,17 +108,22 @@ def export_axe(
     n_threads = traces.n_streams - traces.buffered
     streams: list[StreamRows] = [_Replayed(traces, stream, count) for stream in range(n_threads)]
     locations = _Locations(streams, wanted)
+    messages = [_Messages(traces, stream) for stream in range(n_threads)]
     sink.write(f"# {name}\n# a location is the address of a granule; comments: count, pc\n".encode())
     written = _initial(traces, sink, locations)
     if traces.buffered:
         for stream in range(traces.n_streams - traces.buffered):
             for rows in traces.program_order(stream):
-                written += _write(rows, stream, sink, places, locations, syncs=True)
+                written += _write(rows, stream, sink, places, locations, messages[stream], syncs=True)
     else:
         for region in iter_regions(traces):
             for stream, stream_rows in enumerate(region.streams):
                 for rows in stream_rows.pieces():
-                    written += _write(rows, stream, sink, places, locations)
+                    written += _write(rows, stream, sink, places, locations, messages[stream])
+    for message in messages:
+        lines = message.rest()
+        sink.write("".join(lines).encode())
+        written += len(lines)
     if traces.has_final:
         values = locations.values(traces.final())
         for address, value in zip(locations.address.tolist(), values, strict=True):
@@ -136,8 +145,46 @@ def _initial(traces: Traces, sink: BinaryIO, locations: _Locations) -> int:
     return len(lines)
 
 
+class _Messages:
+    """What one stream sends and receives at sync points: lines, each before the stream's first access at or
+    behind a place, an instruction count or an agents' access number."""
+
+    def __init__(self, traces: Traces, stream: int) -> None:
+        points, agents = traces.syncs, traces.n_streams - traces.buffered - 1
+        mine = np.arange(len(points)) if stream == agents else np.flatnonzero(points["core"] == stream)
+        place = points["number" if stream == agents else "count"]
+        self._said: list[tuple[int, str]] = []
+        for number in mine.tolist():
+            for way in (ENTER, LEAVE):
+                if points["way"][number] & way:
+                    sends = (way == LEAVE) == (stream == agents)
+                    at = traces.memory_bytes + 1 + 2 * number + (way == LEAVE)
+                    text = f"{stream}: M[{at}] {':=' if sends else '=='} 1 # sync point {number}\n"
+                    self._said.append((int(place[number]), text))
+        self._next = 0
+
+    def before(self, place: int) -> list[str]:
+        """Those that come before an access at this place."""
+        first = self._next
+        while self._next < len(self._said) and self._said[self._next][0] <= place:
+            self._next += 1
+        return [text for _, text in self._said[first : self._next]]
+
+    def rest(self) -> list[str]:
+        """Those behind all accesses."""
+        first, self._next = self._next, len(self._said)
+        return [text for _, text in self._said[first:]]
+
+
 def _write(
-    rows: Rows, stream: int, sink: BinaryIO, places: Places, locations: _Locations, *, syncs: bool = False
+    rows: Rows,
+    stream: int,
+    sink: BinaryIO,
+    places: Places,
+    locations: _Locations,
+    messages: _Messages,
+    *,
+    syncs: bool = False,
 ) -> int:
     row, address, old, new = locations.parts(rows)
     if syncs:
@@ -158,6 +205,7 @@ def _write(
         is_fence, zip(*columns, strict=True), strict=True
     ):
         where = places.places[number]
+        lines += messages.before(count)
         said = where.agent or f"{count}, {where.pc:#x} {where.name}".rstrip()
         text = f"{stream}: sync" if fence else _TEXTS[kind].format(stream, a, before, after)
         lines.append(f"{text} # {said}\n")
