@@ -85,7 +85,7 @@ class OrderedAccesses:
             kept &= rows["core"] < self._n_cores
             if has_order and kept.any():
                 data = rows[kept]
-                who = data["core"].astype(np.int64) if threads is None else threads.of(data)
+                who = data["core"].astype(np.int64) if threads is None else threads.of(data, called=False)
                 yield begins, data, who
 
     def shared(self) -> list[Access]:

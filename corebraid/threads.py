@@ -1,11 +1,15 @@
-"""Which thread of a Linux guest ran on a core, from the context headers of the core's log."""
+"""Which thread of a Linux guest ran on a core, from the context headers of the core's log, and for which the
+kernel worked, from the sync points of its own."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recorder.reader import Recording, iter_core_records
+from emu.sync_points import ENTER
+from recorder.reader import Recording, iter_core_records, sync_points
 from recorder.record import CONTEXT
 
 Rows = NDArray[np.void]
@@ -47,20 +51,36 @@ class Threads:
     """Threads of the Linux recording `recording`, by their number (TID)."""
 
     def __init__(self, recording: Recording) -> None:
-        self._n_cores = recording.manifest.n_cores
+        self._recording, self._n_cores = recording, recording.manifest.n_cores
         self._cores = [_Core(recording, core) for core in range(self._n_cores)]
 
-    def of(self, rows: Rows) -> NDArray[np.int64]:
-        """The thread that made each of `rows` (EVENT[n]): int64[n], 0 where it is not known or the kernel.
+    def of(self, rows: Rows, *, called: bool = True) -> NDArray[np.int64]:
+        """The thread that made each of `rows` (EVENT[n]), or, where `called`, for which the kernel did:
+        int64[n], 0 where it is not known.
 
         Raises FormatError.
         """
         found = np.zeros(len(rows), np.int64)
         for core in np.unique(rows["core"]).tolist():
+            mine = rows["core"] == core
             if core < self._n_cores:
-                mine = rows["core"] == core
                 found[mine] = self._cores[core].at(rows["count"][mine])
+            elif called and core == self._n_cores:
+                found[mine] = self._called(rows["count"][mine])
         return found
+
+    @cached_property
+    def _points(self) -> Rows:
+        return sync_points(self._recording)
+
+    def _called(self, numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The threads for which the kernel made accesses with these numbers."""
+        points = self._points
+        if not len(points):
+            return np.zeros(len(numbers), np.int64)
+        last = np.searchsorted(points["number"], numbers, side="right") - 1
+        who = np.where(points["way"] == ENTER, points["who"], 0)[np.maximum(last, 0)]
+        return np.where(last < 0, 0, who).astype(np.int64)
 
 
 def threads_of(recording: Recording) -> Threads | None:
