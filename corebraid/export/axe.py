@@ -108,6 +108,9 @@ def export_axe(
     n_threads = traces.n_streams - traces.buffered
     streams: list[StreamRows] = [_Replayed(traces, stream, count) for stream in range(n_threads)]
     locations = _Locations(streams, wanted)
+    if not len(locations.address):
+        sink.write(f"# {name}\ncheck\n".encode())
+        return 0
     messages = [_Messages(traces, stream) for stream in range(n_threads)]
     sink.write(f"# {name}\n# a location is the address of a granule; comments: count, pc\n".encode())
     written = _initial(traces, sink, locations)
