@@ -294,8 +294,6 @@ class LinuxMachine(Board):
             self._serve_call(number, task)
         else:
             self._serve_fault(number, task)
-        if self.queue.current[number] is task:
-            self.meet(number, LEAVE, task.tid)
 
     def _serve_call(self, number: int, task: Task) -> None:
         core = self.cores[number]
@@ -372,6 +370,7 @@ class LinuxMachine(Board):
         access, words[CORE_AT.fault_access] = words[CORE_AT.fault_access], 0
         vector, words[CORE_AT.exception] = words[CORE_AT.exception], 0
         if access and not vector and self._bring_page(number, access):
+            self.meet(number, LEAVE, task.tid)
             return
         if self.over or self.fault is not None:
             return
