@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
+from functools import reduce
 
 import click
 
 from corebraid import console
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
-from solver.count import Count, count_orders, shorten
+from solver.count import ONE, Count, count_orders, shorten
 from solver.freedom import Limits
 from solver.order import Options
 from solver.unfiltered import iter_problems
@@ -42,7 +44,8 @@ def total_of(counts: list[Count], budget: int) -> Count:
     for count in counts:
         orders *= count.orders
     exact = all(count.exact for count in counts) or any(count.exact and not count.orders for count in counts)
-    return Count(orders, exact, sum(count.cuts for count in counts), budget)
+    executions = reduce(operator.mul, (count.executions for count in counts), ONE)
+    return Count(orders, exact, sum(count.cuts for count in counts), budget, executions)
 
 
 def count_facts(counts: list[Count], budget: int) -> dict[str, object]:
@@ -64,16 +67,23 @@ def _facts(count: Count) -> dict[str, object]:
         "more_than": None if count.exact or not count.orders else str(count.orders - 1),
         "meaning": count.words,
         "cuts": count.cuts,
+        "executions": count.executions.facts(),
     }
 
 
 def show_counts(counts: list[Count], budget: int) -> None:
     """A line for each region, and for all."""
     for number, count in enumerate(counts[:_MOST_ROWS]):
-        click.echo(f"region {number}: {count.words}")
+        click.echo(f"region {number}: {count.words}{_different(count)}")
     if len(counts) > _MOST_ROWS:
         click.echo(f"... {len(counts) - _MOST_ROWS} more regions (--json has all)")
     total = total_of(counts, budget)
     if total.orders:
         text = shorten(total.orders) if total.exact else f"more than {shorten(total.orders - 1)}"
-        click.echo(f"all regions together: {text} order{'' if text == '1' else 's'}")
+        plural = "" if text == "1" else "s"
+        click.echo(f"all regions together: {text} order{plural}{_different(total)}")
+
+
+def _different(count: Count) -> str:
+    """How many executions that many orders are, where there are several."""
+    return f", {count.executions.words}" if count.orders > 1 else ""

@@ -10,6 +10,9 @@ layer by layer, in integers of as many 64-bit words as it takes.
 
 Where a graph is over the budget, the answer is a lower bound: the paths of a part of the graph around one
 legal order. Every one of them is a legal order.
+
+Most of these orders are harmless freedom. How many different *executions* they are is counted over the same
+graphs (`solver.executions`); parts in space and in time multiply.
 """
 
 from __future__ import annotations
@@ -24,24 +27,62 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.chains import Chains, held
+from solver.count_limbs import TOP, add_limbs
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.deduction import Clocks
+from solver.executions import classes
 from solver.freedom import Limits, Survey
 from solver.links import with_links
 from solver.problem import Problem, Verdict
 
-_TOP = np.uint64(1) << np.uint64(56)
+
+@dataclass(frozen=True)
+class Executions:
+    """The number of executions that differ in what a read reads from, or in the order of the writes to a
+    location: between `least` and `most` (None: no bound is known)."""
+
+    least: int
+    most: int | None
+
+    @property
+    def words(self) -> str:
+        """What it means, in words."""
+        if self.most == 0:
+            return "no execution"
+        if self.least == self.most:
+            return "one execution" if self.least == 1 else f"{shorten(self.least)} different executions"
+        if self.most is None:
+            return f"at least {_executions(self.least)}"
+        return f"{shorten(self.least)} to {_executions(self.most)}"
+
+    def facts(self) -> dict[str, str | None]:
+        """As JSON: decimal strings, they may have any number of digits."""
+        return {"least": str(self.least), "most": None if self.most is None else str(self.most)}
+
+    def __mul__(self, other: Executions) -> Executions:
+        """Of two parts that combine freely."""
+        most = None if self.most is None or other.most is None else self.most * other.most
+        return Executions(self.least * other.least, 0 if 0 in (self.most, other.most) else most)
+
+
+ONE, NONE, UNKNOWN = Executions(1, 1), Executions(0, 0), Executions(0, None)
+
+
+def _executions(number: int) -> str:
+    return f"{shorten(number)} execution{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
 class Count:
     """The number of legal orders: exactly `orders`, or, if not `exact`, at least that many. cuts: explored
-    in all. budget: cuts allowed."""
+    in all. budget: cuts allowed. executions: how many different ones these are (`solver.executions`), exactly
+    or at least, too."""
 
     orders: int
     exact: bool
     cuts: int
     budget: int
+    executions: Executions = UNKNOWN
 
     @property
     def words(self) -> str:
@@ -72,19 +113,6 @@ def shorten(number: int) -> str:
 
 
 @njit(cache=True)
-def add_limbs(into, other):  # type: ignore[no-untyped-def]
-    """into += other, little-endian words (uint64); no carry may leave the last word."""
-    carry = np.uint64(0)
-    for k in range(into.size):
-        total = into[k] + other[k]
-        over = np.uint64(1) if total < into[k] else np.uint64(0)
-        into[k] = total + carry
-        if into[k] < carry:
-            over = np.uint64(1)
-        carry = over
-
-
-@njit(cache=True)
 def count_paths(child, layer, alive):  # type: ignore[no-untyped-def]
     """Paths from the first node to the last one: uint64 words, the least significant first."""
     words = 1
@@ -94,7 +122,7 @@ def count_paths(child, layer, alive):  # type: ignore[no-untyped-def]
         first, end, last = layer[depth], layer[depth + 1], layer[depth + 2]
         # A count grows at most by the number of streams, below 2**8, in a layer.
         for i in range(end - first):
-            if now[i, words - 1] >= _TOP:
+            if now[i, words - 1] >= TOP:
                 words += 1
                 break
         after = np.zeros((last - end, words), np.uint64)
@@ -208,18 +236,19 @@ def count_orders(problem: Problem, limits: Limits | None = None) -> Count:
     limits = limits or Limits(DEFAULT_CUTS)
     problem = with_links(problem)
     if problem.n_ops == 0:
-        return Count(1, True, 0, limits.cuts)
+        return Count(1, True, 0, limits.cuts, ONE)
     survey = Survey(problem, limits)
     until = survey.until
     if survey.verdict is Verdict.ILLEGAL or survey.clocks is None:
-        return Count(0, True, 0, limits.cuts)
+        return Count(0, True, 0, limits.cuts, NONE)
     if survey.order is None:
         graph = build_graph(survey.chains, survey.clocks, reduced=True, cuts=limits.cuts, until=until)
         if not graph.legal:
-            return Count(0, graph.complete, graph.cuts, limits.cuts)
-        return Count(1, False, graph.cuts, limits.cuts)
+            some = NONE if graph.complete else UNKNOWN
+            return Count(0, graph.complete, graph.cuts, limits.cuts, some)
+        return Count(1, False, graph.cuts, limits.cuts, Executions(1, None))
     cuts = cuts_of_order(survey.chains, survey.order)
-    orders, explored, exact = 1, 0, True
+    orders, explored, exact, executions = 1, 0, True, ONE
     marks = waists(survey.chains, survey.clocks, survey.order)
     used = replace(problem, rows=problem.rows[survey.chains.stream], stream_ptr=survey.chains.stream_ptr)
     for first, end in itertools.pairwise(marks):
@@ -231,20 +260,29 @@ def count_orders(problem: Problem, limits: Limits | None = None) -> Count:
         for part in parts:
             if np.count_nonzero(np.diff(part.stream_ptr)) > 1:
                 left = max(limits.cuts - explored, 1)
-                ways, known, tried = _count_one(part, replace(limits, cuts=left), until)
+                ways, known, tried, some = _count_one(part, replace(limits, cuts=left), until)
                 orders, exact, explored = orders * ways, exact and known, explored + tried
-    return Count(orders, exact, explored, limits.cuts)
+                executions = executions * some
+    return Count(orders, exact, explored, limits.cuts, executions)
 
 
-def _count_one(problem: Problem, limits: Limits, until: float) -> tuple[int, bool, int]:
-    """(orders, whether that is exact, cuts explored) of a piece, which has a legal order."""
+def _executions_of(graph: CutGraph, problem: Problem, chains: Chains) -> Executions:
+    """Of a graph with legal orders that is not reduced. A load that its core's store buffer may answer
+    conflicts with others' writes only if it does not: then classes are more than executions."""
+    found, buffered = classes(graph, chains), bool(len(problem.part_source))
+    least = 1 if found is None or buffered else max(found, 1)
+    return Executions(least, found if graph.complete else None)
+
+
+def _count_one(problem: Problem, limits: Limits, until: float) -> tuple[int, bool, int, Executions]:
+    """(orders, whether that is exact, cuts explored, executions) of a piece, which has a legal order."""
     survey = Survey(problem, replace(limits, seconds=max(until - time.monotonic(), 0.0)))
     assert survey.clocks is not None
     graph = build_graph(survey.chains, survey.clocks, reduced=False, cuts=limits.cuts, until=until)
     if graph.complete:
-        return paths(graph), True, graph.cuts
+        return paths(graph), True, graph.cuts, _executions_of(graph, problem, survey.chains)
     if survey.order is None:
-        return 1, False, graph.cuts
+        return 1, False, graph.cuts, Executions(1, None)
     guide = cuts_of_order(survey.chains, survey.order)
     width = max(limits.cuts // problem.n_ops, 1)
     part = build_graph(
@@ -256,4 +294,5 @@ def _count_one(problem: Problem, limits: Limits, until: float) -> tuple[int, boo
         guide=guide,
         until=until + 1,
     )
-    return max(paths(part), 1), False, graph.cuts
+    some = _executions_of(part, problem, survey.chains)
+    return max(paths(part), 1), False, graph.cuts, Executions(some.least, None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import shutil
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from cli_factory import Ran, record, run
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.certificate import Certificate
+from solver.count import Executions
 from solver.unfiltered import iter_problems, rows_of_ops
 
 
@@ -57,7 +60,10 @@ def test_pairs_add_up(rec: Path, every: list[dict[str, object]]) -> None:
         assert first["core"] != second["core"]  # type: ignore[index]
         assert {first["kind"], second["kind"]} & {"W", "RMW"}  # type: ignore[index]
     summary = lines(run("pairs", rec, "--summary", "--json"))
+    executions = [Executions(*(int(n) for n in row.pop("executions").values())) for row in summary]  # type: ignore[attr-defined]
     assert summary == [*regions, total]
+    assert executions[-1] == reduce(operator.mul, executions[:-1])
+    assert executions[-1].least > 1
     assert run("pairs", rec, "--json").out == run("pairs", rec, "--json").out
 
 

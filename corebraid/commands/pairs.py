@@ -138,6 +138,12 @@ def _stream(core: str, n_cores: int) -> int:
     return stream
 
 
+_MUST = (
+    "'must' says that the order is certain from what was read, not that a lock or a call made it so: the "
+    "increments of a counter that races have no 'may' pair"
+)
+
+
 @dataclass
 class _Listing:
     """The whole output, region by region."""
@@ -152,9 +158,11 @@ class _Listing:
 
     def run(self) -> int:
         from recorder.traces import RecordingTraces
+        from solver.count import ONE
         from solver.unfiltered import iter_problems
 
         self._left = self.limit
+        self._executions = ONE
         total: Counter[str] = Counter()
         illegal: list[int] = []
         last = self.wanted.region
@@ -181,6 +189,7 @@ class _Listing:
         return 0
 
     def _region(self, region: Region, problem: Problem) -> tuple[str, dict[str, int]]:
+        from solver.count import count_orders
         from solver.freedom import freedom_of
         from solver.pairs import tally
 
@@ -190,17 +199,24 @@ class _Listing:
         counts = {_NAMES[order]: n for order, n in tally(freedom).items()}
         if self.kinds:
             self._pairs(region, problem, freedom)
-        facts = {
+        facts: dict[str, object] = {
             "region": region.index,
             "verdict": freedom.verdict.value,
             "unfiltered": problem.n_ops,
             **counts,
         }
+        different = ""
+        if not self.kinds:
+            executions = count_orders(problem, self.limits).executions
+            self._executions = self._executions * executions
+            facts["executions"] = executions.facts()
+            different = f"; {executions.words}"
         if self.as_json:
             click.echo(json.dumps({"type": "region", **facts}))
         else:
             words = ", ".join(f"{counts[name]:,} {name}" for name in _NAMES)
-            click.echo(f"region {region.index}: {freedom.verdict.value}, {problem.n_ops:,} events; {words}")
+            said = f"{freedom.verdict.value}, {problem.n_ops:,} events; {words}{different}"
+            click.echo(f"region {region.index}: {said}")
         return freedom.verdict.value, counts
 
     def _pairs(self, region: Region, problem: Problem, freedom: Freedom) -> None:
@@ -258,9 +274,14 @@ class _Listing:
         if self.as_json:
             missing = missing_edges(self.recording.manifest)
             facts = {"type": "total", **{name: total[name] for name in _NAMES}, "missing_edges": missing}
+            if not self.kinds:
+                facts["executions"] = self._executions.facts()
             click.echo(json.dumps(facts))
         else:
-            click.echo("all: " + ", ".join(f"{total[name]:,} {name}" for name in _NAMES))
+            different = "" if self.kinds else f"; {self._executions.words}"
+            click.echo("all: " + ", ".join(f"{total[name]:,} {name}" for name in _NAMES) + different)
+            if total["must"]:
+                console.note(_MUST)
         if total["undecided"]:
             console.note("undecided pairs: try a larger --budget or --region-timeout")
 
