@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +14,14 @@ from corebraid.options import json_option, recording_argument
 from isa.errors import CorebraidError, FormatError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from corebraid.parallel import CoreVerdict
     from recorder.integrity import Finding
     from recorder.reader import Recording
     from solver.checker import CheckReport
+    from solver.score import Score
 
 _LOG_DAMAGED = "not replayed: its log is damaged"
 
@@ -39,6 +43,7 @@ class Verdict:
     replays: list[CoreVerdict] = field(default_factory=list)
     certificate: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
     truth: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
+    score: Score | None = None
 
     @property
     def sound(self) -> bool:
@@ -64,7 +69,8 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
     """Check all of REC: every byte of its files, every core's replay, its order, and the sealed truth.
 
     The order is that of order.cert, if there is one. The sealed truth is the interleaving that really ran,
-    which nothing else opens: it must be one of the legal orders.
+    which nothing else opens: it must be one of the legal orders. An order is also held against it: how many
+    reads of shared bytes have the source that they had, how many conflicting pairs stand as they ran.
 
     Exit code 0: nothing is wrong. 1: damage, a divergence or an illegal order, each on a line of its own.
 
@@ -121,6 +127,9 @@ def _verify(recording: Recording, jobs: int) -> Verdict:
         else:
             # Its streams end at different moments, so that no order holds all that the logs hold.
             verdict.truth = Judgement(None, "not checked: the recording is incomplete")
+    if verdict.certificate.legal and verdict.truth.legal:
+        with console.progress("scoring the order"):
+            verdict.score = _score(recording)
     return verdict
 
 
@@ -146,15 +155,28 @@ def _judge(check: Callable[[], CheckReport]) -> Judgement:
 
 
 def _check_truth(recording: Recording) -> CheckReport:
-    from recorder.reader import iter_sealed_truth
     from recorder.traces import RecordingTraces
     from solver.checker import check_slices
 
-    slices = (
-        (rows["stream"].astype("int64"), rows["end"].astype("uint64"))
-        for rows in iter_sealed_truth(recording)
-    )
-    return check_slices(RecordingTraces(recording), slices)
+    return check_slices(RecordingTraces(recording), _slices(recording))
+
+
+def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+    """The sealed truth, as the checker takes it."""
+    from recorder.reader import iter_sealed_truth
+
+    for rows in iter_sealed_truth(recording):
+        yield rows["stream"].astype("int64"), rows["end"].astype("uint64")
+
+
+def _score(recording: Recording) -> Score:
+    """The order of order.cert against the one that ran; both are legal."""
+    from recorder.traces import RecordingTraces
+    from solver.certificate import FILE_NAME, Certificate
+    from solver.score import score_certificate
+
+    certificate = Certificate(recording.path / FILE_NAME, recording.manifest.id)
+    return score_certificate(RecordingTraces(recording), certificate, _slices(recording))
 
 
 def _facts(recording: Recording, verdict: Verdict) -> dict[str, object]:
@@ -172,6 +194,7 @@ def _facts(recording: Recording, verdict: Verdict) -> dict[str, object]:
         "certificate": _judgement_facts(verdict.certificate),
         "truth": _judgement_facts(verdict.truth),
         "missing_edges": missing_edges(recording.manifest),
+        "score": None if verdict.score is None else verdict.score.facts(),
     }
 
 
@@ -205,6 +228,9 @@ def _show(recording: Recording, verdict: Verdict) -> None:
             click.echo(f"{name:<12} {legal}{judgement.line}")
     if verdict.truth.legal:
         click.echo("             the interleaving that ran is one of the legal orders")
+    if verdict.score is not None:
+        for name, line in zip(("against it", ""), verdict.score.lines(), strict=True):
+            click.echo(f"{name:<12} {line}")
 
 
 def _complain(recording: Recording, verdict: Verdict) -> None:
