@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.facts import Facts
-from solver.inner_kernel import inner
+from solver.inner_kernel import inlined
 
 #: Indexes of `News.now`: the time; changes so far; the operation whose rules come next anyway, or -1; how
 #: many `untold` there are; watchers made so far; the first one that is free again, or -1; how many those are.
@@ -78,7 +78,7 @@ def all_is_news(facts: Facts) -> News:
     )
 
 
-@inner
+@inlined
 def set_pending(op, f, news):  # type: ignore[no-untyped-def]
     """The rules have to be applied to an operation."""
     rank = f.rank[op]
@@ -87,7 +87,7 @@ def set_pending(op, f, news):  # type: ignore[no-untyped-def]
         news.busy[rank // BLOCK] += 1
 
 
-@inner
+@inlined
 def note(op, f, news):  # type: ignore[no-untyped-def]
     """The clocks of an operation have changed."""
     news.now[TIME] += 1
@@ -114,7 +114,7 @@ def note(op, f, news):  # type: ignore[no-untyped-def]
     news.watched[op] = -1
 
 
-@inner
+@inlined
 def watch(op, p, news):  # type: ignore[no-untyped-def]
     """Let part p be looked at again when the clocks of an operation change. There must be `room`."""
     at = news.watched[op]
@@ -131,7 +131,7 @@ def watch(op, p, news):  # type: ignore[no-untyped-def]
     news.watched[op] = at
 
 
-@inner
+@inlined
 def room(news):  # type: ignore[no-untyped-def]
     """How many watchers can still be made."""
     return news.watcher.shape[0] - news.now[MADE] + news.now[FREED]

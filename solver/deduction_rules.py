@@ -18,12 +18,12 @@ import numpy as np
 from numba import njit
 
 from solver.deduction_news import AT_WORK, BLOCK, TIME, UNTOLD, note, room, set_pending, watch
-from solver.inner_kernel import inner
+from solver.inner_kernel import inlined
 
 FIXED, CONTRADICTION, TOO_MUCH, NO_ROOM = 0, 1, 2, 3
 
 
-@inner
+@inlined
 def grow(clocks, of, what, f, news):  # type: ignore[no-untyped-def]
     """Elementwise maximum into clocks[of]."""
     changed = False
@@ -35,7 +35,7 @@ def grow(clocks, of, what, f, news):  # type: ignore[no-untyped-def]
         note(of, f, news)
 
 
-@inner
+@inlined
 def reach_to(clocks, of, t, reach, f, news):  # type: ignore[no-untyped-def]
     """The operations of stream t below `reach` precede operation `of`."""
     if clocks[of, t] < reach:
@@ -43,7 +43,7 @@ def reach_to(clocks, of, t, reach, f, news):  # type: ignore[no-untyped-def]
         note(of, f, news)
 
 
-@inner
+@inlined
 def first_part(parts, low, high, op, f):  # type: ignore[no-untyped-def]
     """Index of the first of parts[low:high], by operation, whose operation is not below `op`; or high."""
     while low < high:
@@ -55,7 +55,7 @@ def first_part(parts, low, high, op, f):  # type: ignore[no-untyped-def]
     return low
 
 
-@inner
+@inlined
 def first_after(parts, low, high, op, f, clocks):  # type: ignore[no-untyped-def]
     """Index of the first of parts[low:high], of one stream, that must follow operation `op`; or high."""
     s = f.op_stream[op]
@@ -68,27 +68,36 @@ def first_after(parts, low, high, op, f, clocks):  # type: ignore[no-untyped-def
     return low
 
 
-@inner
-def last_change(e, g, t, f, clocks):  # type: ignore[no-untyped-def]
-    """The last operation of stream t that changes granule g and must precede operation e, or -1."""
-    row = g * (f.stream_ptr.size - 1) + t
-    low = f.changes_ptr[row]
-    at = first_part(f.changes, low, f.changes_ptr[row + 1], clocks[e, t], f)
-    return f.part_op[f.changes[at - 1]] if at > low else np.int32(-1)
+@inlined
+def find_last(e, g, f, clocks, last):  # type: ignore[no-untyped-def]
+    """Fill last: of each stream the last operation that changes granule g and must precede operation e, or
+    -1. Returns whether there is any."""
+    last[:] = -1
+    i, end = f.changes_ptr[g * last.size], f.changes_ptr[(g + 1) * last.size]
+    found = False
+    while i < end:
+        t = f.op_stream[f.part_op[f.changes[i]]]
+        stop = f.changes_ptr[g * last.size + t + 1]
+        at = first_part(f.changes, i, stop, clocks[e, t], f)
+        if at > i:
+            last[t], found = f.part_op[f.changes[at - 1]], True
+        i = stop
+    return found
 
 
-@inner
+@inlined
 def keep_apart(w, e, g, last, eyes, n_eyes, f, clocks, news):  # type: ignore[no-untyped-def]
     """Nothing changes granule g between w and e (w = -1: before e): what precedes e precedes w, and what w
-    precedes, e precedes. last: int32 (n_streams,), `last_change`. Returns how many `eyes` there are now, or
-    -1 if every change is placed."""
-    n_streams, placed = last.size, True
-    for t in range(n_streams):
-        row, x = g * n_streams + t, last[t]
+    precedes, e precedes. last: int32 (n_streams,), see `find_last`. Returns how many `eyes` there are now,
+    or -1 if every change is placed."""
+    placed, next_stream, last_end = True, f.changes_ptr[g * last.size], f.changes_ptr[(g + 1) * last.size]
+    while next_stream < last_end:
+        t = f.op_stream[f.part_op[f.changes[next_stream]]]
+        x, end = last[t], f.changes_ptr[g * last.size + t + 1]
         if w >= 0 and x >= 0 and x != w:
             reach_to(clocks, w, t, x + 1, f, news)
-        end = f.changes_ptr[row + 1]
-        low = first_part(f.changes, f.changes_ptr[row], end, x + 1, f)
+        low = first_part(f.changes, next_stream, end, x + 1, f)
+        next_stream = end
         at = low if w < 0 else first_after(f.changes, low, end, w, f, clocks)
         for i in range(low, at):
             y = f.part_op[f.changes[i]]
@@ -106,18 +115,15 @@ def keep_apart(w, e, g, last, eyes, n_eyes, f, clocks, news):  # type: ignore[no
     return -1 if placed else n_eyes
 
 
-@inner
+@inlined
 def by_source(e, p, f, clocks, news, last, least, low, eyes):  # type: ignore[no-untyped-def]
     """Apply the rules about what part p of operation e reads. Returns whether there is a candidate. last,
     least, low: int32 (n_streams,), eyes: int32, scratch."""
     g, n_streams, value = f.granule[p], last.size, f.value_in[p]
-    untouched, n_eyes = True, 0
-    for t in range(n_streams):
-        last[t] = last_change(e, g, t, f, clocks)
-        low[t] = 0
+    n_eyes, untouched = 0, not find_last(e, g, f, clocks, last)
+    low[:] = 0
     for t in range(n_streams):
         if last[t] >= 0:
-            untouched = False
             eyes[n_eyes] = last[t]
             n_eyes += 1
             for u in range(n_streams):
@@ -160,7 +166,7 @@ def by_source(e, p, f, clocks, news, last, least, low, eyes):  # type: ignore[no
     return True
 
 
-@inner
+@inlined
 def learn(e, f, clocks, news, pulled):  # type: ignore[no-untyped-def]
     """What precedes the operations that precede e, precedes e. pulled: int32 (n_streams,), scratch."""
     s, seen = f.op_stream[e], news.seen[e]
@@ -181,34 +187,52 @@ def learn(e, f, clocks, news, pulled):  # type: ignore[no-untyped-def]
                 again = again or news.changed[e] != before
 
 
-@inner
-def tell_on(e, f, clocks, news):  # type: ignore[no-untyped-def]
-    """Let those learn that directly follow e and do not know yet what precedes it."""
+@inlined
+def first_to_follow(e, t, near, f, clocks):  # type: ignore[no-untyped-def]
+    """The first operation of stream t that must follow operation e, or the stream's end. Looks near `near`
+    first: what followed the operation before e is not far."""
+    s, low, high, step = f.op_stream[e], f.stream_ptr[t], f.stream_ptr[t + 1], 1
+    while near < high:
+        if clocks[near, s] > e:
+            high = np.int64(near)
+            break
+        low = np.int64(near + 1)
+        near, step = near + step, 2 * step
+    step = 1
+    while low < high and low < high - step:
+        if clocks[high - step, s] <= e:
+            low = np.int64(high - step + 1)
+            break
+        high, step = high - step, 2 * step
+    while low < high:
+        middle = (low + high) // 2
+        if clocks[middle, s] <= e:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def tell_on(e, f, clocks, news, follows):  # type: ignore[no-untyped-def]
+    """Let those learn that directly follow e and do not know yet what precedes it. follows: int64 (n_streams,
+    n_streams), what was found last."""
     s = f.op_stream[e]
     for t in range(f.stream_ptr.size - 1):
-        low, high = f.stream_ptr[t], f.stream_ptr[t + 1]
-        if t == s:
-            low = np.int64(e + 1)
-        else:
-            while low < high:
-                middle = (low + high) // 2
-                if clocks[middle, s] <= e:
-                    low = middle + 1
-                else:
-                    high = middle
-        if low < f.stream_ptr[t + 1]:
+        at = np.int64(e + 1) if t == s else first_to_follow(e, t, follows[s, t], f, clocks)
+        follows[s, t] = at
+        if at < f.stream_ptr[t + 1]:
             for u in range(f.stream_ptr.size - 1):
-                # Its own stream's entry is known to be no more than its number.
-                if clocks[low, u] < clocks[e, u]:
-                    set_pending(low, f, news)
+                if clocks[at, u] < clocks[e, u]:
+                    set_pending(at, f, news)
                     break
 
 
-@inner
+@inlined
 def apply_rules(e, f, clocks, news, scratch):  # type: ignore[no-untyped-def]
     """Apply every rule that can say more of operation e. Returns (whether it can stand somewhere, parts
     looked at)."""
-    last, least, low, pulled, eyes = scratch
+    last, least, low, pulled, eyes, follows = scratch
     seen, looked = news.seen[e], 0
     news.now[TIME] += 1
     news.now[AT_WORK] = e
@@ -227,7 +251,7 @@ def apply_rules(e, f, clocks, news, scratch):  # type: ignore[no-untyped-def]
         if not by_source(e, p, f, clocks, news, last, least, low, eyes):
             return False, looked
     if fresh:
-        tell_on(e, f, clocks, news)
+        tell_on(e, f, clocks, news, follows)
     return clocks[e, f.op_stream[e]] <= e, looked
 
 
@@ -240,7 +264,10 @@ def settle(f, clocks, news, steps, max_steps):  # type: ignore[no-untyped-def]
     scratch = (
         np.empty(n_streams, np.int32), np.empty(n_streams, np.int32), np.empty(n_streams, np.int32),
         np.empty(n_streams, np.int32), np.empty(most_eyes, np.int32),
+        np.empty((n_streams, n_streams), np.int64),
     )  # fmt: skip
+    for t in range(n_streams):
+        scratch[5][:, t] = f.stream_ptr[t]
     quiet = False
     while not quiet:
         quiet = True
@@ -285,7 +312,7 @@ def mirror_clocks(clocks, f, news, mirrored, twin_f, twin_news):  # type: ignore
     news.now[UNTOLD] = 0
 
 
-@inner
+@inlined
 def precede(a, b, f, clocks, news):  # type: ignore[no-untyped-def]
     """Operation a precedes b, and whatever precedes a, whatever b precedes. False if b precedes a."""
     s, t = f.op_stream[a], f.op_stream[b]
