@@ -49,8 +49,9 @@ def test_what_is_left_of_old_and_new_values(granules: int) -> None:
     rng.shuffle(shuffled)
     n, columns = len(shuffled), np.array(shuffled or np.empty((0, 3)), np.uint64).T
     problem = Problem(
-        0, np.array([n]), np.array([0, n]), np.arange(1, n + 1), np.arange(n + 1), columns[0].astype(np.int32),
-        columns[1].copy(), columns[2].copy(), np.arange(granules).astype(np.uint64),
+        0, np.array([n]), np.array([0, n]), np.arange(1, n + 1), np.arange(n + 1),
+        columns[0].astype(np.int32), columns[1].copy(), columns[2].copy(),
+        np.arange(granules).astype(np.uint64),
         np.ones(granules, np.uint8), np.zeros(granules, np.uint64), np.zeros(granules, np.uint64),
     )  # fmt: skip
     net = net_values(problem)

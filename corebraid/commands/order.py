@@ -134,6 +134,7 @@ def command(
       corebraid order REC --cluster tcp://10.0.0.1:8786
     """
     console.announce_compilation("solver")
+    from corebraid.order_progress import OrderProgress
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
     from solver.certificate import FILE_NAME
@@ -153,13 +154,14 @@ def command(
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
     resources = Resources(jobs, cluster, keep, fresh, console.note)
     began = time.monotonic()
-    with console.progress("regions ordered") as show:
+    progress = OrderProgress(opened)
+    with console.progress_of(progress.works, progress.done):
         result = order_recording(
-            RecordingTraces(opened),
+            RecordingTraces(opened, progress.replayed),
             opened.path / FILE_NAME,
             opened.manifest.id,
             options,
-            lambda done, _: show(done),
+            progress.ordered,
             resources,
         )
     seconds = time.monotonic() - began
