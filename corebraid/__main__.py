@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-from contextlib import suppress
 
-from corebraid.interrupts import interrupts_heard
+from corebraid.interrupts import (
+    INTERRUPTED,
+    answer_interrupts,
+    ignore_interrupts,
+    interrupts_heard,
+    interrupts_told,
+    leave_at_once,
+)
 from isa.kernel_cache import use_kernel_cache
 
-_INTERRUPTED = 130
 #: New objects after which Python looks for cycles among them. The modules that we load make some hundred
 #: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking.
 _OBJECTS_BETWEEN_SEARCHES = 100_000
+_NAME = "corebraid"
+#: Set by a shell that asks how a command line may go on (Click's documentation, "Shell Completion").
+_COMPLETION = "_COREBRAID_COMPLETE"
 
 
 def _open_closed_streams() -> None:
@@ -27,25 +34,19 @@ def _open_closed_streams() -> None:
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
     try:
+        answer_interrupts()
         with interrupts_heard():
             code = _run()
+        # What is left to do is Python's own end, which is short.
+        ignore_interrupts()
     except KeyboardInterrupt:
         # It came while modules were loading: the commands deal with it themselves.
-        sys.stderr.write("corebraid: interrupted\n")
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:
-        _leave_at_once()
+        if not interrupts_told():
+            sys.stderr.write("corebraid: interrupted\n")
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        leave_at_once()
     sys.exit(code)
-
-
-def _leave_at_once() -> None:
-    """Exit without tearing anything down: neither a solver that does not heed an interrupt nor a module that
-    was half loaded outlives that, and a second Ctrl-C would end it with a signal or a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(_INTERRUPTED)
 
 
 def _run() -> int:
@@ -58,14 +59,17 @@ def _run() -> int:
 
     from corebraid.cli import cli
 
+    if _COMPLETION in os.environ:
+        return int(cli.main(prog_name=_NAME, standalone_mode=False) or 0)
+    # What `cli.main` does, which would answer an interrupt with an empty line.
     try:
-        return int(cli.main(prog_name="corebraid", standalone_mode=False) or 0)
+        with cli.make_context(_NAME, sys.argv[1:]) as context:
+            return int(cli.invoke(context) or 0)
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.Abort:
-        # A second Ctrl-C, while the first was dealt with.
-        return _INTERRUPTED
 
 
 if __name__ == "__main__":

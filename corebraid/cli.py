@@ -11,10 +11,8 @@ from typing import Any
 import click
 
 import corebraid
-from corebraid.interrupts import interrupts_heard
+from corebraid.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
 from isa.errors import CorebraidError
-
-_INTERRUPTED = 130
 
 #: Command -> its module in corebraid.commands, in the order in which --help shows them.
 _COMMANDS = {
@@ -54,8 +52,16 @@ class Face(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it returns is the exit code."""
         try:
+            code = self._code(ctx)
+        except KeyboardInterrupt:
+            # A second one, before the first was told.
+            code = _interrupted("")
+        ctx.exit(code)
+
+    def _code(self, ctx: click.Context) -> int:
+        try:
             with interrupts_heard():
-                code = super().invoke(ctx) or 0
+                code = int(super().invoke(ctx) or 0)
                 sys.stdout.flush()
         except CorebraidError as error:
             code = complain(error.line(), error.exit_code)
@@ -63,7 +69,7 @@ class Face(click.Group):
             name = error.ctx.command_path if error.ctx else ctx.command_path
             code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)
         except KeyboardInterrupt as interrupt:
-            code = complain(str(interrupt) or "interrupted", _INTERRUPTED)
+            code = _interrupted(str(interrupt))
         except BrokenPipeError:
             # The reader has seen enough; what Python still holds for it must not complain at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -72,7 +78,12 @@ class Face(click.Group):
             # Commands name the files that they fail with; what is left is standard output.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             code = complain(f"{error.filename or 'standard output'}: {error.strerror}", 2)
-        ctx.exit(code)
+        return code
+
+
+def _interrupted(line: str) -> int:
+    """Say so, once; returns the exit code."""
+    return INTERRUPTED if interrupts_told() else complain(line or "interrupted", INTERRUPTED)
 
 
 def complain(line: str, code: int) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Advance = Callable[[int], None]
 _SECONDS_BETWEEN_UPDATES = 0.1
+_DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
 
 
 def facts(values: Mapping[str, object]) -> None:
@@ -66,6 +68,43 @@ def progress(what: str, total: int | None = None) -> Iterator[Advance]:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield _throttled(lambda done: bar.update(task, completed=done))
+
+
+@contextmanager
+def progress_of(works: Sequence[tuple[str, int]], look: Callable[[], Sequence[int]]) -> Iterator[None]:
+    """Show how far several works have come, of how much each, and how long each may yet take.
+
+    works: (what, how much there is to do). look: how much of each is done; asked now and then by a thread of
+    its own, and once more at the end. Shows nothing, and asks nobody, unless stderr is a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(_DONE_OF_TOTAL), TimeElapsedColumn())
+    left = (TextColumn("left"), TimeRemainingColumn())
+    over = threading.Event()
+    with Progress(*columns, *left, console=Console(stderr=True), transient=True) as bar:
+        tasks = [bar.add_task(what, total=total) for what, total in works]
+
+        def update() -> None:
+            for task, done in zip(tasks, look(), strict=True):
+                bar.update(task, completed=done)
+
+        def go_on() -> None:
+            while not over.wait(_SECONDS_BETWEEN_UPDATES):
+                update()
+
+        thread = threading.Thread(target=go_on, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            update()
 
 
 def _ignore(_: int) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.conditions import Condition, first_that_holds
 from isa.errors import CorebraidError, UsageError
+from solver.pool import interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
@@ -225,7 +226,8 @@ def _hunt_together(
                     if tried is None:
                         break
                     where = place / str(tried.number)
-                    pending.add(pool.submit(attempt, subject, tried, where, conditions))
+                    with interrupts_held():
+                        pending.add(pool.submit(attempt, subject, tried, where, conditions))
                 if not pending:
                     return found, done
                 over, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -248,7 +250,7 @@ def _hunt_together(
 
 def _ignore_interrupts() -> None:
     """The parent hears Ctrl-C, and ends its children."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    set_interrupts(signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

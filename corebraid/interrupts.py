@@ -1,16 +1,19 @@
-"""Ctrl-C is heard, wherever it arrives."""
+"""Ctrl-C is heard, wherever it arrives, and answered by one line."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
+INTERRUPTED = 130
 # Long enough to be out of the finaliser that swallowed the first one, too short for a person to notice.
 _AGAIN_AFTER_S = 0.02
+_SHOW_CURSOR = "\x1b[?25h"
 
 
 @contextmanager
@@ -19,7 +22,8 @@ def interrupts_heard() -> Iterator[None]:
 
     Python cannot raise out of a finaliser or a callback from C: it prints what was raised there, and goes
     on. A Ctrl-C that arrives during one would be lost (sys.unraisablehook, Python library reference). Other
-    dropped exceptions are shown as before. Does nothing outside the main thread, which alone has signals.
+    dropped exceptions are shown as before, unless a Ctrl-C has come: then finalisers meet objects that were
+    interrupted while they were made. Does nothing outside the main thread, which alone has signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -29,7 +33,7 @@ def interrupts_heard() -> Iterator[None]:
     def hear(dropped: sys.UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
-        else:
+        elif signal.getsignal(signal.SIGINT) not in (_second, _none):
             show(dropped)
 
     before = signal.signal(signal.SIGALRM, _interrupt)
@@ -44,3 +48,67 @@ def interrupts_heard() -> Iterator[None]:
 
 def _interrupt(_: int, __: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+# Between two handlers of Python's own no signal is lost; on the way to SIG_IGN Python may complain of one.
+
+
+def _first(_: int, __: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, _second)
+    raise KeyboardInterrupt
+
+
+def _second(_: int, __: FrameType | None) -> None:
+    end_interrupts()
+    _write("corebraid: interrupted\n")
+    leave_at_once()
+
+
+def _none(_: int, __: FrameType | None) -> None:
+    pass
+
+
+def answer_interrupts() -> None:
+    """From now on the first Ctrl-C is a KeyboardInterrupt, and a second one, while that is dealt with, leaves
+    at once. A process that was told to ignore it, as a shell tells those in the background, goes on to."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _first)
+
+
+def end_interrupts() -> None:
+    """From now on nothing comes of a Ctrl-C, if `answer_interrupts` had it: what there is to do is done."""
+    if signal.getsignal(signal.SIGINT) in (_first, _second):
+        signal.signal(signal.SIGINT, _none)
+
+
+def ignore_interrupts() -> None:
+    """The same, through Python's own end too, which gives every handler of Python's back."""
+    if signal.getsignal(signal.SIGINT) in (_first, _second, _none):
+        # Blocked, since Python complains of a signal that comes while its handler goes.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def interrupts_told() -> bool:
+    """Whether the one line that tells of a Ctrl-C is left to somebody else; from now on it is."""
+    told = signal.getsignal(signal.SIGINT) is _none
+    end_interrupts()
+    return told
+
+
+def leave_at_once() -> None:
+    """Exit without tearing anything down: a module that was half loaded does not outlive that."""
+    end_interrupts()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, RuntimeError):
+            stream.flush()
+    _write(_SHOW_CURSOR if os.isatty(2) else "")
+    os._exit(INTERRUPTED)
+
+
+def _write(text: str) -> None:
+    # Past Python's own buffers: what was interrupted may be writing to them. Where stderr is full or closed
+    # nobody can be told.
+    with suppress(OSError):
+        os.write(2, text.encode())

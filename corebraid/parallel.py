@@ -15,6 +15,7 @@ from pathlib import Path
 from isa.errors import CorebraidError
 from recorder.reader import Recording
 from recorder.replay import ReplayResult, replay_core
+from solver.pool import interrupts_held, set_interrupts
 
 #: Instructions whose replay is worth another process: its start takes a fifth of a second.
 _WORTH_A_PROCESS = 20_000_000
@@ -38,7 +39,7 @@ def _replay(path: Path, core: int) -> CoreVerdict:
 
 
 def _let_interrupts_end_it() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    set_interrupts(signal.SIG_DFL)
 
 
 def usable_processors() -> int:
@@ -77,7 +78,8 @@ def _verdicts(path: Path, cores: list[int], jobs: int) -> Iterator[Iterator[Core
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, initializer=_let_interrupts_end_it) as pool:
         try:
-            futures = [pool.submit(_replay, path, core) for core in cores]
+            with interrupts_held():
+                futures = [pool.submit(_replay, path, core) for core in cores]
             yield (future.result() for future in as_completed(futures))
         except BrokenProcessPool:
             raise CorebraidError(

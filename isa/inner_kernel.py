@@ -1,8 +1,11 @@
-"""`inner`: how a kernel is compiled that other kernels call in their loops, and that allocates nothing.
+"""How a kernel is compiled that other kernels call in their loops, and that allocates nothing: `inner`.
 
 Numba counts references to every array that such a function is handed, several times a call and atomically,
 which costs more than most of them do. They only borrow their arrays, so they need none of it. One that
 allocates does not compile so.
+
+`inlined` is put into its callers besides. That is for small ones that are handed tuples of many arrays: each
+array of a tuple is seven words, which a call copies.
 """
 
 from __future__ import annotations
@@ -10,3 +13,4 @@ from __future__ import annotations
 from numba import njit
 
 inner = njit(cache=True, _nrt=False)
+inlined = njit(cache=True, _nrt=False, forceinline=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import UNCACHED
+from solver.cut_state import number_values
 from solver.filters import Chains, broken_chain, chains_of
 from solver.granules import Granules
 from solver.image import FlatMemory, byte_mask, ensure
@@ -56,17 +57,11 @@ class Delta:
 def net_values(problem: Problem) -> Net:
     """Solve {old} - {new} per granule. Raises OrderError where it does not leave one value a side."""
     n = len(problem.address)
-    granule = np.concatenate([problem.granule, problem.granule])
-    value = np.concatenate([problem.old, problem.new])
-    sign = np.ones(len(value), np.int64)
-    sign[len(problem.old) :] = -1
-    by = np.lexsort((value, granule))
-    granule, value = granule[by], value[by]
-    fresh = np.ones(len(value), bool)
-    fresh[1:] = (granule[1:] != granule[:-1]) | (value[1:] != value[:-1])
-    starts = np.flatnonzero(fresh)
-    total = np.add.reduceat(sign[by], starts) if len(starts) else np.empty(0, np.int64)
-    granule, value = granule[starts], value[starts]
+    # What leaves its granule as it is stands on both sides.
+    changing = np.flatnonzero(problem.old != problem.new)
+    granule, value, total = _differences(
+        problem.granule[changing], problem.old[changing], problem.new[changing]
+    )
     surplus = np.bincount(granule, np.maximum(total, 0), n)
     if (surplus > 1).any():
         _not_one_value(problem, int(np.flatnonzero(surplus > 1)[0]), granule, value, total)
@@ -76,6 +71,23 @@ def net_values(problem: Problem) -> Net:
     return Net(surplus == 1, initial, final)
 
 
+def _differences(
+    granule: NDArray[np.int32], old: NDArray[np.uint64], new: NDArray[np.uint64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.int64]]:
+    """(granule, value, how much more often it is an old value than a new one) of each pair where that is not
+    0, in the order in which they occur. granule, old, new: per access."""
+    m = len(granule)
+    keys, scratch = np.full(1 << (4 * m).bit_length(), -1, np.int32), np.zeros(2 * m, np.int32)
+    number = np.empty((m, 2), np.int32)
+    n = number_values(granule, old, new, keys, np.empty_like(keys), number, scratch, scratch)
+    total = np.bincount(number[:, 0], minlength=n) - np.bincount(number[:, 1], minlength=n)
+    granule_of, value_of = np.empty(n, np.int32), np.empty(n, np.uint64)
+    for side, values in enumerate((old, new)):
+        granule_of[number[:, side]], value_of[number[:, side]] = granule, values
+    left = np.flatnonzero(total)
+    return granule_of[left], value_of[left], total[left]
+
+
 def _not_one_value(
     problem: Problem,
     bad: int,
@@ -83,10 +95,10 @@ def _not_one_value(
     value: NDArray[np.uint64],
     total: NDArray[np.int64],
 ) -> None:
-    here = (granule == bad) & (total != 0)
+    here = granule == bad
     left = [
-        f"{'old' if t > 0 else 'new'} {int(v):#x} x{abs(int(t))}"
-        for v, t in zip(value[here], total[here], strict=True)
+        f"{'old' if t > 0 else 'new'} {v:#x} x{abs(t)}"
+        for v, t in sorted(zip(value[here].tolist(), total[here].tolist(), strict=True))
     ]
     raise OrderError(
         "old and new values do not chain up",

@@ -13,7 +13,7 @@ from solver.problem import Problem
 
 #: `Walk.waits` of a stream that is on the ready stack (or runs), and of one that is finished.
 AWAKE, FINISHED = -1, -2
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX, _SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 class Ops(NamedTuple):
@@ -108,7 +108,9 @@ def number_values(granule, old, new, keys, key_granule, values, reads, makers): 
     for p in range(granule.size):
         for side in range(2):
             value = old[p] if side == 0 else new[p]
-            slot = (((np.uint64(granule[p]) << np.uint64(40)) ^ value) * _MIX >> np.uint64(20)) & mask
+            # Every bit of both counts: few values stand in thousands of granules.
+            slot = ((np.uint64(granule[p]) * _SPREAD) ^ value) * _MIX
+            slot = (slot ^ (slot >> np.uint64(32))) & mask
             while keys[slot] >= 0 and (key_granule[slot] != granule[p] or value_of[slot] != value):
                 slot = (slot + np.uint64(1)) & mask
             if keys[slot] < 0:

@@ -34,13 +34,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.chains import Chains, chains_of
-from solver.deduction_rules import CONTRADICTION, TOO_MUCH, News, mirror_clocks, precede, sweep
+from solver.deduction_news import CHANGES, TIME, News, all_is_news
+from solver.deduction_rules import CONTRADICTION, NO_ROOM, TOO_MUCH, mirror_clocks, precede, settle
 from solver.facts import Doubt, Facts, both_sides
 from solver.problem import Problem
 from solver.projection import project, raise_from_projection
 
-#: Most entries of `before`, and most candidates looked at in all, that deduction takes on.
-MAX_CLOCKS, MAX_STEPS = 1 << 24, 400_000_000
+#: Most entries of `before` that deduction takes on, and how often in all it applies the rule about a part.
+MAX_CLOCKS, MAX_STEPS = 1 << 24, 10_000_000
 #: A granule whose own graph has more nodes is left to the other rules.
 MAX_PROJECTED = 20_000
 NO_LIMIT = sys.maxsize
@@ -50,22 +51,20 @@ Clocks = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 @dataclass
 class Side:
-    """The problem, or its mirror image. clocks: int32 (n_ops, n_streams), `before` as seen from there. told:
-    the time up to which the other side knows of changes."""
+    """The problem, or its mirror image. clocks: int32 (n_ops, n_streams), `before` as seen from there."""
 
     facts: Facts
     clocks: NDArray[np.int32]
     news: News
-    told: int = -1
 
     def copy(self) -> Side:
         """One that can learn more by itself."""
-        return Side(self.facts, self.clocks.copy(), self.news.copy(), self.told)
+        return Side(self.facts, self.clocks.copy(), self.news.copy())
 
     @property
     def changes(self) -> int:
         """How many changes of clocks there were."""
-        return int(self.news.now[1])
+        return int(self.news.now[CHANGES])
 
     def twin(self, op: int) -> int:
         """The number of an operation on the other side."""
@@ -105,7 +104,7 @@ class Deduction:
         if problem.n_ops * len(used) <= max_clocks:
             stream_ptr = np.append(problem.stream_ptr[used], problem.n_ops).astype(np.int64)
             sides = both_sides(problem, stream_ptr, doubt)
-            self._sides = tuple(Side(facts, _first_clocks(facts), _no_news(facts)) for facts in sides)
+            self._sides = tuple(Side(facts, _first_clocks(facts), all_is_news(facts)) for facts in sides)
 
     @property
     def before(self) -> NDArray[np.int32]:
@@ -144,7 +143,7 @@ class Deduction:
                 break
             precede(here.twin(b), here.twin(a), there.facts, there.clocks, there.news)
         for side in other._sides:
-            side.told = int(side.news.now[0])
+            side.news.forget_untold()
         return other
 
     def _apply_rules(self) -> None:
@@ -154,24 +153,28 @@ class Deduction:
         while quiet < 2:
             here, there = self._sides[side], self._sides[1 - side]
             changes = here.changes
-            found, op, self._steps = sweep(here.facts, here.clocks, here.news, self._steps, self._max_steps)
+            found, op, self._steps = settle(here.facts, here.clocks, here.news, self._steps, self._max_steps)
+            if found == NO_ROOM:
+                here.news = here.news.roomier()
+                continue
             if found == CONTRADICTION:
                 self.contradiction = int(op) if side == 0 else here.twin(op)
                 self.complete = True
                 return
-            self._tell(here, there)
+            told = self._tell(here, there)
             if found == TOO_MUCH:
                 break
-            quiet = quiet + 1 if here.changes == changes else 0
+            quiet = 0 if here.changes > changes or told else quiet + 1
             side = 1 - side
         self.complete = quiet == 2
         self._tell(self._sides[1], self._sides[0])
 
     @staticmethod
-    def _tell(here: Side, there: Side) -> None:
-        """Let the other side know what is new."""
-        mirror_clocks(here.clocks, here.told, here.facts, here.news, there.clocks, there.facts, there.news)
-        here.told = int(here.news.now[0])
+    def _tell(here: Side, there: Side) -> bool:
+        """Let the other side know what is new. Returns whether it had not found that out by itself."""
+        changes = there.changes
+        mirror_clocks(here.clocks, here.facts, here.news, there.clocks, there.facts, there.news)
+        return there.changes > changes
 
     def _project(self, most: int) -> bool:
         """Look at the own graphs of the granules where something changed. Returns whether they say more."""
@@ -180,7 +183,7 @@ class Deduction:
         chains = self._chains
         here = self._sides[0]
         changes, stirred = here.changes, here.news.stirred > self._projected
-        self._projected = int(here.news.now[0])
+        self._projected = int(here.news.now[TIME])
         # Of a granule that a store buffer may answer for, the own graph says nothing.
         stirred[self._weak] = False
         for g in np.flatnonzero(stirred | ((self._projected == 0) & ~self._weak)).tolist():
@@ -210,12 +213,3 @@ def _first_clocks(facts: Facts) -> NDArray[np.int32]:
     clocks = np.tile(facts.stream_ptr[:-1].astype(np.int32), (n, 1))
     clocks[np.arange(n), facts.op_stream] = np.arange(n)
     return clocks
-
-
-def _no_news(facts: Facts) -> News:
-    """Everything is news at first."""
-    n = len(facts.op_stream)
-    return News(
-        np.zeros(n, np.int64), np.full(n, -1, np.int64), np.zeros(len(facts.any_start), np.int64),
-        np.zeros(2, np.int64), 1 - facts.asked,
-    )  # fmt: skip

@@ -21,7 +21,7 @@ class Facts(NamedTuple):
     pair, whether it is an initial value. any_start: uint8 per granule, whether every value may be. wild_ptr,
     wild: changing parts of each granule that may leave any value. asked: uint8 per part, whether what it
     reads is used. order: int32 (n_ops,), all streams evenly forward: what must precede an operation is then
-    likely to be known when its turn comes."""
+    likely to be known when its turn comes. rank: int32 (n_ops,), where each operation stands in it."""
 
     stream_ptr: NDArray[np.int64]
     part_ptr: NDArray[np.int64]
@@ -39,6 +39,7 @@ class Facts(NamedTuple):
     wild: NDArray[np.int32]
     asked: NDArray[np.uint8]
     order: NDArray[np.int32]
+    rank: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ def _facts(
     wild_ptr, wild_parts = _grouped(wilds, problem.granule[wilds], n_granules)
     at_start = np.zeros(n, np.uint8)
     at_start[values[problem.old == problem.initial[problem.granule], 0]] = 1
+    order = np.argsort(share, kind="stable").astype(np.int32)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(problem.n_ops, dtype=np.int32)
     return Facts(
         stream_ptr=stream_ptr,
         part_ptr=problem.part_ptr,
@@ -102,7 +106,8 @@ def _facts(
         wild_ptr=wild_ptr,
         wild=wild_parts,
         asked=asked.astype(np.uint8),
-        order=np.argsort(share, kind="stable").astype(np.int32),
+        order=order,
+        rank=rank,
     )
 
 

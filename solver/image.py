@@ -8,14 +8,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inlined
+
 PAGE_SHIFT = 12
 _PAGE = 1 << PAGE_SHIFT
-_EVERY = np.uint64(0x0101010101010101)
+_EVERY, _ALL = np.uint64(0x0101010101010101), np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Python 3.11 does not name it; a flat memory of many GiB must not be counted against the machine's.
 _MAP_NORESERVE = 0x4000
 
 
-@njit(cache=True)
+@inlined
 def ensure(page, state, loaded, image):  # type: ignore[no-untyped-def]
     """Copy a page from the image on its first use."""
     if loaded[page] == 0:
@@ -25,7 +27,7 @@ def ensure(page, state, loaded, image):  # type: ignore[no-untyped-def]
             state[a] = image[a]
 
 
-@njit(cache=True)
+@inlined
 def byte_mask(bits):  # type: ignore[no-untyped-def]
     """0xFF in every byte of a word (uint64) whose bit of `bits` is set."""
     # One byte for each bit, then the highest bit of each that is not 0, then all of its bits.
@@ -33,11 +35,22 @@ def byte_mask(bits):  # type: ignore[no-untyped-def]
     return (((apart + np.uint64(0x7F7F7F7F7F7F7F7F)) >> np.uint64(7)) & _EVERY) * np.uint64(0xFF)
 
 
+@inlined
+def in_one_word(address, size):  # type: ignore[no-untyped-def]
+    """Whether `size` bytes at an address are all in one aligned word of 8."""
+    return np.int64(address & np.uint64(7)) + size <= 8
+
+
 @njit(cache=True)
 def load_values(address, size, state, loaded, image):  # type: ignore[no-untyped-def]
     """The little-endian values (uint64) of `size` bytes (1 to 8) at each address."""
-    out = np.zeros(address.size, np.uint64)
+    out, words = np.zeros(address.size, np.uint64), state.view(np.uint64)
     for i in range(address.size):
+        if in_one_word(address[i], size[i]):
+            ensure(np.int64(address[i]) >> PAGE_SHIFT, state, loaded, image)
+            shifted = words[address[i] >> np.uint64(3)] >> ((address[i] & np.uint64(7)) << np.uint64(3))
+            out[i] = shifted & (_ALL >> np.uint64(64 - 8 * np.int64(size[i])))
+            continue
         for b in range(size[i]):
             a = np.int64(address[i]) + b
             ensure(a >> PAGE_SHIFT, state, loaded, image)
@@ -48,7 +61,15 @@ def load_values(address, size, state, loaded, image):  # type: ignore[no-untyped
 @njit(cache=True)
 def store_values(address, size, value, state, loaded, image):  # type: ignore[no-untyped-def]
     """Store the low `size` bytes of each value at its address."""
+    words = state.view(np.uint64)
     for i in range(address.size):
+        if in_one_word(address[i], size[i]):
+            ensure(np.int64(address[i]) >> PAGE_SHIFT, state, loaded, image)
+            shift = (address[i] & np.uint64(7)) << np.uint64(3)
+            mask = (_ALL >> np.uint64(64 - 8 * np.int64(size[i]))) << shift
+            word = address[i] >> np.uint64(3)
+            words[word] = (words[word] & ~mask) | ((value[i] << shift) & mask)
+            continue
         for b in range(size[i]):
             a = np.int64(address[i]) + b
             ensure(a >> PAGE_SHIFT, state, loaded, image)

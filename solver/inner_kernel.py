@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from isa.inner_kernel import inner
+from isa.inner_kernel import inlined, inner
 
-__all__ = ["copy_row", "inner", "or_row"]
+__all__ = ["copy_row", "inlined", "inner", "or_row"]
 
 
 @inner

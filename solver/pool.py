@@ -8,6 +8,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -32,10 +33,27 @@ class News:
     value: Any = None
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C comes only afterwards, to this process and to none that is forked meanwhile, until it calls
+    `set_interrupts`: what a forked process inherits would answer in its stead."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def set_interrupts(handler: signal.Handlers) -> None:
+    """What Ctrl-C does in a process that was forked with `interrupts_held`."""
+    signal.signal(signal.SIGINT, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, parent: int) -> None:
     """A worker's life: tasks, until the other end is closed."""
     # An interrupt is the parent's business, which then ends its workers; and nobody outlives the parent.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    set_interrupts(signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -63,7 +81,8 @@ class _Worker:
         self.connection, theirs = context.Pipe()
         arguments = (theirs, [*others, self.connection], calls, os.getpid())
         self.process = context.Process(target=_serve, args=arguments, daemon=True)
-        self.process.start()
+        with interrupts_held():
+            self.process.start()
         theirs.close()
         self.key: Key | None = None
 

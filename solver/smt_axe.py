@@ -11,20 +11,14 @@ from typing import Any
 
 import numpy as np
 import z3
-from numpy.typing import NDArray
 
 from solver.axe.chains import INITIAL, Chains, make_chains
 from solver.axe.trace import Trace
-from solver.problem import Verdict
+from solver.problem import Verdict, no_order
+from solver.smt_formula import Found, OutOfTimeError, check_until
 
 #: Largest number of (read, candidate, other write) for which a formula is built.
 MOST_CLAUSES = 2_000_000
-
-_Decision = tuple[Verdict, NDArray[np.int64], str, str]
-
-
-class OutOfTimeError(Exception):
-    """The time is used up while the formula is being built."""
 
 
 class _Encoder:
@@ -101,30 +95,26 @@ def _clauses(ch: Chains) -> int:
     return int((candidates * writers).sum())
 
 
-def solve_axe(trace: Trace, model: str, deadline: float) -> _Decision:
-    """(verdict, order of operations if LEGAL, "smt", why it is UNDECIDED). deadline: time.monotonic()."""
-    none = np.empty(0, np.int64)
+def solve_trace(trace: Trace, model: str, *, timeout_s: float) -> Found:
+    """Decide a trace with z3: (verdict's value, order of operations if it is legal, why it is undecided)."""
+    deadline = time.monotonic() + timeout_s
     chains = make_chains(trace, model)
     if chains.contradictory:
-        return Verdict.ILLEGAL, none, "smt", ""
+        return Verdict.ILLEGAL.value, no_order(), ""
     if _clauses(chains) > MOST_CLAUSES:
-        return Verdict.UNDECIDED, none, "", "too large"
-    context = z3.Context()
-    solver = z3.SolverFor("QF_IDL", ctx=context)
+        return Verdict.UNDECIDED.value, no_order(), "too large"
+    solver = z3.SolverFor("QF_IDL", ctx=z3.Context())
     encoder = _Encoder(chains, solver, deadline)
     try:
         encoder.encode()
     except OutOfTimeError:
-        return Verdict.UNDECIDED, none, "", "timeout"
-    solver.set("timeout", max(1, int((deadline - time.monotonic()) * 1000)))
-    try:
-        result = solver.check()
-    except z3.Z3Exception:
-        result = z3.unknown
+        return Verdict.UNDECIDED.value, no_order(), "timeout"
+    result = check_until(solver, deadline)
     if result == z3.unsat:
-        return Verdict.ILLEGAL, none, "smt", ""
+        return Verdict.ILLEGAL.value, no_order(), ""
     if result != z3.sat:
-        return Verdict.UNDECIDED, none, "", "timeout" if time.monotonic() >= deadline else "gave up"
+        late = time.monotonic() >= deadline
+        return Verdict.UNDECIDED.value, no_order(), "timeout" if late else "gave up"
     found = solver.model()
     places = [found.eval(o, model_completion=True).as_long() for o in encoder.position]
-    return Verdict.LEGAL, chains.op[np.argsort(places, kind="stable")], "smt", ""
+    return Verdict.LEGAL.value, chains.op[np.argsort(places, kind="stable")], ""

@@ -7,11 +7,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from corebraid import __main__ as command_line
-from corebraid.interrupts import interrupts_heard
+from corebraid.interrupts import answer_interrupts, interrupts_heard
 
 _LONG_S = 20
 
@@ -89,16 +90,49 @@ def test_an_interrupted_command_leaves_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_second_one_while_the_first_is_dealt_with(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def arrive(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("corebraid.cli.interrupts_heard", arrive)
-    monkeypatch.setattr("corebraid.cli.complain", arrive)
+    monkeypatch.setattr("corebraid.cli.interrupts_told", arrive)
     monkeypatch.setattr(sys, "argv", ["corebraid", "info", "nowhere"])
     assert _code_without_teardown(monkeypatch) == 130
-    assert "Aborted" not in capsys.readouterr().err
+    # What a handler says goes past Python's buffers.
+    assert capfd.readouterr().err == "corebraid: interrupted\n"
+
+
+def test_what_an_interrupt_left_half_made_is_nobodys_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    class HalfMade:
+        def __init__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            self.made = True
+
+        def __del__(self) -> None:
+            assert self.made
+
+    shown: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: shown.append(dropped.exc_value))
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        answer_interrupts()
+        with interrupts_heard(), suppress(KeyboardInterrupt):
+            HalfMade()
+        assert not shown
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_who_was_told_to_ignore_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        answer_interrupts()
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Left(BaseException):
@@ -109,12 +143,13 @@ def _code_without_teardown(monkeypatch: pytest.MonkeyPatch) -> int:
     codes: list[int] = []
 
     def leave(code: int) -> None:
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        # A second one does nothing any more.
+        signal.raise_signal(signal.SIGINT)
         codes.append(code)
         raise _Left
 
     monkeypatch.setattr("os._exit", leave)
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(_Left):
             command_line.main()

@@ -135,6 +135,7 @@ def command(
     """
     console.announce_compilation("solver")
     from corebraid.missing_order import missing_edges
+    from corebraid.order_progress import OrderProgress
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
     from solver.certificate import FILE_NAME
@@ -155,13 +156,14 @@ def command(
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
     resources = Resources(jobs, cluster, keep, fresh, console.note)
     began = time.monotonic()
-    with console.progress("regions ordered") as show:
+    progress = OrderProgress(opened)
+    with console.progress_of(progress.works, progress.done):
         result = order_recording(
-            RecordingTraces(opened),
+            RecordingTraces(opened, progress.replayed),
             opened.path / FILE_NAME,
             opened.manifest.id,
             options,
-            lambda done, _: show(done),
+            progress.ordered,
             resources,
         )
     seconds = time.monotonic() - began

@@ -87,6 +87,6 @@ def _decide(trace: Trace, model: str, engine: str, deadline: float) -> _Decision
 
 
 def _by_smt(trace: Trace, model: str, deadline: float) -> _Decision:
-    from solver.smt_axe import solve_axe
+    from solver.smt import solve_axe
 
     return solve_axe(trace, model, deadline)
