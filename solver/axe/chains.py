@@ -40,7 +40,8 @@ class Chains(NamedTuple):
     initial: int32 (locations,), the pair of value 0. final: int32 (locations,), the pair that the trace
     demands at the end, -1 if it demands none. pair_address: int32 (pairs,).
     writer_ptr, writers; maker_ptr, makers: int64 and int32: the nodes that write a location; a pair;
-    ascending.
+    ascending. writer_at: int64 (locations * chains + 1,), where in `writers` those of a location and a chain
+    begin. previous: int32 (n,), the node of the same chain before a node at its location, else -1.
     contradictory: whether two final constraints contradict each other.
     """
 
@@ -61,17 +62,25 @@ class Chains(NamedTuple):
     writers: NDArray[np.int32]
     maker_ptr: NDArray[np.int64]
     makers: NDArray[np.int32]
+    writer_at: NDArray[np.int64]
+    previous: NDArray[np.int32]
     contradictory: bool
 
 
 @njit(cache=True)
-def fill_needs(chain_ptr, thread_of, kind, address, place, tso, n_addresses, need, buffered):  # type: ignore[no-untyped-def]
-    """Fill in `need` and `buffered`. thread_of: int32 per operation, in file order; place: node of each."""
+def fill_needs(chain_ptr, thread_of, kind, address, place, tso, n_addresses, need, buffered, previous):  # type: ignore[no-untyped-def]
+    """Fill in `need`, `buffered` and `previous`. thread_of: int32 per operation, in file order; place: node
+    of each."""
     n_threads = (chain_ptr.size - 1) // 2 if tso else chain_ptr.size - 1
     done = np.zeros(chain_ptr.size - 1, np.int32)
     last = np.full((n_threads, n_addresses) if tso else (1, 1), -1, np.int32)
+    touched = np.full((chain_ptr.size - 1, n_addresses), -1, np.int32)
     for i in range(kind.size):
         t, node = thread_of[i], place[i]
+        if address[i] >= 0:
+            k = 2 * t + np.int64(kind[i] == STORE) if tso else np.int64(t)
+            previous[node] = touched[k, address[i]]
+            touched[k, address[i]] = node
         if not tso:
             need[node, t] = done[t]
             done[t] += 1
@@ -109,17 +118,23 @@ def make_chains(trace: Trace, model: str) -> Chains:
     chain_ptr = np.concatenate([[0], np.cumsum(np.bincount(chain, minlength=n_chains))]).astype(np.int64)
     need = np.zeros((trace.n_ops, n_chains), np.int32)
     buffered = np.full(trace.n_ops, -1, np.int32)
+    previous = np.full(trace.n_ops, -1, np.int32)
     n_addresses = len(trace.addresses)
-    fill_needs(chain_ptr, trace.thread, kind, trace.address, place, tso, n_addresses, need, buffered)
+    fill_needs(
+        chain_ptr, trace.thread, kind, trace.address, place, tso, n_addresses, need, buffered, previous
+    )
     reads, writes, initial, final, pair_address, contradictory = _pairs(trace)
     kind, address, reads, writes = kind[op], trace.address[op], reads[op], writes[op]
     writer_ptr, writers = _grouped(np.where(writes >= 0, address, -1).astype(np.int32), n_addresses)
     maker_ptr, makers = _grouped(writes, len(pair_address))
+    by_chain = address[writers].astype(np.int64) * n_chains + chain[op][writers]
+    counts = np.bincount(by_chain, minlength=n_addresses * n_chains)
+    writer_at = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     own_commits = np.where(kind == LOAD, chain[op] + 1, -1) if tso else np.full(trace.n_ops, -1)
     return Chains(
         chain_ptr, op, chain[op].astype(np.int32), kind, address, reads, writes, buffered,
         own_commits.astype(np.int32), need, initial, final, pair_address, writer_ptr, writers, maker_ptr,
-        makers, contradictory,
+        makers, writer_at, previous, contradictory,
     )  # fmt: skip
 
 

@@ -217,13 +217,12 @@ def extend(a, ch, f, w, until):  # type: ignore[no-untyped-def]
     """Add to `until` all that comes before the reads to come of what memory holds at location a."""
     if w.cell[a] < 0:
         return
-    last = f.last_reader[w.cell[a]]
-    for k in range(last.size):
-        if last[k] > w.position[k]:
-            clock = f.clock[ch.chain_ptr[k] + last[k] - 1]
-            for j in range(last.size):
-                if clock[j] > until[j]:
-                    until[j] = clock[j]
+    r = f.first_reader[w.cell[a]]
+    while r >= 0:
+        if r - ch.chain_ptr[ch.chain[r]] >= w.position[ch.chain[r]]:
+            for j in range(until.size):
+                until[j] = max(until[j], f.clock[r, j])
+        r = f.next_reader[r]
 
 
 @njit(cache=True)
