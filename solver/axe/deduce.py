@@ -318,7 +318,7 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
     chain, address, buffered, own_commits = ch.chain, ch.address, ch.buffered, ch.own_commits
     need, clock, reads_from, first_reader, newest = f.need, f.clock, f.reads_from, f.first_reader, f.newest
     rank, done, stamp, status, next_reader, order = f.rank, f.done, f.stamp, f.status, f.next_reader, f.order
-    n_chains = chain_ptr.size - 1
+    previous, n_chains = ch.previous, chain_ptr.size - 1
     row, meet = np.zeros(n_chains, np.int32), np.zeros(n_chains, np.int32)
     visible = np.full(n_chains, -1, np.int64)
     for now in range(first, last):
@@ -344,7 +344,7 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
             done[y] = stamp[a]
             more = False
             # The last write of the location that is known to be visible, chain by chain.
-            before, own = np.int64(ch.previous[y]), np.int64(own_commits[y])
+            before, own = np.int64(previous[y]), np.int64(own_commits[y])
             for k in range(n_chains):
                 at = a * n_chains + k
                 start, end, i = writer_at[at], writer_at[at + 1], np.int64(newest[y, k])

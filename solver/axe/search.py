@@ -52,7 +52,7 @@ def enter_keys(used, table, pool):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(ch, f, w, key, table, pool, cuts, by_file):  # type: ignore[no-untyped-def]
+def search(ch, f, w, key, table, pool, cuts, prefer):  # type: ignore[no-untyped-def]
     """Go on with the walk for at most `cuts` cuts. Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET
     or _GROW (table or pool too small)."""
     stop = w.at[4] + cuts
@@ -75,7 +75,7 @@ def search(ch, f, w, key, table, pool, cuts, by_file):  # type: ignore[no-untype
         if w.at[1] == 0:
             return _ILLEGAL
         take_back(w.frame_path[w.at[1] - 1], ch, f, w)
-        y = best_choice(ch, f, w, by_file)
+        y = best_choice(ch, f, w, prefer)
         if y >= 0:
             go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w, w.scratch[0], w.scratch[1])
             w.at[3] = np.int64(go_on)

@@ -46,7 +46,8 @@ class Walk(NamedTuple):
     read write w, or, at n + a, the initial value of location a. makers: int32 per pair, writes to come.
     touches: int32 per location, accesses to come; own: int32 (threads, locations), those of one thread.
     thread: int32, of each chain. path: int32 (n,), the nodes run; over: int32 (n,), what each overwrote.
-    scratch: int32 (2, chains). frame_path: int32,
+    scratch: int32 (2, chains). blocked: int32 (chains, 3), a node that is next in the chain, and how many nodes
+    of which chain it waits for. frame_path: int32,
     per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
     or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
     cuts, whether a cut is being entered, cuts explored, length used of the pool of dead cuts]."""
@@ -62,6 +63,7 @@ class Walk(NamedTuple):
     path: NDArray[np.int32]
     over: NDArray[np.int32]
     scratch: NDArray[np.int32]
+    blocked: NDArray[np.int32]
     frame_path: NDArray[np.int32]
     frame_tried: NDArray[np.uint64]
     at: NDArray[np.int64]
@@ -95,6 +97,7 @@ def start_walk(ch: Chains, f: Facts, n_threads: int) -> Walk:
         path=np.zeros(n, np.int32),
         over=np.zeros(n, np.int32),
         scratch=np.zeros((2, n_chains), np.int32),
+        blocked=np.full((n_chains, 3), -1, np.int32),
         frame_path=np.zeros(n_writes + 2, np.int32),
         frame_tried=np.zeros((n_writes + 2, 2), np.uint64),
         at=np.array([0, 0, 0, 1, 0, 0], np.int64),
@@ -197,56 +200,127 @@ def take_back(length, ch, f, w):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def run_at_once(ch, f, w):  # type: ignore[no-untyped-def]
-    """Run every node that can run at once, until there is none. False at a dead end."""
-    again = True
-    while again:
-        again = False
-        for k in range(w.position.size):
-            while True:
-                y = ch.chain_ptr[k] + w.position[k]
-                if y >= ch.chain_ptr[k + 1] or not enabled(y, ch, f, w) or not at_once(y, ch, w):
+    """Run every node that can run at once, until there is none. False at a dead end.
+
+    What `enabled` and `at_once` say, with the fields in variables: reading them costs more than the work."""
+    chain_ptr, address, reads, writes, kinds = ch.chain_ptr, ch.address, ch.reads, ch.writes, ch.kind
+    buffered, chain, initial, final, n = ch.buffered, ch.chain, ch.initial, ch.final, ch.op.size
+    need, reads_from, position, cell, loose = f.need, f.reads_from, w.position, w.cell, w.loose
+    readers, makers, touches, own, thread = w.readers, w.makers, w.touches, w.own, w.thread
+    path, over, blocked = w.path, w.over, w.blocked
+    n_chains, length = position.size, w.at[0]
+    idle, k = 0, 0
+    while idle < n_chains:
+        idle += 1
+        t = thread[k]
+        while True:
+            y = chain_ptr[k] + position[k]
+            if y >= chain_ptr[k + 1]:
+                break
+            if blocked[k, 0] == y and blocked[k, 2] > position[blocked[k, 1]]:
+                break
+            ready = True
+            for j in range(n_chains):
+                if need[y, j] > position[j]:
+                    blocked[k, 0], blocked[k, 1], blocked[k, 2] = y, j, need[y, j]
+                    ready = False
                     break
-                if not run(y, ch, f, w):
+            if not ready:
+                break
+            a, pair, new, kind = address[y], reads[y], writes[y], kinds[y]
+            if a < 0:
+                path[length] = y
+                length += 1
+                position[k] += 1
+                idle = 0
+                continue
+            memory = cell[a]
+            holds = writes[memory] if memory >= 0 else initial[a]
+            at_cell = memory if memory >= 0 else n + a
+            source = np.int64(UNKNOWN)
+            if pair >= 0:
+                seen, b = memory, buffered[y]
+                if b >= 0 and b - chain_ptr[chain[b]] >= position[chain[b]]:
+                    seen = b
+                source = reads_from[y]
+                if source != UNKNOWN:
+                    if seen != source:
+                        break
+                elif pair != (writes[seen] if seen >= 0 else initial[a]):
+                    break
+            if new >= 0 and new != pair and touches[a] != own[t, a]:
+                if kind != STORE or loose[new] > 0 or readers[y] > 0 or final[a] == new:
+                    break
+                if loose[holds] > 0 or readers[at_cell] > 0:
+                    break
+            path[length] = y
+            position[k] += 1
+            touches[a] -= 1
+            own[t, a] -= 1
+            idle = 0
+            if pair >= 0:
+                if source == UNKNOWN:
+                    loose[pair] -= 1
+                else:
+                    readers[source if source >= 0 else n + a] -= 1
+            if new >= 0:
+                lost = readers[at_cell] > 0
+                over[length] = memory
+                cell[a] = y
+                makers[new] -= 1
+                if holds != new and makers[holds] == 0 and (loose[holds] > 0 or final[a] == holds):
+                    lost = True
+                if lost:
+                    w.at[0] = length + 1
                     return False
-                again = True
+            length += 1
+        k = k + 1 if k + 1 < n_chains else 0
+    w.at[0] = length
     return True
 
 
 @njit(cache=True)
-def extend(a, ch, f, w, until):  # type: ignore[no-untyped-def]
-    """Add to `until` all that comes before the reads to come of what memory holds at location a."""
-    if w.cell[a] < 0:
-        return
-    r = f.first_reader[w.cell[a]]
+def extend(r, until, position, chain_ptr, chain, clock, next_reader):  # type: ignore[no-untyped-def]
+    """Add to `until` all that comes before the reads to come of a list that begins with r, and they."""
     while r >= 0:
-        if r - ch.chain_ptr[ch.chain[r]] >= w.position[ch.chain[r]]:
+        k = chain[r]
+        if r - chain_ptr[k] >= position[k]:
             for j in range(until.size):
-                until[j] = max(until[j], f.clock[r, j])
-        r = f.next_reader[r]
+                until[j] = max(until[j], clock[r, j])
+        r = np.int64(next_reader[r])
 
 
 @njit(cache=True)
 def entangled(a, ch, f, w, until, scanned):  # type: ignore[no-untyped-def]
     """Whether location a would have to be overwritten before all reads of what it holds have run. until,
     scanned: int32 per chain, for scratch."""
-    scanned[:] = w.position
-    until[:] = w.position
-    extend(a, ch, f, w, until)
+    if w.cell[a] < 0 or readers_of_cell(a, ch, w) == 0:
+        return False
+    chain_ptr, chain, writes, address, n = ch.chain_ptr, ch.chain, ch.writes, ch.address, ch.op.size
+    position, cell, readers, clock, reads_from = w.position, w.cell, w.readers, f.clock, f.reads_from
+    first_reader, next_reader = f.first_reader, f.next_reader
+    scanned[:] = position
+    until[:] = position
+    extend(np.int64(first_reader[cell[a]]), until, position, chain_ptr, chain, clock, next_reader)
     again = True
     while again:
         again = False
         for k in range(until.size):
             while scanned[k] < until[k]:
-                y = ch.chain_ptr[k] + scanned[k]
+                y = chain_ptr[k] + scanned[k]
                 scanned[k] += 1
                 again = True
-                if ch.writes[y] >= 0:
-                    b = ch.address[y]
-                    # The last reader may be an atomic that overwrites what it reads.
-                    if readers_of_cell(b, ch, w) > 0 and f.reads_from[y] != w.cell[b]:
-                        if b == a:
-                            return True
-                        extend(b, ch, f, w, until)
+                if writes[y] < 0:
+                    continue
+                b = address[y]
+                memory = np.int64(cell[b])
+                # The last reader may be an atomic that overwrites what it reads.
+                if readers[memory if memory >= 0 else n + b] > 0 and reads_from[y] != memory:
+                    if b == a:
+                        return True
+                    if memory >= 0:
+                        r = np.int64(first_reader[memory])
+                        extend(r, until, position, chain_ptr, chain, clock, next_reader)
     return False
 
 
@@ -263,29 +337,32 @@ def awaited(y, ch, f, w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def best_choice(ch, f, w, by_file):  # type: ignore[no-untyped-def]
+def best_choice(ch, f, w, prefer):  # type: ignore[no-untyped-def]
     """The write to try next from the innermost open cut, marked as tried; -1 if none is left.
 
-    First those that overwrite what nobody to come reads. Among them, by_file: the first in the file, which
-    often follows time; else those whose value is waited for, and the chain that ran last."""
-    frame = w.at[1] - 1
+    First those that overwrite what nobody to come reads. Among them, the one with the least `prefer` (int32
+    per node); or, if that is empty, those whose value is waited for, and the chain that ran last."""
+    chain_ptr, position, blocked, tried = ch.chain_ptr, w.position, w.blocked, w.frame_tried[w.at[1] - 1]
     last = ch.chain[w.path[w.at[0] - 1]] if w.at[0] > 0 else -1
-    best, best_score = -1, -1
-    for k in range(w.position.size):
-        y = ch.chain_ptr[k] + w.position[k]
-        tried = (w.frame_tried[frame, k >> 6] >> np.uint64(k & 63)) & np.uint64(1)
-        if tried or y >= ch.chain_ptr[k + 1] or not enabled(y, ch, f, w):
+    best, best_score = np.int64(-1), -1
+    for k in range(position.size):
+        y = chain_ptr[k] + position[k]
+        if y >= chain_ptr[k + 1] or (tried[k >> 6] >> np.uint64(k & 63)) & np.uint64(1):
+            continue
+        if blocked[k, 0] == y and blocked[k, 2] > position[blocked[k, 1]]:
+            continue
+        if not enabled(y, ch, f, w):
             continue
         a = ch.address[y]
         score = 0 if w.loose[held(a, ch, w)] > 0 or readers_of_cell(a, ch, w) > 0 else 4
-        if not by_file:
+        if prefer.size == 0:
             score += 2 if awaited(y, ch, f, w) else 0
             score += 1 if k == last else 0
-        if score > best_score or (by_file and score == best_score and ch.op[y] < ch.op[best]):
+        if score > best_score or (prefer.size and score == best_score and prefer[y] < prefer[best]):
             best, best_score = y, score
     if best >= 0:
-        chosen = np.int64(ch.chain[best])
-        w.frame_tried[frame, chosen >> 6] |= np.uint64(1) << np.uint64(chosen & 63)
+        k = np.int64(ch.chain[best])
+        tried[k >> 6] |= np.uint64(1) << np.uint64(k & 63)
     return best
 
 
