@@ -15,6 +15,10 @@ completion again, if the node is
      holds is not read by anybody to come either. In the completion, the first access to the location is
      then a write; so is the one after the store, if any. So nobody sees the location between the new place
      and that first write, and nobody misses the store at its old place.
+  5. a write that is known to come before all other writes to come of its location, while what memory holds is
+     read by nobody to come but the node itself. In the completion, nobody touches the location before the
+     old place, except loads that it was forwarded to: they find its value in memory, since the other
+     writes come after the old place.
 A store that writes what memory holds already is *not* among them: another store may come between, and then
 this one is what restores the value. (With known old values there is a rule like 2 for it; under TSO it would
 be wrong there too, since the store also empties its place in the buffer.)
@@ -46,7 +50,8 @@ class Walk(NamedTuple):
     read write w, or, at n + a, the initial value of location a. makers: int32 per pair, writes to come.
     touches: int32 per location, accesses to come; own: int32 (threads, locations), those of one thread.
     thread: int32, of each chain. path: int32 (n,), the nodes run; over: int32 (n,), what each overwrote.
-    scratch: int32 (2, chains). blocked: int32 (chains, 3), a node that is next in the chain, and how many nodes
+    scratch: int32 (2, chains). following: int64 (locations * chains,), where in `writers` those to come of a
+    location and a chain begin. blocked: int32 (chains, 3), a node that is next in the chain, and how many nodes
     of which chain it waits for. frame_path: int32,
     per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
     or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
@@ -63,6 +68,7 @@ class Walk(NamedTuple):
     path: NDArray[np.int32]
     over: NDArray[np.int32]
     scratch: NDArray[np.int32]
+    following: NDArray[np.int64]
     blocked: NDArray[np.int32]
     frame_path: NDArray[np.int32]
     frame_tried: NDArray[np.uint64]
@@ -97,10 +103,11 @@ def start_walk(ch: Chains, f: Facts, n_threads: int) -> Walk:
         path=np.zeros(n, np.int32),
         over=np.zeros(n, np.int32),
         scratch=np.zeros((2, n_chains), np.int32),
+        following=ch.writer_at[:-1].copy(),
         blocked=np.full((n_chains, 3), -1, np.int32),
         frame_path=np.zeros(n_writes + 2, np.int32),
         frame_tried=np.zeros((n_writes + 2, 2), np.uint64),
-        at=np.array([0, 0, 0, 1, 0, 0], np.int64),
+        at=np.array([0, 0, 0, 1, 0, 0, 0], np.int64),
     )
 
 
@@ -136,19 +143,6 @@ def enabled(y, ch, f, w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def at_once(y, ch, w):  # type: ignore[no-untyped-def]
-    """Whether an enabled node can run without losing an order: the rules above."""
-    kind, a = ch.kind[y], ch.address[y]
-    if kind in (LOAD, SYNC) or ch.reads[y] == ch.writes[y]:
-        return True
-    if w.touches[a] == w.own[w.thread[ch.chain[y]], a]:
-        return True
-    new = ch.writes[y]
-    unread = kind == STORE and w.loose[new] == 0 and w.readers[y] == 0 and ch.final[a] != new
-    return unread and w.loose[held(a, ch, w)] == 0 and readers_of_cell(a, ch, w) == 0
-
-
-@njit(cache=True)
 def run(y, ch, f, w):  # type: ignore[no-untyped-def]
     """Run a node. False if that is a dead end."""
     a, pair, new = ch.address[y], ch.reads[y], ch.writes[y]
@@ -170,6 +164,7 @@ def run(y, ch, f, w):  # type: ignore[no-untyped-def]
     old, lost = held(a, ch, w), readers_of_cell(a, ch, w) > 0
     w.over[length] = w.cell[a]
     w.cell[a] = y
+    w.following[a * w.position.size + ch.chain[y]] += 1
     w.makers[new] -= 1
     if old != new and w.makers[old] == 0 and (w.loose[old] > 0 or ch.final[a] == old):
         lost = True
@@ -195,88 +190,8 @@ def take_back(length, ch, f, w):  # type: ignore[no-untyped-def]
                 w.readers[source if source >= 0 else ch.op.size + a] += 1
         if new >= 0:
             w.cell[a] = w.over[w.at[0]]
+            w.following[a * w.position.size + ch.chain[y]] -= 1
             w.makers[new] += 1
-
-
-@njit(cache=True)
-def run_at_once(ch, f, w):  # type: ignore[no-untyped-def]
-    """Run every node that can run at once, until there is none. False at a dead end.
-
-    What `enabled` and `at_once` say, with the fields in variables: reading them costs more than the work."""
-    chain_ptr, address, reads, writes, kinds = ch.chain_ptr, ch.address, ch.reads, ch.writes, ch.kind
-    buffered, chain, initial, final, n = ch.buffered, ch.chain, ch.initial, ch.final, ch.op.size
-    need, reads_from, position, cell, loose = f.need, f.reads_from, w.position, w.cell, w.loose
-    readers, makers, touches, own, thread = w.readers, w.makers, w.touches, w.own, w.thread
-    path, over, blocked = w.path, w.over, w.blocked
-    n_chains, length = position.size, w.at[0]
-    idle, k = 0, 0
-    while idle < n_chains:
-        idle += 1
-        t = thread[k]
-        while True:
-            y = chain_ptr[k] + position[k]
-            if y >= chain_ptr[k + 1]:
-                break
-            if blocked[k, 0] == y and blocked[k, 2] > position[blocked[k, 1]]:
-                break
-            ready = True
-            for j in range(n_chains):
-                if need[y, j] > position[j]:
-                    blocked[k, 0], blocked[k, 1], blocked[k, 2] = y, j, need[y, j]
-                    ready = False
-                    break
-            if not ready:
-                break
-            a, pair, new, kind = address[y], reads[y], writes[y], kinds[y]
-            if a < 0:
-                path[length] = y
-                length += 1
-                position[k] += 1
-                idle = 0
-                continue
-            memory = cell[a]
-            holds = writes[memory] if memory >= 0 else initial[a]
-            at_cell = memory if memory >= 0 else n + a
-            source = np.int64(UNKNOWN)
-            if pair >= 0:
-                seen, b = memory, buffered[y]
-                if b >= 0 and b - chain_ptr[chain[b]] >= position[chain[b]]:
-                    seen = b
-                source = reads_from[y]
-                if source != UNKNOWN:
-                    if seen != source:
-                        break
-                elif pair != (writes[seen] if seen >= 0 else initial[a]):
-                    break
-            if new >= 0 and new != pair and touches[a] != own[t, a]:
-                if kind != STORE or loose[new] > 0 or readers[y] > 0 or final[a] == new:
-                    break
-                if loose[holds] > 0 or readers[at_cell] > 0:
-                    break
-            path[length] = y
-            position[k] += 1
-            touches[a] -= 1
-            own[t, a] -= 1
-            idle = 0
-            if pair >= 0:
-                if source == UNKNOWN:
-                    loose[pair] -= 1
-                else:
-                    readers[source if source >= 0 else n + a] -= 1
-            if new >= 0:
-                lost = readers[at_cell] > 0
-                over[length] = memory
-                cell[a] = y
-                makers[new] -= 1
-                if holds != new and makers[holds] == 0 and (loose[holds] > 0 or final[a] == holds):
-                    lost = True
-                if lost:
-                    w.at[0] = length + 1
-                    return False
-            length += 1
-        k = k + 1 if k + 1 < n_chains else 0
-    w.at[0] = length
-    return True
 
 
 @njit(cache=True)
@@ -291,17 +206,16 @@ def extend(r, until, position, chain_ptr, chain, clock, next_reader):  # type: i
 
 
 @njit(cache=True)
-def entangled(a, ch, f, w, until, scanned):  # type: ignore[no-untyped-def]
-    """Whether location a would have to be overwritten before all reads of what it holds have run. until,
-    scanned: int32 per chain, for scratch."""
-    if w.cell[a] < 0 or readers_of_cell(a, ch, w) == 0:
+def is_entangled(  # type: ignore[no-untyped-def]
+    a, chain_ptr, chain, address, writes, position, cell, readers, clock, reads_from, first, following, scratch
+):
+    """As `entangled`. first, following: lists of readers (`Facts`)."""
+    n, until, scanned = writes.size, scratch[0], scratch[1]
+    if cell[a] < 0 or readers[cell[a]] == 0:
         return False
-    chain_ptr, chain, writes, address, n = ch.chain_ptr, ch.chain, ch.writes, ch.address, ch.op.size
-    position, cell, readers, clock, reads_from = w.position, w.cell, w.readers, f.clock, f.reads_from
-    first_reader, next_reader = f.first_reader, f.next_reader
-    scanned[:] = position
-    until[:] = position
-    extend(np.int64(first_reader[cell[a]]), until, position, chain_ptr, chain, clock, next_reader)
+    for k in range(until.size):
+        scanned[k] = until[k] = position[k]
+    extend(np.int64(first[cell[a]]), until, position, chain_ptr, chain, clock, following)
     again = True
     while again:
         again = False
@@ -319,20 +233,26 @@ def entangled(a, ch, f, w, until, scanned):  # type: ignore[no-untyped-def]
                     if b == a:
                         return True
                     if memory >= 0:
-                        r = np.int64(first_reader[memory])
-                        extend(r, until, position, chain_ptr, chain, clock, next_reader)
+                        extend(np.int64(first[memory]), until, position, chain_ptr, chain, clock, following)
     return False
 
 
 @njit(cache=True)
-def awaited(y, ch, f, w):  # type: ignore[no-untyped-def]
+def entangled(a, ch, f, w):  # type: ignore[no-untyped-def]
+    """Whether location a would have to be overwritten before all reads of what it holds have run."""
+    return is_entangled(
+        a, ch.chain_ptr, ch.chain, ch.address, ch.writes, w.position, w.cell, w.readers, f.clock,
+        f.reads_from, f.first_reader, f.next_reader, w.scratch,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def awaited(y, position, chain_ptr, reads, writes, reads_from):  # type: ignore[no-untyped-def]
     """Whether the next node of some chain reads what write y leaves."""
-    for k in range(w.position.size):
-        r = ch.chain_ptr[k] + w.position[k]
-        if r < ch.chain_ptr[k + 1] and ch.reads[r] == ch.writes[y] and r != y:
-            source = f.reads_from[r]
-            if source in (UNKNOWN, y):
-                return True
+    for k in range(position.size):
+        r = chain_ptr[k] + position[k]
+        if r < chain_ptr[k + 1] and reads[r] == writes[y] and r != y and reads_from[r] in (UNKNOWN, y):
+            return True
     return False
 
 
@@ -356,7 +276,7 @@ def best_choice(ch, f, w, prefer):  # type: ignore[no-untyped-def]
         a = ch.address[y]
         score = 0 if w.loose[held(a, ch, w)] > 0 or readers_of_cell(a, ch, w) > 0 else 4
         if prefer.size == 0:
-            score += 2 if awaited(y, ch, f, w) else 0
+            score += 2 if awaited(y, position, chain_ptr, ch.reads, ch.writes, f.reads_from) else 0
             score += 1 if k == last else 0
         if score > best_score or (prefer.size and score == best_score and prefer[y] < prefer[best]):
             best, best_score = y, score
