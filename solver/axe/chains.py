@@ -14,6 +14,7 @@ in which every read finds its value, and it has one place for each operation.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -106,8 +107,10 @@ def _grouped(group: NDArray[np.int32], n: int) -> tuple[NDArray[np.int64], NDArr
     return ptr, nodes[order].astype(np.int32)
 
 
-def make_chains(trace: Trace, model: str) -> Chains:
-    """The chains of a trace under SC or TSO."""
+def make_chains(trace: Trace, model: str, *, hints: bool = False) -> Chains:
+    """The chains of a trace under SC or TSO. hints: as if they were demanded too. A store then also reads
+    what it is said to have overwritten, at the moment at which it commits, and what took effect in an
+    earlier part of the run comes before what did in a later one."""
     tso = model == TSO
     kind = trace.kind
     chain = 2 * trace.thread + (kind == STORE) if tso else trace.thread
@@ -123,7 +126,11 @@ def make_chains(trace: Trace, model: str) -> Chains:
     fill_needs(
         chain_ptr, trace.thread, kind, trace.address, place, tso, n_addresses, need, buffered, previous
     )
-    reads, writes, initial, final, pair_address, contradictory = _pairs(trace)
+    reads, writes, initial, final, pair_address, contradictory = _pairs(trace, hints)
+    if hints:
+        need = keep_parts(trace.part_of[op], chain_ptr, need)
+        if not tso:
+            kind = np.where(trace.hinted, RMW, kind).astype(np.uint8)
     kind, address, reads, writes = kind[op], trace.address[op], reads[op], writes[op]
     writer_ptr, writers = _grouped(np.where(writes >= 0, address, -1).astype(np.int32), n_addresses)
     maker_ptr, makers = _grouped(writes, len(pair_address))
@@ -141,13 +148,29 @@ def make_chains(trace: Trace, model: str) -> Chains:
 _Ints = NDArray[np.int32]
 
 
-def _pairs(trace: Trace) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints, bool]:
+def keep_parts(
+    part_of: NDArray[np.int32], chain_ptr: NDArray[np.int64], need: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """`need` where a node comes after all those of earlier parts of the run as well; unchanged if the parts
+    are not said of every node, or go back along a chain. part_of: int32 (n,), of a node."""
+    chains = list(pairwise(chain_ptr.tolist()))
+    if (part_of < 0).any() or any((np.diff(part_of[a:b]) < 0).any() for a, b in chains):
+        return need
+    earlier = [np.searchsorted(part_of[a:b], part_of, side="left") for a, b in chains]
+    return np.maximum(need, np.stack(earlier, axis=1)).astype(np.int32) if earlier else need
+
+
+def _pairs(trace: Trace, hints: bool) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints, bool]:
     """(reads, writes, initial, final, pair_address, contradictory) of `Chains`, by operation."""
     n_addresses = len(trace.addresses)
+    seen = trace.read
     reading = np.flatnonzero((trace.kind == LOAD) | (trace.kind == RMW))
+    if hints:
+        seen = np.where(trace.hinted, trace.old, trace.read)
+        reading = np.flatnonzero((trace.kind == LOAD) | (trace.kind == RMW) | trace.hinted)
     writing = np.flatnonzero((trace.kind == STORE) | (trace.kind == RMW))
     value = np.concatenate(
-        [np.zeros(n_addresses, np.uint64), trace.read[reading], trace.written[writing], trace.final_value]
+        [np.zeros(n_addresses, np.uint64), seen[reading], trace.written[writing], trace.final_value]
     )
     address = np.concatenate(
         [np.arange(n_addresses), trace.address[reading], trace.address[writing], trace.final_address]

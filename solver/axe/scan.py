@@ -5,7 +5,8 @@ One item a line, blanks between any two tokens, `#` begins a comment anywhere:
     T: M[A] == V          T: { M[A] == V; M[A] := W }      final M[A] == V
     T: M[A] := V          T: sync                          check
 
-with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`.
+with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`. A comment
+after an operation may begin with hints: `# in N was V; ...`, each of them once or not at all.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from numba import njit
 #: Kinds of a row beyond those of an operation (`solver.axe.trace`).
 FINAL, CHECK, NAME = 4, 5, 6
 #: Columns of a row (uint64). A NAME has the first and one past the last byte of its text in READ and
-#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none.
-KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE = range(8)
-COLUMNS = 8
+#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none. OLD is the hint `was`, if WAS
+#: is 1; PART one more than the hint `in`, 0 where there is none.
+KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE, OLD, WAS, PART = range(11)
+COLUMNS = 11
 
 _LOAD, _STORE, _RMW, _SYNC = 0, 1, 2, 3
 _BLANKS = (32, 9, 13, 11, 12)
@@ -210,9 +212,26 @@ def scan_operation(buf, i, end, row, sync):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def scan_hints(buf, i, end, row, hints):  # type: ignore[no-untyped-def]
+    """Note the hints at the beginning of a comment, of which '#' is at i. What is none ends them."""
+    part, was = hints
+    i = skip(buf, i + 1, end)
+    while word(buf, i, end, part) or word(buf, i, end, was):
+        old = word(buf, i, end, was)
+        value, i, wrong = number(buf, skip(buf, i + (was.size if old else part.size), end), end)
+        if wrong or (i < end and buf[i] not in _BLANKS and buf[i] != 59):
+            return
+        if old:
+            row[OLD], row[WAS] = value, np.uint64(1)
+        elif value >> np.uint64(31) == 0:
+            row[PART] = value + np.uint64(1)
+        i = skip(buf, i, end)
+
+
+@njit(cache=True)
 def scan_line(buf, i, end, row, words):  # type: ignore[no-untyped-def]
     """(position, 0 or what is wrong) after the item at i, which is not a blank."""
-    check, final, sync = words
+    check, final, sync = words[:3]
     if 48 <= buf[i] <= 57:
         i, wrong = scan_operation(buf, i, end, row, sync)
     elif word(buf, i, end, check):
@@ -231,6 +250,8 @@ def scan_line(buf, i, end, row, words):  # type: ignore[no-untyped-def]
     if wrong:
         return i, wrong
     i = skip(buf, i, end)
+    if i < end and buf[i] == 35 and row[KIND] < np.uint64(FINAL):
+        scan_hints(buf, i, end, row, words[3:])
     return i, 0 if i == end or buf[i] == 35 else _END_OF_LINE
 
 
@@ -239,7 +260,7 @@ def scan(buf, rows, state, words):  # type: ignore[no-untyped-def]
     """Scan whole lines until `buf` or `rows` is used up.
 
     buf: uint8, ends with a newline. rows: uint64 (n, COLUMNS). state: int64, [next byte, its line number,
-    whether a trace has its name or its first item]; updated. words: 'check', 'final', 'sync' as uint8.
+    whether a trace has its name or its first item]; updated. words: 'check', 'final', 'sync', 'in ', 'was ' as uint8.
     Returns (rows filled, where, what): `where` is the byte at which EXPECTED[what] was expected, if what > 0.
     """
     filled = 0

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from isa.errors import FormatError
 from solver.axe import scan
-from solver.axe.trace import SYNC, Trace
+from solver.axe.trace import STORE, SYNC, Trace
 
 MAX_THREADS = 64
 #: Bytes read at once, and the longest line that there may be.
 _CHUNK = 1 << 22
 _ROWS = 1 << 16
 _SHOWN = 24
-_WORDS = tuple(np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync"))
+_WORDS = tuple(np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync", b"in ", b"was "))
 
 _Rows = NDArray[np.uint64]
 
@@ -168,4 +168,7 @@ def make_trace(rows: _Rows, name: str, where: str) -> Trace:
         final_address=index[n_accesses:].astype(np.int32),
         final_value=np.ascontiguousarray(finals[:, scan.READ]),
         final_lines=finals[:, scan.LINE].astype(np.int64),
+        hinted=(ops[:, scan.WAS] > 0) & (ops[:, scan.KIND] == STORE),
+        old=np.ascontiguousarray(ops[:, scan.OLD]),
+        part_of=ops[:, scan.PART].astype(np.int32) - 1,
     )
