@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.axe.numbering import numbered
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
 
 SC, TSO = "sc", "tso"
@@ -175,15 +176,15 @@ def _pairs(trace: Trace, hints: bool) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints
     address = np.concatenate(
         [np.arange(n_addresses), trace.address[reading], trace.address[writing], trace.final_address]
     )
-    values, number = np.unique(value, return_inverse=True)
-    keys, pair = np.unique(address * len(values) + number, return_inverse=True)
+    values, number = numbered(value)
+    keys, pair = numbered(address.astype(np.uint64) * np.uint64(len(values)) + number.astype(np.uint64))
     at = np.cumsum([n_addresses, len(reading), len(writing)])
     reads, writes = np.full(trace.n_ops, -1, np.int32), np.full(trace.n_ops, -1, np.int32)
     reads[reading], writes[writing] = pair[at[0] : at[1]], pair[at[1] : at[2]]
     final = np.full(n_addresses, -1, np.int32)
     final[trace.final_address] = pair[at[2] :]
     contradictory = bool((final[trace.final_address] != pair[at[2] :]).any())
-    owner = (keys // max(len(values), 1)).astype(np.int32)
+    owner = (keys // np.uint64(max(len(values), 1))).astype(np.int32)
     return reads, writes, pair[: at[0]].astype(np.int32), final, owner, contradictory
 
 

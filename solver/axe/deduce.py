@@ -77,7 +77,7 @@ def no_facts(chains: Chains) -> Facts:
     clock[np.arange(n), chains.chain] = np.arange(n) - chains.chain_ptr[chains.chain] + 1
     newest = np.zeros_like(chains.need)
     touching = np.flatnonzero(chains.address >= 0)
-    starts = chains.writer_at[:-1].reshape(-1, n_chains)
+    starts = chains.writer_at[:-1].reshape(len(chains.initial), n_chains)
     newest[touching] = starts[chains.address[touching]]
     return Facts(
         chains.need.copy(),

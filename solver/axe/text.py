@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from isa.errors import FormatError
 from solver.axe import scan
+from solver.axe.numbering import numbered
 from solver.axe.trace import STORE, SYNC, Trace
 
 MAX_THREADS = 64
@@ -82,6 +83,8 @@ def _sections(path: Path) -> Iterator[_Section]:
         while state[0] < len(buf):
             rows = np.empty((_ROWS, scan.COLUMNS), np.uint64)
             filled, where, what = scan.scan(buf, rows, state, _WORDS)
+            if filled < _ROWS // 2:
+                rows = rows[:filled].copy()
             yield from _split(rows[:filled], block)
             if what:
                 raise _unreadable(path, block, int(state[1]), int(where), int(what))
@@ -119,11 +122,10 @@ def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
         name = named if named is not None else name
         parts.append(rows)
         if ends:
-            yield make_trace(np.concatenate(parts), name, where)
+            yield make_trace(parts, name, where)
             parts, name, seen = [], "", True
-    rows = np.concatenate(parts) if parts else np.empty((0, scan.COLUMNS), np.uint64)
-    if (rows[:, scan.KIND] != scan.NAME).any():
-        yield make_trace(rows, name, where)
+    if any((rows[:, scan.KIND] != scan.NAME).any() for rows in parts):
+        yield make_trace(parts, name, where)
     elif not seen:
         raise FormatError(
             "no trace in this file",
@@ -132,43 +134,66 @@ def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
         )
 
 
-def make_trace(rows: _Rows, name: str, where: str) -> Trace:
-    """The trace of rows as `scan` makes them. Raises FormatError for more than MAX_THREADS threads."""
-    kinds = rows[:, scan.KIND]
-    ops, finals = rows[kinds <= SYNC], rows[kinds == scan.FINAL]
-    items = rows[kinds != scan.NAME]
-    threads, thread = np.unique(ops[:, scan.THREAD], return_inverse=True)
+class _Columns:
+    """Columns of the rows of one trace, each made when it is asked for, so that no second copy of all rows is
+    ever held."""
+
+    def __init__(self, parts: list[_Rows]) -> None:
+        self._parts = parts
+        self._kinds = [part[:, scan.KIND] for part in parts]
+
+    def ops(self, column: int) -> NDArray[np.uint64]:
+        """Of the operations."""
+        pairs = zip(self._parts, self._kinds, strict=True)
+        return np.concatenate([np.empty(0, np.uint64), *(p[:, column][k <= SYNC] for p, k in pairs)])
+
+    def finals(self, column: int) -> NDArray[np.uint64]:
+        """Of the final constraints."""
+        pairs = zip(self._parts, self._kinds, strict=True)
+        return np.concatenate([np.empty(0, np.uint64), *(p[:, column][k == scan.FINAL] for p, k in pairs)])
+
+    def first_line(self) -> int:
+        """The line of the first item that is not the name."""
+        pairs = zip(self._parts, self._kinds, strict=True)
+        return next(int(p[k != scan.NAME][0, scan.LINE]) for p, k in pairs if (k != scan.NAME).any())
+
+
+def make_trace(parts: list[_Rows], name: str, where: str) -> Trace:
+    """The trace of rows as `scan` makes them, piece after piece. Raises FormatError for more than MAX_THREADS
+    threads."""
+    rows = _Columns(parts)
+    kind = rows.ops(scan.KIND).astype(np.uint8)
+    threads, thread = numbered(rows.ops(scan.THREAD))
     if len(threads) > MAX_THREADS:
-        first = np.sort(np.unique(ops[:, scan.THREAD], return_index=True)[1])[MAX_THREADS]
+        first = np.sort(np.unique(thread, return_index=True)[1])[MAX_THREADS]
         raise FormatError(
             f"more than {MAX_THREADS} threads",
             found=len(threads),
-            where=f"{where}:{int(ops[first, scan.LINE])}",
+            where=f"{where}:{int(rows.ops(scan.LINE)[first])}",
             remedy=f"a trace has at most {MAX_THREADS}",
         )
-    accesses = ops[:, scan.KIND] != SYNC
-    both = np.concatenate([ops[accesses, scan.ADDRESS], finals[:, scan.ADDRESS]])
-    addresses, index = np.unique(both, return_inverse=True)
-    address = np.full(len(ops), -1, np.int32)
-    n_accesses = int(accesses.sum())
-    address[accesses] = index[:n_accesses]
+    accesses = kind != SYNC
+    touched = rows.ops(scan.ADDRESS)[accesses]
+    addresses, index = numbered(np.concatenate([touched, rows.finals(scan.ADDRESS)]))
+    address = np.full(len(kind), -1, np.int32)
+    address[accesses] = index[: len(touched)]
     return Trace(
         name=name,
-        line=int(items[0, scan.LINE]),
-        thread=thread.astype(np.int32),
-        kind=ops[:, scan.KIND].astype(np.uint8),
+        line=rows.first_line(),
+        thread=thread,
+        kind=kind,
         address=address,
-        read=np.ascontiguousarray(ops[:, scan.READ]),
-        written=np.ascontiguousarray(ops[:, scan.WRITTEN]),
-        begin=ops[:, scan.BEGIN].astype(np.int64) - 1,
-        end=ops[:, scan.END].astype(np.int64) - 1,
-        lines=ops[:, scan.LINE].astype(np.int64),
+        read=rows.ops(scan.READ),
+        written=rows.ops(scan.WRITTEN),
+        begin=rows.ops(scan.BEGIN).astype(np.int64) - 1,
+        end=rows.ops(scan.END).astype(np.int64) - 1,
+        lines=rows.ops(scan.LINE).astype(np.int64),
         threads=threads,
         addresses=addresses,
-        final_address=index[n_accesses:].astype(np.int32),
-        final_value=np.ascontiguousarray(finals[:, scan.READ]),
-        final_lines=finals[:, scan.LINE].astype(np.int64),
-        hinted=(ops[:, scan.WAS] > 0) & (ops[:, scan.KIND] == STORE),
-        old=np.ascontiguousarray(ops[:, scan.OLD]),
-        part_of=ops[:, scan.PART].astype(np.int32) - 1,
+        final_address=index[len(touched) :],
+        final_value=rows.finals(scan.READ),
+        final_lines=rows.finals(scan.LINE).astype(np.int64),
+        hinted=(rows.ops(scan.WAS) > 0) & (kind == STORE),
+        old=rows.ops(scan.OLD),
+        part_of=rows.ops(scan.PART).astype(np.int32) - 1,
     )
