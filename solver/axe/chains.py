@@ -152,13 +152,18 @@ _Ints = NDArray[np.int32]
 def keep_parts(
     part_of: NDArray[np.int32], chain_ptr: NDArray[np.int64], need: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """`need` where a node comes after all those of earlier parts of the run as well; unchanged if the parts
-    are not said of every node, or go back along a chain. part_of: int32 (n,), of a node."""
-    chains = list(pairwise(chain_ptr.tolist()))
-    if (part_of < 0).any() or any((np.diff(part_of[a:b]) < 0).any() for a, b in chains):
-        return need
-    earlier = [np.searchsorted(part_of[a:b], part_of, side="left") for a, b in chains]
-    return np.maximum(need, np.stack(earlier, axis=1)).astype(np.int32) if earlier else need
+    """`need` where a node also comes after all nodes of earlier parts of the run; unchanged if the parts go
+    back along a chain. part_of: int32 (n,), of a node, -1 if it is not said."""
+    before, need = need, need.copy()
+    said = np.flatnonzero(part_of >= 0)
+    for k, (first, last) in enumerate(pairwise(chain_ptr.tolist())):
+        own = said[(said >= first) & (said < last)]
+        if (np.diff(part_of[own]) < 0).any():
+            return before
+        ends = np.concatenate([[0], own - first + 1])
+        earlier = ends[np.searchsorted(part_of[own], part_of[said], side="left")]
+        need[said, k] = np.maximum(need[said, k], earlier)
+    return need
 
 
 def _pairs(trace: Trace, hints: bool) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints, bool]:

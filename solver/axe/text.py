@@ -19,7 +19,6 @@ MAX_THREADS = 64
 _CHUNK = 1 << 22
 _ROWS = 1 << 16
 _SHOWN = 24
-_WORDS = tuple(np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync", b"in ", b"was "))
 
 _Rows = NDArray[np.uint64]
 
@@ -82,7 +81,7 @@ def _sections(path: Path) -> Iterator[_Section]:
         state[0], buf = 0, np.frombuffer(block, np.uint8)
         while state[0] < len(buf):
             rows = np.empty((_ROWS, scan.COLUMNS), np.uint64)
-            filled, where, what = scan.scan(buf, rows, state, _WORDS)
+            filled, where, what = scan.scan(buf, rows, state)
             if filled < _ROWS // 2:
                 rows = rows[:filled].copy()
             yield from _split(rows[:filled], block)
@@ -134,6 +133,13 @@ def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
         )
 
 
+def _rows_of(chosen: NDArray[np.bool_]) -> slice | NDArray[np.bool_]:
+    """The chosen rows, as a slice if they are one run."""
+    at = np.flatnonzero(chosen)
+    whole = len(at) and at[-1] - at[0] + 1 == len(at)
+    return slice(int(at[0]), int(at[-1]) + 1) if whole else chosen
+
+
 class _Columns:
     """Columns of the rows of one trace, each made when it is asked for, so that no second copy of all rows is
     ever held."""
@@ -141,16 +147,20 @@ class _Columns:
     def __init__(self, parts: list[_Rows]) -> None:
         self._parts = parts
         self._kinds = [part[:, scan.KIND] for part in parts]
+        self._ops = [_rows_of(kinds <= SYNC) for kinds in self._kinds]
+        self._finals = [_rows_of(kinds == scan.FINAL) for kinds in self._kinds]
+
+    def _chosen(self, column: int, chosen: list[slice | NDArray[np.bool_]]) -> NDArray[np.uint64]:
+        pieces = [part[:, column][rows] for part, rows in zip(self._parts, chosen, strict=True)]
+        return np.concatenate([np.empty(0, np.uint64), *pieces])
 
     def ops(self, column: int) -> NDArray[np.uint64]:
         """Of the operations."""
-        pairs = zip(self._parts, self._kinds, strict=True)
-        return np.concatenate([np.empty(0, np.uint64), *(p[:, column][k <= SYNC] for p, k in pairs)])
+        return self._chosen(column, self._ops)
 
     def finals(self, column: int) -> NDArray[np.uint64]:
         """Of the final constraints."""
-        pairs = zip(self._parts, self._kinds, strict=True)
-        return np.concatenate([np.empty(0, np.uint64), *(p[:, column][k == scan.FINAL] for p, k in pairs)])
+        return self._chosen(column, self._finals)
 
     def first_line(self) -> int:
         """The line of the first item that is not the name."""
