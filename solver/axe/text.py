@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,14 +23,18 @@ _SHOWN = 24
 _Rows = NDArray[np.uint64]
 
 
-def read_traces(path: Path) -> Iterator[Trace]:
-    """Every trace of a file; '-' is standard input.
+def _show_nothing(_: int) -> None:
+    pass
+
+
+def read_traces(path: Path, show: Callable[[int], None] = _show_nothing) -> Iterator[Trace]:
+    """Every trace of a file; '-' is standard input. show: called with the bytes read so far.
 
     A trace ends with a line 'check' or with the file, there if it holds anything. Raises FormatError: no
     such file, a line that cannot be read (file, line, what was expected and found), more than MAX_THREADS
     threads, a file without a trace.
     """
-    yield from _traces(_sections(path), str(path))
+    yield from _traces(_sections(path, show), str(path))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -74,10 +78,13 @@ def _blocks(path: Path) -> Iterator[bytes]:
 _Section = tuple[_Rows, str | None, bool]
 
 
-def _sections(path: Path) -> Iterator[_Section]:
+def _sections(path: Path, show: Callable[[int], None]) -> Iterator[_Section]:
     """(rows of one trace, its name if it is among them, whether the trace ends here), piece by piece."""
     state = np.array([0, 1, 0], np.int64)
+    read = 0
     for block in _blocks(path):
+        read += len(block)
+        show(read)
         state[0], buf = 0, np.frombuffer(block, np.uint8)
         while state[0] < len(buf):
             rows = np.empty((_ROWS, scan.COLUMNS), np.uint64)
