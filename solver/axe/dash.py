@@ -38,7 +38,7 @@ def dash(ch, f, w, prefer, cuts):  # type: ignore[no-untyped-def]
     clock, first, following, scratch = f.clock, f.first_reader, f.next_reader, w.scratch
     writers, writer_at, to_come = ch.writers, ch.writer_at, w.following
     n_chains, length, chosen = position.size, at[0], np.int64(-1)
-    idle, k = 0, 0
+    idle, k = 0, np.int64(0)
     while True:
         while idle < n_chains or chosen >= 0:
             # Chain after chain, until none has a node that can run; the chosen node runs in any case.
@@ -85,9 +85,9 @@ def dash(ch, f, w, prefer, cuts):  # type: ignore[no-untyped-def]
                         readers[at_cell] > (source != UNKNOWN)
                     ):
                         break
-                    if kinds[y] != STORE or loose[new] > 0 or readers[y] > 0 or final[a] == new:
-                        if not is_first(y, a, k, chain_ptr, clock, writers, writer_at, to_come):
-                            break
+                    seen_later = kinds[y] != STORE or loose[new] > 0 or readers[y] > 0 or final[a] == new
+                    if seen_later and not is_first(y, a, k, chain_ptr, clock, writers, writer_at, to_come):
+                        break
                 path[length] = y
                 position[k] += 1
                 touches[a] -= 1
@@ -111,14 +111,14 @@ def dash(ch, f, w, prefer, cuts):  # type: ignore[no-untyped-def]
                         return False
                 length += 1
                 if y == chosen:
-                    chosen = -1
+                    chosen = np.int64(-1)
                     if is_entangled(
                         a, chain_ptr, chain, address, writes, position, cell, readers, clock, reads_from,
                         first, following, scratch,
                     ):  # fmt: skip
                         at[0] = length
                         return False
-            k = k + 1 if k + 1 < n_chains else 0
+            k = k + 1 if k + 1 < n_chains else np.int64(0)
         at[0] = length
         if cuts == 0 or length == n:
             return True
@@ -128,20 +128,16 @@ def dash(ch, f, w, prefer, cuts):  # type: ignore[no-untyped-def]
         w.frame_path[frame] = length
         tried[frame, :] = np.uint64(0)
         best, best_score = np.int64(-1), -1
-        for k in range(n_chains):
-            y = chain_ptr[k] + position[k]
-            if y >= chain_ptr[k + 1] or (
-                blocked[k, 0] == y and blocked[k, 2] > position[blocked[k, 1]]
-            ):
+        for j in range(n_chains):
+            y = chain_ptr[j] + position[j]
+            if y >= chain_ptr[j + 1] or (blocked[j, 0] == y and blocked[j, 2] > position[blocked[j, 1]]):
                 continue
             if writes[y] < 0:
                 continue
             a, pair = address[y], reads[y]
             memory = np.int64(cell[a])
             holds = writes[memory] if memory >= 0 else initial[a]
-            if pair >= 0 and (
-                memory != reads_from[y] if reads_from[y] != UNKNOWN else pair != holds
-            ):
+            if pair >= 0 and (memory != reads_from[y] if reads_from[y] != UNKNOWN else pair != holds):
                 continue
             score = 0
             if loose[holds] == 0 and readers[memory if memory >= 0 else n + a] == 0:

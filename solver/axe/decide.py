@@ -1,7 +1,7 @@
 """Decides a trace: deduction first, then the search, then (if asked for) z3; every OK has a checked order.
 
-Hints (docs/axe.md) are tried before that, as if they were demanded: an order that meets them is an order of the
-trace. That there is none, or that none is found soon, says nothing, and the trace is decided without them.
+Hints (docs/axe.md) are tried before that, as if they were demanded: an order that meets them is an order of
+the trace. That there is none, or that none is found soon, says nothing: then it is decided without them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def show_nothing(_stage: str, _done: int, _total: int) -> None:
 @dataclass(frozen=True)
 class Answer:
     """LEGAL is OK, ILLEGAL is NO. order: int64, the operations in a checked legal order, empty unless LEGAL.
-    engine: what decided: "hints", "deduction", "search", "smt"; "" if nothing did. reason: why it is UNDECIDED."""
+    engine: what decided: "hints", "deduction", "search", "smt"; "" if nothing did. reason: why it is
+    UNDECIDED."""
 
     verdict: Verdict
     order: NDArray[np.int64]
@@ -57,8 +58,8 @@ class _OutOfTimeError(Exception):
 def decide(
     trace: Trace, model: str, *, engine: str = "auto", timeout_s: float = 60.0, show: Show = show_nothing
 ) -> Answer:
-    """Whether a trace is legal under `model`, "sc" or "tso". engine: one of ENGINES. show: called with what is
-    being done, and how many operations of how many it has come to.
+    """Whether a trace is legal under `model`, "sc" or "tso". engine: one of ENGINES. show: called with what
+    is being done, and how many operations of how many it has come to.
 
     An order is checked by `solver.axe.checker` before it is returned; it raises OrderError if that fails,
     which is a bug here and never a property of the trace.

@@ -47,8 +47,8 @@ _EARLIER, _INSIDE, _SETTLED, _VISITS = 0, 1, 2, 3
 class Facts(NamedTuple):
     """What is known. need: as in `Chains`, with what was found. clock: int32 (n, chains). reads_from: int32
     (n,), the write that a node reads, INITIAL or UNKNOWN. first_reader, next_reader: int32 (n,), the list of
-    the reads known to read a write, of each chain the last one only; -1 ends it. taker: int32 (n + locations,), the
-    atomic known to read write w, or, at n + a, the initial value of location a, else -1.
+    the reads known to read a write, of each chain the last one only; -1 ends it. taker: int32 (n +
+    locations,), the atomic known to read write w, or, at n + a, the initial value of location a, else -1.
 
     order, rank: int32 (n,), an order in which nodes are visited, and a node's place in it. newest: int32
     (n, chains), how far into `writers` of its location the clock of a node reaches. stamp: int64
@@ -140,8 +140,8 @@ def arrange(ch, f):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def require(x, k, count, now, first, need, clock, rank, status):  # type: ignore[no-untyped-def]
-    """Note that `count` nodes of chain k come before node x, which is not the one being visited. now: the rank
-    of that one; first: where the block begins."""
+    """Note that `count` nodes of chain k come before node x, which is not the one being visited. now: the
+    rank of that one; first: where the block begins."""
     if count > clock[x, k] and count > need[x, k]:
         need[x, k] = count
         if rank[x] < first:
@@ -375,10 +375,10 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
                 for k in range(n_chains):
                     r = np.int64(first_reader[visible[k]]) if visible[k] >= 0 else np.int64(-1)
                     while r >= 0:
-                        j = np.int64(chain[r])
-                        count = r - chain_ptr[j] + 1
-                        if count > need[y, j] and r != y:
-                            need[y, j] = count
+                        reader_chain = np.int64(chain[r])
+                        count = r - chain_ptr[reader_chain] + 1
+                        if count > need[y, reader_chain] and r != y:
+                            need[y, reader_chain] = count
                         r = np.int64(next_reader[r])
             for k in range(n_chains):
                 more |= need[y, k] > row[k]

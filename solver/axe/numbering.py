@@ -1,4 +1,4 @@
-"""Numbers for values: as `np.unique` with the inverse, in time linear in the values but for the distinct ones."""
+"""Numbers for values: as `np.unique` with the inverse, in time linear in the number of values."""
 
 from __future__ import annotations
 

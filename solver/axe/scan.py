@@ -5,8 +5,8 @@ One item a line, blanks between any two tokens, `#` begins a comment anywhere:
     T: M[A] == V          T: { M[A] == V; M[A] := W }      final M[A] == V
     T: M[A] := V          T: sync                          check
 
-with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`. A comment
-after an operation may begin with hints: `# in N was V; ...`, each of them once or not at all.
+with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`. A
+comment after an operation may begin with hints: `# in N was V; ...`, each of them once or not at all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numba import njit
 #: Kinds of a row beyond those of an operation (`solver.axe.trace`).
 FINAL, CHECK, NAME = 4, 5, 6
 #: Columns of a row (uint64). A NAME has the first and one past the last byte of its text in READ and
-#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none. OLD is the hint `was`, if WAS
-#: is 1; PART one more than the hint `in`, 0 where there is none.
+#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none. OLD is the hint `was`, if
+#: WAS is 1; PART one more than the hint `in`, 0 where there is none.
 KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE, OLD, WAS, PART = range(11)
 COLUMNS = 11
 

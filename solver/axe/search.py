@@ -10,8 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.axe.chains import Chains
-from solver.axe.deduce import Facts
 from solver.axe.dash import dash
+from solver.axe.deduce import Facts
 from solver.axe.walk import best_choice, describe, entangled, run, start_walk, take_back
 from solver.cut_table import row_hash
 from solver.problem import Verdict
@@ -109,9 +109,9 @@ def search(ch, f, w, key, table, pool, cuts, prefer):  # type: ignore[no-untyped
 def search_order(
     chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int, show: Show = ignore
 ) -> tuple[Verdict, NDArray[np.int64]]:
-    """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts were given up, at the
-    deadline (time.monotonic()), or when the dead cuts fill MOST_POOL. show: called with how many nodes the
-    walk has run.
+    """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts were given up, at
+    the deadline (time.monotonic()), or when the dead cuts fill MOST_POOL. show: called with how many nodes
+    the walk has run.
 
     A bad choice early in a long walk is found out late, so the walk is begun anew, with the next way to
     choose and each time more cuts; one that ends proves its answer. The ways: by how much is known to come

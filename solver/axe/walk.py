@@ -40,7 +40,6 @@ from numpy.typing import NDArray
 
 from solver.axe.chains import INITIAL, UNKNOWN, Chains
 from solver.axe.deduce import Facts
-from solver.axe.trace import LOAD, STORE, SYNC
 
 
 class Walk(NamedTuple):
@@ -51,8 +50,8 @@ class Walk(NamedTuple):
     touches: int32 per location, accesses to come; own: int32 (threads, locations), those of one thread.
     thread: int32, of each chain. path: int32 (n,), the nodes run; over: int32 (n,), what each overwrote.
     scratch: int32 (2, chains). following: int64 (locations * chains,), where in `writers` those to come of a
-    location and a chain begin. blocked: int32 (chains, 3), a node that is next in the chain, and how many nodes
-    of which chain it waits for. frame_path: int32,
+    location and a chain begin. blocked: int32 (chains, 3), a node that is next in the chain, and how many
+    nodes of which chain it waits for. frame_path: int32,
     per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
     or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
     cuts, whether a cut is being entered, cuts explored, length used of the pool of dead cuts]."""
@@ -207,7 +206,19 @@ def extend(r, until, position, chain_ptr, chain, clock, next_reader):  # type: i
 
 @njit(cache=True)
 def is_entangled(  # type: ignore[no-untyped-def]
-    a, chain_ptr, chain, address, writes, position, cell, readers, clock, reads_from, first, following, scratch
+    a,
+    chain_ptr,
+    chain,
+    address,
+    writes,
+    position,
+    cell,
+    readers,
+    clock,
+    reads_from,
+    first,
+    following,
+    scratch,
 ):
     """As `entangled`. first, following: lists of readers (`Facts`)."""
     n, until, scanned = writes.size, scratch[0], scratch[1]
@@ -281,8 +292,8 @@ def best_choice(ch, f, w, prefer):  # type: ignore[no-untyped-def]
         if score > best_score or (prefer.size and score == best_score and prefer[y] < prefer[best]):
             best, best_score = y, score
     if best >= 0:
-        k = np.int64(ch.chain[best])
-        tried[k >> 6] |= np.uint64(1) << np.uint64(k & 63)
+        chosen = np.int64(ch.chain[best])
+        tried[chosen >> 6] |= np.uint64(1) << np.uint64(chosen & 63)
     return best
 
 
