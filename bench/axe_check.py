@@ -29,7 +29,7 @@ from isa.kernel_cache import use_kernel_cache
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Longest time for one trace; the state before leaves some undecided.
-_TIMEOUT_S = 60
+_TIMEOUT_S = 20
 _CHILD = """
 import json, resource, sys, time
 from pathlib import Path

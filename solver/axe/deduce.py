@@ -41,7 +41,7 @@ _BLOCK = 2048
 #: Nodes of one chain that `arrange` takes in one go.
 _TURN = 16
 #: Words of `Facts.status`.
-_EARLIER, _INSIDE, _SETTLED, _VISITS = 0, 1, 2, 3
+_EARLIER, _INSIDE, _SETTLED, _GROWN, _OPEN = 0, 1, 2, 3, 4
 
 
 class Facts(NamedTuple):
@@ -53,8 +53,9 @@ class Facts(NamedTuple):
     order, rank: int32 (n,), an order in which nodes are visited, and a node's place in it. newest: int32
     (n, chains), how far into `writers` of its location the clock of a node reaches. stamp: int64
     (locations,), the number of reads that had been settled anywhere when the last one at a location was;
-    done: int64 (n,), when the rules were last applied to a node. status: int64 (4,), whether a node before
-    the block got a new need, one inside the block that was visited already; reads settled; visits."""
+    done: int64 (n,), when the rules were last applied to a node. status: int64 (5,), whether a node before
+    the block got a new need, one inside the block that was visited already; reads settled; in this pass,
+    whether a clock grew, and whether a read with several candidates was seen."""
 
     need: NDArray[np.int32]
     clock: NDArray[np.int32]
@@ -91,7 +92,7 @@ def no_facts(chains: Chains) -> Facts:
         newest,
         np.zeros(len(chains.initial), np.int64),
         np.full(n, -1, np.int64),
-        np.zeros(4, np.int64),
+        np.zeros(5, np.int64),
     )
 
 
@@ -335,12 +336,12 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
         for j in range(n_chains):
             grown |= row[j] > clock[y, j]
             clock[y, j] = row[j] = max(row[j], clock[y, j])
+        status[_GROWN] |= np.int64(grown)
         if a < 0:
             continue
         unknown = reads[y] >= 0 and reads_from[y] == UNKNOWN
         more = grown or unknown or done[y] < stamp[a]
         while more:
-            status[_VISITS] += 1
             done[y] = stamp[a]
             more = False
             # The last write of the location that is known to be visible, chain by chain.
@@ -361,6 +362,7 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
                 if not settle(y, row, visible, meet, ch, f):
                     return False
                 unknown = reads_from[y] == UNKNOWN
+                status[_OPEN] |= np.int64(unknown)
             if reads[y] >= 0 and not unknown:
                 # Other visible writes come before the one that y reads.
                 s = np.int64(reads_from[y])
@@ -383,6 +385,7 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
             for k in range(n_chains):
                 more |= need[y, k] > row[k]
             if more:
+                status[_GROWN] = 1
                 row[c] = p
                 join(row, need, clock, chain_ptr, y)
                 if row[c] > p:
@@ -431,7 +434,7 @@ def keep_final(a, ch, f):  # type: ignore[no-untyped-def]
 def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
     """Visit every block, each until there is nothing new in it. Returns _STEADY, _CHANGED or _CONFLICT."""
     n, settled = ch.op.size, f.status[_SETTLED]
-    f.status[_EARLIER] = 0
+    f.status[_EARLIER] = f.status[_GROWN] = f.status[_OPEN] = 0
     for first in range(0, n, _BLOCK):
         again = True
         while again:
@@ -442,7 +445,9 @@ def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
     for a in range(ch.final.size):
         if ch.final[a] >= 0 and not keep_final(a, ch, f):
             return _CONFLICT
-    return _CHANGED if f.status[_EARLIER] or f.status[_SETTLED] > settled else _STEADY
+    # What a read with several candidates can read also depends on the clocks of nodes visited after it.
+    unsure = f.status[_OPEN] and f.status[_GROWN]
+    return _CHANGED if f.status[_EARLIER] or f.status[_SETTLED] > settled or unsure else _STEADY
 
 
 def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
@@ -462,5 +467,6 @@ def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
             passes += 1
         if result == _CONFLICT:
             return False
-        if passes == 1:
+        # Clocks are whole once a pass in an order that keeps all that is known lets none grow.
+        if passes == 1 and not facts.status[_GROWN]:
             return True
