@@ -19,6 +19,7 @@ _BENCHMARKS = {
     "ordering": "ordering",
     "sure": "sure",
     "path": "ordering_path",
+    "check": "axe_check",
     "linkage": "linkage",
     "lightplay": "lightplay",
     "opr": "opr",

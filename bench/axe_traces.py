@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solver.axe.scan import COLUMNS
 from solver.axe.text import make_trace
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
 
@@ -128,6 +129,8 @@ def to_text(ops: list[Op], finals: list[Final], name: str = "") -> str:
 
 def to_trace(ops: list[Op], finals: list[Final], name: str = "") -> Trace:
     """A trace without the way through text."""
-    rows = [(kind, t, a, read, written, 0, 0, i + 1) for i, (t, kind, a, read, written) in enumerate(ops)]
-    rows += [(4, 0, a, value, 0, 0, 0, len(ops) + 1 + i) for i, (a, value) in enumerate(finals)]
-    return make_trace(np.array(rows, np.uint64).reshape(len(rows), 8), name, name)
+    rows = [
+        (kind, t, a, read, written, 0, 0, i + 1, 0, 0, 0) for i, (t, kind, a, read, written) in enumerate(ops)
+    ]
+    rows += [(4, 0, a, value, 0, 0, 0, len(ops) + 1 + i, 0, 0, 0) for i, (a, value) in enumerate(finals)]
+    return make_trace([np.array(rows, np.uint64).reshape(len(rows), COLUMNS)], name, name)

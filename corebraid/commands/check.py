@@ -13,6 +13,7 @@ from corebraid import console
 from corebraid.options import json_option
 
 if TYPE_CHECKING:
+    from corebraid.check_progress import CheckProgress
     from solver.axe.decide import Answer
     from solver.axe.explain import Explanation
     from solver.axe.trace import Trace
@@ -54,7 +55,8 @@ def command(
     FILE is in the plain text format of the axe checker. Stores are known by the value they leave, not the
     one they overwrite, values may repeat, and every location is 0 at first. OK: some order of the accesses is
     legal under the model; it was found, and passed an independent checker. NO: there is none. UNDECIDED: not
-    decided within --timeout.
+    decided within --timeout. Comments with hints, as those of a recording's trace, can make OK quicker, and
+    are never needed for an answer or the ground of a NO.
 
     \b
     A trace:                          Lines:
@@ -79,28 +81,35 @@ def command(
 
         raise UsageError("--witness is printed as JSON only", remedy="give --json too")
     console.announce_compilation("axe")
+    from corebraid.check_progress import check_progress
     from solver.axe.decide import decide
     from solver.axe.explain import explain as find_reason
     from solver.axe.text import read_traces
 
     model = model.lower()
 
-    def decided() -> Iterator[tuple[Trace, Answer, Explanation | None]]:
-        for trace in read_traces(file):
-            answer = decide(trace, model, engine=engine, timeout_s=timeout)
-            wanted = explain and answer.verdict.value == "illegal"
-            yield trace, answer, find_reason(trace, model, budget_s=timeout) if wanted else None
+    def decided(shown: CheckProgress) -> Iterator[tuple[Trace, Answer, Explanation | None]]:
+        for trace in read_traces(file, shown.read):
+            shown.begin(trace)
+            answer = decide(trace, model, engine=engine, timeout_s=timeout, show=shown.step)
+            reason = None
+            if explain and answer.verdict.value == "illegal":
+                shown.step("explanation", 0, 0)
+                reason = find_reason(trace, model, budget_s=timeout)
+            shown.pause()
+            yield trace, answer, reason
 
     tally = _Tally()
-    if as_json:
-        _print_json(decided(), file, model, witness, tally)
-    else:
-        for trace, answer, reason in decided():
-            click.echo(tally.word(answer))
-            if answer.reason:
-                console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
-            for line in reason.text(trace) if reason else ():
-                click.echo(f"  {line}")
+    with check_progress(file) as shown:
+        if as_json:
+            _print_json(decided(shown), file, model, witness, tally)
+        else:
+            for trace, answer, reason in decided(shown):
+                click.echo(tally.word(answer))
+                if answer.reason:
+                    console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
+                for line in reason.text(trace) if reason else ():
+                    click.echo(f"  {line}")
     if tally.undecided:
         console.note(
             f"{tally.undecided:,} of {tally.total:,} traces undecided; try a longer --timeout "

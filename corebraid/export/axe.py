@@ -9,6 +9,9 @@ region by region, so that the file follows time as far as the strata tell; of a 
 core, since a store may belong to a later region than the loads behind it. Fences and device accesses, which
 wait for the store buffer there, are `sync`.
 
+Comments say what makes an order easy to find and what other readers of the format skip: in which stratum an
+access took effect and what a store overwrote (docs/axe.md, "Hints").
+
 Where an agent met a core (`emu.sync_points`) a message says so, at an address of its own behind memory: a
 store by the one that was there first, a load of it by the other.
 """
@@ -31,10 +34,11 @@ from solver.regions import Rows as StreamRows
 from solver.traces import Traces
 
 _FULL = np.uint64((1 << 64) - 1)
+_LEGEND = "# a location is the address of a granule; comments: stratum, what was overwritten; count, pc"
 _TEXTS = {
-    READ: "{0}: M[{1}] == {2}",
-    WRITE: "{0}: M[{1}] := {3}",
-    RMW: "{0}: {{ M[{1}] == {2}; M[{1}] := {3} }}",
+    READ: "{0}: M[{1}] == {2} # in {4}",
+    WRITE: "{0}: M[{1}] := {3} # in {4} was {2}",
+    RMW: "{0}: {{ M[{1}] == {2}; M[{1}] := {3} }} # in {4}",
 }
 
 _Words = NDArray[np.uint64]
@@ -112,7 +116,7 @@ def export_axe(
         sink.write(f"# {name}\ncheck\n".encode())
         return 0
     messages = [_Messages(traces, stream) for stream in range(n_threads)]
-    sink.write(f"# {name}\n# a location is the address of a granule; comments: count, pc\n".encode())
+    sink.write(f"# {name}\n{_LEGEND}\n".encode())
     written = _initial(traces, sink, locations)
     if traces.buffered:
         for stream in range(traces.n_streams - traces.buffered):
@@ -141,9 +145,9 @@ def _initial(traces: Traces, sink: BinaryIO, locations: _Locations) -> int:
     if not stores:
         return 0
     thread, flag = traces.n_streams, traces.memory_bytes
-    lines = [f"{thread}: M[{a}] := {v} # initial value" for a, v in stores]
-    lines.append(f"{thread}: M[{flag}] := 1 # all initial values are there")
-    lines += [f"{t}: M[{flag}] == 1" for t in range(traces.n_streams - traces.buffered)]
+    lines = [f"{thread}: M[{a}] := {v} # in 0 was 0; initial value" for a, v in stores]
+    lines.append(f"{thread}: M[{flag}] := 1 # in 0 was 0; all initial values are there")
+    lines += [f"{t}: M[{flag}] == 1 # in 0" for t in range(traces.n_streams - traces.buffered)]
     sink.write(("\n".join(lines) + "\n").encode())
     return len(lines)
 
@@ -202,15 +206,15 @@ def _write(
     rows = rows[row]
     is_fence = (rows["flags"] & np.uint8(UNCACHED) != 0).tolist()
     place = places.index(rows)
-    columns = (a.tolist() for a in (rows["kind"], address, old, new, rows["count"], place))
+    columns = (a.tolist() for a in (rows["kind"], address, old, new, rows["stratum"], rows["count"], place))
     lines = []
-    for fence, (kind, a, before, after, count, number) in zip(
+    for fence, (kind, a, before, after, stratum, count, number) in zip(
         is_fence, zip(*columns, strict=True), strict=True
     ):
         where = places.places[number]
         lines += messages.before(count)
         said = where.agent or f"{count}, {where.pc:#x} {where.name}".rstrip()
-        text = f"{stream}: sync" if fence else _TEXTS[kind].format(stream, a, before, after)
-        lines.append(f"{text} # {said}\n")
+        form = "{0}: sync # in {4}" if fence else _TEXTS[kind]
+        lines.append(f"{form.format(stream, a, before, after, stratum)}; {said}\n")
     sink.write("".join(lines).encode())
     return len(lines)

@@ -14,12 +14,14 @@ in which every read finds its value, and it has one place for each operation.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.axe.numbering import numbered
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
 
 SC, TSO = "sc", "tso"
@@ -40,7 +42,8 @@ class Chains(NamedTuple):
     initial: int32 (locations,), the pair of value 0. final: int32 (locations,), the pair that the trace
     demands at the end, -1 if it demands none. pair_address: int32 (pairs,).
     writer_ptr, writers; maker_ptr, makers: int64 and int32: the nodes that write a location; a pair;
-    ascending.
+    ascending. writer_at: int64 (locations * chains + 1,), where in `writers` those of a location and a chain
+    begin. previous: int32 (n,), the node of the same chain before a node at its location, else -1.
     contradictory: whether two final constraints contradict each other.
     """
 
@@ -61,17 +64,25 @@ class Chains(NamedTuple):
     writers: NDArray[np.int32]
     maker_ptr: NDArray[np.int64]
     makers: NDArray[np.int32]
+    writer_at: NDArray[np.int64]
+    previous: NDArray[np.int32]
     contradictory: bool
 
 
 @njit(cache=True)
-def fill_needs(chain_ptr, thread_of, kind, address, place, tso, n_addresses, need, buffered):  # type: ignore[no-untyped-def]
-    """Fill in `need` and `buffered`. thread_of: int32 per operation, in file order; place: node of each."""
+def fill_needs(chain_ptr, thread_of, kind, address, place, tso, n_addresses, need, buffered, previous):  # type: ignore[no-untyped-def]
+    """Fill in `need`, `buffered` and `previous`. thread_of: int32 per operation, in file order; place: node
+    of each."""
     n_threads = (chain_ptr.size - 1) // 2 if tso else chain_ptr.size - 1
     done = np.zeros(chain_ptr.size - 1, np.int32)
     last = np.full((n_threads, n_addresses) if tso else (1, 1), -1, np.int32)
+    touched = np.full((chain_ptr.size - 1, n_addresses), -1, np.int32)
     for i in range(kind.size):
         t, node = thread_of[i], place[i]
+        if address[i] >= 0:
+            k = 2 * t + np.int64(kind[i] == STORE) if tso else np.int64(t)
+            previous[node] = touched[k, address[i]]
+            touched[k, address[i]] = node
         if not tso:
             need[node, t] = done[t]
             done[t] += 1
@@ -97,8 +108,10 @@ def _grouped(group: NDArray[np.int32], n: int) -> tuple[NDArray[np.int64], NDArr
     return ptr, nodes[order].astype(np.int32)
 
 
-def make_chains(trace: Trace, model: str) -> Chains:
-    """The chains of a trace under SC or TSO."""
+def make_chains(trace: Trace, model: str, *, hints: bool = False) -> Chains:
+    """The chains of a trace under SC or TSO. hints: as if they were demanded too. A store then also reads
+    what it is said to have overwritten, at the moment at which it commits, and what took effect in an
+    earlier part of the run comes before what did in a later one."""
     tso = model == TSO
     kind = trace.kind
     chain = 2 * trace.thread + (kind == STORE) if tso else trace.thread
@@ -109,43 +122,74 @@ def make_chains(trace: Trace, model: str) -> Chains:
     chain_ptr = np.concatenate([[0], np.cumsum(np.bincount(chain, minlength=n_chains))]).astype(np.int64)
     need = np.zeros((trace.n_ops, n_chains), np.int32)
     buffered = np.full(trace.n_ops, -1, np.int32)
+    previous = np.full(trace.n_ops, -1, np.int32)
     n_addresses = len(trace.addresses)
-    fill_needs(chain_ptr, trace.thread, kind, trace.address, place, tso, n_addresses, need, buffered)
-    reads, writes, initial, final, pair_address, contradictory = _pairs(trace)
+    fill_needs(
+        chain_ptr, trace.thread, kind, trace.address, place, tso, n_addresses, need, buffered, previous
+    )
+    reads, writes, initial, final, pair_address, contradictory = _pairs(trace, hints)
+    if hints:
+        need = keep_parts(trace.part_of[op], chain_ptr, need)
+        if not tso:
+            kind = np.where(trace.hinted, RMW, kind).astype(np.uint8)
     kind, address, reads, writes = kind[op], trace.address[op], reads[op], writes[op]
     writer_ptr, writers = _grouped(np.where(writes >= 0, address, -1).astype(np.int32), n_addresses)
     maker_ptr, makers = _grouped(writes, len(pair_address))
+    by_chain = address[writers].astype(np.int64) * n_chains + chain[op][writers]
+    counts = np.bincount(by_chain, minlength=n_addresses * n_chains)
+    writer_at = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     own_commits = np.where(kind == LOAD, chain[op] + 1, -1) if tso else np.full(trace.n_ops, -1)
     return Chains(
         chain_ptr, op, chain[op].astype(np.int32), kind, address, reads, writes, buffered,
         own_commits.astype(np.int32), need, initial, final, pair_address, writer_ptr, writers, maker_ptr,
-        makers, contradictory,
+        makers, writer_at, previous, contradictory,
     )  # fmt: skip
 
 
 _Ints = NDArray[np.int32]
 
 
-def _pairs(trace: Trace) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints, bool]:
+def keep_parts(
+    part_of: NDArray[np.int32], chain_ptr: NDArray[np.int64], need: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """`need` where a node also comes after all nodes of earlier parts of the run; unchanged if the parts go
+    back along a chain. part_of: int32 (n,), of a node, -1 if it is not said."""
+    before, need = need, need.copy()
+    said = np.flatnonzero(part_of >= 0)
+    for k, (first, last) in enumerate(pairwise(chain_ptr.tolist())):
+        own = said[(said >= first) & (said < last)]
+        if (np.diff(part_of[own]) < 0).any():
+            return before
+        ends = np.concatenate([[0], own - first + 1])
+        earlier = ends[np.searchsorted(part_of[own], part_of[said], side="left")]
+        need[said, k] = np.maximum(need[said, k], earlier)
+    return need
+
+
+def _pairs(trace: Trace, hints: bool) -> tuple[_Ints, _Ints, _Ints, _Ints, _Ints, bool]:
     """(reads, writes, initial, final, pair_address, contradictory) of `Chains`, by operation."""
     n_addresses = len(trace.addresses)
+    seen = trace.read
     reading = np.flatnonzero((trace.kind == LOAD) | (trace.kind == RMW))
+    if hints:
+        seen = np.where(trace.hinted, trace.old, trace.read)
+        reading = np.flatnonzero((trace.kind == LOAD) | (trace.kind == RMW) | trace.hinted)
     writing = np.flatnonzero((trace.kind == STORE) | (trace.kind == RMW))
     value = np.concatenate(
-        [np.zeros(n_addresses, np.uint64), trace.read[reading], trace.written[writing], trace.final_value]
+        [np.zeros(n_addresses, np.uint64), seen[reading], trace.written[writing], trace.final_value]
     )
     address = np.concatenate(
         [np.arange(n_addresses), trace.address[reading], trace.address[writing], trace.final_address]
     )
-    values, number = np.unique(value, return_inverse=True)
-    keys, pair = np.unique(address * len(values) + number, return_inverse=True)
+    values, number = numbered(value)
+    keys, pair = numbered(address.astype(np.uint64) * np.uint64(len(values)) + number.astype(np.uint64))
     at = np.cumsum([n_addresses, len(reading), len(writing)])
     reads, writes = np.full(trace.n_ops, -1, np.int32), np.full(trace.n_ops, -1, np.int32)
     reads[reading], writes[writing] = pair[at[0] : at[1]], pair[at[1] : at[2]]
     final = np.full(n_addresses, -1, np.int32)
     final[trace.final_address] = pair[at[2] :]
     contradictory = bool((final[trace.final_address] != pair[at[2] :]).any())
-    owner = (keys // max(len(values), 1)).astype(np.int32)
+    owner = (keys // np.uint64(max(len(values), 1))).astype(np.int32)
     return reads, writes, pair[: at[0]].astype(np.int32), final, owner, contradictory
 
 

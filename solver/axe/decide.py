@@ -1,8 +1,13 @@
-"""Decides a trace: deduction first, then the search, then (if asked for) z3; every OK has a checked order."""
+"""Decides a trace: deduction first, then the search, then (if asked for) z3; every OK has a checked order.
+
+Hints (docs/axe.md) are tried before that, as if they were demanded: an order that meets them is an order of
+the trace. That there is none, or that none is found soon, says nothing: then it is decided without them.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,12 +28,21 @@ ENGINES = ("auto", "search", "smt")
 MOST_CELLS = 1 << 28
 #: Cuts after which `auto` lets z3 try, and the largest trace for which it does.
 AUTO_CUTS, AUTO_SMT_OPS = 2_000_000, 2_000
+#: Cuts given up, and share of the time, after which the hints are let go.
+HINT_CUTS, HINT_SHARE = 200_000, 0.5
+
+Show = Callable[[str, int, int], None]
+
+
+def show_nothing(_stage: str, _done: int, _total: int) -> None:
+    """Show nothing."""
 
 
 @dataclass(frozen=True)
 class Answer:
     """LEGAL is OK, ILLEGAL is NO. order: int64, the operations in a checked legal order, empty unless LEGAL.
-    engine: what decided: "deduction", "search", "smt"; "" if nothing did. reason: why it is UNDECIDED."""
+    engine: what decided: "hints", "deduction", "search", "smt"; "" if nothing did. reason: why it is
+    UNDECIDED."""
 
     verdict: Verdict
     order: NDArray[np.int64]
@@ -41,14 +55,17 @@ class _OutOfTimeError(Exception):
     """The time is used up."""
 
 
-def decide(trace: Trace, model: str, *, engine: str = "auto", timeout_s: float = 60.0) -> Answer:
-    """Whether a trace is legal under `model`, "sc" or "tso". engine: one of ENGINES.
+def decide(
+    trace: Trace, model: str, *, engine: str = "auto", timeout_s: float = 60.0, show: Show = show_nothing
+) -> Answer:
+    """Whether a trace is legal under `model`, "sc" or "tso". engine: one of ENGINES. show: called with what
+    is being done, and how many operations of how many it has come to.
 
     An order is checked by `solver.axe.checker` before it is returned; it raises OrderError if that fails,
     which is a bug here and never a property of the trace.
     """
     began = time.monotonic()
-    verdict, order, by, reason = _decide(trace, model, engine, began + timeout_s)
+    verdict, order, by, reason = _decide(trace, model, engine, began, began + timeout_s, show)
     if verdict is Verdict.LEGAL:
         check_order(trace, order, model)
     return Answer(verdict, order, by, time.monotonic() - began, reason)
@@ -57,17 +74,38 @@ def decide(trace: Trace, model: str, *, engine: str = "auto", timeout_s: float =
 _Decision = tuple[Verdict, NDArray[np.int64], str, str]
 
 
-def _decide(trace: Trace, model: str, engine: str, deadline: float) -> _Decision:
+def _decide(trace: Trace, model: str, engine: str, began: float, deadline: float, show: Show) -> _Decision:
     none = np.empty(0, np.int64)
     if engine == "smt":
         return _by_smt(trace, model, deadline)
     n_chains = len(trace.threads) * 2
     if trace.n_ops * n_chains > MOST_CELLS or len(trace.addresses) * n_chains > MOST_CELLS:
         return Verdict.UNDECIDED, none, "", "too large"
-    chains = make_chains(trace, model)
+    if trace.has_hints:
+        until = began + HINT_SHARE * (deadline - began)
+        verdict, order, _, _ = _search(trace, model, until, HINT_CUTS, show, hints=True)
+        if verdict is Verdict.LEGAL:
+            return verdict, order, "hints", ""
+    try_smt = engine == "auto" and trace.n_ops <= AUTO_SMT_OPS
+    answer = _search(trace, model, deadline, AUTO_CUTS if try_smt else 1 << 62, show)
+    if answer[0] is Verdict.UNDECIDED and try_smt and time.monotonic() < deadline:
+        return _by_smt(trace, model, deadline)
+    return answer
+
+
+def _search(
+    trace: Trace, model: str, deadline: float, cuts: int, show: Show, *, hints: bool = False
+) -> _Decision:
+    """Deduction, then search until `cuts` cuts have been given up."""
+    none = np.empty(0, np.int64)
+    chains = make_chains(trace, model, hints=hints)
     facts = no_facts(chains)
+    passes = 0
 
     def on_time() -> None:
+        nonlocal passes
+        passes += 1
+        show("deduction, pass", passes, 0)
         if time.monotonic() > deadline:
             raise _OutOfTimeError
 
@@ -76,13 +114,11 @@ def _decide(trace: Trace, model: str, engine: str, deadline: float) -> _Decision
             return Verdict.ILLEGAL, none, "deduction", ""
     except _OutOfTimeError:
         return Verdict.UNDECIDED, none, "", "timeout"
-    try_smt = engine == "auto" and trace.n_ops <= AUTO_SMT_OPS
-    cuts = AUTO_CUTS if try_smt else 1 << 62
-    verdict, nodes = search_order(chains, facts, len(trace.threads), deadline, cuts)
+    verdict, nodes = search_order(
+        chains, facts, len(trace.threads), deadline, cuts, lambda n: show("search", n, trace.n_ops)
+    )
     if verdict is not Verdict.UNDECIDED:
         return verdict, chains.op[nodes], "search", ""
-    if time.monotonic() < deadline and try_smt:
-        return _by_smt(trace, model, deadline)
     return verdict, none, "", "timeout" if time.monotonic() >= deadline else "too large"
 
 

@@ -5,7 +5,8 @@ One item a line, blanks between any two tokens, `#` begins a comment anywhere:
     T: M[A] == V          T: { M[A] == V; M[A] := W }      final M[A] == V
     T: M[A] := V          T: sync                          check
 
-with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`.
+with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`. A
+comment after an operation may begin with hints: `# in N was V; ...`, each of them once or not at all.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from numba import njit
 #: Kinds of a row beyond those of an operation (`solver.axe.trace`).
 FINAL, CHECK, NAME = 4, 5, 6
 #: Columns of a row (uint64). A NAME has the first and one past the last byte of its text in READ and
-#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none.
-KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE = range(8)
-COLUMNS = 8
+#: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none. OLD is the hint `was`, if
+#: WAS is 1; PART one more than the hint `in`, 0 where there is none.
+KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE, OLD, WAS, PART = range(11)
+COLUMNS = 11
 
 _LOAD, _STORE, _RMW, _SYNC = 0, 1, 2, 3
 _BLANKS = (32, 9, 13, 11, 12)
 _TEN = np.uint64(10)
 _TENTH = np.uint64((1 << 64) // 10)
+
+_CHECK, _FINAL, _SYNC_WORD, _IN, _WAS = (
+    np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync", b"in ", b"was ")
+)
 
 #: What was expected, by the code that `scan` gives.
 EXPECTED = (
@@ -179,7 +185,7 @@ def scan_stamp(buf, i, end, row, column):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def scan_operation(buf, i, end, row, sync):  # type: ignore[no-untyped-def]
+def scan_operation(buf, i, end, row):  # type: ignore[no-untyped-def]
     """(position, 0 or what is wrong) after an operation at i; its row is filled in."""
     row[THREAD], i, wrong = number(buf, i, end)
     if wrong:
@@ -190,9 +196,9 @@ def scan_operation(buf, i, end, row, sync):  # type: ignore[no-untyped-def]
     i = skip(buf, i + 1, end)
     if at(buf, i, end, 123) or at(buf, i, end, 60):
         i, wrong = scan_atomic(buf, i, end, row)
-    elif word(buf, i, end, sync):
+    elif word(buf, i, end, _SYNC_WORD):
         row[KIND] = _SYNC
-        i += sync.size
+        i += _SYNC_WORD.size
     else:
         i, wrong = scan_access(buf, i, end, row)
     if wrong:
@@ -210,17 +216,32 @@ def scan_operation(buf, i, end, row, sync):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def scan_line(buf, i, end, row, words):  # type: ignore[no-untyped-def]
+def scan_hints(buf, i, end, row):  # type: ignore[no-untyped-def]
+    """Note the hints at the beginning of a comment, of which '#' is at i. What is none ends them."""
+    i = skip(buf, i + 1, end)
+    while word(buf, i, end, _IN) or word(buf, i, end, _WAS):
+        old = word(buf, i, end, _WAS)
+        value, i, wrong = number(buf, skip(buf, i + (_WAS.size if old else _IN.size), end), end)
+        if wrong or (i < end and buf[i] not in _BLANKS and buf[i] != 59):
+            return
+        if old:
+            row[OLD], row[WAS] = value, np.uint64(1)
+        elif value >> np.uint64(31) == 0:
+            row[PART] = value + np.uint64(1)
+        i = skip(buf, i, end)
+
+
+@njit(cache=True)
+def scan_line(buf, i, end, row):  # type: ignore[no-untyped-def]
     """(position, 0 or what is wrong) after the item at i, which is not a blank."""
-    check, final, sync = words
     if 48 <= buf[i] <= 57:
-        i, wrong = scan_operation(buf, i, end, row, sync)
-    elif word(buf, i, end, check):
+        i, wrong = scan_operation(buf, i, end, row)
+    elif word(buf, i, end, _CHECK):
         row[KIND] = CHECK
-        i, wrong = i + check.size, 0
-    elif word(buf, i, end, final):
+        i, wrong = i + _CHECK.size, 0
+    elif word(buf, i, end, _FINAL):
         row[KIND] = FINAL
-        row[ADDRESS], i, wrong = location(buf, skip(buf, i + final.size, end), end)
+        row[ADDRESS], i, wrong = location(buf, skip(buf, i + _FINAL.size, end), end)
         if not wrong:
             i = skip(buf, i, end)
             if relation(buf, i, end) != 61:
@@ -231,15 +252,17 @@ def scan_line(buf, i, end, row, words):  # type: ignore[no-untyped-def]
     if wrong:
         return i, wrong
     i = skip(buf, i, end)
+    if i < end and buf[i] == 35 and row[KIND] < np.uint64(FINAL):
+        scan_hints(buf, i, end, row)
     return i, 0 if i == end or buf[i] == 35 else _END_OF_LINE
 
 
 @njit(cache=True)
-def scan(buf, rows, state, words):  # type: ignore[no-untyped-def]
+def scan(buf, rows, state):  # type: ignore[no-untyped-def]
     """Scan whole lines until `buf` or `rows` is used up.
 
     buf: uint8, ends with a newline. rows: uint64 (n, COLUMNS). state: int64, [next byte, its line number,
-    whether a trace has its name or its first item]; updated. words: 'check', 'final', 'sync' as uint8.
+    whether a trace has its name or its first item]; updated.
     Returns (rows filled, where, what): `where` is the byte at which EXPECTED[what] was expected, if what > 0.
     """
     filled = 0
@@ -258,7 +281,7 @@ def scan(buf, rows, state, words):  # type: ignore[no-untyped-def]
                 row[READ], row[WRITTEN] = np.uint64(i + 1), np.uint64(end)
                 state[2] = 1
             else:
-                i, wrong = scan_line(buf, i, end, row, words)
+                i, wrong = scan_line(buf, i, end, row)
                 if wrong:
                     return filled, i, wrong
                 state[2] = row[KIND] != np.uint64(CHECK)

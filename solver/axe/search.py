@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from solver.axe.chains import Chains
+from solver.axe.dash import dash
 from solver.axe.deduce import Facts
-from solver.axe.walk import best_choice, describe, entangled, run, run_at_once, start_walk, take_back
+from solver.axe.walk import best_choice, describe, entangled, run, start_walk, take_back
 from solver.cut_table import row_hash
 from solver.problem import Verdict
 
+Show = Callable[[int], None]
+
 _LEGAL, _ILLEGAL, _BUDGET, _GROW = 0, 1, 2, 3
-#: Cuts explored between two looks at the clock.
-_SLICE = 1_000
-#: Cuts of the first walk.
-_FIRST_CUTS = 20_000
+#: Cuts given up, and cuts passed straight on, between two looks at the clock.
+_SLICE, _STRAIGHT = 1_000, 1 << 17
+#: Nodes beyond the farthest dead end after which a walk goes straight on again.
+_NEAR = 64
+#: Cuts that the first walk may give up.
+_FIRST_CUTS = 5_000
 #: Largest pool of dead cuts, in int32.
 MOST_POOL = 1 << 27
+
+
+def ignore(_: int) -> None:
+    """Show nothing."""
 
 
 @njit(cache=True)
@@ -52,32 +62,35 @@ def enter_keys(used, table, pool):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(ch, f, w, key, table, pool, cuts, by_file):  # type: ignore[no-untyped-def]
-    """Go on with the walk for at most `cuts` cuts. Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET
-    or _GROW (table or pool too small)."""
+def search(ch, f, w, key, table, pool, cuts, prefer):  # type: ignore[no-untyped-def]
+    """Go on with the walk until `cuts` cuts have been given up. Returns _LEGAL (the path is an order),
+    _ILLEGAL, _BUDGET or _GROW (table or pool too small)."""
     stop = w.at[4] + cuts
+    straight = np.int64(_STRAIGHT)
     while True:
         if w.at[3]:
-            if w.at[4] >= stop:
+            if w.at[4] >= stop or straight <= 0:
                 return _BUDGET
             w.at[3] = 0
-            if run_at_once(ch, f, w):
+            # Near where the walk failed, each cut is looked up among the dead ones.
+            most = straight if w.at[2] == 0 or w.at[0] > w.at[6] + _NEAR else 0
+            before = w.at[1]
+            if dash(ch, f, w, prefer, most):
+                straight -= w.at[1] - before
                 if w.at[0] == ch.op.size:
                     return _LEGAL
-                dead = False
-                if w.at[2] > 0:
-                    dead = key_slot(key, describe(ch, w, key), table, pool)[1]
-                if not dead:
-                    w.at[4] += 1
+                if w.at[2] == 0 or not key_slot(key, describe(ch, w, key), table, pool)[1]:
                     w.frame_path[w.at[1]] = w.at[0]
                     w.frame_tried[w.at[1], :] = np.uint64(0)
                     w.at[1] += 1
+            else:
+                w.at[6] = max(w.at[6], w.at[0])
         if w.at[1] == 0:
             return _ILLEGAL
         take_back(w.frame_path[w.at[1] - 1], ch, f, w)
-        y = best_choice(ch, f, w, by_file)
+        y = best_choice(ch, f, w, prefer)
         if y >= 0:
-            go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w, w.scratch[0], w.scratch[1])
+            go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w)
             w.at[3] = np.int64(go_on)
             continue
         if 2 * (w.at[2] + 2) > table.size or w.at[5] + key.size > pool.size:
@@ -89,31 +102,42 @@ def search(ch, f, w, key, table, pool, cuts, by_file):  # type: ignore[no-untype
             pool[w.at[5] : w.at[5] + length] = key[:length]
             w.at[5] += length
             w.at[2] += 1
+        w.at[4] += 1
         w.at[1] -= 1
 
 
 def search_order(
-    chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int
+    chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int, show: Show = ignore
 ) -> tuple[Verdict, NDArray[np.int64]]:
-    """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts, at the deadline
-    (time.monotonic()), or when the dead cuts fill MOST_POOL.
+    """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts were given up, at
+    the deadline (time.monotonic()), or when the dead cuts fill MOST_POOL. show: called with how many nodes
+    the walk has run.
 
-    A bad choice early in a long walk is found out late, so the walk is begun anew, with the other way to
-    choose and each time more cuts; one that ends proves its answer.
+    A bad choice early in a long walk is found out late, so the walk is begun anew, with the next way to
+    choose and each time more cuts; one that ends proves its answer. The ways: by how much is known to come
+    before a write; by what is waited for; by the file, which often follows time.
     """
-    turn, budget, by_file = _FIRST_CUTS, 0, False
+    before = facts.clock.sum(axis=1, dtype=np.int64)
+    ways = (before.astype(np.int32), np.empty(0, np.int32), chains.op.astype(np.int32))
+    turn, number = _FIRST_CUTS, 0
     while True:
-        by_file = not by_file
         budget = min(turn, cuts)
-        verdict, nodes = _walk(chains, facts, n_threads, deadline, budget, by_file)
+        prefer = ways[number % len(ways)]
+        verdict, nodes = _walk(chains, facts, n_threads, deadline, budget, prefer, show)
         cuts -= budget
         if verdict is not Verdict.UNDECIDED or cuts <= 0 or time.monotonic() > deadline or not len(nodes):
             return verdict, nodes
-        turn = turn * 3 // 2
+        turn, number = turn * 3 // 2, number + 1
 
 
 def _walk(
-    chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int, by_file: bool
+    chains: Chains,
+    facts: Facts,
+    n_threads: int,
+    deadline: float,
+    cuts: int,
+    prefer: NDArray[np.int32],
+    show: Show,
 ) -> tuple[Verdict, NDArray[np.int64]]:
     """As `search_order`, one walk. If UNDECIDED the nodes are its path, none if there is no room."""
     w = start_walk(chains, facts, n_threads)
@@ -121,7 +145,8 @@ def _walk(
     table, pool = np.full(1 << 10, -1, np.int64), np.zeros(max(1 << 14, 4 * len(key)), np.int32)
     while True:
         slice_ = min(_SLICE, cuts - int(w.at[4]))
-        result = search(chains, facts, w, key, table, pool, slice_, by_file)
+        result = search(chains, facts, w, key, table, pool, slice_, prefer)
+        show(int(w.at[0]))
         if result == _LEGAL:
             return Verdict.LEGAL, w.path.astype(np.int64)
         if result == _ILLEGAL:

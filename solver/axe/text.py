@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,26 +11,30 @@ from numpy.typing import NDArray
 
 from isa.errors import FormatError
 from solver.axe import scan
-from solver.axe.trace import SYNC, Trace
+from solver.axe.numbering import numbered
+from solver.axe.trace import STORE, SYNC, Trace
 
 MAX_THREADS = 64
 #: Bytes read at once, and the longest line that there may be.
 _CHUNK = 1 << 22
 _ROWS = 1 << 16
 _SHOWN = 24
-_WORDS = tuple(np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync"))
 
 _Rows = NDArray[np.uint64]
 
 
-def read_traces(path: Path) -> Iterator[Trace]:
-    """Every trace of a file; '-' is standard input.
+def _show_nothing(_: int) -> None:
+    pass
+
+
+def read_traces(path: Path, show: Callable[[int], None] = _show_nothing) -> Iterator[Trace]:
+    """Every trace of a file; '-' is standard input. show: called with the bytes read so far.
 
     A trace ends with a line 'check' or with the file, there if it holds anything. Raises FormatError: no
     such file, a line that cannot be read (file, line, what was expected and found), more than MAX_THREADS
     threads, a file without a trace.
     """
-    yield from _traces(_sections(path), str(path))
+    yield from _traces(_sections(path, show), str(path))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -74,14 +78,19 @@ def _blocks(path: Path) -> Iterator[bytes]:
 _Section = tuple[_Rows, str | None, bool]
 
 
-def _sections(path: Path) -> Iterator[_Section]:
+def _sections(path: Path, show: Callable[[int], None]) -> Iterator[_Section]:
     """(rows of one trace, its name if it is among them, whether the trace ends here), piece by piece."""
     state = np.array([0, 1, 0], np.int64)
+    read = 0
     for block in _blocks(path):
+        read += len(block)
+        show(read)
         state[0], buf = 0, np.frombuffer(block, np.uint8)
         while state[0] < len(buf):
             rows = np.empty((_ROWS, scan.COLUMNS), np.uint64)
-            filled, where, what = scan.scan(buf, rows, state, _WORDS)
+            filled, where, what = scan.scan(buf, rows, state)
+            if filled < _ROWS // 2:
+                rows = rows[:filled].copy()
             yield from _split(rows[:filled], block)
             if what:
                 raise _unreadable(path, block, int(state[1]), int(where), int(what))
@@ -119,11 +128,10 @@ def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
         name = named if named is not None else name
         parts.append(rows)
         if ends:
-            yield make_trace(np.concatenate(parts), name, where)
+            yield make_trace(parts, name, where)
             parts, name, seen = [], "", True
-    rows = np.concatenate(parts) if parts else np.empty((0, scan.COLUMNS), np.uint64)
-    if (rows[:, scan.KIND] != scan.NAME).any():
-        yield make_trace(rows, name, where)
+    if any((rows[:, scan.KIND] != scan.NAME).any() for rows in parts):
+        yield make_trace(parts, name, where)
     elif not seen:
         raise FormatError(
             "no trace in this file",
@@ -132,40 +140,77 @@ def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
         )
 
 
-def make_trace(rows: _Rows, name: str, where: str) -> Trace:
-    """The trace of rows as `scan` makes them. Raises FormatError for more than MAX_THREADS threads."""
-    kinds = rows[:, scan.KIND]
-    ops, finals = rows[kinds <= SYNC], rows[kinds == scan.FINAL]
-    items = rows[kinds != scan.NAME]
-    threads, thread = np.unique(ops[:, scan.THREAD], return_inverse=True)
+def _rows_of(chosen: NDArray[np.bool_]) -> slice | NDArray[np.bool_]:
+    """The chosen rows, as a slice if they are one run."""
+    at = np.flatnonzero(chosen)
+    whole = len(at) and at[-1] - at[0] + 1 == len(at)
+    return slice(int(at[0]), int(at[-1]) + 1) if whole else chosen
+
+
+class _Columns:
+    """Columns of the rows of one trace, each made when it is asked for, so that no second copy of all rows is
+    ever held."""
+
+    def __init__(self, parts: list[_Rows]) -> None:
+        self._parts = parts
+        self._kinds = [part[:, scan.KIND] for part in parts]
+        self._ops = [_rows_of(kinds <= SYNC) for kinds in self._kinds]
+        self._finals = [_rows_of(kinds == scan.FINAL) for kinds in self._kinds]
+
+    def _chosen(self, column: int, chosen: list[slice | NDArray[np.bool_]]) -> NDArray[np.uint64]:
+        pieces = [part[:, column][rows] for part, rows in zip(self._parts, chosen, strict=True)]
+        return np.concatenate([np.empty(0, np.uint64), *pieces])
+
+    def ops(self, column: int) -> NDArray[np.uint64]:
+        """Of the operations."""
+        return self._chosen(column, self._ops)
+
+    def finals(self, column: int) -> NDArray[np.uint64]:
+        """Of the final constraints."""
+        return self._chosen(column, self._finals)
+
+    def first_line(self) -> int:
+        """The line of the first item that is not the name."""
+        pairs = zip(self._parts, self._kinds, strict=True)
+        return next(int(p[k != scan.NAME][0, scan.LINE]) for p, k in pairs if (k != scan.NAME).any())
+
+
+def make_trace(parts: list[_Rows], name: str, where: str) -> Trace:
+    """The trace of rows as `scan` makes them, piece after piece. Raises FormatError for more than MAX_THREADS
+    threads."""
+    rows = _Columns(parts)
+    kind = rows.ops(scan.KIND).astype(np.uint8)
+    threads, thread = numbered(rows.ops(scan.THREAD))
     if len(threads) > MAX_THREADS:
-        first = np.sort(np.unique(ops[:, scan.THREAD], return_index=True)[1])[MAX_THREADS]
+        first = np.sort(np.unique(thread, return_index=True)[1])[MAX_THREADS]
         raise FormatError(
             f"more than {MAX_THREADS} threads",
             found=len(threads),
-            where=f"{where}:{int(ops[first, scan.LINE])}",
+            where=f"{where}:{int(rows.ops(scan.LINE)[first])}",
             remedy=f"a trace has at most {MAX_THREADS}",
         )
-    accesses = ops[:, scan.KIND] != SYNC
-    both = np.concatenate([ops[accesses, scan.ADDRESS], finals[:, scan.ADDRESS]])
-    addresses, index = np.unique(both, return_inverse=True)
-    address = np.full(len(ops), -1, np.int32)
-    n_accesses = int(accesses.sum())
-    address[accesses] = index[:n_accesses]
+    accesses = kind != SYNC
+    touched = rows.ops(scan.ADDRESS)[accesses]
+    addresses, index = numbered(np.concatenate([touched, rows.finals(scan.ADDRESS)]))
+    address = np.full(len(kind), -1, np.int32)
+    address[accesses] = index[: len(touched)]
     return Trace(
         name=name,
-        line=int(items[0, scan.LINE]),
-        thread=thread.astype(np.int32),
-        kind=ops[:, scan.KIND].astype(np.uint8),
+        line=rows.first_line(),
+        thread=thread,
+        kind=kind,
         address=address,
-        read=np.ascontiguousarray(ops[:, scan.READ]),
-        written=np.ascontiguousarray(ops[:, scan.WRITTEN]),
-        begin=ops[:, scan.BEGIN].astype(np.int64) - 1,
-        end=ops[:, scan.END].astype(np.int64) - 1,
-        lines=ops[:, scan.LINE].astype(np.int64),
+        read=rows.ops(scan.READ),
+        written=rows.ops(scan.WRITTEN),
+        begin=rows.ops(scan.BEGIN).astype(np.int64) - 1,
+        end=rows.ops(scan.END).astype(np.int64) - 1,
+        lines=rows.ops(scan.LINE).astype(np.int64),
         threads=threads,
         addresses=addresses,
-        final_address=index[n_accesses:].astype(np.int32),
-        final_value=np.ascontiguousarray(finals[:, scan.READ]),
-        final_lines=finals[:, scan.LINE].astype(np.int64),
+        final_address=index[len(touched) :],
+        final_value=rows.finals(scan.READ),
+        final_lines=rows.finals(scan.LINE).astype(np.int64),
+        hinted=(rows.ops(scan.WAS) > 0) & (kind == STORE),
+        old=rows.ops(scan.OLD),
+        part_of=rows.ops(scan.PART).astype(np.int32) - 1,
     )

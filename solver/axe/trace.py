@@ -20,6 +20,10 @@ class Trace:
     ascending), -1 for SYNC. read, written: uint64 (n,), 0 where there is none. begin, end: int64 (n,), time
     stamps, -1 where there is none; neither SC nor TSO uses them. lines: int64 (n,), line numbers.
     final_address: int32 (f,), index into `addresses`; final_value: uint64 (f,); final_lines: int64 (f,).
+
+    Hints, which are no part of what is asked (docs/axe.md): hinted: bool (n,), stores of which `old`, uint64
+    (n,), says what they overwrote. part_of: int32 (n,), the number of the part of the run in which an
+    operation took effect, -1 if it is not said.
     """
 
     name: str
@@ -37,14 +41,23 @@ class Trace:
     final_address: NDArray[np.int32]
     final_value: NDArray[np.uint64]
     final_lines: NDArray[np.int64]
+    hinted: NDArray[np.bool_]
+    old: NDArray[np.uint64]
+    part_of: NDArray[np.int32]
 
     @property
     def n_ops(self) -> int:
         """Number of operations."""
         return len(self.kind)
 
+    @property
+    def has_hints(self) -> bool:
+        """Whether anything is said of how it ran."""
+        return bool(self.hinted.any() or (self.part_of >= 0).any())
+
     def part(self, ops: NDArray[np.bool_], finals: NDArray[np.bool_]) -> Trace:
-        """The trace of some of the operations and final constraints; threads and addresses stay numbered."""
+        """The trace of some of the operations and final constraints; threads and addresses stay numbered.
+        Without hints: of what is left they may be wrong."""
         columns = ("thread", "kind", "address", "read", "written", "begin", "end", "lines")
         return replace(
             self,
@@ -52,6 +65,9 @@ class Trace:
             final_address=self.final_address[finals],
             final_value=self.final_value[finals],
             final_lines=self.final_lines[finals],
+            hinted=np.zeros(int(ops.sum()), np.bool_),
+            old=self.old[ops],
+            part_of=np.full(int(ops.sum()), -1, np.int32),
         )
 
     def op_text(self, op: int) -> str:

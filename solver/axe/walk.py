@@ -15,6 +15,10 @@ completion again, if the node is
      holds is not read by anybody to come either. In the completion, the first access to the location is
      then a write; so is the one after the store, if any. So nobody sees the location between the new place
      and that first write, and nobody misses the store at its old place.
+  5. a write that is known to come before all other writes to come of its location, while what memory holds is
+     read by nobody to come but the node itself. In the completion, nobody touches the location before the
+     old place, except loads that it was forwarded to: they find its value in memory, since the other
+     writes come after the old place.
 A store that writes what memory holds already is *not* among them: another store may come between, and then
 this one is what restores the value. (With known old values there is a rule like 2 for it; under TSO it would
 be wrong there too, since the store also empties its place in the buffer.)
@@ -36,7 +40,6 @@ from numpy.typing import NDArray
 
 from solver.axe.chains import INITIAL, UNKNOWN, Chains
 from solver.axe.deduce import Facts
-from solver.axe.trace import LOAD, STORE, SYNC
 
 
 class Walk(NamedTuple):
@@ -46,7 +49,9 @@ class Walk(NamedTuple):
     read write w, or, at n + a, the initial value of location a. makers: int32 per pair, writes to come.
     touches: int32 per location, accesses to come; own: int32 (threads, locations), those of one thread.
     thread: int32, of each chain. path: int32 (n,), the nodes run; over: int32 (n,), what each overwrote.
-    scratch: int32 (2, chains). frame_path: int32,
+    scratch: int32 (2, chains). following: int64 (locations * chains,), where in `writers` those to come of a
+    location and a chain begin. blocked: int32 (chains, 3), a node that is next in the chain, and how many
+    nodes of which chain it waits for. frame_path: int32,
     per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
     or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
     cuts, whether a cut is being entered, cuts explored, length used of the pool of dead cuts]."""
@@ -62,6 +67,8 @@ class Walk(NamedTuple):
     path: NDArray[np.int32]
     over: NDArray[np.int32]
     scratch: NDArray[np.int32]
+    following: NDArray[np.int64]
+    blocked: NDArray[np.int32]
     frame_path: NDArray[np.int32]
     frame_tried: NDArray[np.uint64]
     at: NDArray[np.int64]
@@ -95,9 +102,11 @@ def start_walk(ch: Chains, f: Facts, n_threads: int) -> Walk:
         path=np.zeros(n, np.int32),
         over=np.zeros(n, np.int32),
         scratch=np.zeros((2, n_chains), np.int32),
+        following=ch.writer_at[:-1].copy(),
+        blocked=np.full((n_chains, 3), -1, np.int32),
         frame_path=np.zeros(n_writes + 2, np.int32),
         frame_tried=np.zeros((n_writes + 2, 2), np.uint64),
-        at=np.array([0, 0, 0, 1, 0, 0], np.int64),
+        at=np.array([0, 0, 0, 1, 0, 0, 0], np.int64),
     )
 
 
@@ -133,19 +142,6 @@ def enabled(y, ch, f, w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def at_once(y, ch, w):  # type: ignore[no-untyped-def]
-    """Whether an enabled node can run without losing an order: the rules above."""
-    kind, a = ch.kind[y], ch.address[y]
-    if kind in (LOAD, SYNC) or ch.reads[y] == ch.writes[y]:
-        return True
-    if w.touches[a] == w.own[w.thread[ch.chain[y]], a]:
-        return True
-    new = ch.writes[y]
-    unread = kind == STORE and w.loose[new] == 0 and w.readers[y] == 0 and ch.final[a] != new
-    return unread and w.loose[held(a, ch, w)] == 0 and readers_of_cell(a, ch, w) == 0
-
-
-@njit(cache=True)
 def run(y, ch, f, w):  # type: ignore[no-untyped-def]
     """Run a node. False if that is a dead end."""
     a, pair, new = ch.address[y], ch.reads[y], ch.writes[y]
@@ -167,6 +163,7 @@ def run(y, ch, f, w):  # type: ignore[no-untyped-def]
     old, lost = held(a, ch, w), readers_of_cell(a, ch, w) > 0
     w.over[length] = w.cell[a]
     w.cell[a] = y
+    w.following[a * w.position.size + ch.chain[y]] += 1
     w.makers[new] -= 1
     if old != new and w.makers[old] == 0 and (w.loose[old] > 0 or ch.final[a] == old):
         lost = True
@@ -192,101 +189,111 @@ def take_back(length, ch, f, w):  # type: ignore[no-untyped-def]
                 w.readers[source if source >= 0 else ch.op.size + a] += 1
         if new >= 0:
             w.cell[a] = w.over[w.at[0]]
+            w.following[a * w.position.size + ch.chain[y]] -= 1
             w.makers[new] += 1
 
 
 @njit(cache=True)
-def run_at_once(ch, f, w):  # type: ignore[no-untyped-def]
-    """Run every node that can run at once, until there is none. False at a dead end."""
-    again = True
-    while again:
-        again = False
-        for k in range(w.position.size):
-            while True:
-                y = ch.chain_ptr[k] + w.position[k]
-                if y >= ch.chain_ptr[k + 1] or not enabled(y, ch, f, w) or not at_once(y, ch, w):
-                    break
-                if not run(y, ch, f, w):
-                    return False
-                again = True
-    return True
+def extend(r, until, position, chain_ptr, chain, clock, next_reader):  # type: ignore[no-untyped-def]
+    """Add to `until` all that comes before the reads to come of a list that begins with r, and they."""
+    while r >= 0:
+        k = chain[r]
+        if r - chain_ptr[k] >= position[k]:
+            for j in range(until.size):
+                until[j] = max(until[j], clock[r, j])
+        r = np.int64(next_reader[r])
 
 
 @njit(cache=True)
-def extend(a, ch, f, w, until):  # type: ignore[no-untyped-def]
-    """Add to `until` all that comes before the reads to come of what memory holds at location a."""
-    if w.cell[a] < 0:
-        return
-    last = f.last_reader[w.cell[a]]
-    for k in range(last.size):
-        if last[k] > w.position[k]:
-            clock = f.clock[ch.chain_ptr[k] + last[k] - 1]
-            for j in range(last.size):
-                if clock[j] > until[j]:
-                    until[j] = clock[j]
-
-
-@njit(cache=True)
-def entangled(a, ch, f, w, until, scanned):  # type: ignore[no-untyped-def]
-    """Whether location a would have to be overwritten before all reads of what it holds have run. until,
-    scanned: int32 per chain, for scratch."""
-    scanned[:] = w.position
-    until[:] = w.position
-    extend(a, ch, f, w, until)
+def is_entangled(  # type: ignore[no-untyped-def]
+    a,
+    chain_ptr,
+    chain,
+    address,
+    writes,
+    position,
+    cell,
+    readers,
+    clock,
+    reads_from,
+    first,
+    following,
+    scratch,
+):
+    """As `entangled`. first, following: lists of readers (`Facts`)."""
+    n, until, scanned = writes.size, scratch[0], scratch[1]
+    if cell[a] < 0 or readers[cell[a]] == 0:
+        return False
+    for k in range(until.size):
+        scanned[k] = until[k] = position[k]
+    extend(np.int64(first[cell[a]]), until, position, chain_ptr, chain, clock, following)
     again = True
     while again:
         again = False
         for k in range(until.size):
             while scanned[k] < until[k]:
-                y = ch.chain_ptr[k] + scanned[k]
+                y = chain_ptr[k] + scanned[k]
                 scanned[k] += 1
                 again = True
-                if ch.writes[y] >= 0:
-                    b = ch.address[y]
-                    # The last reader may be an atomic that overwrites what it reads.
-                    if readers_of_cell(b, ch, w) > 0 and f.reads_from[y] != w.cell[b]:
-                        if b == a:
-                            return True
-                        extend(b, ch, f, w, until)
+                if writes[y] < 0:
+                    continue
+                b = address[y]
+                memory = np.int64(cell[b])
+                # The last reader may be an atomic that overwrites what it reads.
+                if readers[memory if memory >= 0 else n + b] > 0 and reads_from[y] != memory:
+                    if b == a:
+                        return True
+                    if memory >= 0:
+                        extend(np.int64(first[memory]), until, position, chain_ptr, chain, clock, following)
     return False
 
 
 @njit(cache=True)
-def awaited(y, ch, f, w):  # type: ignore[no-untyped-def]
+def entangled(a, ch, f, w):  # type: ignore[no-untyped-def]
+    """Whether location a would have to be overwritten before all reads of what it holds have run."""
+    return is_entangled(
+        a, ch.chain_ptr, ch.chain, ch.address, ch.writes, w.position, w.cell, w.readers, f.clock,
+        f.reads_from, f.first_reader, f.next_reader, w.scratch,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def awaited(y, position, chain_ptr, reads, writes, reads_from):  # type: ignore[no-untyped-def]
     """Whether the next node of some chain reads what write y leaves."""
-    for k in range(w.position.size):
-        r = ch.chain_ptr[k] + w.position[k]
-        if r < ch.chain_ptr[k + 1] and ch.reads[r] == ch.writes[y] and r != y:
-            source = f.reads_from[r]
-            if source in (UNKNOWN, y):
-                return True
+    for k in range(position.size):
+        r = chain_ptr[k] + position[k]
+        if r < chain_ptr[k + 1] and reads[r] == writes[y] and r != y and reads_from[r] in (UNKNOWN, y):
+            return True
     return False
 
 
 @njit(cache=True)
-def best_choice(ch, f, w, by_file):  # type: ignore[no-untyped-def]
+def best_choice(ch, f, w, prefer):  # type: ignore[no-untyped-def]
     """The write to try next from the innermost open cut, marked as tried; -1 if none is left.
 
-    First those that overwrite what nobody to come reads. Among them, by_file: the first in the file, which
-    often follows time; else those whose value is waited for, and the chain that ran last."""
-    frame = w.at[1] - 1
+    First those that overwrite what nobody to come reads. Among them, the one with the least `prefer` (int32
+    per node); or, if that is empty, those whose value is waited for, and the chain that ran last."""
+    chain_ptr, position, blocked, tried = ch.chain_ptr, w.position, w.blocked, w.frame_tried[w.at[1] - 1]
     last = ch.chain[w.path[w.at[0] - 1]] if w.at[0] > 0 else -1
-    best, best_score = -1, -1
-    for k in range(w.position.size):
-        y = ch.chain_ptr[k] + w.position[k]
-        tried = (w.frame_tried[frame, k >> 6] >> np.uint64(k & 63)) & np.uint64(1)
-        if tried or y >= ch.chain_ptr[k + 1] or not enabled(y, ch, f, w):
+    best, best_score = np.int64(-1), -1
+    for k in range(position.size):
+        y = chain_ptr[k] + position[k]
+        if y >= chain_ptr[k + 1] or (tried[k >> 6] >> np.uint64(k & 63)) & np.uint64(1):
+            continue
+        if blocked[k, 0] == y and blocked[k, 2] > position[blocked[k, 1]]:
+            continue
+        if not enabled(y, ch, f, w):
             continue
         a = ch.address[y]
         score = 0 if w.loose[held(a, ch, w)] > 0 or readers_of_cell(a, ch, w) > 0 else 4
-        if not by_file:
-            score += 2 if awaited(y, ch, f, w) else 0
+        if prefer.size == 0:
+            score += 2 if awaited(y, position, chain_ptr, ch.reads, ch.writes, f.reads_from) else 0
             score += 1 if k == last else 0
-        if score > best_score or (by_file and score == best_score and ch.op[y] < ch.op[best]):
+        if score > best_score or (prefer.size and score == best_score and prefer[y] < prefer[best]):
             best, best_score = y, score
     if best >= 0:
         chosen = np.int64(ch.chain[best])
-        w.frame_tried[frame, chosen >> 6] |= np.uint64(1) << np.uint64(chosen & 63)
+        tried[chosen >> 6] |= np.uint64(1) << np.uint64(chosen & 63)
     return best
 
 
