@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from cli_factory import record, run
 
 from bench.axe_traces import Shape, corrupted, random_ops, to_text
+from corebraid.check_progress import check_progress
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.axe.text import read_traces
@@ -233,3 +235,26 @@ def test_nothing_shared(tmp_path: Path) -> None:
     ran = run("trace", tmp_path / "rec", "--format", "axe")
     assert ran.code == 0
     assert "no two cores share" in ran.err
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_for_terminals_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.axe"
+    file.write_text(to_text(*random_ops(Shape(3, 8, 3000), random.Random(1))))
+    assert run("check", file, "--model", "sc").err == ""
+    (trace,) = read_traces(file)
+    for make, expected in ((_Terminal, True), (io.StringIO, False)):
+        shown = make()
+        monkeypatch.setattr("sys.stderr", shown)
+        with check_progress(file) as progress:
+            progress.read(file.stat().st_size)
+            progress.begin(trace)
+            progress.step("deduction, pass", 1, 0)
+            progress.step("search", 1500, 3000)
+            progress.step("search", 900, 3000)
+        assert ("trace 1, 3,000 operations" in shown.getvalue()) == expected
+        assert (shown.getvalue() == "") != expected

@@ -89,9 +89,9 @@ class Naive:
         while True:
             old = self.before.copy(), self.source.copy()
             reads = [r for r in range(self.n) if self.ch.reads[r] >= 0]
-            if not all([self.read(r) for r in reads]):
+            if not all(self.read(r) for r in reads):
                 return False
-            if not all([self.final(a) for a in range(len(self.ch.final)) if self.ch.final[a] >= 0]):
+            if not all(self.final(a) for a in range(len(self.ch.final)) if self.ch.final[a] >= 0):
                 return False
             for x in range(self.n):
                 self.before |= self.before[:, [x]] & self.before[[x], :]
@@ -147,7 +147,7 @@ def test_numbers_for_values() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_blocks_of_a_long_trace_know_of_each_other(model: str) -> None:
-    """Many blocks, threads one after the other in the file; what one late read says reaches the first block."""
+    """Many blocks, threads one after the other in the file; a late read is at odds with the first block."""
     ops, finals = random_ops(Shape(4, 16, 12_000, tso=model == "tso"), random.Random(2))
     trace = to_trace(sorted(ops, key=lambda op: op[0]), finals)
     answer = decide(trace, model)

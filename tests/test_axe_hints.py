@@ -25,9 +25,16 @@ from solver.problem import Verdict
 def test_hints_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.axe"
     path.write_text(
-        "# in 9 was 9\n0: M[1] := 7 # in 3 was 18446744073709551615; 12, main+0x3\n0: M[1] := 8 #was 7\n"
-        "0: M[1] == 8 # in 4\n1: sync # in 0; was 4\n1: M[1] := 9 # was here in 1999\n1: M[1] := 10 # was 9x\n"
-        "1: M[1] == 10 # was 9 in 18446744073709551616\n1: M[1] := 2 # in 4294967296 was 1\nfinal M[1] == 2 # was 1\n"
+        "# in 9 was 9\n"
+        "0: M[1] := 7 # in 3 was 18446744073709551615; 12, main+0x3\n"
+        "0: M[1] := 8 #was 7\n"
+        "0: M[1] == 8 # in 4\n"
+        "1: sync # in 0; was 4\n"
+        "1: M[1] := 9 # was here in 1999\n"
+        "1: M[1] := 10 # was 9x\n"
+        "1: M[1] == 10 # was 9 in 18446744073709551616\n"
+        "1: M[1] := 2 # in 4294967296 was 1\n"
+        "final M[1] == 2 # was 1\n"
     )
     (trace,) = read_traces(path)
     assert trace.hinted.tolist() == [True, True, False, False, False, False, False, True]
