@@ -20,6 +20,7 @@ _BENCHMARKS = {
     "sure": "sure",
     "path": "ordering_path",
     "check": "axe_check",
+    "locks": "ordering_linux",
     "linkage": "linkage",
     "lightplay": "lightplay",
     "opr": "opr",

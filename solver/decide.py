@@ -11,7 +11,7 @@ from solver.deduction import MAX_PROJECTED, deduce
 from solver.problem import Problem, Solution, Verdict, no_order
 
 #: Cuts that a search may open before the next engine has its turn, and more for each so many operations.
-_SHORT, _LONGER, _LONG = (1024, 20), (2000, 8), (20_000, 1)
+_SHORT, _LONGER, _LONG = (64, 4), (2000, 8), (20_000, 1)
 #: Until when the beam search works, in shares of the time, in large regions and in those for the SMT engine.
 _BEAM_SHARE, _SMALL_BEAM_SHARE = 0.9, 0.4
 #: The SMT engine is asked only about regions up to this many operations, and gets this share of the time.

@@ -16,7 +16,8 @@ from solver.inner_kernel import inlined
 TIME, CHANGES, AT_WORK, UNTOLD, MADE, FREE, FREED = range(7)
 #: Operations that share an entry of `News.busy`.
 BLOCK = 64
-_FIRST_WATCHERS = 1 << 12
+#: Room for watchers at first, for each part; it is not touched before it is used.
+_WATCHERS = 8
 
 
 class News(NamedTuple):
@@ -74,7 +75,7 @@ def all_is_news(facts: Facts) -> News:
         untold=np.arange(n, dtype=np.int32),
         woken=np.zeros(m, np.uint8),
         watched=np.full(n, -1, np.int32),
-        watcher=np.empty((_FIRST_WATCHERS, 2), np.int32),
+        watcher=np.empty((_WATCHERS * m + 1024, 2), np.int32),
     )
 
 

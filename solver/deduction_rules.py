@@ -86,11 +86,12 @@ def find_last(e, g, f, clocks, last):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def keep_apart(w, e, g, last, eyes, n_eyes, f, clocks, news):  # type: ignore[no-untyped-def]
+def keep_apart(w, e, g, last, eyes, f, clocks, news):  # type: ignore[no-untyped-def]
     """Nothing changes granule g between w and e (w = -1: before e): what precedes e precedes w, and what w
-    precedes, e precedes. last: int32 (n_streams,), see `find_last`. Returns how many `eyes` there are now,
-    or -1 if every change is placed."""
-    placed, next_stream, last_end = True, f.changes_ptr[g * last.size], f.changes_ptr[(g + 1) * last.size]
+    precedes, e precedes. last: int32 (n_streams,), see `find_last`. Returns how many operations there are in
+    `eyes`, whose changes may say more, or -1 if every change is placed."""
+    n_eyes, placed = 0, True
+    next_stream, last_end = f.changes_ptr[g * last.size], f.changes_ptr[(g + 1) * last.size]
     while next_stream < last_end:
         t = f.op_stream[f.part_op[f.changes[next_stream]]]
         x, end = last[t], f.changes_ptr[g * last.size + t + 1]
@@ -158,7 +159,9 @@ def by_source(e, p, f, clocks, news, last, least, low, eyes):  # type: ignore[no
         return False
     grow(clocks, e, least, f, news)
     if n == 1:
-        n_eyes = keep_apart(source, e, g, last, eyes, n_eyes, f, clocks, news)
+        # Once it is said that the source comes before e and after the changes before e, whatever contradicts
+        # that makes a circle, which shows by itself.
+        n_eyes = keep_apart(source, e, g, last, eyes, f, clocks, news)
     if n_eyes < 0:
         news.done[p] = 1
     for i in range(n_eyes):
@@ -260,7 +263,7 @@ def settle(f, clocks, news, steps, max_steps):  # type: ignore[no-untyped-def]
     """Apply the rules until there is no news. Returns (FIXED, CONTRADICTION, TOO_MUCH or, for watchers,
     NO_ROOM; the operation; parts looked at so far)."""
     n, n_streams = f.op_stream.size, f.stream_ptr.size - 1
-    most_eyes = 6 * n_streams + 1
+    most_eyes = 5 * n_streams + 1
     scratch = (
         np.empty(n_streams, np.int32), np.empty(n_streams, np.int32), np.empty(n_streams, np.int32),
         np.empty(n_streams, np.int32), np.empty(most_eyes, np.int32),
