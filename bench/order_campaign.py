@@ -33,7 +33,8 @@ from solver.traces import MemoryTraces  # noqa: E402
 from solver.unfiltered import iter_problems  # noqa: E402
 
 ENGINES = {
-    "auto": Options(), "cut": Options("cut"), "smt": Options("smt"), "paper": Options("smt", encoding="paper"),
+    "auto": Options(), "cut": Options("cut"), "smt": Options("smt"),
+    "paper": Options("smt", encoding="paper"),
 }  # fmt: skip
 _RECORDING = bytes(16)
 
@@ -108,8 +109,8 @@ def explained(traces: MemoryTraces, regions: list[int]) -> Counter[str]:
 
 
 def campaign(model: str, traces: int, seed: int, path: Path, *, agents: bool = False) -> Counter[str]:
-    """Run so many traces of a model from a seed on. agents: which meet cores at sync points. Counts by what was
-    found; DISAGREE, WRONG: failures."""
+    """Run so many traces of a model from a seed on. agents: which meet cores at sync points. Counts by what
+    was found; DISAGREE, WRONG: failures."""
     counts: Counter[str] = Counter()
     for number in range(seed, seed + traces):
         run = Run(number, model, agents=agents)

@@ -1,13 +1,14 @@
-"""The soak campaign of program order: does every order keep what the threads, the kernel and the devices did in
-sequence? Judged from sealed truth and core logs alone (bench/true_threads.py), never from sync points.
+"""The soak campaign of program order: does every order keep what threads, kernel and devices did in sequence?
+Judged from sealed truth and core logs alone (bench/true_threads.py), never from sync points.
 
-    python bench/order_soak.py [--recordings 200] [--first-seed 0] [--minutes 60] [--programs thread_order,uts]
+    python bench/order_soak.py [--recordings 200] [--first-seed 0] [--minutes 60]
+                               [--programs thread_order,uts]
 
-Each recording is drawn from its seed: a Linux program or firmware, 2 to 8 cores, SC or TSO, a schedule, slices,
-cache, strata or none. Of each: an order is found and passes the checker; no access stands before one that
-its thread made earlier, on whichever core; nor before what the calls, messages, transfers and interrupts put before it;
-and thread_order's own marks say the same. Prints a line for each program, and exits with 1 if a step is out of
-order or anything else failed.
+Each recording is drawn from its seed: a Linux program or firmware, 2 to 8 cores, SC or TSO, a schedule,
+slices, cache, strata or none. Of each: an order is found and passes the checker; no access stands before one
+that its thread made earlier, on whichever core, nor before what calls, messages, transfers and interrupts put
+before it; and thread_order's own marks say the same. Prints a line for each program, and exits with 1 if a
+step is out of order or anything else failed.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ LINUX = (
     "thread_order", "thread_order", "barriers", "semaphores", "mutexes", "condvars", "rwlocks", "spinlocks",
     "futex_raw", "pipes_poll", "sockets", "signals", "signalfds", "signal_waits", "splices", "clocks", "jit",
     "mmap_play", "files", "robust", "pi_mutexes", "cancellation", "once_exit", "threads64", "thread_local",
-    "static_pie_threads", "affinity", "good_counter", "bug_aba", "bug_atomicity", "bug_publication", "exit_seven",
+    "static_pie_threads", "affinity", "good_counter", "bug_aba", "bug_atomicity", "bug_publication",
+    "exit_seven",
 )  # fmt: skip
 FIRMWARE = (
-    "dma_race", "timer", "rpc_queens", "rpc_slaves", "rpc_divide", "pgas_uts", "pgas_fib", "pgas_is", "pgas_laplace",
-    "uts", "litmus", "ring",
+    "dma_race", "timer", "rpc_queens", "rpc_slaves", "rpc_divide", "pgas_uts", "pgas_fib", "pgas_is",
+    "pgas_laplace", "uts", "litmus", "ring",
 )  # fmt: skip
 
 
@@ -115,7 +117,9 @@ def examine(folder: Path, timeout_s: float = 10.0) -> Found:
     if any(region.verdict is Verdict.ILLEGAL for region in result.regions):
         raise Broken("the solver calls a region illegal, but it ran")
     kept, placed = promises(recording, traces), Placed(traces, certificate, recording.manifest.id)
-    found = Found(1, placed.undecided, sum(map(len, traces.rows)), len(kept.edges), kept.agents, kept.attributed)
+    found = Found(
+        1, placed.undecided, sum(map(len, traces.rows)), len(kept.edges), kept.agents, kept.attributed
+    )
     found.wrong.update(misplaced(kept, placed))
     if recording.manifest.program.name == "thread_order" and not placed.undecided:
         found.wrong["marks"] += len(misplaced_marks(mark_lines(recording, traces, placed)))
@@ -145,7 +149,9 @@ def _inside(rows: NDArray[np.void], begin: int, size: int) -> NDArray[np.bool_]:
 
 def main() -> int:
     """Run the campaign; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Record, order, and judge orders by what threads really did.")
+    parser = argparse.ArgumentParser(
+        description="Record, order, and judge orders by what threads really did."
+    )
     parser.add_argument("--recordings", type=int, default=200)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=0, help="stop after so long; 0: run to the end")
@@ -181,10 +187,10 @@ def main() -> int:
 
 
 def _line(name: str, found: Found) -> str:
+    agents = f"{found.agents:>11,} accesses of agents, {found.attributed:,} certainly a thread's"
     return (
-        f"{name:20}{found.recordings:>5} recordings, {found.undecided} regions undecided, {found.rows:>12,} accesses, "
-        f"{found.edges:>9,} edges, agents {found.agents:>11,} ({found.attributed:,} certainly a thread's), "
-        f"out of order: {dict(found.wrong) or 0}"
+        f"{name:20}{found.recordings:>5} recordings, {found.undecided} regions undecided, {found.rows:>12,} "
+        f"accesses, {found.edges:>9,} edges, {agents}, out of order: {dict(found.wrong) or 0}"
     )
 
 

@@ -1,5 +1,6 @@
-"""Tiny random runs of cores, with store buffers or without, with agents that meet them at sync points or without,
-step by step in plain Python, and a search over all orders of a trace without granules, regions or reductions."""
+"""Tiny random runs of cores, with store buffers or without, with agents that meet them at sync points or
+without, step by step in plain Python, and a search over all orders of a trace without granules, regions or
+reductions."""
 
 from __future__ import annotations
 
@@ -113,6 +114,7 @@ class Run:
         self._write(address, size, new)
         place = (address, old, new, self._stratum, len(self._cores), size, kind, 0)
         self._of_agents.append((number, number, 1, *place))
+        return None
 
     def _meet(self, k: int, way: int) -> None:
         core, now = self._cores[k], self._running[k]
@@ -218,9 +220,7 @@ Streams = list[list[tuple[int, ...]]]
 def must_precede(streams: Streams, points: Events, n_cores: int) -> list[list[tuple[int, ...]]]:
     """What sync points put before each row: how many rows of every stream. Each pair of them is looked at:
     what its core did before one ENTER comes before what a core does after any LEAVE from there on."""
-    below = [
-        lambda count, s=s: sum(row[1] < count for row in streams[s]) for s in range(len(streams))
-    ]
+    below = [lambda count, s=s: sum(row[1] < count for row in streams[s]) for s in range(len(streams))]
     needs = [[[0] * len(streams) for _ in rows] for rows in streams]
     for j, (number, count, _, _, core, way, *_) in enumerate(points.tolist()):
         chains = [core] if len(streams) == n_cores + 1 else [core, n_cores + 1 + core]
@@ -230,7 +230,7 @@ def must_precede(streams: Streams, points: Events, n_cores: int) -> list[list[tu
                     need[s] = max(need[s], below[s](count))
         if not way & LEAVE:
             continue
-        before = {n_cores: number}
+        before = {n_cores: below[n_cores](number)}
         for _, count_i, _, _, core_i, way_i, *_ in points[: j + 1].tolist():
             for s in (core_i, n_cores + 1 + core_i) if way_i & ENTER else ():
                 if s < len(streams):

@@ -1,10 +1,10 @@
-"""Program order across cores, from the sealed truth and the cores' logs alone: what every order of a recording
-must keep, whatever it knows of sync points. Plain Python; shares no code with them or the solver.
+"""Program order across cores, from the sealed truth and the cores' logs alone: what every order of a
+recording must keep, whatever it knows of sync points. Plain Python; shares no code with them or the solver.
 
 A core's CONTEXT records say which thread runs from a count on, the sealed truth which slice of which stream
-followed which. So a thread's accesses come in *pieces*, on one core after the other, and so do what the kernel did
-for it, wherever it is certain that a slice of the agents belongs to one thread. `Edge`s say the rest: what a
-core had done comes before what another, or an agent, does from a place on.
+followed which. So a thread's accesses come in *pieces*, on one core after the other, and so does what the
+kernel did for it, wherever it is certain that a slice of the agents belongs to one thread. `Edge`s say the
+rest: what a core had done comes before what another, or an agent, does from a place on.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Edge:
-    """The rows of source `core` below place `below` come before those of source `to` from place `first` on."""
+    """The rows of source `core` below place `below` come before those of source `to` from `first` on."""
 
     kind: str
     core: int
@@ -84,7 +84,7 @@ class Promises:
 
 
 @dataclass
-class _Log:
+class CoreLog:
     """Of one core. counts, contexts: of each context header its count, and (why, thread). calls: count behind
     the call -> (number, result)."""
 
@@ -103,8 +103,8 @@ class _Log:
         return [context for context in found if context[0] != CONTEXT_START]
 
 
-def _log_of(recording: Recording, core: int) -> _Log:
-    log = _Log()
+def log_of(recording: Recording, core: int) -> CoreLog:
+    log = CoreLog()
     for rows, _ in iter_core_records(recording, core):
         kept = rows[(rows["kind"] == CONTEXT) | (rows["kind"] == INPUT)]
         for row in kept:
@@ -134,7 +134,7 @@ class _Walk:
     def __init__(self, recording: Recording, traces: MemoryTraces) -> None:
         self.n = recording.manifest.n_cores
         self.traces, self.slices = traces, _slices(recording)
-        self.logs = [_log_of(recording, core) for core in range(self.n)]
+        self.logs = [log_of(recording, core) for core in range(self.n)]
         self.stand, self.agents = [0] * self.n, 0
         self.ends = [int(count) for count in recording.manifest.instructions]
         self.promises = Promises(agents=len(traces.rows[self.n]))
@@ -178,7 +178,7 @@ class _Walk:
                 made[result] = core, end
 
     def _busy(self, core: int) -> bool:
-        """The core goes on where it stands with the thread that it has, to which nothing is done meanwhile."""
+        """The core goes on where it stands, with the thread that it has."""
         return self.stand[core] < self.ends[core] and not self.logs[core].at(self.stand[core])
 
     def _kernel(self, core: int, end: int, number: int) -> None:
@@ -304,7 +304,6 @@ class _Walk:
     def _pass_firmware(self) -> None:
         self.passed: list[list[tuple[int, int, int]]] = [[] for _ in range(self.n)]
         frames: list[tuple[int, int]] = []
-        taken = [0] * self.n
         for number, (stream, end) in enumerate([*self.slices, (-1, 0)]):
             if stream == self.n:
                 rows = self.traces.rows[self.n][self.agents : end]
@@ -313,24 +312,23 @@ class _Walk:
                 self.agents = end
                 continue
             if frames:
-                self._frames(frames, taken)
+                self._frames(frames)
                 frames = []
             if stream >= 0 and end > self.stand[stream]:
                 self.passed[stream].append((end, number, self.agents))
                 self.stand[stream] = end
 
-    def _frames(self, frames: list[tuple[int, int]], taken: list[int]) -> None:
-        """Interrupts were delivered between two slices: to cores in ascending order, once each."""
-        found = []
-        for core in range(self.n):
-            log = self.logs[core]
-            here = [n for n, why in zip(log.counts, log.contexts, strict=True) if why[0] == CONTEXT_INTERRUPT]
-            if taken[core] < len(here) and here[taken[core]] == self.stand[core]:
-                found.append(core)
+    def _frames(self, frames: list[tuple[int, int]]) -> None:
+        """Interrupts were delivered between two slices: to cores in ascending order, once each. If there are
+        more cores that are interrupted where they stand, it may be now or later."""
+        found = [
+            core
+            for core in range(self.n)
+            if any(why == CONTEXT_INTERRUPT for why, _ in self.logs[core].at(self.stand[core]))
+        ]
         if len(found) != len(frames):
             return
         for core, (first, end) in zip(found, frames, strict=True):
-            taken[core] += 1
             self._edge("interrupted context", core, self.stand[core], self.n, first)
             self._edge("handler", self.n, end, core, self.stand[core])
 
@@ -412,4 +410,3 @@ def judge(recording: Recording, traces: MemoryTraces, certificate: Path) -> tupl
     """(`misplaced` of a certificate, what it was held to)."""
     kept = promises(recording, traces)
     return misplaced(kept, Placed(traces, certificate, recording.manifest.id)), kept
-

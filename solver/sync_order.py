@@ -30,8 +30,8 @@ _NOBODY = 0
 @dataclass(frozen=True)
 class RegionSyncs:
     """The sync points of one region. points: SYNC_POINT (n,). running: int64 (n_cores,), the thread on each
-    core where the region begins, 0 for none. entered: uint64 (n_cores,), instruction counts below which all of
-    a core's accesses came before that. first: accesses that agents had made there."""
+    core where the region begins, 0 for none. entered: uint64 (n_cores,), instruction counts below which all
+    of a core's accesses came before that. first: accesses that agents had made there."""
 
     points: Events
     running: NDArray[np.int64]
