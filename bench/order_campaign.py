@@ -1,7 +1,7 @@
 """The ordering campaign: random traces, half of them damaged, through every engine, against a search over all
 orders of their rows (`bench.tiny_runs`).
 
-    python -m bench.order_campaign [--traces 20000] [--seed 0] [--models sc,tso]
+    python -m bench.order_campaign [--traces 20000] [--seed 0] [--models sc,tso] [--agents]
 
 Of each trace: pipeline, cut search and z3 answer as that search does; an order that is found passes the
 checker; of a region without one, what the explanation names cannot be ordered, which a search of its own
@@ -22,7 +22,7 @@ use_kernel_cache()
 
 import numpy as np  # noqa: E402
 
-from bench.tiny_runs import Run, damage, is_legal  # noqa: E402
+from bench.tiny_runs import Run, damage, displace, is_legal  # noqa: E402
 from isa.errors import OrderError  # noqa: E402
 from solver.certificate import Certificate  # noqa: E402
 from solver.checker import check_certificate  # noqa: E402
@@ -32,7 +32,10 @@ from solver.problem import Problem, Verdict  # noqa: E402
 from solver.traces import MemoryTraces  # noqa: E402
 from solver.unfiltered import iter_problems  # noqa: E402
 
-ENGINES = {"auto": Options(), "cut": Options("cut"), "smt": Options("smt")}
+ENGINES = {
+    "auto": Options(), "cut": Options("cut"), "smt": Options("smt"),
+    "paper": Options("smt", encoding="paper"),
+}  # fmt: skip
 _RECORDING = bytes(16)
 
 
@@ -59,7 +62,10 @@ def can_be_ordered(problem: Problem, explanation: Explanation) -> bool:
     kept[explanation.operations] = True
     finals = [(g, int(problem.final[g])) for g in explanation.finals.tolist()]
     stream, ends = problem.op_stream.tolist(), problem.stream_ptr.tolist()
-    after = problem.after.tolist() or [-1] * problem.n_ops
+    waits_for: list[list[int]] = [[] for _ in range(problem.n_ops)]
+    for first, then in problem.edges.tolist():
+        if kept[then]:
+            waits_for[then].append(first)
     source = problem.source.tolist() or [-1] * problem.n_ops
     start = (tuple(ends[:-1]), tuple(problem.initial.tolist()))
     todo, seen = [start], {start}
@@ -72,7 +78,7 @@ def can_be_ordered(problem: Problem, explanation: Explanation) -> bool:
         if list(at) == ends[1:] and all(memory[g] == value for g, value in finals):
             return True
         for s, op in enumerate(at):
-            if op == ends[s + 1] or not ran(after[op], at):
+            if op == ends[s + 1] or not all(ran(first, at) for first in waits_for[op]):
                 continue
             held = list(memory)
             buffered = source[op] >= 0 and not ran(source[op], at)
@@ -102,20 +108,26 @@ def explained(traces: MemoryTraces, regions: list[int]) -> Counter[str]:
     return counts
 
 
-def campaign(model: str, traces: int, seed: int, path: Path) -> Counter[str]:
-    """Run so many traces of a model from a seed on. Counts by what was found; DISAGREE, WRONG: failures."""
+def campaign(model: str, traces: int, seed: int, path: Path, *, agents: bool = False) -> Counter[str]:
+    """Run so many traces of a model from a seed on. agents: which meet cores at sync points. Counts by what
+    was found; DISAGREE, WRONG: failures."""
     counts: Counter[str] = Counter()
     for number in range(seed, seed + traces):
-        run = Run(number, model)
+        run = Run(number, model, agents=agents)
         rows = damage(run.rows(), number) if number % 2 else run.rows()
         held = run.traces(rows)
+        if agents and number % 3:
+            held = displace(held, number)
         truth = is_legal(held)
         counts["legal" if truth else "not legal"] += 1
         for name, options in ENGINES.items():
+            if model == "tso" and options.encoding == "paper":
+                continue
             legal, regions = verdict(held, path, options)
             if legal != truth:
                 counts["DISAGREE"] += 1
-                print(f"DISAGREE: Run({number}, {model!r}), {name}: {legal}, all orders: {truth}", flush=True)
+                what = f"Run({number}, {model!r}, agents={agents})"
+                print(f"DISAGREE: {what}, {name}: {legal}, all orders: {truth}", flush=True)
             if name == "auto" and not legal:
                 counts["contradicts itself"] += not regions
                 counts += explained(held, regions)
@@ -128,11 +140,13 @@ def main() -> int:
     parser.add_argument("--traces", type=int, default=20_000, help="of each model")
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--models", default="sc,tso", help="memory models, with commas between")
+    parser.add_argument("--agents", action="store_true", help="with agents that meet cores at sync points")
     chosen = parser.parse_args()
     failed = False
     with tempfile.TemporaryDirectory(prefix="corebraid-campaign-") as folder:
         for model in chosen.models.split(","):
-            counts = campaign(model, chosen.traces, chosen.seed, Path(folder) / "order.cert")
+            path = Path(folder) / "order.cert"
+            counts = campaign(model, chosen.traces, chosen.seed, path, agents=chosen.agents)
             failed = failed or bool(counts["DISAGREE"] or counts["WRONG"])
             shown = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
             print(f"{model}: {chosen.traces:,} traces, engines {', '.join(ENGINES)}: {shown}", flush=True)

@@ -1,13 +1,15 @@
-"""Tiny random runs of cores, with store buffers or without, step by step in plain Python, and a search over
-all orders of a trace without granules, regions or reductions."""
+"""Tiny random runs of cores, with store buffers or without, with agents that meet them at sync points or
+without, step by step in plain Python, and a search over all orders of a trace without granules, regions or
+reductions."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from emu.sync_points import ENTER, LEAVE, SYNC_POINT
 from recorder.event import EVENT, FENCE, READ, RMW, UNCACHED, WRITE
 from solver.traces import Events, MemoryTraces
 
@@ -34,9 +36,10 @@ class _Core:
 
 class Run:
     """A random run of 2 to 4 cores. model: "tso", or "sc": a store commits at once, and is one of the core's
-    other rows. strata: where each stream stands at each stratum."""
+    other rows. agents: there are such, which meet cores, where threads move between them. strata: where each
+    stream stands at each stratum."""
 
-    def __init__(self, seed: int, model: str = "tso") -> None:
+    def __init__(self, seed: int, model: str = "tso", *, agents: bool = False) -> None:
         self._tso = model == "tso"
         self._rng = rng = random.Random(seed)
         self.memory = bytearray(rng.randrange(3) for _ in range(_MEMORY))
@@ -45,7 +48,13 @@ class Run:
         self._places = [rng.choice((0, 8, 16, 24)) for _ in range(rng.randint(1, 3))]
         self._room, self._stratum = rng.randint(1, 4), 0
         self.strata: list[list[int]] = []
+        self._of_agents: list[tuple[int, ...]] = []
+        self._points: list[tuple[int, ...]] = []
+        self._running = [0] * len(self._cores)
         for _ in range(rng.randint(6, 24)):
+            if agents and rng.random() < 0.45:
+                self._agents_step()
+                continue
             self._step(rng.randrange(len(self._cores)))
             if rng.random() < 0.08:
                 self._cut()
@@ -62,7 +71,7 @@ class Run:
     def _cut(self) -> None:
         loads = [core.count for core in self._cores]
         stores = [len(core.stores) for core in self._cores]
-        self.strata.append([*loads, 0, *(stores if self._tso else [])])
+        self.strata.append([*loads, len(self._of_agents), *(stores if self._tso else [])])
         self._stratum += 1
 
     def _commit(self, k: int) -> None:
@@ -92,6 +101,31 @@ class Run:
         place = (address, old, old if new is None else new, self._stratum, k, size, kind, flags)
         core.loads.append((core.seq, core.count, 0x1000 + core.count, *place))
         core.seq += 1
+
+    def _agents_step(self) -> None:
+        """An access of the agents, or a sync point."""
+        rng, number = self._rng, len(self._of_agents)
+        if rng.random() < 0.6:
+            return self._meet(rng.randrange(len(self._cores)), rng.choice((ENTER, LEAVE, ENTER | LEAVE)))
+        kind, size = rng.choice((READ, WRITE, RMW)), rng.choice((1, 4, 8, 8))
+        address = rng.choice(self._places)
+        old = self._read(address, size)
+        new = old if kind == READ else rng.choice((0, 1, 2, rng.randrange(1 << (8 * size))))
+        self._write(address, size, new)
+        place = (address, old, new, self._stratum, len(self._cores), size, kind, 0)
+        self._of_agents.append((number, number, 1, *place))
+        return None
+
+    def _meet(self, k: int, way: int) -> None:
+        core, now = self._cores[k], self._running[k]
+        who = now or self._rng.choice([0, *({1, 2, 3} - set(self._running))])
+        if way & ENTER:
+            while core.buffer:
+                self._commit(k)
+            self._running[k] = 0
+        if way & LEAVE and who:
+            self._running[k] = who
+        self._points.append((len(self._of_agents), core.count, self._stratum, who, k, way, 0, 0))
 
     def _step(self, k: int) -> None:
         rng, core = self._rng, self._cores[k]
@@ -125,7 +159,7 @@ class Run:
 
     def rows(self) -> list[Events]:
         """The streams as EVENT arrays: each core's, without its stores under TSO; no agents; then those."""
-        streams = [[core.loads for core in self._cores], [[]]]
+        streams = [[core.loads for core in self._cores], [self._of_agents]]
         if self._tso:
             streams.append([core.stores for core in self._cores])
         return [np.array(rows, EVENT) for group in streams for rows in group]
@@ -135,7 +169,8 @@ class Run:
         n = len(self._cores) if self._tso else 0
         strata = np.array(self.strata, np.uint64).reshape(-1, len(self._cores) + 1 + n)
         before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
-        return MemoryTraces(rows or self.rows(), strata, before, after, chunk_rows=3, buffered=n)
+        syncs = np.array(self._points, SYNC_POINT)
+        return MemoryTraces(rows or self.rows(), strata, before, after, chunk_rows=3, buffered=n, syncs=syncs)
 
 
 def damage(rows: list[Events], seed: int) -> list[Events]:
@@ -157,10 +192,73 @@ def damage(rows: list[Events], seed: int) -> list[Events]:
     return rows
 
 
+def displace(traces: MemoryTraces, seed: int) -> MemoryTraces:
+    """The same with some sync points at other places, each in its region and between those before and after
+    it; what is then true of threads is not looked at."""
+    rng, points = random.Random(seed), traces.syncs.copy()
+    n_cores = traces.n_streams - traces.buffered - 1
+    last = [[int(rows["count"][-1]) + 1 if len(rows) else 0 for rows in traces.rows]]
+    edges = np.concatenate([np.zeros((1, traces.n_streams), np.int64), traces.strata.astype(np.int64), last])
+    for i in rng.sample(range(len(points)), rng.randint(0, min(4, len(points)))):
+        point = points[i]
+        core, region = int(point["core"]), int(point["stratum"])
+        mine = np.flatnonzero(points["core"] == core).tolist()
+        low, high = edges[region, core], edges[region + 1, core]
+        before, after = points[[m for m in mine if m < i]], points[[m for m in mine if m > i]]
+        low = max([low, *before["count"].tolist()])
+        high = max(low, min([high, *after["count"].tolist()]))
+        point["count"] = rng.randint(int(low), int(high))
+        first = max([int(edges[region, n_cores]), *points["number"][max(i - 1, 0) : i].tolist()])
+        end = min([int(edges[region + 1, n_cores]), *points["number"][i + 1 : i + 2].tolist()])
+        point["number"] = rng.randint(first, max(first, end))
+    return replace(traces, syncs=points)
+
+
+Streams = list[list[tuple[int, ...]]]
+
+
+def must_precede(streams: Streams, points: Events, n_cores: int) -> list[list[tuple[int, ...]]]:
+    """What sync points put before each row: how many rows of every stream. Each pair of them is looked at:
+    what its core did before one ENTER comes before what a core does after any LEAVE from there on."""
+    below = [lambda count, s=s: sum(row[1] < count for row in streams[s]) for s in range(len(streams))]
+    needs = [[[0] * len(streams) for _ in rows] for rows in streams]
+    for j, (number, count, _, _, core, way, *_) in enumerate(points.tolist()):
+        chains = [core] if len(streams) == n_cores + 1 else [core, n_cores + 1 + core]
+        if way & ENTER:
+            for row, need in zip(streams[n_cores], needs[n_cores], strict=True):
+                for s in chains if row[1] >= number else ():
+                    need[s] = max(need[s], below[s](count))
+        if not way & LEAVE:
+            continue
+        before = {n_cores: below[n_cores](number)}
+        for _, count_i, _, _, core_i, way_i, *_ in points[: j + 1].tolist():
+            for s in (core_i, n_cores + 1 + core_i) if way_i & ENTER else ():
+                if s < len(streams):
+                    before[s] = max(before.get(s, 0), below[s](count_i))
+        for t in chains:
+            for row, need in zip(streams[t], needs[t], strict=True):
+                for s, n in before.items() if row[1] >= count else ():
+                    need[s] = max(need[s], n)
+    return [[tuple(need) for need in of_stream] for of_stream in needs]
+
+
+def _too_late(traces: MemoryTraces) -> bool:
+    """Whether a store commits in a later region than an ENTER that it came before."""
+    first = traces.n_streams - traces.buffered
+    return any(
+        way & ENTER and ((rows["count"] < count) & (rows["stratum"] > stratum)).any()
+        for _, count, stratum, _, core, way, *_ in traces.syncs.tolist()
+        for rows in traces.rows[first + core : first + core + 1]
+    )
+
+
 def is_legal(traces: MemoryTraces) -> bool:
     """Whether any order of all rows is legal: every state that can be reached is looked at."""
+    if _too_late(traces):
+        return False
     streams = [rows.tolist() for rows in traces.rows]
     n = traces.buffered
+    needs = must_precede(streams, traces.syncs, traces.n_streams - n - 1) if len(traces.syncs) else None
     start = (0,) * len(streams)
     todo, seen = [(start, traces.before.tobytes())], {start}
     while todo:
@@ -173,6 +271,8 @@ def is_legal(traces: MemoryTraces) -> bool:
         now = min(row[6] for row in left)
         for s, rows in enumerate(streams):
             if at[s] == len(rows) or rows[at[s]][6] != now:
+                continue
+            if needs and any(have < need for have, need in zip(at, needs[s][at[s]], strict=True)):
                 continue
             after = take_row(streams, at, s, n, memory)
             to = (*at[:s], at[s] + 1, *at[s + 1 :])

@@ -29,7 +29,9 @@ def held_traces(recording: Recording) -> MemoryTraces:
     """Every stream's events, by a traced replay of each core."""
     lazy = RecordingTraces(recording)
     rows = [np.concatenate([np.zeros(0, EVENT), *chunks]) for chunks in lazy.streams()]
-    return MemoryTraces(rows, lazy.strata, lazy.initial(), lazy.final(), buffered=lazy.buffered)
+    return MemoryTraces(
+        rows, lazy.strata, lazy.initial(), lazy.final(), buffered=lazy.buffered, syncs=lazy.syncs
+    )
 
 
 def in_true_order(traces: MemoryTraces, truth: NDArray[np.void]) -> NDArray[np.void]:

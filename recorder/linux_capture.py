@@ -123,6 +123,8 @@ class LinuxCapture(BaseCapture):
         return (0 if task is None else task.tid), lives
 
     def _switched(self, number: int, flags: int, tid: int) -> None:
+        # The kernel has waited for the core's stores.
+        self._note_all_commits()
         self._note_agents()
         self._context(number, flags, tid)
 

@@ -163,6 +163,7 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     values contradict each other within one core."""
     n_cores = len(region.tails)
     cores = [core_rows(region, core) for core in range(n_cores)]
+    _expect_committed(region, cores)
     others = [whole(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
     in_order = _pieces_in_order(region, [core.rows for core in cores] + others)
     g = find_granules_of([(owner, rows) for _, owner, rows in in_order], table)
@@ -186,6 +187,17 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
         for k, rows in enumerate(streams)
     ]
     return _problem(region, g, chains, cores), _counts(region, cores, g, tally), chains_of(g)
+
+
+def _expect_committed(region: Region, cores: list[CoreRows]) -> None:
+    """No store commits here that came before agents which met its core in an earlier region."""
+    for core, rows in enumerate(cores if len(region.syncs.entered) else ()):
+        if len(rows.stores) and rows.stores["count"][0] < region.syncs.entered[core]:
+            raise OrderError(
+                "a store that commits after a sync point which it came before",
+                where=name_row(len(region.streams) - len(cores) + core, rows.stores[0]),
+                remedy=_DAMAGED,
+            )
 
 
 def _pieces_in_order(region: Region, groups: list[Events]) -> list[tuple[int, int, Events]]:

@@ -30,16 +30,18 @@ _NOBODY = 0
 @dataclass(frozen=True)
 class RegionSyncs:
     """The sync points of one region. points: SYNC_POINT (n,). running: int64 (n_cores,), the thread on each
-    core where the region begins, 0 for none. first: accesses that agents had made there."""
+    core where the region begins, 0 for none. entered: uint64 (n_cores,), instruction counts below which all
+    of a core's accesses came before that. first: accesses that agents had made there."""
 
     points: Events
     running: NDArray[np.int64]
+    entered: NDArray[np.uint64]
     first: int
 
 
 def no_syncs(n_cores: int = 0) -> RegionSyncs:
     """Of a region without sync points."""
-    return RegionSyncs(np.zeros(0, SYNC_POINT), np.zeros(n_cores, np.int64), 0)
+    return RegionSyncs(np.zeros(0, SYNC_POINT), np.zeros(n_cores, np.int64), np.zeros(n_cores, np.uint64), 0)
 
 
 @njit(cache=True)
@@ -78,11 +80,15 @@ class SyncsOfRegions:
         self._points = points
         self._starts = np.searchsorted(points["stratum"], np.arange(n_regions + 1))
         self._running = np.zeros((n_regions, max(self._agents, 0)), np.int64)
+        self._entered = np.zeros((n_regions, max(self._agents, 0)), np.uint64)
         self._first = np.zeros(n_regions, np.int64)
         if self._agents < 0 or not len(points):
             return
         self._first[1:] = strata[:, self._agents]
         _expect_cuts(points, strata)
+        enters = points[(points["way"] & ENTER != 0) & (points["stratum"] + 1 < n_regions)]
+        np.maximum.at(self._entered, (enters["stratum"] + 1, enters["core"]), enters["count"])
+        np.maximum.accumulate(self._entered, axis=0, out=self._entered)
         bad, core = follow_threads(
             points["core"], points["way"], points["who"], points["stratum"].astype(np.int64),
             np.zeros(self._agents, np.int64), self._running,
@@ -99,7 +105,7 @@ class SyncsOfRegions:
     def of(self, region: int) -> RegionSyncs:
         """Those of one region."""
         points = self._points[self._starts[region] : self._starts[region + 1]]
-        return RegionSyncs(points, self._running[region], int(self._first[region]))
+        return RegionSyncs(points, self._running[region], self._entered[region], int(self._first[region]))
 
 
 def _name(point: np.void) -> str:
