@@ -1,7 +1,8 @@
 """Orders against the truth: of every program, how many reads each engine gives another source than they had.
 
     python -m bench.scored [--programs uts,mutexes] [--cores 4,8,16] [--strata cycles:100000,none]
-                           [--engines auto,linkage,slices] [--models sc,tso] [--slice N] [--timeout 5]
+                           [--engines auto,linkage,slices] [--constraints values,tenures] [--models sc,tso]
+                           [--slice N] [--timeout 5]
 
 All firmware, and the Linux programs of `LINUX` on at most eight cores. Each recording is ordered by every
 engine, and each order, checked, is held against the sealed truth (solver/score). Prints and writes
@@ -74,13 +75,16 @@ def firmware(
     record(FIRMWARE / "x86_64" / f"{name}.elf", folder, X86_64, options, lambda _: None)
 
 
-def scored(recording: Recording, engine: str, timeout_s: float) -> tuple[Score, int, int, float]:
+def scored(
+    recording: Recording, engine: str, constraints: str, timeout_s: float
+) -> tuple[Score, int, int, float]:
     """(score, regions, of them undecided, seconds to order)."""
     options = Options(engine, timeout_s, evidence=evidence_engine(recording, engine))
     path = recording.path / "order.cert"
     path.unlink(missing_ok=True)
     began = time.perf_counter()
-    result = order_recording(RecordingTraces(recording), path, recording.manifest.id, options)
+    traces = RecordingTraces(recording, tenures=constraints == "tenures")
+    result = order_recording(traces, path, recording.manifest.id, options)
     seconds = time.perf_counter() - began
     if result.verdict is Verdict.ILLEGAL:
         raise RuntimeError(f"{recording.path}: {engine} found a recording illegal")
@@ -119,9 +123,13 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
         for engine in chosen.engines:
             if engine in ORDERING and engine not in recording.manifest.evidence:
                 continue
-            score, regions, undecided, seconds = scored(recording, engine, chosen.timeout)
-            table.add(name, cores, strata, model, engine, regions, undecided, *_cells(score), seconds)
-            print(f"{name} {cores} {strata} {model} {engine}: {'; '.join(score.lines())}", file=sys.stderr)
+            for constraints in chosen.constraints.split(","):
+                if constraints == "tenures" and (engine in ORDERING or model != "sc"):
+                    continue
+                score, regions, undecided, seconds = scored(recording, engine, constraints, chosen.timeout)
+                row = name, cores, strata, model, engine, constraints
+                table.add(*row, regions, undecided, *_cells(score), seconds)
+                print(*row, "; ".join(score.lines()), file=sys.stderr)
 
 
 def _cells(score: Score) -> list[Cell]:
@@ -132,15 +140,16 @@ def _cells(score: Score) -> list[Cell]:
 
 
 def totals(table: Table) -> Table:
-    """The same added up for each model and engine."""
-    columns = [Column("model"), Column("engine"), Column("recordings", ",d"), *table.columns[5:15]]
+    """The same added up for each model, engine and constraints."""
+    names = Column("model"), Column("engine"), Column("constraints")
+    columns = [*names, Column("recordings", ",d"), *table.columns[6:16]]
     sums = Table("scored-all", "All programs together", columns)
-    for model, engine in sorted({(str(row[3]), str(row[4])) for row in table.rows}):
-        rows = [row for row in table.rows if (row[3], row[4]) == (model, engine)]
-        added = [sum(row[k] for row in rows if isinstance(row[k], int)) for k in range(5, 15)]
+    for kind in sorted({tuple(map(str, row[3:6])) for row in table.rows}):
+        rows = [row for row in table.rows if tuple(row[3:6]) == kind]
+        added = [sum(row[k] for row in rows if isinstance(row[k], int)) for k in range(6, 16)]
         reads, other = added[2], added[3]
         share = 100 * other / reads if reads else None
-        sums.add(model, engine, len(rows), *added[:4], share, *added[5:])
+        sums.add(*kind, len(rows), *added[:4], share, *added[5:])
     return sums
 
 
@@ -151,6 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cores", default="4,8,16")
     parser.add_argument("--strata", default="cycles:100000,none")
     parser.add_argument("--engines", default="auto", help="auto, cut, linkage, slices, opr")
+    parser.add_argument("--constraints", default="values,tenures")
     parser.add_argument("--models", default="sc")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slice", type=int, default=10_000, help="longest slice of the schedule")
@@ -161,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
         "scored",
         "Orders against the truth",
         [
-            *(Column(name) for name in ("program", "cores", "strata", "model", "engine")),
+            *(Column(name) for name in ("program", "cores", "strata", "model", "engine", "constraints")),
             *(Column(name, ",d") for name in ("regions", "undecided", "shared reads", "other source")),
             Column("%", ".3g"),
             *(Column(name, ",d") for name in ("other change", "none", "pairs", "turned", "open")),

@@ -93,20 +93,26 @@ def order(
     jobs: int = 1,
     cluster: str = "",
     keep: bool = False,
+    constraints: str = "tenures",
 ) -> OrderResult:
     """Find a legal order of every strata region and write `order.cert` into the recording.
 
     region_timeout: seconds for one region; one that takes longer is left undecided and the rest goes on.
     jobs: processes to use, forked from this one. cluster: address of a dask.distributed scheduler that
     solves the regions. keep: use and leave `order.partial`, the solved regions of an ordering that is not
-    finished, in the recording.
+    finished, in the recording. constraints: "values" for the paper's alone, "tenures" for what miss records
+    prove besides.
     Raises OrderError when no order can exist, FormatError, Divergence.
     """
     opened = _opened(recording)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
     resources = Resources(jobs, cluster, opened.path / PARTIAL_NAME if keep else None)
     return order_recording(
-        RecordingTraces(opened), opened.path / FILE_NAME, opened.manifest.id, options, resources=resources
+        RecordingTraces(opened, tenures=constraints == "tenures"),
+        opened.path / FILE_NAME,
+        opened.manifest.id,
+        options,
+        resources=resources,
     )
 
 

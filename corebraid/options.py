@@ -45,6 +45,15 @@ def seconds(text: str) -> float:
     return value
 
 
+#: What an order has to obey: values alone, or also what miss records prove.
+constraints_option = click.option(
+    "--constraints",
+    type=click.Choice(["tenures", "values"]),
+    default="tenures",
+    show_default=True,
+    help="values: the paper's constraints alone. tenures: also what miss records prove, that nobody else "
+    "wrote to a line between two accesses of a core without a miss.",
+)
 #: The recording that a command reads.
 recording_argument = click.argument("recording", metavar="REC", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

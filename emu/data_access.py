@@ -67,7 +67,7 @@ def log_input(core, what, count, address, value, size):
 
 @njit(cache=True)
 def _preempt(core, is_write, address, size):
-    """End the slice before this access, if the access is at or past the slice's end.
+    """End the slice before this access, if the access is at or past the slice's end. Returns whether it does.
 
     Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
     roll back, so the bytes are kept here and put back afterwards (`run_core`). An instruction that the
@@ -77,9 +77,9 @@ def _preempt(core, is_write, address, size):
     pc = read_pc(core)
     position = position_of(core, pc)
     if pc == core.stop_pc or core.count + position < core.stop_at:
-        return
+        return False
     if (instruction_offset(core, block_info(core), position) & HELPED) != np.uint16(0):
-        return
+        return False
     core.stop_pc = pc
     core.undo_size = _ZERO
     if is_write:
@@ -87,6 +87,7 @@ def _preempt(core, is_write, address, size):
         core.undo_address = address
         core.undo_old = load_bytes(core, address, size)
     stop(core, STOP_SLICE)
+    return True
 
 
 @njit(cache=True)
@@ -210,12 +211,13 @@ def access_with_care(core, is_write, address, size, value):
         return
     if is_write and may_be_undone(core, address):
         note_store(core, address, size, core.count + position_of(core, read_pc(core)))
+    # An access that is taken back obtains nothing: a line that a core loses was written to.
+    if (core.armed & ARMED_SLICE) != _ZERO and _preempt(core, is_write, address, size):
+        return
     if core.buffering != _ZERO:
         _buffered_access(core, is_write, address, size, value)
     else:
         _obtain_lines(core, is_write, address, size)
-    if (core.armed & ARMED_SLICE) != _ZERO:
-        _preempt(core, is_write, address, size)
 
 
 @njit(cache=True)

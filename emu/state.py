@@ -61,8 +61,9 @@ CORE_FIELDS = (
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
     # nonzero: there is a page of device registers
     "devices",
-    # what the last instruction overwrote, if it may still fail (emu/undo.py)
-    "edge", "edge_n", "edge_count",
+    # what the last instruction overwrote, if it may still fail (emu/undo.py); undone: how often it did, and
+    # had taken lines from others
+    "edge", "edge_n", "edge_count", "undone",
     # block table; unstable: some page has been marked UNSTABLE; known, offsets_n, code_n: how far its pools
     # are filled, and how far they may be without growing
     "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes", "entries",

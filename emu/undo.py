@@ -72,9 +72,12 @@ def note_store(core, address, size, count):
 
 @njit(cache=True)
 def undo_stores(core):
-    """Put back what the stores of an instruction that failed have overwritten."""
+    """Put back what the stores of an instruction that failed have overwritten. Others have lost these lines
+    then, and nobody has written to them: `undone` counts that."""
     if core.edge_count != core.count:
         return
+    if core.edge_n != _ZERO:
+        core.undone += _ONE
     rows = carray(pointer(core.edge), (EDGE_ROWS, 3), np.uint64)
     while core.edge_n != _ZERO:
         core.edge_n -= _ONE

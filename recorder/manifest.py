@@ -26,6 +26,9 @@ MAX_CORES = 64
 MOST_BUFFERED = 64
 #: Guest memory is the addresses from 0 up to this many bytes at most (1 TiB).
 MAX_MEMORY = 1 << 40
+#: One of the totals: whether cores lost lines to writes of others alone, so that a miss on a line that the
+#: core had before proves that somebody wrote to it.
+MISSES_PROVE_WRITES = "misses_prove_writes"
 #: Guest memory is whole pages of this many bytes.
 PAGE = 4096
 _MAX_BYTES = 1 << 20
@@ -109,6 +112,12 @@ class Manifest:
         """Names of the evidence streams (recorder/evidence.py)."""
         named = self.options.get("evidence")
         return tuple(named.split(",")) if isinstance(named, str) and named else ()
+
+    @property
+    def misses_prove_writes(self) -> bool:
+        """Whether every miss but the first on a line proves a foreign write. Never of a recording that does
+        not say so."""
+        return self.totals.get(MISSES_PROVE_WRITES) is True
 
     @property
     def has_syncs(self) -> bool:

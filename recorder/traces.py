@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.pages import host_memory
-from recorder.reader import Recording, iter_agent_trace, load_image, strata, sync_points
+from recorder.reader import Recording, iter_agent_trace, iter_core_records, load_image, strata, sync_points
 from recorder.replay import CoreReplay
 from recorder.store_streams import SideBySide
 
@@ -22,11 +22,14 @@ class RecordingTraces:
     chunk each.
 
     Of a recording whose recorder was killed, only what precedes its last complete stratum.
-    progress: called with (stream, instruction count) as replay goes on.
+    progress: called with (stream, instruction count) as replay goes on. tenures: whether an order may use
+    what the cores' miss records prove beyond values.
     """
 
-    def __init__(self, recording: Recording, progress: Progress | None = None) -> None:
-        self._recording, self._progress = recording, progress
+    def __init__(
+        self, recording: Recording, progress: Progress | None = None, *, tenures: bool = False
+    ) -> None:
+        self._recording, self._progress, self._tenures = recording, progress, tenures
 
     @property
     def n_streams(self) -> int:
@@ -43,6 +46,20 @@ class RecordingTraces:
     def memory_bytes(self) -> int:
         """Size of guest memory, bytes."""
         return self._recording.manifest.memory
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes in a line of the cores' caches, 0 if tenures are not to be used."""
+        return self._recording.manifest.line if self._tenures and not self.buffered else 0
+
+    @property
+    def misses_prove_writes(self) -> bool:
+        """Whether every miss but the first on a line proves a foreign write."""
+        return self._recording.manifest.misses_prove_writes
+
+    def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
+        """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""
+        return iter_core_records(self._recording, core)
 
     @cached_property
     def strata(self) -> NDArray[np.uint64]:

@@ -34,6 +34,7 @@ class _Stoppable:
         self._traces, self._stop = traces, stop
         self.n_streams, self.buffered = traces.n_streams, traces.buffered
         self.memory_bytes, self.has_final = traces.memory_bytes, traces.has_final
+        self.line_bytes, self.misses_prove_writes = traces.line_bytes, traces.misses_prove_writes
 
     @property
     def strata(self) -> NDArray[np.uint64]:
@@ -44,6 +45,10 @@ class _Stoppable:
     def syncs(self) -> Events:
         """See `Traces`."""
         return self._traces.syncs
+
+    def records(self, core: int) -> Iterator[tuple[Events, NDArray[np.uint8]]]:
+        """See `Traces`."""
+        return self._traces.records(core)
 
     def initial(self) -> NDArray[np.uint8]:
         """See `Traces`."""

@@ -26,6 +26,8 @@ FILE_NAME = "order.cert"
 #: Kind of stream in the file header (recorder.frame).
 CERTIFICATE = 6
 ORDERED = 0
+#: What follows the engine's name where it obeyed more than values (`solver.tenures`).
+TENURES = "+tenures"
 #: Why a region has no order, by status.
 REASONS = {
     1: "timeout",
@@ -49,11 +51,17 @@ _Bad = Callable[[str, object, object], FormatError]
 
 @dataclass(frozen=True)
 class Head:
-    """What a certificate says of itself. engine: its name, at most 16 ASCII characters."""
+    """What a certificate says of itself. engine: its name, with TENURES behind it where it obeyed those;
+    at most 16 ASCII characters."""
 
     engine: str
     n_streams: int
     n_regions: int
+
+    @property
+    def constraints(self) -> str:
+        """What the engine obeyed: "values", or "tenures" too."""
+        return "tenures" if self.engine.endswith(TENURES) else "values"
 
 
 @dataclass(frozen=True)

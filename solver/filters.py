@@ -8,6 +8,7 @@ filtered bytes of the others, and those that did not follow, to name the event.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from solver.granules import Granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.sync_edges import edges_of
+from solver.tenures.edges import cut_piece
 from solver.traces import Events
 from solver.words import (
     AGAIN,
@@ -349,13 +351,24 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
 
 def _sift_streams(region: Region, g: Granules, gathered: list[_Gathered]) -> None:
     """Sift all rows, in the order in which `granules` followed them."""
-    whole = not len(region.syncs.points)
-    for stream, _, piece in region.in_order():
-        if not whole:
+    for stream, piece in _segments(region):
+        if len(region.syncs.points) or len(region.breaks):
             gathered[stream].begin_segment()
         status, row, byte = gathered[stream].sift(piece, g.table)
         if status != _DONE:
             raise _refuse(region, stream, piece, status, row, byte)
+
+
+def _segments(region: Region) -> Iterator[tuple[int, Events]]:
+    """The region's rows in pieces that operations end with: (stream, EVENT (n,))."""
+    done = [0] * len(region.streams)
+    for stream, _, piece in region.in_order():
+        if not len(region.breaks):
+            yield stream, piece
+            continue
+        for part in cut_piece(piece, done[stream], region.breaks[stream]):
+            yield stream, part
+        done[stream] += len(piece)
 
 
 def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:

@@ -152,10 +152,18 @@ def runs_of(problem: Problem, order: NDArray[np.int64]) -> tuple[NDArray[np.int6
 
 
 def solve(problem: Problem, options: Options) -> Solution:
-    """Give a region to the engine or engines that the options name."""
+    """Give a region to the engine or engines that the options name.
+
+    Edges that were deduced from tenures never make a region illegal: then it is solved without them."""
     if problem.n_ops == 0:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
-    problem = with_links(problem)
+    solution = _solve_linked(with_links(problem), options)
+    if solution.verdict is Verdict.ILLEGAL and problem.deduced:
+        return _solve_linked(with_links(problem.by_values()), options)
+    return solution
+
+
+def _solve_linked(problem: Problem, options: Options) -> Solution:
     if options.choice and options.choice.concerns(problem.region):
         return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
     if options.engine == "cut":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from isa.errors import OrderError
 from solver.ahead import regions_ahead
+from solver.certificate import TENURES
 from solver.ledger import Ledger
 from solver.order import Answer, Options, OrderResult, Resources, answer
 from solver.partial import Partial
@@ -51,7 +52,8 @@ def order_all(
             _alone(traces, ledger, options, kept, show)
         else:
             _together(traces, ledger, options, kept, show, resources)
-        result = ledger.certify(certificate, recording, options.engine)
+        used = TENURES if traces.line_bytes and options.evidence is None else ""
+        result = ledger.certify(certificate, recording, options.engine + used)
         if kept is not None and result.verdict is not Verdict.UNDECIDED:
             kept.remove()
         return result

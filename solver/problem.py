@@ -30,7 +30,8 @@ class Problem:
     granule: int32 (n_parts,). old, new: uint64 (n_parts,). address: uint64 (n_granules,). size: uint8
     (n_granules,), bytes. initial, final: uint64 (n_granules,), values at the region's two ends.
 
-    edges: int64 (n, 2), operations of different streams, of which the first comes before the second. syncs:
+    edges: int64 (n, 2), operations of different streams, of which the first comes before the second; the last
+    `deduced` of them follow from tenures (`solver.tenures`), the others are facts of the recording. syncs:
     where agents met cores, `solver.sync_order.places`; what they say of operations is in `edges`. links: how
     many of the granules, the last ones, only tell order (`solver.links`).
 
@@ -55,6 +56,7 @@ class Problem:
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
     edges: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    deduced: int = 0
     syncs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 5), np.int64))
     buffered: int = 0
     source: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -99,6 +101,10 @@ class Problem:
         told = self.granule < len(self.address) - self.links
         found: NDArray[np.int32] = np.where(told, self.source[self.part_op], -1).astype(np.int32)
         return found
+
+    def by_values(self) -> Problem:
+        """The same without what tenures say."""
+        return replace(self, edges=self.edges[: len(self.edges) - self.deduced], deduced=0)
 
     def bounded(self, initial: NDArray[np.uint64], final: NDArray[np.uint64]) -> Problem:
         """The same with the values at the region's two ends filled in."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from isa.errors import FormatError
 from recorder.event import EVENT, GLUED, UNCACHED
 from solver.sync_order import RegionSyncs, SyncsOfRegions, in_segments, no_syncs, places, segments
+from solver.tenures.region import RegionTenures, TenuresOfRegions
 from solver.traces import Events, Traces
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
@@ -107,14 +108,17 @@ class Rows:
 
 @dataclass(frozen=True)
 class Region:
-    """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for
-    each core its stores (EVENT) that precede a row of this region in program order and commit in a later
-    one. syncs: where agents met cores."""
+    """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for each
+    core its stores (EVENT) that precede a row of this region in program order and commit in a later one.
+    syncs: where agents met cores. tenures: of the cores, None if they are not to be used. breaks: of each
+    stream rows (int64 (n,), ascending) that begin an operation of their own."""
 
     index: int
     streams: Sequence[RowSource]
     tails: Sequence[Events] = ()
     syncs: RegionSyncs = field(default_factory=no_syncs)
+    tenures: RegionTenures | None = None
+    breaks: Sequence[NDArray[np.int64]] = ()
 
     @property
     def events(self) -> int:
@@ -248,8 +252,10 @@ def iter_regions(traces: Traces) -> Iterator[Region]:
     """
     cursors = [Cursor(traces, stream, chunks) for stream, chunks in enumerate(traces.streams())]
     first = traces.n_streams - traces.buffered
-    syncs = SyncsOfRegions(traces)
+    syncs, tenures = SyncsOfRegions(traces), TenuresOfRegions.of(traces)
     for index in range(len(traces.strata) + 1):
         streams = [cursor.rows(index) for cursor in cursors]
         tails = [cursors[first + core].upcoming(streams[core].last_number) for core in range(traces.buffered)]
-        yield Region(index, streams, tails, syncs.of(index))
+        yield Region(
+            index, streams, tails, syncs.of(index), tenures.of_region(index, streams) if tenures else None
+        )

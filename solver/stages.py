@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from solver.granules import find_granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.seams import RegionWalker, Seam
+from solver.tenures.edges import break_rows, row_edges
+from solver.tenures.region import with_deduced
 from solver.traces import Traces
 from solver.words import WordTable
 
@@ -35,9 +37,20 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     Raises OrderError."""
     if region.tails:
         problem, counts, chains = sift_buffered(region, table)
+    elif region.tenures is not None and _is_shared(region):
+        deduced = region.tenures.deduced(region)
+        edges = row_edges(deduced.clocks)
+        broken = replace(region, breaks=break_rows(edges, len(region.streams)))
+        problem, counts, chains = sift(broken, find_granules(region, table))
+        problem = with_deduced(problem, deduced)
     else:
         problem, counts, chains = sift(region, find_granules(region, table))
     return Sifted(problem, counts, chains, net_values(problem))
+
+
+def _is_shared(region: Region) -> bool:
+    """Whether more than one stream has rows in the region."""
+    return sum(len(rows) > 0 for rows in region.streams) > 1
 
 
 class Walks:

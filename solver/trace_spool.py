@@ -20,6 +20,11 @@ from recorder.event import EVENT
 from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions import Cursor, Region
 from solver.sync_order import SyncsOfRegions
+from solver.tenures.lines import HotLines
+from solver.tenures.region import RegionTenures, scanner_of
+from solver.tenures.scan import Begins
+from solver.tenures.spool import BeginsSpool
+from solver.tenures.spool import Border as BeginsBorder
 from solver.traces import Events, Traces
 
 #: A stream's progress is told after so many rows or regions.
@@ -38,18 +43,22 @@ Border = tuple[int, int, int]
 @dataclass(frozen=True)
 class Told:
     """How far the streams of a source, a core or the agents, have come at the end of a region. tail: as in
-    `Region.tails`, of a core under TSO."""
+    `Region.tails`, of a core under TSO. begins: where a core's tenures in the region are, if they are
+    used."""
 
     ends: tuple[Ends, ...]
     tail: Events | None = None
+    begins: BeginsBorder | None = None
 
 
 @dataclass(frozen=True)
 class Borders:
-    """Where a region is: in every stream's file, and the stores that it leaves to later ones."""
+    """Where a region is: in every stream's file, the stores that it leaves to later ones, and where the
+    cores' tenures are."""
 
     streams: list[Border]
     tails: list[Events]
+    begins: list[BeginsBorder]
 
 
 class SpooledRows:
@@ -98,6 +107,9 @@ class TraceSpool:
         ]
         self._first_store = traces.n_streams - traces.buffered
         self._syncs = SyncsOfRegions(traces)
+        n_cores, line = self._first_store - 1, traces.line_bytes
+        self._begins = BeginsSpool(n_cores, line) if line else None
+        self._lines = HotLines(traces.memory_bytes, line, n_cores) if line else None
         self._told: list[list[Told]] = [
             [Told(tuple((0, 0) for _ in self._streams_of(source)))] for source in range(self._first_store)
         ]
@@ -123,6 +135,9 @@ class TraceSpool:
         cursors = [Cursor(self._traces, stream, chunks[stream]) for stream in streams]
         done, told_rows = [(0, 0) for _ in streams], 0
         told: list[Told] = []
+        scanner = (
+            scanner_of(self._traces, source) if self._begins and source < self._first_store - 1 else None
+        )
         for region in range(len(self._traces.strata) + 1):
             last_number = 0
             try:
@@ -132,14 +147,17 @@ class TraceSpool:
                         packed = np.empty(len(piece) * MOST_WORDS, np.uint64)
                         packed = packed[: pack_rows(piece, packed, last)]
                         self._write(streams[k], words, packed)
+                        if scanner is not None:
+                            scanner.add(region, piece)
                         rows, words = rows + len(piece), words + len(packed)
                         last_number = int(piece["seq"][-1]) if k == 0 else last_number
                     done[k] = rows, words
                 tail = cursors[1].upcoming(last_number) if len(cursors) > 1 else None
+                begins = None if scanner is None else self._write_begins(source, scanner.take())
             except CorebraidError:
                 yield told
                 raise
-            told.append(Told(tuple(done), tail))
+            told.append(Told(tuple(done), tail, begins))
             if done[0][0] - told_rows >= _ROWS_A_MESSAGE or len(told) >= _REGIONS_A_MESSAGE:
                 yield told
                 told, told_rows = [], done[0][0]
@@ -152,13 +170,15 @@ class TraceSpool:
             try:
                 n = os.pwrite(file, data, at)
             except OSError as error:
-                raise CorebraidError(
-                    f"no room for the events of stream {stream} ({error.strerror})",
-                    where=tempfile.gettempdir(),
-                    remedy="set TMPDIR to a folder with room (about 28 bytes an event), or use "
-                    "--jobs 1, which needs none",
-                ) from None
+                raise _no_room(stream, error) from None
             data, at = data[n:], at + n
+
+    def _write_begins(self, core: int, begins: Begins) -> BeginsBorder:
+        assert self._begins is not None
+        try:
+            return self._begins.write(core, begins)
+        except OSError as error:
+            raise _no_room(core, error) from None
 
     def learn(self, source: int, told: list[Told]) -> None:
         """Take note of what `extract` yielded, in this process or another."""
@@ -171,14 +191,16 @@ class TraceSpool:
     def borders(self, region: int) -> Borders:
         """Where a region is in every stream's file."""
         streams: list[Border] = [(0, 0, 0)] * len(self._files)
-        tails = []
+        tails, begins = [], []
         for source, told in enumerate(self._told):
             before, after = told[region], told[region + 1]
             for stream, begin, end in zip(self._streams_of(source), before.ends, after.ends, strict=True):
                 streams[stream] = (end[0] - begin[0], begin[1], end[1])
             if after.tail is not None:
                 tails.append(after.tail)
-        return Borders(streams, tails)
+            if after.begins is not None:
+                begins.append(after.begins)
+        return Borders(streams, tails, begins)
 
     def region(self, index: int, borders: Borders) -> Region:
         """A region from the files. borders: as the process that learnt of them knows."""
@@ -188,9 +210,26 @@ class TraceSpool:
             SpooledRows(file.fileno(), index, stream if stream < first else stream - first, border)
             for stream, (file, border) in files
         ]
-        return Region(index, rows, borders.tails, self._syncs.of(index))
+        return Region(index, rows, borders.tails, self._syncs.of(index), self._tenures(borders))
+
+    def _tenures(self, borders: Borders) -> RegionTenures | None:
+        if self._begins is None or self._lines is None:
+            return None
+        begins = [self._begins.read(core, border) for core, border in enumerate(borders.begins)]
+        return RegionTenures(begins, self._lines, self._traces.misses_prove_writes)
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""
         for file in self._files:
             file.close()
+        if self._begins is not None:
+            self._begins.close()
+
+
+def _no_room(stream: int, error: OSError) -> CorebraidError:
+    return CorebraidError(
+        f"no room for the events of stream {stream} ({error.strerror})",
+        where=tempfile.gettempdir(),
+        remedy="set TMPDIR to a folder with room (about 28 bytes an event), or use --jobs 1, "
+        "which needs none",
+    )

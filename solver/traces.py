@@ -25,7 +25,9 @@ class Traces(Protocol):
     strata: uint64 (n_strata, n_streams), each stream's instruction count at the cut; an event whose count
     is below it lies before the cut. Of a stream of stores: how many of its events do. syncs: SYNC_POINT
     (n,), where agents met cores, in the agents' order, which every order of the events must keep
-    (`solver.sync_order`).
+    (`solver.sync_order`). line_bytes: bytes in a line of the cores' caches, 0 if tenures are not to be used
+    (`solver.tenures`); else `records` gives the cores' miss records, and misses_prove_writes says whether
+    every miss but the first on a line proves a foreign write.
     """
 
     @property
@@ -47,6 +49,18 @@ class Traces(Protocol):
     @property
     def syncs(self) -> Events:
         """Where agents met cores, SYNC_POINT (n,)."""
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes in a line, or 0."""
+
+    @property
+    def misses_prove_writes(self) -> bool:
+        """Whether caches are unbounded, and lines are lost to writes alone."""
+
+    def records(self, core: int) -> Iterator[tuple[Events, NDArray[np.uint8]]]:
+        """A core's miss records, and perhaps others, in the order of its log, piece by piece: RECORD (n,) and
+        the bytes that they index."""
 
     @property
     def has_final(self) -> bool:
@@ -80,11 +94,18 @@ class MemoryTraces:
     has_final: bool = True
     buffered: int = 0
     syncs: Events = field(default_factory=lambda: np.zeros(0, SYNC_POINT))
+    line_bytes: int = 0
+    misses_prove_writes: bool = False
+    logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
     n_streams: int = field(init=False)
     memory_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.n_streams, self.memory_bytes = len(self.rows), len(self.before)
+
+    def records(self, core: int) -> Iterator[tuple[Events, NDArray[np.uint8]]]:
+        """A core's miss records."""
+        return iter(self.logs[core : core + 1])
 
     def initial(self) -> NDArray[np.uint8]:
         """Memory before the first event."""

@@ -35,7 +35,7 @@ def command(recording: Path, as_json: bool) -> int:
     console.announce_compilation("solver")
     from corebraid.missing_order import missing_edges
     from recorder.reader import Recording
-    from solver.certificate import FILE_NAME
+    from solver.certificate import FILE_NAME, Certificate
 
     opened = Recording.open(recording)
     console.note_missing_order(opened.manifest)
@@ -46,7 +46,8 @@ def command(recording: Path, as_json: bool) -> int:
         )
     report = check(opened)
     illegal = [region for region, reason in report.unchecked if reason == "illegal"]
-    facts = report_facts(report)
+    head = Certificate(path, opened.manifest.id).head
+    facts = report_facts(report) | {"engine": head.engine, "constraints": head.constraints}
     if as_json:
         missing = missing_edges(opened.manifest)
         console.facts({"recording": str(recording), **facts, "missing_edges": missing})

@@ -11,7 +11,7 @@ import click
 
 from corebraid import console
 from corebraid.engines import evidence_engine
-from corebraid.options import json_option, positive, recording_argument
+from corebraid.options import constraints_option, json_option, positive, recording_argument
 from isa.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     metavar="SECONDS",
     help="Longest time for one region; then it stays undecided.",
 )
+@constraints_option
 @click.option("--count", "counted", is_flag=True, help="Also count every region's legal orders.")
 @click.option(
     "--count-budget",
@@ -89,6 +90,7 @@ def command(
     model: str | None,
     encoding: str,
     region_timeout: float,
+    constraints: str,
     counted: bool,
     count_budget: int,
     choice: str | None,
@@ -116,6 +118,10 @@ def command(
 
     A recording of model tso is ordered under TSO: a core's loads, and its stores as they leave its store
     buffer. One of model sc has an order under sc, which is one under tso too.
+
+    Beside the values, the miss records count: between two accesses of a core to a line without a miss in
+    between nobody else wrote to it. --constraints values leaves that out, as the paper does; under TSO it is
+    never used.
 
     Of a region without a legal order, the fewest events are shown that cannot be ordered together, others
     counting as mere stores.
@@ -147,10 +153,11 @@ def command(
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
+    tenures = constraints == "tenures" and opened.manifest.model == "sc" and evidence is None
     if choice is not None:
         from corebraid.counting import with_choice
 
-        options = with_choice(options, choice, opened, count_budget)
+        options = with_choice(options, choice, opened, count_budget, tenures)
     # What was solved before was not chosen.
     keep = None if choice is not None or evidence is not None else opened.path / PARTIAL_NAME
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
@@ -159,7 +166,7 @@ def command(
     progress = OrderProgress(opened)
     with console.progress_of(progress.works, progress.done):
         result = order_recording(
-            RecordingTraces(opened, progress.replayed),
+            RecordingTraces(opened, progress.replayed, tenures=tenures),
             opened.path / FILE_NAME,
             opened.manifest.id,
             options,
@@ -167,14 +174,17 @@ def command(
             resources,
         )
     seconds = time.monotonic() - began
-    facts = _facts(opened.path, result, seconds) | {"missing_edges": missing_edges(opened.manifest)}
+    facts = _facts(opened.path, result, seconds) | {
+        "missing_edges": missing_edges(opened.manifest),
+        "constraints": "tenures" if tenures else "values",
+    }
     if not as_json:
-        _show(opened.path, result, seconds)
+        _show(opened.path, result, seconds, tenures)
     if counted:
         from corebraid.counting import count_facts, count_regions, show_counts
         from solver.freedom import Limits
 
-        counts = count_regions(opened, Limits(count_budget, region_timeout))
+        counts = count_regions(opened, Limits(count_budget, region_timeout), tenures)
         facts.update(count_facts(counts, count_budget))
         if not as_json:
             show_counts(counts, count_budget)
@@ -229,7 +239,7 @@ def _default_jobs(recording: Recording) -> int:
     return 1 if short else usable_processors()
 
 
-def _show(recording: Path, result: OrderResult, seconds: float) -> None:
+def _show(recording: Path, result: OrderResult, seconds: float, tenures: bool) -> None:
     from solver.certificate import FILE_NAME
 
     names = ("total", "uncached", "local", "read_only", "collapsed", "unfiltered")
@@ -247,6 +257,7 @@ def _show(recording: Path, result: OrderResult, seconds: float) -> None:
     click.echo(f"{'all':>7} {result.verdict.value:<9} {'':<7}{counts}{seconds:>10.3f}")
     if _with_verdict(result, "legal"):
         click.echo(f"{result.check.events:,} events checked; {recording / FILE_NAME}: {DISCLAIMER}")
+        click.echo(f"constraints: {'values and tenures' if tenures else 'values alone'}")
 
 
 def _verdict(result: OrderResult) -> int:

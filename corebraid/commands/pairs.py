@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid import console
-from corebraid.options import count, positive, recording_argument
+from corebraid.options import constraints_option, count, positive, recording_argument
 from isa.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ _SIGNS = ("<", "<>", "?")
     metavar="SECONDS",
     help="Longest time for one region.",
 )
+@constraints_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: pairs, regions, the total.")
 def command(
     recording: Path,
@@ -78,6 +79,7 @@ def command(
     witness: str | None,
     budget: int,
     region_timeout: float,
+    constraints: str,
     as_json: bool,
 ) -> int:
     """Say of every two conflicting accesses of REC whether their order is certain.
@@ -111,8 +113,9 @@ def command(
     console.note_missing_order(opened.manifest)
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     limits = Limits(budget, region_timeout)
+    tenures = constraints == "tenures"
     if witness is not None:
-        return _witness(opened, program, witness, limits, as_json)
+        return _witness(opened, program, witness, limits, tenures, as_json)
     wanted = Selection(
         core=None if core is None else _stream(core, opened.manifest.n_cores),
         addresses=None if addresses is None else AddressRange.parse(addresses, program.symbols),
@@ -121,7 +124,7 @@ def command(
     strata = opened.manifest.totals.get("strata")
     wanted.check(strata + 1 if isinstance(strata, int) else None)
     kinds = () if summary else only or _NAMES
-    return _Listing(opened, program, wanted, kinds, limit, limits, as_json).run()
+    return _Listing(opened, program, wanted, kinds, limit, limits, tenures, as_json).run()
 
 
 def _stream(core: str, n_cores: int) -> int:
@@ -154,6 +157,7 @@ class _Listing:
     kinds: tuple[str, ...]
     limit: int | None
     limits: Limits
+    tenures: bool
     as_json: bool
 
     def run(self) -> int:
@@ -167,7 +171,7 @@ class _Listing:
         illegal: list[int] = []
         last = self.wanted.region
         with console.progress("regions") as show:
-            for region, problem in iter_problems(RecordingTraces(self.recording)):
+            for region, problem in iter_problems(RecordingTraces(self.recording, tenures=self.tenures)):
                 if last is not None and region.index != last:
                     if region.index > last:
                         break
@@ -286,7 +290,9 @@ class _Listing:
             console.note("undecided pairs: try a larger --budget or --region-timeout")
 
 
-def _witness(recording: Recording, program: GuestProgram, text: str, limits: Limits, as_json: bool) -> int:
+def _witness(
+    recording: Recording, program: GuestProgram, text: str, limits: Limits, tenures: bool, as_json: bool
+) -> int:
     """Print a legal order for each direction of a pair."""
     from corebraid.events import EventName, RegionEvents, find_events
     from corebraid.export.columns import Places
@@ -297,7 +303,7 @@ def _witness(recording: Recording, program: GuestProgram, text: str, limits: Lim
     names = [EventName.parse(part, n_cores) for part in text.split(",")]
     if len(names) != 2:
         raise UsageError("not two events", found=repr(text), remedy="write --witness EVENT,EVENT")
-    found = find_events(RecordingTraces(recording), names)
+    found = find_events(RecordingTraces(recording, tenures=tenures), names)
     problem = found[0].problem
     a, b = (event.op for event in found)
     if names[0].stream == names[1].stream:

@@ -1,0 +1,221 @@
+"""What a core found on a line when its tenure began is what somebody's write had left, or the region's begin.
+
+The bytes of a whole line are known before a tenure and after each of its writes. The last write to the line
+before a tenure left what the tenure found: it is one of the *candidates*, writes that leave these bytes.
+Those that are known to come after its first access are out, and those that are known to be overwritten before
+it. A tenure that writes begins after all of the tenure that the candidate is of, so that only last writes
+count.
+
+- What comes before every candidate, and one of them, comes before the tenure (the least of their clocks).
+- A write that comes after every candidate comes after the tenure.
+- With one candidate: a write that comes before the tenure comes before the candidate.
+
+An agent's write is a candidate wherever its own bytes fit; a line that an agent writes to is left out here
+where that is not known. The bytes at the region's begin are a candidate as long as no write to the line is
+known to come before the tenure, unless they are known to be others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.tenures.clocks import Places, first_after, first_write, learn
+from solver.tenures.lines import Tenures
+from solver.tenures.scan import CONTINUED
+
+
+class Contents(NamedTuple):
+    """Writes by what they leave. sound: bool (n_lines,), whether all bytes of the line are known all along.
+    start: uint64 (n_lines,), digest of the line at the region's begin; started: bool, whether it is known.
+    by: int64 (n_writes,), writes (of `Places`) sorted by line, what they leave, stream and place; ptr: int64
+    (n_lines + 1,), where each line's begin there. after: uint64 (n_writes,), what those leave; stream:
+    int64."""
+
+    sound: NDArray[np.bool_]
+    start: NDArray[np.uint64]
+    started: NDArray[np.bool_]
+    by: NDArray[np.int64]
+    ptr: NDArray[np.int64]
+    after: NDArray[np.uint64]
+    stream: NDArray[np.int64]
+
+
+def make_contents(t: Tenures, p: Places, n_lines: int) -> Contents:
+    """What is known of the lines' bytes."""
+    sound = np.ones(n_lines, np.bool_)
+    unknown = ~t.known & (t.writes | (t.begin >= 0))
+    sound[t.line[unknown]] = False
+    start, started = np.zeros(n_lines, np.uint64), np.zeros(n_lines, np.bool_)
+    went_on = (t.how == CONTINUED) & t.known
+    start[t.line[went_on]] = t.before[went_on]
+    started[t.line[went_on]] = True
+    _infer_start(t, sound, start, started)
+    line, stream = t.line[p.tenure].astype(np.int64), t.stream[p.tenure].astype(np.int64)
+    by = np.lexsort((np.arange(len(line)), stream, p.after, line))
+    ptr = np.searchsorted(line[by], np.arange(n_lines + 1))
+    return Contents(sound, start, started, by, ptr, p.after[by], stream[by])
+
+
+def _infer_start(
+    t: Tenures, sound: NDArray[np.bool_], start: NDArray[np.uint64], started: NDArray[np.bool_]
+) -> None:
+    """Tenures that write follow one another, each from what the one before left. So what the first one found
+    is what more of them found than left, if the last one left something else (MICRO 2009, section 4.2)."""
+    writing = np.flatnonzero(t.writes & sound[t.line])
+    line = np.concatenate([t.line[writing], t.line[writing]])
+    value = np.concatenate([t.before[writing], t.after[writing]])
+    sign = np.concatenate([np.ones(len(writing), np.int64), -np.ones(len(writing), np.int64)])
+    by = np.lexsort((value, line))
+    line, value, sign = line[by], value[by], sign[by]
+    if not len(line):
+        return
+    new = np.concatenate([[True], (line[1:] != line[:-1]) | (value[1:] != value[:-1])])
+    total = np.add.reduceat(sign, np.flatnonzero(new))
+    at = np.flatnonzero(new)[total == 1]
+    start[line[at]] = value[at]
+    started[line[at]] = True
+
+
+@njit(cache=True, nogil=True)
+def _find(w, line, digest):  # type: ignore[no-untyped-def]
+    """Where in `by` the writes to a line that leave a digest begin and end."""
+    low, high = w.ptr[line], w.ptr[line + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if w.after[middle] < digest:
+            low = middle + 1
+        else:
+            high = middle
+    end = low
+    while end < w.ptr[line + 1] and w.after[end] == digest:
+        end += 1
+    return low, end
+
+
+@njit(cache=True, nogil=True)
+def _overwritten(k, x, u, s, t, p, c):  # type: ignore[no-untyped-def]
+    """Whether write x of stream u, which is known to come before tenure k of stream s, is known to be
+    followed by another write that is, too."""
+    n_streams = c.clock.shape[1]
+    mine = c.clock[c.ptr[s] + p.first[k]]
+    for v in range(n_streams):
+        begin, end = p.ptr[t.line[k] * n_streams + v], p.ptr[t.line[k] * n_streams + v + 1]
+        last = first_write(p, begin, end, mine[v])
+        if last == begin:
+            continue
+        if v == u:
+            if last - 1 > x:
+                return True
+        elif c.clock[c.ptr[v] + p.node[last - 1], u] > p.node[x]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
+    """For every stream its first and last candidate for tenure k, -1 for none. Returns (how many candidates,
+    whether the region's begin is one)."""
+    n_streams = c.clock.shape[1]
+    s, line, first = t.stream[k], t.line[k], p.first[k]
+    mine = c.clock[c.ptr[s] + first]
+    earliest[:] = -1
+    latest[:] = -1
+    n, begins = 0, not w.started[line] or w.start[line] == t.before[k]
+    for u in range(n_streams):
+        begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
+        begins = begins and not (begin < end and p.node[begin] < mine[u])
+    low, high = _find(w, line, t.before[k])
+    for i in range(low, high):
+        u, x = w.stream[i], w.by[i]
+        if p.tenure[x] == k or (t.writes[k] and u != s and not p.final[x]):
+            continue
+        known = p.node[x] < mine[u]
+        if not known and (u == s or p.node[x] >= first_after(c, u, s, first)):
+            continue
+        if known and _overwritten(k, x, u, s, t, p, c):
+            continue
+        n += 1
+        if earliest[u] < 0:
+            earliest[u] = x
+        latest[u] = x
+    return n, begins
+
+
+@njit(cache=True, nogil=True)
+def _least(p, c, earliest, least):  # type: ignore[no-untyped-def]
+    """The least of the candidates' clocks, themselves included."""
+    least[:] = np.int32(2147483647)
+    for u in range(least.size):
+        if earliest[u] < 0:
+            continue
+        clock = c.clock[c.ptr[u] + p.node[earliest[u]]]
+        for v in range(least.size):
+            n = np.int32(p.node[earliest[u]] + 1) if v == u else clock[v]
+            least[v] = min(least[v], n)
+
+
+@njit(cache=True, nogil=True)
+def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-def]
+    """Learn from the candidates of tenure k, none of which is the region's begin."""
+    n_streams = c.clock.shape[1]
+    s, line, first, last = t.stream[k], t.line[k], p.first[k], p.last[k]
+    _least(p, c, earliest, least)
+    for v in range(n_streams):
+        if v != s and least[v] > 0:
+            learn(c, v, np.int64(least[v]) - 1, s, first)
+    for v in range(n_streams):
+        begin, end = p.ptr[line * n_streams + v], p.ptr[line * n_streams + v + 1]
+        if v == s or begin == end:
+            continue
+        node = np.int64(0)
+        for u in range(n_streams):
+            if latest[u] >= 0:
+                node = max(node, first_after(c, v, u, p.node[latest[u]]))
+        after = first_write(p, begin, end, node)
+        if after < end:
+            learn(c, s, last, v, p.node[after])
+    if n == 1:
+        _only_one(k, t, p, c, earliest)
+
+
+@njit(cache=True, nogil=True)
+def _only_one(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
+    """Writes that come before tenure k come before its only candidate."""
+    n_streams = c.clock.shape[1]
+    s = t.stream[k]
+    mine = c.clock[c.ptr[s] + p.first[k]]
+    for u in range(n_streams):
+        if earliest[u] < 0:
+            continue
+        for v in range(n_streams):
+            begin, end = p.ptr[t.line[k] * n_streams + v], p.ptr[t.line[k] * n_streams + v + 1]
+            before = first_write(p, begin, end, mine[v])
+            if v != u and before > begin:
+                learn(c, v, p.node[before - 1], u, p.node[earliest[u]])
+
+
+@njit(cache=True, nogil=True)
+def apply_contents(t, p, c, w):  # type: ignore[no-untyped-def]
+    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`, `Contents`). Returns a tenure that nothing
+    can have left what it found for, -1 if there is none."""
+    n_streams = c.clock.shape[1]
+    earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
+    least = np.empty(n_streams, np.int32)
+    for k in range(t.line.size):
+        line = t.line[k]
+        if not w.sound[line] or not t.known[k] or t.how[k] == CONTINUED:
+            continue
+        n, begins = _candidates(k, t, p, c, w, earliest, latest)
+        if begins and n == 0:
+            for u in range(n_streams):
+                begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
+                if u != t.stream[k] and begin < end:
+                    learn(c, t.stream[k], p.last[k], u, p.node[begin])
+        elif n == 0:
+            return k
+        elif not begins:
+            _follow(k, n, t, p, c, earliest, latest, least)
+    return -1

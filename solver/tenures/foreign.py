@@ -1,0 +1,38 @@
+"""Nobody writes to a line within another core's tenure.
+
+A write takes the line from every other core, so that a core's next access to it misses. For every foreign
+write w to the line of a tenure: w comes before its first access or after its last. So if w is known to come
+before the last, it comes before the first, and if it comes after the first, after the last. Where the tenure
+began in an earlier region, w, which lies in this one, comes after the last.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from solver.tenures.clocks import first_after, first_write, learn
+from solver.tenures.scan import CONTINUED
+
+
+@njit(cache=True, nogil=True)
+def apply_foreign(t, p, c):  # type: ignore[no-untyped-def]
+    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`)."""
+    n_streams = c.clock.shape[1]
+    for k in range(t.line.size):
+        s, first, last = t.stream[k], p.first[k], p.last[k]
+        mine = c.clock[c.ptr[s] + last]
+        for u in range(n_streams):
+            begin, end = p.ptr[t.line[k] * n_streams + u], p.ptr[t.line[k] * n_streams + u + 1]
+            if u == s or begin == end:
+                continue
+            if t.how[k] == CONTINUED:
+                learn(c, s, last, u, p.node[begin])
+                continue
+            if first == last:
+                continue
+            before = first_write(p, begin, end, mine[u])
+            if before > begin:
+                learn(c, u, p.node[before - 1], s, first)
+            after = first_write(p, begin, end, first_after(c, u, s, first))
+            if after < end:
+                learn(c, s, last, u, p.node[after])

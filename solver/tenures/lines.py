@@ -1,0 +1,262 @@
+"""The lines of a region that several processors touch and one of them writes to, and what each did there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from recorder.event import READ, UNCACHED
+from solver.image import zeros
+from solver.tenures.scan import CONTINUED, Begins
+
+if TYPE_CHECKING:
+    from solver.regions import Region
+
+_SEVERAL = np.uint16(0x1FF)
+_WRITTEN = np.uint16(0x200)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Tenures(NamedTuple):
+    """Pieces of tenures on hot lines, stream after stream, each stream's in the order in which they begin.
+
+    stream, line: int32 (n,), line: number of a hot line. first, last: int64 (n,), rows of the stream in the
+    region. writes: bool (n,), whether one of its accesses writes. how: uint8 (n,), as of `Begins`. known:
+    bool (n,), whether the line's bytes are known all along; before, after: uint64 (n,), digests of them right
+    before the first access and after the last. begin: int32 (n,), which of the stream's `Begins` it is, -1 of
+    agents."""
+
+    stream: NDArray[np.int32]
+    line: NDArray[np.int32]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    writes: NDArray[np.bool_]
+    how: NDArray[np.uint8]
+    known: NDArray[np.bool_]
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+    begin: NDArray[np.int32]
+
+
+class Writes(NamedTuple):
+    """Writes to hot lines, in the order of their streams and rows. A write that touches two is two.
+
+    tenure: int32 (n,), number in `Tenures`. row: int64 (n,). after: uint64 (n,), digest of the line's bytes
+    after it.
+    """
+
+    tenure: NDArray[np.int32]
+    row: NDArray[np.int64]
+    after: NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def byte_digest(place, value):  # type: ignore[no-untyped-def]
+    """What a byte adds to the digest of its line (uint64): any two lines that are the same have the same."""
+    x = (np.uint64(place) << np.uint64(8) | np.uint64(value)) + _ODD
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def line_digest(image):  # type: ignore[no-untyped-def]
+    """Digest of a line's bytes (uint8 (n,))."""
+    total = np.uint64(0)
+    for k in range(image.size):
+        total += byte_digest(k, image[k])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def mark_lines(rows, processor, shift, marks, touched, n):  # type: ignore[no-untyped-def]
+    """Note which lines the rows touch. marks: uint16[lines]; touched: int64, lines with marks, n of them.
+    Returns (n, rows done)."""
+    me = np.uint16(processor + 1)
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED:
+            continue
+        if n + 2 > touched.size:
+            return n, i
+        first = np.int64(row.addr)
+        for line in range(first >> shift, ((first + np.int64(row.size) - 1) >> shift) + 1):
+            mark = marks[line]
+            who = mark & _SEVERAL
+            if mark == 0:
+                touched[n] = line
+                n += 1
+            if who != me and who != _SEVERAL:
+                marks[line] |= me if who == 0 else _SEVERAL
+            if row.kind != READ:
+                marks[line] |= _WRITTEN
+    return n, rows.size
+
+
+@njit(cache=True, nogil=True)
+def number_lines(touched, marks, ids):  # type: ignore[no-untyped-def]
+    """Number the hot lines from 1 in `ids` (int32[lines]) and forget the marks. Returns how many."""
+    n = 0
+    for line in touched:
+        if marks[line] == _SEVERAL | _WRITTEN:
+            n += 1
+            ids[line] = n
+        marks[line] = 0
+    return n
+
+
+@njit(cache=True, nogil=True)
+def store_row(row, first, line, shift, content, digest):  # type: ignore[no-untyped-def]
+    """Lay a row's bytes over what is known of a line, and compare its old ones. Returns (digest, whether the
+    old bytes were as known)."""
+    fits = True
+    for k in range(np.int64(row.size)):
+        a = first + k
+        if a >> shift != line:
+            continue
+        place, up = a - (line << shift), np.uint64(8 * k)
+        old, new = np.uint8((row.old >> up) & np.uint64(0xFF)), np.uint8((row.new >> up) & np.uint64(0xFF))
+        fits = fits and content[place] == old
+        if row.kind != READ:
+            digest = digest - byte_digest(place, content[place]) + byte_digest(place, new)
+            content[place] = new
+    return digest, fits
+
+
+@njit(cache=True, nogil=True)
+def follow_core(rows, number, stream, shift, ids, begins, at, current, content, tenures, n, writes, m):  # type: ignore[no-untyped-def]
+    """Follow a core's rows. number: that of rows[0]. at: the next of `begins`. current: int32 (hot lines,),
+    the tenure that is open, -1 for none. content: uint8 (hot lines, line_bytes). tenures, writes: columns as
+    of `Tenures` and `Writes`, n and m filled. Returns (at, n, m, rows done); fewer where there is no room."""
+    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin = tenures
+    w_tenure, w_row, w_after = writes
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED:
+            continue
+        if n + 2 > t_line.size or m + 2 > w_row.size:
+            return at, n, m, i
+        first = np.int64(row.addr)
+        for line in range(first >> shift, ((first + np.int64(row.size) - 1) >> shift) + 1):
+            hot = np.int64(ids[line]) - 1
+            mine = at < begins.row.size and begins.row[at] == number + i and begins.line[at] == line
+            if hot >= 0:
+                if mine:
+                    current[hot] = n
+                    content[hot] = begins.image[at]
+                    t_stream[n], t_line[n], t_first[n], t_how[n] = stream, hot, number + i, begins.how[at]
+                    t_writes[n], t_known[n], t_begin[n] = False, True, at
+                    t_before[n] = t_after[n] = line_digest(begins.image[at])
+                    n += 1
+                k = current[hot]
+                t_last[k] = number + i
+                t_after[k], fits = store_row(row, first, line, shift, content[hot], t_after[k])
+                t_known[k] = t_known[k] and fits
+                if row.kind != READ:
+                    t_writes[k] = True
+                    w_tenure[m], w_row[m], w_after[m] = k, number + i, t_after[k]
+                    m += 1
+            if mine:
+                at += 1
+    return at, n, m, rows.size
+
+
+@njit(cache=True, nogil=True)
+def follow_agents(rows, number, stream, shift, ids, tenures, n, writes, m):  # type: ignore[no-untyped-def]
+    """Follow the agents' rows: each access is a tenure of its own, of which little is known."""
+    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin = tenures
+    w_tenure, w_row, w_after = writes
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED:
+            continue
+        if n + 2 > t_line.size or m + 2 > w_row.size:
+            return n, m, i
+        first = np.int64(row.addr)
+        for line in range(first >> shift, ((first + np.int64(row.size) - 1) >> shift) + 1):
+            hot = np.int64(ids[line]) - 1
+            if hot < 0:
+                continue
+            t_stream[n], t_line[n], t_first[n], t_last[n] = stream, hot, number + i, number + i
+            t_writes[n], t_how[n], t_known[n], t_begin[n] = row.kind != READ, CONTINUED + 1, False, -1
+            t_before[n] = t_after[n] = np.uint64(0)
+            if row.kind != READ:
+                w_tenure[m], w_row[m], w_after[m] = n, number + i, np.uint64(0)
+                m += 1
+            n += 1
+    return n, m, rows.size
+
+
+_TENURE_COLUMNS = (
+    np.int32, np.int32, np.int64, np.int64, np.bool_, np.uint8, np.bool_, np.uint64, np.uint64, np.int32,
+)  # fmt: skip
+_WRITE_COLUMNS = (np.int32, np.int64, np.uint64)
+
+
+def _more(
+    columns: tuple[NDArray[np.generic], ...], kinds: tuple[type, ...]
+) -> tuple[NDArray[np.generic], ...]:
+    return tuple(np.concatenate([c, np.empty(len(c), k)]) for c, k in zip(columns, kinds, strict=True))
+
+
+class HotLines:
+    """Finds the hot lines of one region after the other. n_cores: streams of cores, the first ones; the one
+    that follows is the agents'."""
+
+    def __init__(self, memory_bytes: int, line_bytes: int, n_cores: int) -> None:
+        lines = memory_bytes // line_bytes
+        self._marks, self._ids = zeros(2 * lines).view(np.uint16), zeros(4 * lines).view(np.int32)
+        self._shift, self._n_cores, self._line_bytes = line_bytes.bit_length() - 1, n_cores, line_bytes
+        self._touched = np.empty(1 << 12, np.int64)
+
+    def find(self, region: Region, begins: list[Begins]) -> tuple[NDArray[np.int64], Tenures, Writes]:
+        """(lines, address / bytes in a line, int64 (n_lines,); the tenures on them; the writes to them).
+        begins: those of each core."""
+        touched = self._touch(region)
+        n_lines = int(number_lines(touched, self._marks, self._ids))
+        hot = touched[self._ids[touched] > 0]
+        try:
+            tenures, writes = self._follow(region, begins, n_lines)
+        finally:
+            self._ids[hot] = 0
+        return hot, tenures, writes
+
+    def _touch(self, region: Region) -> NDArray[np.int64]:
+        n = 0
+        for processor, source in enumerate(region.streams[: self._n_cores + 1]):
+            for rows in source.pieces():
+                done = 0
+                while done < len(rows):
+                    n, more = mark_lines(rows[done:], processor, self._shift, self._marks, self._touched, n)
+                    done += more
+                    if done < len(rows):
+                        self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
+        return self._touched[:n]
+
+    def _follow(self, region: Region, begins: list[Begins], n_lines: int) -> tuple[Tenures, Writes]:
+        tenures = tuple(np.empty(1 << 10, kind) for kind in _TENURE_COLUMNS)
+        writes = tuple(np.empty(1 << 10, kind) for kind in _WRITE_COLUMNS)
+        n = m = 0
+        content = np.empty((n_lines, self._line_bytes), np.uint8)
+        for stream in range(self._n_cores + 1 if n_lines else 0):
+            current, number, at = np.full(n_lines, -1, np.int32), 0, 0
+            for rows in region.streams[stream].pieces():
+                done = 0
+                while done < len(rows):
+                    here = rows[done:], number + done, stream, self._shift, self._ids
+                    if stream < self._n_cores:
+                        at, n, m, more = follow_core(
+                            *here, begins[stream], at, current, content, tenures, n, writes, m
+                        )
+                    else:
+                        n, m, more = follow_agents(*here, tenures, n, writes, m)
+                    done += more
+                    if n + 2 > len(tenures[0]):
+                        tenures = _more(tenures, _TENURE_COLUMNS)
+                    if m + 2 > len(writes[0]):
+                        writes = _more(writes, _WRITE_COLUMNS)
+                number += len(rows)
+        return Tenures(*(c[:n] for c in tenures)), Writes(*(c[:m] for c in writes))  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""A miss proves a foreign write: where caches are unbounded, a core loses a line only to somebody's write.
+
+That holds of recordings whose recorder obtains a line only for accesses that happen
+(`Traces.misses_prove_writes`). Where a tenure begins with a miss and the same core had another one on the
+line before, a write w of another stream lies between: after the last access of the one, before the first of
+the other. Of each stream only the writes count that are known neither to come before the one nor after the
+other.
+
+- What comes before the first such write of every stream comes before the tenure (the least of their clocks).
+- What comes after the last such write of every stream comes after the tenure before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.tenures.clocks import first_after, first_write, learn
+from solver.tenures.lines import Tenures
+from solver.tenures.scan import MISSED
+
+
+def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
+    """For each tenure that began with a miss the one that the same core had on the line before, in the same
+    region; -1 for none, and for tenures that began otherwise: int64 (n,)."""
+    by = np.lexsort((t.first, t.line, t.stream))
+    same = (t.stream[by][1:] == t.stream[by][:-1]) & (t.line[by][1:] == t.line[by][:-1])
+    earlier = np.full(len(by), -1, np.int64)
+    earlier[by[1:][same]] = by[:-1][same]
+    earlier[(t.how != MISSED) | (t.begin < 0)] = -1
+    return earlier
+
+
+@njit(cache=True, nogil=True)
+def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-def]
+    """For every stream the first and the last write that may lie between tenure `before` and tenure k of the
+    same core, -1 for none. Returns whether there is any."""
+    n_streams, s = c.clock.shape[1], t.stream[k]
+    mine = c.clock[c.ptr[s] + p.last[before]]
+    found = False
+    for u in range(n_streams):
+        earliest[u] = latest[u] = -1
+        begin, end = p.ptr[t.line[k] * n_streams + u], p.ptr[t.line[k] * n_streams + u + 1]
+        if u == s:
+            continue
+        low = first_write(p, begin, end, mine[u])
+        high = first_write(p, begin, end, first_after(c, u, s, p.first[k]))
+        if low < high:
+            earliest[u], latest[u] = low, high - 1
+            found = True
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _learn_before(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
+    """What comes before the first possible write of every stream comes before tenure k."""
+    n_streams = c.clock.shape[1]
+    for v in range(n_streams):
+        least = np.int64(2147483647)
+        for u in range(n_streams):
+            if earliest[u] >= 0:
+                node = p.node[earliest[u]]
+                least = min(least, node + 1 if u == v else np.int64(c.clock[c.ptr[u] + node, v]))
+        if v != t.stream[k] and least > 0:
+            learn(c, v, least - 1, np.int64(t.stream[k]), p.first[k])
+
+
+@njit(cache=True, nogil=True)
+def _learn_after(before, t, p, c, latest):  # type: ignore[no-untyped-def]
+    """What comes after the last possible write of every stream comes after tenure `before`."""
+    n_streams = c.clock.shape[1]
+    for v in range(n_streams):
+        if v == t.stream[before]:
+            continue
+        node = np.int64(0)
+        for u in range(n_streams):
+            if latest[u] >= 0:
+                last = p.node[latest[u]]
+                node = max(node, last if u == v else first_after(c, v, u, last))
+        if c.ptr[v] + node < c.ptr[v + 1]:
+            learn(c, np.int64(t.stream[before]), p.last[before], v, node)
+
+
+@njit(cache=True, nogil=True)
+def apply_misses(t, p, c, earlier):  # type: ignore[no-untyped-def]
+    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`). earlier: of `earlier_tenures`. Returns a
+    tenure whose miss nobody can have caused, -1 if there is none."""
+    n_streams = c.clock.shape[1]
+    earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
+    for k in range(t.line.size):
+        if earlier[k] < 0:
+            continue
+        if not _between(k, earlier[k], t, p, c, earliest, latest):
+            return k
+        _learn_before(k, t, p, c, earliest)
+        _learn_after(earlier[k], t, p, c, latest)
+    return -1

@@ -1,0 +1,69 @@
+"""The tenures of a region, and what they add to its problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from solver.problem import Problem
+from solver.tenures.deduce import Deduced, deduce
+from solver.tenures.edges import op_edges
+from solver.tenures.lines import HotLines
+from solver.tenures.scan import Begins, Scanner
+from solver.traces import Traces
+
+if TYPE_CHECKING:
+    from solver.regions import Region, RowSource
+
+
+@dataclass(frozen=True)
+class RegionTenures:
+    """Where the tenures of a region begin, core by core, and what finds the lines that matter. by_writes:
+    whether a miss proves a foreign write (`solver.tenures.misses`)."""
+
+    begins: Sequence[Begins]
+    lines: HotLines
+    by_writes: bool
+
+    def deduced(self, region: Region) -> Deduced:
+        """What the tenures prove of the region's rows."""
+        lines, tenures, writes = self.lines.find(region, list(self.begins))
+        return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes)
+
+
+def scanner_of(traces: Traces, core: int) -> Scanner:
+    """What finds the tenures of one core."""
+    return Scanner(traces.records(core), traces.memory_bytes, traces.line_bytes)
+
+
+class TenuresOfRegions:
+    """The tenures of a recording, region after region."""
+
+    def __init__(self, traces: Traces) -> None:
+        n_cores = traces.n_streams - 1
+        self._scanners = [scanner_of(traces, core) for core in range(n_cores)]
+        self._lines = HotLines(traces.memory_bytes, traces.line_bytes, n_cores)
+        self._by_writes = traces.misses_prove_writes
+
+    @classmethod
+    def of(cls, traces: Traces) -> TenuresOfRegions | None:
+        """Those of traces, None if they are not to be used."""
+        return cls(traces) if traces.line_bytes else None
+
+    def of_region(self, index: int, streams: Sequence[RowSource]) -> RegionTenures:
+        """Those of the next region. streams: its rows."""
+        begins = [
+            scanner.scan(index, rows.pieces()) for scanner, rows in zip(self._scanners, streams, strict=False)
+        ]
+        return RegionTenures(begins, self._lines, self._by_writes)
+
+
+def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
+    """The problem with the edges that were deduced, beside those it has."""
+    more = op_edges(deduced.clocks, problem.stream_ptr, problem.end_row)
+    told = {tuple(edge) for edge in problem.edges.tolist()}
+    more = np.array([edge for edge in more.tolist() if tuple(edge) not in told], np.int64).reshape(-1, 2)
+    return replace(problem, edges=np.concatenate([problem.edges, more]), deduced=len(more))

@@ -1,0 +1,165 @@
+"""Where a core's tenures begin: its rows held against the miss records of its log.
+
+A *tenure* is a core, a line, and a maximal run of the core's accesses to the line without a miss record in
+between. A record belongs to the first access to its line at or after its instruction count; of several, the
+last one counts (a stopped access leaves one behind). What the core knows of a line's bytes at an access is
+what the record brought, and its own stores since.
+
+A tenure may span strata. In each region the first access to a line begins a piece of it: CONTINUED if no
+record came since the access before, which lies in an earlier region, else MISSED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from recorder.event import READ, UNCACHED
+from recorder.record import MISS, RECORD
+from solver.image import zeros
+from solver.traces import Events
+
+#: How a piece of a tenure begins. FIRST: with a record, on a line that the core never had before.
+CONTINUED, MISSED, FIRST = np.uint8(0), np.uint8(1), np.uint8(2)
+#: Marks of a line: the core has touched it; a record waits for its access.
+_SEEN, _PENDING = np.uint8(1), np.uint8(2)
+_DONE, _WANTS_RECORDS, _WANTS_ROOM = 0, 1, 2
+#: Most pieces that there is room for at a time.
+_ROOM = 1 << 12
+#: A core's miss records: RECORD[n] and the bytes that they index.
+Records = tuple[NDArray[np.void], NDArray[np.uint8]]
+
+
+class Begins(NamedTuple):
+    """The pieces of tenures of one core in one region, in the order in which they begin.
+
+    row: int64 (n,), number of the first access among the stream's rows of the region. line: int64 (n,),
+    address / bytes in a line. how: uint8 (n,). image: uint8 (n, line_bytes), the line as the core sees it
+    right before that access.
+    """
+
+    row: NDArray[np.int64]
+    line: NDArray[np.int64]
+    how: NDArray[np.uint8]
+    image: NDArray[np.uint8]
+
+
+def no_begins(line_bytes: int) -> Begins:
+    """Of a stream that has no tenures."""
+    return Begins(
+        np.empty(0, np.int64),
+        np.empty(0, np.int64),
+        np.empty(0, np.uint8),
+        np.empty((0, line_bytes), np.uint8),
+    )
+
+
+@njit(cache=True, nogil=True)
+def take_records(records, blob, at, upto, shift, memory, marks):  # type: ignore[no-untyped-def]
+    """Lay the lines of miss records with a count of at most `upto` over what the core knows. Returns the next
+    record."""
+    while at < records.size and records[at].count <= upto:
+        record = records[at]
+        if record.kind == MISS:
+            first, offset = np.int64(record.addr), np.int64(record.offset)
+            for k in range(np.int64(record.size)):
+                memory[first + k] = blob[offset + k]
+            marks[first >> shift] |= _PENDING
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def scan_rows(rows, start, number, records, blob, at, ended, shift, memory, marks, last, region, out, n):  # type: ignore[no-untyped-def]
+    """Scan rows from `start` on. number: that of rows[0] in its region. at: the next record. ended: whether
+    there are no more records. last: uint32[lines], the region of each line's last access, plus 1. out: as of
+    `Begins`, n filled. Returns (row, record, n, status)."""
+    row_out, line_out, how_out, image_out = out
+    for i in range(start, rows.size):
+        row = rows[i]
+        if row.flags & UNCACHED:
+            continue
+        at = take_records(records, blob, at, row.count, shift, memory, marks)
+        if at == records.size and not ended:
+            return i, at, n, _WANTS_RECORDS
+        if n + 2 > row_out.size:
+            return i, at, n, _WANTS_ROOM
+        first, end = np.int64(row.addr), np.int64(row.addr) + np.int64(row.size)
+        for line in range(first >> shift, ((end - 1) >> shift) + 1):
+            pending = marks[line] & _PENDING
+            if not pending and last[line] == region + 1:
+                continue
+            row_out[n], line_out[n] = number + i, line
+            how_out[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
+            image_out[n] = memory[line << shift : (line + 1) << shift]
+            marks[line] = _SEEN
+            last[line] = region + 1
+            n += 1
+        if row.kind != READ:
+            new = row.new
+            for a in range(first, end):
+                memory[a] = np.uint8(new & np.uint64(0xFF))
+                new >>= np.uint64(8)
+    return rows.size, at, n, _DONE
+
+
+class Scanner:
+    """Finds where the tenures of one core begin, region after region.
+
+    records: its miss records in the order of its log, in pieces. memory_bytes: of the guest. line_bytes: a
+    power of two. Needs memory for the lines that the core ever had.
+    """
+
+    def __init__(self, records: Iterator[Records], memory_bytes: int, line_bytes: int) -> None:
+        self._records, self._ended = records, False
+        self._piece: Records = np.empty(0, RECORD), np.empty(0, np.uint8)
+        self._at, self._shift = 0, line_bytes.bit_length() - 1
+        self._memory, lines = zeros(memory_bytes), memory_bytes // line_bytes
+        self._marks, self._last = zeros(lines), zeros(4 * lines).view(np.uint32)
+        self._line_bytes, self._number = line_bytes, 0
+        self._parts = [no_begins(line_bytes)]
+        self._more()
+
+    def _more(self) -> None:
+        piece = next(self._records, None)
+        if piece is None:
+            self._ended = True
+        else:
+            self._piece, self._at = piece, 0
+
+    def scan(self, region: int, pieces: Iterator[Events]) -> Begins:
+        """Where tenures begin, or go on, in a region. pieces: all rows of the core's stream there."""
+        for rows in pieces:
+            self.add(region, rows)
+        return self.take()
+
+    def add(self, region: int, rows: Events) -> None:
+        """Scan the rows of a region that come next."""
+        start = 0
+        while start < len(rows):
+            room, n, status = min(2 * (len(rows) - start) + 2, _ROOM), 0, _WANTS_RECORDS
+            image = np.empty((room, self._line_bytes), np.uint8)
+            out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8), image
+            while status == _WANTS_RECORDS:
+                start, self._at, n, status = scan_rows(
+                    rows, start, self._number, *self._piece, self._at, self._ended, self._shift,
+                    self._memory, self._marks, self._last, region, out, n,
+                )  # fmt: skip
+                if status == _WANTS_RECORDS:
+                    self._more()
+            self._parts.append(
+                Begins(out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), image[:n].copy())
+            )
+        self._number += len(rows)
+
+    def take(self) -> Begins:
+        """What was found in the region whose rows were added, and begin another."""
+        parts, self._parts, self._number = self._parts, [no_begins(self._line_bytes)], 0
+        return Begins(
+            np.concatenate([part.row for part in parts]), np.concatenate([part.line for part in parts]),
+            np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
+        )  # fmt: skip

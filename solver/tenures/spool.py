@@ -1,0 +1,59 @@
+"""Where tenures begin, in unnamed temporary files, for several processes to read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.tenures.scan import Begins
+
+#: Where the begins of a core in a region are: first byte, how many.
+Border = tuple[int, int]
+
+
+class BeginsSpool:
+    """Room for the `Begins` of every core. Make it before the processes that share it are forked."""
+
+    def __init__(self, n_cores: int, line_bytes: int) -> None:
+        self._line_bytes = line_bytes
+        self._row = np.dtype([("row", "<i8"), ("line", "<i8"), ("how", "u1"), ("image", "u1", (line_bytes,))])
+        self._files = [
+            tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
+            for _ in range(n_cores)
+        ]
+        self._end = [0] * n_cores
+
+    def write(self, core: int, begins: Begins) -> Border:
+        """Append those of the core's next region; one process writes those of a core. Raises OSError."""
+        rows = np.empty(len(begins.row), self._row)
+        for name in ("row", "line", "how", "image"):
+            rows[name] = getattr(begins, name)
+        data, at = memoryview(rows.view(np.uint8).data), self._end[core]
+        border = at, len(rows)
+        while data:
+            n = os.pwrite(self._files[core].fileno(), data, at)
+            data, at = data[n:], at + n
+        self._end[core] = at
+        return border
+
+    def read(self, core: int, border: Border) -> Begins:
+        """What `write` has returned the border of."""
+        first, n = border
+        raw = os.pread(self._files[core].fileno(), n * self._row.itemsize, first)
+        rows = np.frombuffer(raw, self._row)
+        return Begins(
+            *(np.ascontiguousarray(_column(rows, name)) for name in ("row", "line", "how", "image"))
+        )
+
+    def close(self) -> None:
+        """Give the disk space back, once all processes have."""
+        for file in self._files:
+            file.close()
+
+
+def _column(rows: NDArray[np.void], name: str) -> NDArray[np.generic]:
+    column: NDArray[np.generic] = rows[name]
+    return column

@@ -1,0 +1,310 @@
+"""Tiny random runs of cores with caches, step by step in plain Python, and what their tenures prove,
+likewise."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from recorder.event import EVENT, READ, RMW, WRITE
+from recorder.record import MISS, RECORD
+from solver.traces import MemoryTraces
+
+LINE, LINES = 16, 3
+MEMORY = LINE * LINES
+
+
+@dataclass
+class _Core:
+    count: int = 0
+    held: set[int] = field(default_factory=set)
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+    records: list[tuple[int, ...]] = field(default_factory=list)
+    blob: bytearray = field(default_factory=bytearray)
+
+
+class Run:
+    """A random run of 2 to 4 cores and agents. order: the stream of each row, as it ran. careless: records of
+    a line that is lost are left out now and then, which no machine does."""
+
+    def __init__(self, seed: int, careless: bool = False) -> None:
+        self._rng = rng = random.Random(seed)
+        self._careless = careless
+        self.memory = bytearray(rng.randrange(3) for _ in range(MEMORY))
+        self.before = bytes(self.memory)
+        self.cores = [_Core() for _ in range(rng.randint(2, 4))]
+        self.agents: list[tuple[int, ...]] = []
+        self._domain = rng.choice((2, 3, 200))
+        self._agent, self._evict = rng.choice((0, 0, 0.1)), rng.choice((0, 0, 0.1))
+        self.unbounded = not self._evict
+        self._cut, self._stop = rng.choice((0, 0.05)), rng.choice((0, 0.1))
+        self._reads, self._stay = rng.choice((0.3, 0.6)), rng.choice((0.3, 0.8))
+        self.strata: list[list[int]] = []
+        self.order: list[int] = []
+        k = 0
+        for _ in range(rng.randint(10, 60)):
+            if rng.random() > self._stay:
+                k = rng.randrange(len(self.cores))
+            self._step(k)
+
+    def _lose(self, line: int, but: int) -> None:
+        for k, core in enumerate(self.cores):
+            if k != but:
+                core.held.discard(line)
+
+    def _obtain(self, k: int, line: int) -> None:
+        core = self.cores[k]
+        if line in core.held or (self._careless and self._rng.random() < 0.3):
+            return
+        core.held.add(line)
+        core.records.append((core.count, line * LINE, 0, len(core.blob), LINE, MISS, 0))
+        core.blob += self.memory[line * LINE : (line + 1) * LINE]
+
+    def _row(self, stream: int, rows: list[tuple[int, ...]], count: int) -> None:
+        rng = self._rng
+        size = rng.choice((1, 2, 4, 8))
+        address = min(rng.randrange(0, MEMORY, rng.choice((1, 2, 8))), MEMORY - size)
+        kind = READ if rng.random() < self._reads else rng.choice((WRITE, RMW))
+        old = new = int.from_bytes(self.memory[address : address + size], "little")
+        if kind != READ:
+            new = int.from_bytes(bytes(rng.choices(range(self._domain), k=size)), "little")
+        for line in range(address // LINE, (address + size - 1) // LINE + 1):
+            if stream < len(self.cores):
+                self._obtain(stream, line)
+            if kind != READ:
+                self._lose(line, stream)
+        self.memory[address : address + size] = new.to_bytes(size, "little")
+        stratum = len(self.strata)
+        rows.append((len(rows), count, 0, address, old, new, stratum, stream, size, kind, 0))
+        self.order.append(stream)
+
+    def _step(self, k: int) -> None:
+        rng, core = self._rng, self.cores[k]
+        if rng.random() < self._agent:
+            self._row(len(self.cores), self.agents, len(self.agents))
+        elif rng.random() < self._evict and core.held:
+            core.held.discard(rng.choice(sorted(core.held)))
+        elif rng.random() < self._stop:
+            # An access that obtains its line and is stopped.
+            self._obtain(k, rng.randrange(LINES))
+        else:
+            # One instruction makes several accesses, and nobody comes between.
+            for _ in range(rng.choice((1, 1, 1, 2))):
+                self._row(k, core.rows, core.count)
+            core.count += rng.randrange(1, 3)
+        if rng.random() < self._cut:
+            for one in self.cores:
+                one.count += 1
+            self.strata.append([*(one.count for one in self.cores), len(self.agents)])
+
+    def traces(self) -> MemoryTraces:
+        """The run as traces with miss records."""
+        rows = [np.array(rows, EVENT) for rows in (*(core.rows for core in self.cores), self.agents)]
+        strata = np.array(self.strata, np.uint64).reshape(-1, len(rows))
+        before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
+        logs = [
+            (np.array(core.records, RECORD), np.frombuffer(bytes(core.blob), np.uint8)) for core in self.cores
+        ]
+        traces = MemoryTraces(rows, strata, before, after, chunk_rows=3, line_bytes=LINE, logs=logs)
+        traces.misses_prove_writes = self.unbounded
+        return traces
+
+    def ranks(self) -> list[list[int]]:
+        """When each row of each stream ran."""
+        found: list[list[int]] = [[] for _ in range(len(self.cores) + 1)]
+        for number, stream in enumerate(self.order):
+            found[stream].append(number)
+        return found
+
+
+# -- the rules in plain Python ---------------------------------------------------------------------------
+
+
+@dataclass
+class Tenure:
+    """A piece of a tenure. rows: numbers in the region; contents: the line before its first access, and after
+    each of its writes, by row."""
+
+    stream: int
+    line: int
+    went_on: bool
+    before: bytes = b""
+    rows: list[int] = field(default_factory=list)
+    writes: dict[int, bytes] = field(default_factory=dict)
+    earlier: Tenure | None = None
+
+
+def naive_tenures(run: Run) -> list[list[Tenure]]:
+    """The pieces of tenures of every region."""
+    regions: list[list[Tenure]] = [[] for _ in range(len(run.strata) + 1)]
+    for k, core in enumerate(run.cores):
+        open_: dict[int, Tenure] = {}
+        content: dict[int, bytes] = {}
+        left, region, first = list(core.records), 0, 0
+        for number, row in enumerate(core.rows):
+            while region < row[6]:
+                region, first = region + 1, number
+                for line in open_:
+                    open_[line] = Tenure(-1, line, True)
+            while left and left[0][0] <= row[1]:
+                _, address, _, offset, size, _, _ = left.pop(0)
+                content[address // LINE] = bytes(core.blob[offset : offset + size])
+                open_.pop(address // LINE, None)
+            for line in range(row[3] // LINE, (row[3] + row[8] - 1) // LINE + 1):
+                now = open_.get(line)
+                if now is None or now.stream < 0:
+                    same = [t for t in regions[row[6]] if (t.stream, t.line) == (k, line)]
+                    earlier = same[-1] if same and now is None else None
+                    now = open_[line] = Tenure(k, line, now is not None, content[line], earlier=earlier)
+                    regions[row[6]].append(now)
+                now.rows.append(number - first)
+                if row[9] != READ:
+                    held = bytearray(content[line])
+                    for b, value in enumerate(row[5].to_bytes(8, "little")[: row[8]]):
+                        if (row[3] + b) // LINE == line:
+                            held[row[3] + b - line * LINE] = value
+                    content[line] = now.writes[number - first] = bytes(held)
+    firsts = [0] * (len(run.strata) + 1)
+    for region, cut in enumerate(run.strata):
+        firsts[region + 1] = cut[-1]
+    for number, row in enumerate(run.agents):
+        for line in range(row[3] // LINE, (row[3] + row[8] - 1) // LINE + 1):
+            here = number - firsts[row[6]]
+            writes = {here: b""} if row[9] != READ else {}
+            regions[row[6]].append(Tenure(len(run.cores), line, False, b"", [here], writes))
+    return regions
+
+
+Row = tuple[int, int]
+
+
+class Naive:
+    """What the rules prove of a region, as a set of pairs of rows."""
+
+    def __init__(self, tenures: list[Tenure], n_streams: int, unbounded: bool) -> None:
+        lines = {t.line for t in tenures}
+        hot = [
+            line
+            for line in lines
+            if len({t.stream for t in tenures if t.line == line}) > 1
+            and any(t.writes for t in tenures if t.line == line)
+        ]
+        self.tenures = [t for t in tenures if t.line in hot]
+        self.agents = n_streams - 1
+        rows = {(t.stream, r) for t in self.tenures for r in (t.rows[0], t.rows[-1], *t.writes)}
+        self.rows = sorted(rows)
+        self.before = {(a, b) for a in rows for b in rows if a[0] == b[0] and a[1] < b[1]}
+        self.writes = [((t.stream, r), t, after) for t in self.tenures for r, after in t.writes.items()]
+        self.wrong = False
+        size = -1
+        while len(self.before) != size and not self.wrong:
+            size = len(self.before)
+            for tenure in self.tenures:
+                self._foreign(tenure)
+            self._close()
+            for tenure in self.tenures:
+                self._contents(tenure)
+            self._close()
+            for tenure in self.tenures if unbounded and not self.wrong else ():
+                self._missed(tenure)
+            self._close()
+
+    def _missed(self, t: Tenure) -> None:
+        """Somebody wrote to the line between a tenure of a core and its next one."""
+        if t.earlier is None:
+            return
+        first, last = (t.stream, t.rows[0]), (t.stream, t.earlier.rows[-1])
+        on_line = [w for w, other, _ in self.writes if other.line == t.line and w[0] != t.stream]
+        may = [w for w in on_line if (w, last) not in self.before and (first, w) not in self.before]
+        self.wrong = self.wrong or not may
+        leasts = [min(w for w in may if w[0] == s) for s in {w[0] for w in may}]
+        mosts = [max(w for w in may if w[0] == s) for s in {w[0] for w in may}]
+        for x in self.rows if may else ():
+            if x[0] != t.stream and all(x == w or (x, w) in self.before for w in leasts):
+                self.before.add((x, first))
+            if x[0] != t.stream and all(x == w or (w, x) in self.before for w in mosts):
+                self.before.add((last, x))
+
+    def _close(self) -> None:
+        again = True
+        while again:
+            after: dict[Row, set[Row]] = {}
+            for a, b in self.before:
+                after.setdefault(a, set()).add(b)
+            more = {(a, c) for a, b in self.before for c in after.get(b, ())}
+            again = not more <= self.before
+            self.before |= more
+        self.wrong = self.wrong or any((a, a) in self.before for a in self.rows)
+
+    def _foreign(self, t: Tenure) -> None:
+        first, last = (t.stream, t.rows[0]), (t.stream, t.rows[-1])
+        for w, other, _ in self.writes:
+            if other.line != t.line or other.stream == t.stream:
+                continue
+            if t.went_on or (first, w) in self.before:
+                self.before.add((last, w))
+            if (w, last) in self.before and not t.went_on:
+                self.before.add((w, first))
+
+    def _start(self, line: int) -> bytes | None:
+        """The bytes of a line at the region's begin, if they are known."""
+        writing = [t for t in self.tenures if t.line == line and t.writes]
+        balance: dict[bytes, int] = {}
+        for t in writing:
+            balance[t.before] = balance.get(t.before, 0) + 1
+            after = t.writes[max(t.writes)]
+            balance[after] = balance.get(after, 0) - 1
+        more = [content for content, n in balance.items() if n == 1]
+        if more:
+            return more[0]
+        known = [t.before for t in self.tenures if t.line == line and t.went_on]
+        return known[0] if known else None
+
+    def _contents(self, t: Tenure) -> None:
+        on_line = [(w, other, after) for w, other, after in self.writes if other.line == t.line]
+        agents = any(other.stream == self.agents for _, other, _ in on_line)
+        if t.went_on or t.stream == self.agents or agents:
+            return
+        first, last = (t.stream, t.rows[0]), (t.stream, t.rows[-1])
+        known = [w for w, other, _ in on_line if (w, first) in self.before]
+        found = []
+        for w, other, after in on_line:
+            ends = w[1] == max(other.writes)
+            if after != t.before or other is t or (t.writes and other.stream != t.stream and not ends):
+                continue
+            if w[0] == t.stream and (w, first) not in self.before:
+                continue
+            overwritten = (w, first) in self.before and any((w, x) in self.before for x in known)
+            if (first, w) in self.before or overwritten:
+                continue
+            found.append(w)
+        start = self._start(t.line)
+        begins = not known and start in (None, t.before)
+        if begins and not found:
+            self.before |= {(last, w) for w, other, _ in on_line if other.stream != t.stream}
+        elif not begins and not found:
+            self.wrong = True
+        elif not begins:
+            for x in self.rows:
+                if x[0] != t.stream and all(x == w or (x, w) in self.before for w in found):
+                    self.before.add((x, first))
+            for w, other, _ in on_line:
+                if other.stream != t.stream and all((x, w) in self.before for x in found):
+                    self.before.add((last, w))
+            if len(found) == 1:
+                self.before |= {(x, found[0]) for x in known if x != found[0]}
+
+
+def pairs_of(clocks: Any, n_streams: int) -> set[tuple[Row, Row]]:
+    """What clocks say, as pairs of rows of different streams."""
+    found = set()
+    for t in range(n_streams):
+        for here in range(clocks.ptr[t], clocks.ptr[t + 1]):
+            for u in range(n_streams):
+                for there in range(clocks.ptr[u], clocks.ptr[u] + clocks.clock[here, u]):
+                    if u != t:
+                        found.add(((u, int(clocks.row[there])), (t, int(clocks.row[here]))))
+    return found

@@ -1,0 +1,146 @@
+"""What tenures prove of real recordings is true of what ran, and orders that obey it are legal and closer to
+it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_factory import FIRMWARE, ROOT, record, run
+
+from isa.errors import FormatError
+from recorder.event import EVENT
+from recorder.reader import Recording, iter_sealed_truth
+from recorder.traces import RecordingTraces
+from solver.certificate import Certificate
+from solver.regions import iter_regions
+from solver.score import Score, score_certificate
+from solver.tenures.edges import row_edges
+
+#: Name of the program, further options of `record`. All have shared lines.
+FIRMWARES = [
+    ("uts", ["--cores", 4, "--strata", "none"]),
+    ("uts", ["--cores", 8, "--strata", "cycles:5000", "--slice", 300]),
+    ("uts", ["--cores", 4, "--cache", "1k:2:64", "--slice", 30]),
+    ("bug_aba", ["--cores", 8, "--strata", "none", "--seed", 3]),
+    ("bug_lost_update", ["--cores", 4, "--cache", "512:1:16", "--slice", 60]),
+    ("dma_race", ["--cores", 4, "--strata", "cycles:20000"]),
+    ("spin_mcs", ["--cores", 4, "--schedule", "round-robin", "--slice", 40]),
+    ("timer", ["--cores", 4, "--strata", "downgrades:50"]),
+    ("smc", ["--cores", 4, "--slice", 100]),
+    ("primitives", ["--cores", 4, "--cache", "512:1:16", "--slice", 50]),
+    ("pgas_uts", ["--cores", 4]),
+]
+LINUX = [
+    ("mutexes", ["--cores", 3, "--strata", "cycles:50000"]),
+    ("semaphores", ["--cores", 3, "--strata", "none"]),
+    ("signals", ["--cores", 2, "--slice", 200]),
+    ("rwlocks", ["--cores", 4, "--cache", "2k:2:64"]),
+]
+
+
+def ranks_of(recording: Recording) -> list[np.ndarray]:
+    """When each row of each stream ran."""
+    traces = RecordingTraces(recording)
+    rows = [np.concatenate([np.zeros(0, EVENT), *traces.chunks(s)]) for s in range(traces.n_streams)]
+    ranks, at, number = [np.zeros(len(stream), np.int64) for stream in rows], [0] * len(rows), 0
+    for slices in iter_sealed_truth(recording):
+        for stream, end in slices.tolist():
+            upto = max(int(np.searchsorted(rows[stream]["count"], np.uint64(end))), at[stream])
+            ranks[stream][at[stream] : upto] = number + np.arange(upto - at[stream])
+            number += upto - at[stream]
+            at[stream] = upto
+    return ranks
+
+
+def true_edges(recording: Recording) -> int:
+    """Assert that everything deduced of a recording is true; how many edges there were."""
+    ranks, n = ranks_of(recording), 0
+    base = [0] * len(ranks)
+    for region in iter_regions(RecordingTraces(recording, tenures=True)):
+        assert region.tenures is not None
+        found = region.tenures.deduced(region)
+        assert not found.contradiction, f"region {region.index}"
+        for edge in row_edges(found.clocks).tolist():
+            s, rows, t, row = edge
+            assert ranks[s][base[s] + rows - 1] < ranks[t][base[t] + row], f"region {region.index}: {edge}"
+            n += 1
+        base = [first + len(rows) for first, rows in zip(base, region.streams, strict=True)]
+    return n
+
+
+@pytest.mark.parametrize(("name", "options"), FIRMWARES, ids=lambda value: "".join(map(str, value)))
+def test_what_is_deduced_of_firmware_is_true(name: str, options: list[object], tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    ran = run("record", "-o", path, *options, FIRMWARE / f"{name}.elf")
+    assert ran.code == 0, ran.err
+    assert true_edges(Recording.open(path)) > 0
+
+
+@pytest.mark.parametrize(("name", "options"), LINUX, ids=lambda value: "".join(map(str, value)))
+def test_what_is_deduced_of_linux_programs_is_true(name: str, options: list[object], tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    ran = run("record", "-o", path, *options, "--", ROOT / "firmware" / "linux" / "x86_64" / name)
+    assert ran.code == 0, ran.err
+    assert true_edges(Recording.open(path)) > 0
+
+
+def scored(path: Path, *options: object) -> tuple[Score, dict[str, object]]:
+    """The score of an order, and what `order --json` says."""
+    ran = run("order", path, "--json", "--fresh", *options)
+    assert ran.code == 0, ran.err
+    opened = Recording.open(path)
+    slices = ((r["stream"].astype(np.int64), r["end"].astype(np.uint64)) for r in iter_sealed_truth(opened))
+    certificate = Certificate(path / "order.cert", opened.manifest.id)
+    assert run("check-order", path).code == 0
+    return score_certificate(RecordingTraces(opened), certificate, slices), json.loads(ran.out)
+
+
+def test_orders_by_tenures_are_closer_to_what_ran_and_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    assert record(path, "uts", "--cores", 8, "--strata", "cycles:100000").code == 0
+    values, said = scored(path, "--constraints", "values")
+    assert said["constraints"] == "values"
+    tenures, said = scored(path)
+    assert said["constraints"] == "tenures"
+    assert said["verdict"] == "legal"
+    assert tenures.reads == values.reads
+    assert tenures.other < values.other
+    assert tenures.turned < values.turned
+    text = run("order", path)
+    assert "constraints: values and tenures" in text.out
+    assert json.loads(run("check-order", path, "--json").out)["constraints"] == "tenures"
+    assert run("order", path, "--constraints", "values").code == 0
+    assert json.loads(run("check-order", path, "--json").out)["constraints"] == "values"
+
+
+def test_two_processes_deduce_what_one_does(tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    assert record(path, "bug_aba", "--cores", 4, "--strata", "cycles:5000").code == 0
+    certificates = []
+    for jobs in (1, 2):
+        assert run("order", path, "--jobs", jobs, "--fresh").code == 0
+        certificates.append((path / "order.cert").read_bytes())
+    assert certificates[0] == certificates[1]
+
+
+def test_a_recording_whose_values_leave_much_open_is_decided(tmp_path: Path) -> None:
+    """By values alone a search gives up on it, or is lucky after long."""
+    path = tmp_path / "rec"
+    assert record(path, "bug_aba", "--cores", 16, "--strata", "none").code == 0
+    _, said = scored(path, "--region-timeout", 60)
+    assert said["verdict"] == "legal"
+
+
+def test_damaged_records_are_named(tmp_path: Path) -> None:
+    """Tenures read the cores' logs once more: damage there is found as ever."""
+    path = tmp_path / "rec"
+    assert record(path, "fig1", "--cores", 2).code == 0
+    log = bytearray((path / "core-1.log").read_bytes())
+    log[len(log) // 2] ^= 1
+    (path / "core-1.log").write_bytes(log)
+    with pytest.raises(FormatError, match=r"core-1\.log"):
+        for _ in iter_regions(RecordingTraces(Recording.open(path), tenures=True)):
+            pass
