@@ -1,4 +1,5 @@
-"""Engines that obey tenures: the same verdicts as without, legal orders in which all that was deduced holds."""
+"""Engines that obey tenures: the same verdicts as without, legal orders in which all that was deduced
+holds."""
 
 from __future__ import annotations
 
