@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import ordering, ordering_path, paper, report, speed, sure
+from bench import ordering, ordering_path, paper, report, scored, speed, sure
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -208,3 +208,26 @@ def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) 
     assert (len(small.rows), len(large.rows), len(tso.rows)) == (18, 7, 20)
     rows = (*small.rows, *large.rows, *tso.rows)
     assert not any("undecided" in str(cell) for row in rows for cell in row)
+
+
+def test_orders_are_held_against_the_truth() -> None:
+    """By values and by tenures; an engine whose evidence a recording lacks is left out."""
+    arguments = [
+        "--programs",
+        "fig2,input_echo",
+        "--cores",
+        "2",
+        "--strata",
+        "none",
+        "--engines",
+        "auto,linkage",
+    ]
+    assert scored.main(arguments) == 0
+    tables = json.loads((report.OUT / "scored.json").read_text())
+    rows = tables["scored"]["rows"]
+    assert {tuple(row[4:6]) for row in rows} == {
+        ("auto", "values"),
+        ("auto", "tenures"),
+        ("linkage", "values"),
+    }
+    assert sum(row[3] for row in tables["scored-all"]["rows"] if row[1] == "auto") >= 2
