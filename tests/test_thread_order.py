@@ -1,5 +1,5 @@
-"""No order has a step before one that its thread made earlier: by the marks of firmware/linux/thread_order.c, and by
-sealed truth and core logs alone (bench/true_threads.py). `python bench/order_soak.py` is the long form."""
+"""No order has a step before one that its thread made earlier: by the marks of thread_order (firmware/linux),
+and by sealed truth and core logs alone (bench/true_threads.py). `python bench/order_soak.py` is the long form."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_marks_in_the_printed_trace() -> None:
 
 
 def test_a_fault_waits_for_the_stores_before_it(tmp_path: Path) -> None:
-    """Under TSO a store waits in its buffer when the next instruction fails: the frame of the signal lies over what
-    it wrote. The sealed truth has them in this order."""
+    """Under TSO a store waits in its buffer when the next instruction fails: the signal's frame lies
+    over what it wrote. The sealed truth has them in this order."""
     code = Code()
     code.jump("start").label("handler")
     call(code, 60, rdi=7).label("start")
@@ -106,5 +106,7 @@ def test_a_fault_waits_for_the_stores_before_it(tmp_path: Path) -> None:
     assert recording.manifest.end is not None
     assert recording.manifest.end.exit_code == 7
     traces = held_traces(recording)
-    slices = [(rows["stream"].astype("i8"), rows["end"].astype("u8")) for rows in iter_sealed_truth(recording)]
+    slices = [
+        (rows["stream"].astype("i8"), rows["end"].astype("u8")) for rows in iter_sealed_truth(recording)
+    ]
     assert check_slices(traces, slices).events == sum(map(len, traces.rows))
