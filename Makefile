@@ -53,6 +53,7 @@ test: lint
 
 soak: $(READY)
 	$(BIN)/python bench/soak.py
+	$(BIN)/python bench/order_soak.py
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -137,13 +137,17 @@ def merge(loads, stores, out):  # type: ignore[no-untyped-def]
 
 
 def whole(pieces: Iterable[Events]) -> Events:
-    """All pieces in one array of its own."""
-    parts = list(pieces)
-    room, at = np.empty(sum(len(part) for part in parts), EVENT), 0
-    for part in parts:
+    """All pieces in one array of its own. Each is copied before the next is asked for, which may take its
+    place (`solver.trace_spool.SpooledRows`)."""
+    room, at = np.empty(0, EVENT), 0
+    for part in pieces:
+        if at + len(part) > len(room):
+            larger = np.empty(max(2 * len(room), at + len(part)), EVENT)
+            put_rows(larger, room[:at])
+            room = larger
         put_rows(room[at:], part)
         at += len(part)
-    return room
+    return room[:at]
 
 
 def core_rows(region: Region, core: int) -> CoreRows:

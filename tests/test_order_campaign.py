@@ -23,6 +23,14 @@ def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_pat
     assert counts["explained"] > 20
 
 
+@pytest.mark.parametrize("model", ["sc", "tso"])
+def test_they_agree_where_agents_meet_cores(model: str, tmp_path: Path) -> None:
+    counts = campaign(model, 60 * SOAK, 0, tmp_path / "order.cert", agents=True)
+    print(dict(counts))
+    assert counts["DISAGREE"] == counts["WRONG"] == 0
+    assert counts["not legal"] > 8
+
+
 def test_undamaged_runs_are_legal_and_many_damaged_ones_are_not() -> None:
     illegal = 0
     for seed in range(300):

@@ -17,6 +17,7 @@ from bench.order_campaign import can_be_ordered
 from bench.tiny_runs import Run, displace, must_precede
 from emu.sync_points import ENTER
 from isa.errors import OrderError
+from recorder.event import EVENT
 from solver.buffered_runs import buffered_runs_of
 from solver.choose import Choice, choose, count_switches
 from solver.count import count_orders
@@ -26,6 +27,7 @@ from solver.freedom import freedom_of
 from solver.links import with_links
 from solver.pairs import Order, iter_pairs
 from solver.problem import Problem, Verdict
+from solver.program_order import whole
 from solver.regions import Region
 from solver.sync_check import pass_syncs, sync_walk
 from solver.sync_order import segments
@@ -238,6 +240,19 @@ def test_counts_pairs_and_choices_keep_sync_points(model: str) -> None:
     assert regions > 150
     assert edges > 80
     assert pairs > 500
+
+
+def test_rows_are_put_together_from_pieces_that_reuse_their_room() -> None:
+    """As those of many rows in the spool of several processes do."""
+    room = np.zeros(3, EVENT)
+
+    def pieces() -> Iterator[np.ndarray]:
+        for first, n in ((0, 3), (3, 3), (6, 2), (8, 3), (11, 1)):
+            room["seq"][:n] = np.arange(first, first + n)
+            yield room[:n]
+
+    assert whole(pieces())["seq"].tolist() == list(range(12))
+    assert len(whole(iter(()))) == 0
 
 
 def test_points_meet_threads_in_these_runs() -> None:

@@ -93,7 +93,7 @@ def _walk(traces: MemoryTraces, runs: dict[int, list[tuple[int, int]]]) -> None:
 # -- guests ----------------------------------------------------------------------------------------------
 
 
-def _call(code: Code, number: int, **registers: int) -> Code:
+def call(code: Code, number: int, **registers: int) -> Code:
     for name, value in registers.items():
         code.mov(name, value)
     return code.mov("rax", number).raw("0f 05")
@@ -114,31 +114,31 @@ def movers() -> Code:
     for number in (1, 2):
         stack = DATA + 0xF000 - 0x200 * number
         code.mov("rbx", number)
-        _call(code, 56, rdi=_THREAD, rsi=stack, rdx=0, r10=0, r8=0)
+        call(code, 56, rdi=_THREAD, rsi=stack, rdx=0, r10=0, r8=0)
         code.compare("rax", 0).jump_if("z", "work")
     code.mov("rbx", 0).label("work")
     marks(code, DATA, 150, 500)
-    return _call(code, 60, rdi=0)
+    return call(code, 60, rdi=0)
 
 
 def leavers() -> Code:
     """A thread writes to a file that is mapped shared until another one ends the process."""
     code = Code()
     code.mov("rax", int.from_bytes(b"/tmp/it\0", "little")).store(DATA, "rax")
-    _call(code, 2, rdi=DATA, rsi=0o102, rdx=0o600)
+    call(code, 2, rdi=DATA, rsi=0o102, rdx=0o600)
     code.raw("48 89 c3 48 89 df")  # rbx = rdi = rax
-    _call(code, 77, rsi=0x4000)
+    call(code, 77, rsi=0x4000)
     code.raw("49 89 d8")  # r8 = rbx
-    _call(code, 9, rdi=0x30000000, rsi=0x4000, rdx=_RIGHTS, r10=_SHARED | 0x10, r9=0)
+    call(code, 9, rdi=0x30000000, rsi=0x4000, rdx=_RIGHTS, r10=_SHARED | 0x10, r9=0)
     code.mov("rbx", 1)
-    _call(code, 56, rdi=_THREAD, rsi=DATA + 0xF000, rdx=0, r10=0, r8=0)
+    call(code, 56, rdi=_THREAD, rsi=DATA + 0xF000, rdx=0, r10=0, r8=0)
     code.compare("rax", 0).jump_if("nz", "parent").label("child")
     marks(code, 0x30000000, 400, 50)
     code.label("for ever").jump("for ever").label("parent")
     code.mov("rcx", 20_000).label("a while").loop("rcx", "a while")
     # What the kernel reads last of all.
     code.mov("rax", 7).store(0x30003FF8, "rax")
-    return _call(code, 231, rdi=0)
+    return call(code, 231, rdi=0)
 
 
 def senders() -> Code:
