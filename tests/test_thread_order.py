@@ -1,5 +1,6 @@
 """No order has a step before one that its thread made earlier: by the marks of thread_order (firmware/linux),
-and by sealed truth and core logs alone (bench/true_threads.py). `python bench/order_soak.py` is the long form."""
+and by sealed truth and core logs alone (bench/true_threads.py). `python bench/order_soak.py` is the long
+form."""
 
 from __future__ import annotations
 
