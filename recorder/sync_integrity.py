@@ -67,8 +67,9 @@ def _place_fault(recording: Recording, points: Rows) -> str:
 
 
 def _thread_fault(points: Rows) -> str:
-    """A thread is on one core at a time."""
+    """A thread is on one core at a time, and a core has one thread at a time."""
     where: dict[int, int] = {}
+    runs: dict[int, int] = {}
     for core, way, who, count in zip(
         *(points[name].tolist() for name in ("core", "way", "who", "count")), strict=True
     ):
@@ -77,10 +78,13 @@ def _thread_fault(points: Rows) -> str:
         place = f"core {core}, instruction count {count}"
         if where.get(who, core) != core:
             return f"{place}: thread {who} is on core {where[who]} at the same time"
+        if runs.get(core, who) != who:
+            return f"{place}: thread {who} where thread {runs[core]} runs"
         if way & ENTER:
             where.pop(who, None)
+            runs.pop(core, None)
         if way & LEAVE:
-            where[who] = core
+            where[who], runs[core] = core, who
     return ""
 
 

@@ -60,6 +60,8 @@ def follow_threads(core, way, who, stratum, running, at_begin):  # type: ignore[
                 return i, c
             running[c] = 0
         if way[i] & LEAVE and who[i] != 0:
+            if running[c] != 0 and running[c] != who[i]:
+                return i, c
             for k in range(running.size):
                 if k != c and running[k] == who[i]:
                     return i, k
