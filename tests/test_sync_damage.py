@@ -1,4 +1,4 @@
-"""An agent log that was altered, its checksums made anew: `verify` says in one line what is wrong, and fails."""
+"""An agent log that was altered, its checksums made anew: `verify` says in one line what is wrong."""
 
 from __future__ import annotations
 
