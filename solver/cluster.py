@@ -7,9 +7,11 @@ which of a worker's regions killed it; one that kills even then is left undecide
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -24,6 +26,15 @@ _CONNECT_S, _LONELY_S = 10, 60.0
 #: Regions under way for each thread of the cluster.
 _AHEAD = 4
 _RESUME = "run the same command again: finished regions are kept"
+
+
+def _connect(make: Callable[..., Any], address: str) -> tuple[Any, str]:
+    """A client, or None and what went wrong. No exception is left that would keep a client alive."""
+    try:
+        return make(address, timeout=_CONNECT_S, set_as_default=False, direct_to_workers=False), ""
+    except (OSError, ValueError, TimeoutError, AssertionError) as error:
+        # It asserts that its own thread starts within ten seconds, which a loaded machine may not manage.
+        return None, type(error).__name__
 
 
 class Cluster:
@@ -42,18 +53,17 @@ class Cluster:
             ) from None
         self._address, self._options = address, options
         self._killed: type[BaseException] = distributed.KilledWorker
-        try:
-            self._client: Any = distributed.Client(
-                address, timeout=_CONNECT_S, set_as_default=False, direct_to_workers=False
-            )
-        except (OSError, ValueError, TimeoutError, AssertionError) as error:
-            # It asserts that its own thread starts within ten seconds, which a loaded machine may not manage.
+        self._client, failure = _connect(distributed.Client, address)
+        if self._client is None:
+            # A client that was never connected closes when it is collected, and waits for a lock of its
+            # class: were that while another client begins, which holds it, it would wait for ever.
+            gc.collect()
             raise UsageError(
                 "no scheduler answers",
-                found=type(error).__name__,
+                found=failure,
                 where=f"cluster {address}",
                 remedy="start one with 'dask scheduler', and workers with 'dask worker'",
-            ) from None
+            )
         self._futures: dict[int, Any] = {}
         self._suspects: dict[int, Problem] = {}
         self._sent: dict[int, Problem] = {}
