@@ -24,8 +24,9 @@ _GRAINS = (1, 2, 4, 12)
 _EVEN, _STARVE, _RUSH = 3, 3, 2
 #: Naps that are planned in a run, as powers of two; instructions of one, as powers of two.
 _NAPS_BITS, _NAP_BITS = (0, 4), (6, 12)
-#: Until when a new task rests that waits for others to begin.
-_HELD = 1 << 62
+#: From here on a rest lasts until nobody else can run, but no more than so many instructions over all cores:
+#: who spins until the one that rests has done something could run for ever.
+_HELD, _PATIENCE = 1 << 62, 1 << 20
 
 
 class Chaos:
@@ -51,6 +52,8 @@ class Chaos:
         self._last = self._stayed = -1
         #: Tasks that rest, and the instruction count, over all cores, until which they do.
         self._resting: dict[int, int] = {}
+        #: Since when those rest that wait until nobody else can run.
+        self._since: dict[int, int] = {}
         self._long_naps = 0
         self._total = self._events = 0
         # A run is fine or coarse on the whole: bugs differ in how long somebody must stand still.
@@ -88,7 +91,7 @@ class Chaos:
         for who in names:
             if who not in self._seen:
                 if self._holds and self._total:
-                    self._resting[who] = _HELD
+                    self._hold(who, _HELD)
                 self._seen.append(who)
 
     def _wake(self, names: Sequence[int]) -> list[int]:
@@ -99,8 +102,15 @@ class Chaos:
             del self._resting[who]
         return chosen
 
+    def _hold(self, who: int, until: int) -> None:
+        self._resting[who], self._since[who] = until, self._total
+
     def _rests(self, who: int) -> bool:
-        return self._resting.get(who, 0) > self._total
+        until = self._resting.get(who, 0)
+        if until >= _HELD and self._total - self._since[who] > _PATIENCE:
+            del self._resting[who]
+            return False
+        return until > self._total
 
     def _account(self, events: int) -> None:
         """Events since the last slice were its task's, which may be due for a nap: for a time, or until
@@ -116,7 +126,7 @@ class Chaos:
         self._plan[who] = [number for number in plan if number > made]
         if self._random.getrandbits(1):
             self._long_naps += 1
-            self._resting[who] = _HELD + self._long_naps
+            self._hold(who, _HELD + self._long_naps)
         else:
             self._resting[who] = self._total + (1 << self._random.randint(*_NAP_BITS))
 

@@ -125,6 +125,21 @@ def test_chaos_lets_everybody_end() -> None:
         Twin(Chaos(seed, loop_and_end(40)), {7: 41, 8: 41, 9: 20}).run()
 
 
+def test_chaos_lets_nobody_spin_for_ever() -> None:
+    """The first task of a pair spins until the other, which may have to rest until nobody else can run, makes
+    an event."""
+    longest = 0
+    for seed in range(60):
+        chaos, counts, events = Chaos(seed, loop_and_end(40)), [0, 0], 0
+        while counts[1] == 0:
+            piece = chaos.next([0, 1] if events > 3 else [0], counts, events, [7, 8])
+            counts[piece.core] += piece.length
+            events += 1
+            assert sum(counts) < 1 << 21, f"seed {seed}"
+        longest = max(longest, counts[0])
+    assert longest > 1 << 20
+
+
 def test_chaos_starves() -> None:
     """In some runs one task makes all its events while another, which has begun, makes none."""
     starved = 0
