@@ -1,4 +1,5 @@
-"""What miss records prove beyond values (docs/tenures.md): edges between rows of a region, found before any filter.
+"""What miss records prove beyond values (docs/tenures.md): edges between rows of a region, found before any
+filter.
 
 Start at `deduce.py`; one rule a file: `foreign`, `contents`, `misses`, `syncs`.
 """
