@@ -6,7 +6,7 @@ import ctypes
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -15,6 +15,14 @@ from corebraid import __main__ as command_line
 from corebraid.interrupts import answer_interrupts, interrupts_heard
 
 _LONG_S = 20
+
+
+@pytest.fixture(autouse=True)
+def _not_ignored() -> Iterator[None]:
+    """A shell starts what runs in the background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class _Finalised:
