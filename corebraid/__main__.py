@@ -14,7 +14,6 @@ from corebraid.interrupts import (
     interrupts_told,
     leave_at_once,
 )
-from isa.kernel_cache import use_kernel_cache
 
 #: New objects after which Python looks for cycles among them. The modules that we load make some hundred
 #: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking.
@@ -51,6 +50,9 @@ def main() -> None:
 
 def _run() -> int:
     """Returns the exit code. Raises KeyboardInterrupt."""
+    # Loaded only here: until interrupts are answered one is a traceback.
+    from isa.kernel_cache import use_kernel_cache
+
     _open_closed_streams()
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     # Numba reads its cache directory when it is imported, which the commands do.

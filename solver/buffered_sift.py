@@ -166,7 +166,7 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     _expect_committed(region, cores)
     others = [whole(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
     in_order = _pieces_in_order(region, [core.rows for core in cores] + others)
-    g = find_granules_of([(owner, rows) for _, owner, rows in in_order], table)
+    g = find_granules_of(in_order, table)
     tally = np.zeros(AT, np.int64)
     for stream, _, rows in in_order if not g.plain else ():
         row, byte = follow_rows(rows, g.table.turn, g.table.pages, g.table.words, tally)

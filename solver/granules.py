@@ -31,9 +31,11 @@ from solver.words import (
     LEFT_OUT,
     LOW_HALF,
     NOWHERE,
+    OWNED,
     PAGE_SHIFT,
     PAGES,
     SHARED,
+    SPREAD,
     TOUCHED,
     WORDS,
     WRITTEN,
@@ -55,7 +57,7 @@ _SHIFT, _HALF, _IN_PAGE = np.uint64(PAGE_SHIFT), np.uint64(32), np.uint64((1 << 
 def begin_entry(entry, turn):  # type: ignore[no-untyped-def]
     """An entry of another turn begins anew."""
     entry.turn = np.uint32(turn)
-    entry.first = entry.last = entry.owners = _ZERO
+    entry.first = entry.last = entry.owners = entry.streams = _ZERO
     entry.marks = _ONE << BEGIN
 
 
@@ -69,20 +71,24 @@ def marks_of(low, size, writes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def mark_entry(entry, low, size, old, new, owner, writes):  # type: ignore[no-untyped-def]
+def mark_entry(entry, low, size, old, new, owner, stream, writes):  # type: ignore[no-untyped-def]
     """Enter an access to `size` bytes of one word from byte `low` on, and follow it."""
     marks, bits, mask = entry.marks, byte_bits(low, size), byte_mask(low, size)
     differs = (entry.owners ^ (owner * EIGHT_TIMES)) & mask
     if differs != _ZERO:
-        marks |= of_others(differs, lane(marks, TOUCHED) & bits) << SHARED
+        marks |= of_others(differs, lane(marks, TOUCHED) & bits) << OWNED
         entry.owners ^= differs
+    differs = (entry.streams ^ (stream * EIGHT_TIMES)) & mask
+    if differs != _ZERO:
+        marks |= of_others(differs, lane(marks, TOUCHED) & bits) << SPREAD
+        entry.streams ^= differs
     entry.marks = marks | marks_of(low, size, writes)
     if follow(entry, bits, low, size, old, new) >= 0:
         entry.marks |= _ONE << AGAIN
 
 
 @njit(cache=True)
-def mark_row(row, owner, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+def mark_row(row, owner, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
     """Enter a row, whatever it is."""
     word, low = row.addr >> _THREE, row.addr & _SEVEN
     left, old, new = np.uint64(row.size), row.old, row.new
@@ -94,7 +100,7 @@ def mark_row(row, owner, turn, pages, words, touched, used):  # type: ignore[no-
             touched[used[WORDS]] = word
             used[WORDS] += 1
             begin_entry(entry, turn)
-        mark_entry(entry, low, size, old, new, owner, row.kind != READ)
+        mark_entry(entry, low, size, old, new, owner, stream, row.kind != READ)
         left -= size
         if left > _ZERO:
             old, new = old >> (size << _THREE), new >> (size << _THREE)
@@ -102,9 +108,9 @@ def mark_row(row, owner, turn, pages, words, touched, used):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def mark_rows(rows, start, owner, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
-    """Enter an owner's rows (uint64, below 256) from `start` on, as long as there is room. Returns how many
-    rows are done.
+def mark_rows(rows, start, owner, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+    """Enter an owner's rows of one stream (uint64, both below 256) from `start` on, as long as there is room.
+    Returns how many rows are done.
 
     What nearly every row is, an access to one word of a page that is there, is done here and not by
     `mark_row`, and above all an access to bytes that are known and the owner's own: a call with arrays costs
@@ -112,7 +118,7 @@ def mark_rows(rows, start, owner, turn, pages, words, touched, used):  # type: i
     """
     mask = np.uint64(pages.shape[0] - 1)
     here, base = NOWHERE, _ZERO
-    owners = owner * EIGHT_TIMES
+    owners, streams = owner * EIGHT_TIMES, stream * EIGHT_TIMES
     n_touched, left_out, done = used[WORDS], 0, rows.size
     for i in range(start, rows.size):
         row = rows[i]
@@ -135,7 +141,7 @@ def mark_rows(rows, start, owner, turn, pages, words, touched, used):  # type: i
                 done = i
                 break
             used[WORDS] = n_touched
-            mark_row(row, owner, turn, pages, words, touched, used)
+            mark_row(row, owner, stream, turn, pages, words, touched, used)
             n_touched = used[WORDS]
             continue
         entry = words[base | (word & _IN_PAGE)]
@@ -145,12 +151,12 @@ def mark_rows(rows, start, owner, turn, pages, words, touched, used):  # type: i
             begin_entry(entry, turn)
         marks, writes = entry.marks, row.kind != READ
         bits, byte, up = byte_bits(low, size), byte_mask(low, size), low << _THREE
-        changed = (entry.last ^ (row.old << up)) | (entry.owners ^ owners)
+        changed = (entry.last ^ (row.old << up)) | (entry.owners ^ owners) | (entry.streams ^ streams)
         if (marks >> KNOWN) & bits == bits and changed & byte == _ZERO:
             entry.marks = marks | marks_of(low, size, writes)
             entry.last = (entry.last & ~byte) | ((row.new << up) & byte)
         else:
-            mark_entry(entry, low, size, row.old, row.new, owner, writes)
+            mark_entry(entry, low, size, row.old, row.new, owner, stream, writes)
     used[WORDS] = n_touched
     used[LEFT_OUT] += left_out
     return done
@@ -158,12 +164,14 @@ def mark_rows(rows, start, owner, turn, pages, words, touched, used):  # type: i
 
 @njit(cache=True, nogil=True)
 def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
-    """Number the granules that several owners touch and one writes; forget the values of words that are to
-    be followed again. Returns (how many granules, whether every word is one owner's own and followed)."""
+    """Number the granules that several owners in several streams touch and one writes; forget the values of
+    words that are to be followed again. Returns (how many granules, whether every word is one owner's own and
+    followed)."""
     count, plain = 0, True
     for i in range(touched.size):
         entry = words[find_word(touched[i], turn, pages)]
-        marks = entry.marks
+        marks = entry.marks | ((entry.marks >> OWNED) & (entry.marks >> SPREAD) & LANE) << SHARED
+        entry.marks = marks
         if marks & ((LANE << SHARED) | (LANE << AGAIN)) == _ZERO:
             continue
         plain = False
@@ -221,18 +229,19 @@ def find_granules(region: Region, table: WordTable | None = None) -> Granules:
     """The granules of a region, with the unfiltered ones (neither local nor read-only) numbered. table: one
     that served another region and is no longer needed for it.
 
-    Local and read-only as in MICRO 2009, section 4.3: touched by one owner only; written by none.
+    Local and read-only as in MICRO 2009, section 4.3: touched by one owner, or one stream, only; written by
+    none.
     """
-    return find_granules_of(((owner, rows) for _, owner, rows in region.in_order()), table)
+    return find_granules_of(region.in_order(), table)
 
 
-def find_granules_of(pieces: Iterable[tuple[int, Events]], table: WordTable | None = None) -> Granules:
-    """The same for pieces of rows, each with its owner (below 256), in an order that each owner's rows
-    keep."""
+def find_granules_of(pieces: Iterable[tuple[int, int, Events]], table: WordTable | None = None) -> Granules:
+    """The same for pieces of rows, each with its stream and owner (below 256), in an order that each owner's
+    rows keep."""
     table = table or WordTable()
     table.begin()
-    for owner, piece in pieces:
-        _mark(table, piece, owner)
+    for stream, owner, piece in pieces:
+        _mark(table, piece, owner, stream)
     entries = table.touched[: table.used[WORDS]], table.turn, table.pages, table.words
     count, plain = number_hot(*entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
@@ -240,11 +249,12 @@ def find_granules_of(pieces: Iterable[tuple[int, Events]], table: WordTable | No
     return Granules(table, address, size, plain)
 
 
-def _mark(table: WordTable, rows: Events, owner: int) -> None:
+def _mark(table: WordTable, rows: Events, owner: int, stream: int) -> None:
     done = 0
     while done < len(rows):
         done = mark_rows(
-            rows, done, np.uint64(owner), table.turn, table.pages, table.words, table.touched, table.used
-        )
+            rows, done, np.uint64(owner), np.uint64(stream), table.turn, table.pages, table.words,
+            table.touched, table.used,
+        )  # fmt: skip
         if done < len(rows):
             table.grow()

@@ -14,25 +14,26 @@ from numba import njit
 from numpy.typing import NDArray
 
 #: One word. first, last: values of its known bytes before the first access and after the last. marks: lanes
-#: of eight bits, see below. owners: of each byte, whoever touched it last. turn: of the region that the rest
-#: is about. base: number of the first unfiltered granule.
+#: of eight bits, see below. owners, streams: of each byte, whoever touched it last. turn: of the region that
+#: the rest is about. base: number of the first unfiltered granule.
 WORD = np.dtype(
     [
         ("first", "<u8"),
         ("last", "<u8"),
         ("marks", "<u8"),
         ("owners", "<u8"),
+        ("streams", "<u8"),
         ("turn", "<u4"),
         ("base", "<i4"),
     ],
 )
-assert WORD.itemsize == 40
+assert WORD.itemsize == 48
 
 #: Where the lanes of `marks` begin; all but AGAIN have a bit for every byte of the word. BEGIN: a granule
-#: begins here. WRITTEN: some event writes. TOUCHED: some event does. SHARED: those of several owners do.
-#: KNOWN: bytes that were followed. AGAIN: not 0 if values are to be followed a second time, without the
-#: unfiltered bytes.
-BEGIN, WRITTEN, TOUCHED, SHARED, KNOWN, AGAIN = (np.uint64(8 * k) for k in range(6))
+#: begins here. WRITTEN: some event writes. TOUCHED: some event does. OWNED, SPREAD: those of several owners
+#: do, those of several streams do. SHARED: both. KNOWN: bytes that were followed. AGAIN: not 0 if values are
+#: to be followed a second time, without the unfiltered bytes.
+BEGIN, WRITTEN, TOUCHED, OWNED, SPREAD, SHARED, KNOWN, AGAIN = (np.uint64(8 * k) for k in range(8))
 PAGE_SHIFT = 9
 _PAGE_WORDS = 1 << PAGE_SHIFT
 #: Room for pages and touched words at first.

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from recorder.agent_codec import AGENT_OP, DMA, INTERRUPT, MARK
+from emu.sync_points import ENTER
+from recorder.agent_codec import AGENT_OP, DMA, INTERRUPT, MARK, SYNC
 from recorder.event import GLUED, READ, WRITE
 from recorder.manifest import End, Manifest, Program
 from recorder.reader import (
@@ -68,13 +69,15 @@ def core_batches(core: int) -> list[Rows]:
 
 def agent_batches() -> list[Rows]:
     """Two batches of the agent log with two strata in all."""
-    table = np.zeros(5, dtype=AGENT_OP)
-    table[0] = (0, 0x2000, 5, 5, 0, 8, READ, DMA, 0)
-    table[1] = (1, 0x3000, 0, 5, 0, 8, WRITE, DMA, GLUED)
-    table[2] = (2, 0, 0, 0, 0, 0, MARK, 0, 0)
-    table[3] = (2, 0x3008, 1, 2, 1, 4, WRITE, INTERRUPT, 0)
-    table[4] = (3, 0, 0, 0, 1, 0, MARK, 0, 0)
-    return [table[:3], table[3:]]
+    table = np.zeros(7, dtype=AGENT_OP)
+    table[0] = (0, 50, 0, 0, 0, 0, SYNC, 0, ENTER)
+    table[1] = (0, 0x2000, 5, 5, 0, 8, READ, DMA, 0)
+    table[2] = (1, 0x3000, 0, 5, 0, 8, WRITE, DMA, GLUED)
+    table[3] = (2, 0, 0, 0, 0, 0, MARK, 0, 0)
+    table[4] = (2, 1100, 0, 0, 1, 0, SYNC, 1, ENTER)
+    table[5] = (2, 0x3008, 1, 2, 1, 4, WRITE, INTERRUPT, 0)
+    table[6] = (3, 0, 0, 0, 1, 0, MARK, 0, 0)
+    return [table[:4], table[4:]]
 
 
 def truth_rows() -> Rows:

@@ -26,7 +26,7 @@ from format_factory import (
 
 from isa.errors import FormatError, UsageError
 from recorder import truth
-from recorder.agent_codec import MARK
+from recorder.agent_log import is_access
 from recorder.frame import CORE, MAX_RAW, FileHeader, FrameWriter, iter_frames, read_header
 from recorder.integrity import check_file, integrity
 from recorder.manifest import End
@@ -50,7 +50,7 @@ def test_round_trip(tmp_path: Path) -> None:
                 if row["kind"] in (1, 4, 5):
                     at, size = int(row["offset"]), int(row["size"])
                     assert blob[got["offset"] :][:size].tobytes() == BLOB[at : at + size].tobytes()
-    expected = [row for batch in agent_batches() for row in batch[batch["kind"] != MARK]]
+    expected = [row for batch in agent_batches() for row in batch[is_access(batch)]]
     events = [event for rows in iter_agent_trace(recording) for event in rows]
     for name in ("addr", "old", "new", "size", "kind", "flags", "stratum"):
         assert [event[name] for event in events] == [row[name] for row in expected]

@@ -4,11 +4,12 @@ form."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli_factory import run
+from cli_factory import ROOT, run
 from guest import DATA, Code
 from test_solver_engines import SOAK
 from test_sync_kinds import call, record_linux_guest
@@ -111,3 +112,20 @@ def test_a_fault_waits_for_the_stores_before_it(tmp_path: Path) -> None:
         (rows["stream"].astype("i8"), rows["end"].astype("u8")) for rows in iter_sealed_truth(recording)
     ]
     assert check_slices(traces, slices).events == sum(map(len, traces.rows))
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_what_one_core_alone_uses_is_local_though_threads_take_turns_on_it(
+    cores: int, tmp_path: Path
+) -> None:
+    """Evidence of a variable begins when a second core uses it."""
+    ran = run(
+        "record", "-o", tmp_path / "rec", "--cores", cores, "--evidence", "linkage", "--seed", 2,
+        ROOT / "firmware/linux/x86_64/condvars",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    for engine in ("linkage", "auto"):
+        ordered = json.loads(run("order", tmp_path / "rec", "--engine", engine, "--json").out)
+        assert ordered["verdict"] == "legal"
+        if cores == 1:
+            assert ordered["events"]["unfiltered"] < ordered["events"]["total"] // 20
