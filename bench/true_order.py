@@ -95,10 +95,11 @@ class NaiveMemory:
     def _buffered(self, core: int, seq: int, kind: int, address: int, size: int) -> int | None:
         """What a load sees of its core's store buffer, None if nothing."""
         waiting = []
-        for store in self._stores[core][self._committed[core] :]:
-            if store[0] > seq:
+        stores = self._stores[core]
+        for k in range(self._committed[core], len(stores)):
+            if stores[k][0] > seq:
                 break
-            waiting.append(store)
+            waiting.append(stores[k])
         if waiting and kind == RMW:
             raise Broken(f"the truth: an atomic access at {address:#x} ran before an earlier store")
         for _, at, length, new in reversed(waiting):

@@ -81,7 +81,9 @@ def _problem(cores: list[_Core], granules: int, memory: list[int]) -> Problem:
         after[loads] = _rises(core.load_after, int(ptr[n + k]))
         after[stores] = _rises(core.store_after, int(ptr[k]))
         source[loads] = [s + ptr[n + k] if s >= 0 else -1 for s in core.source]
-    return replace(problem, buffered=n, after=after, source=source)
+    waiting = np.flatnonzero(after >= 0)
+    edges = np.stack([after[waiting], waiting], axis=1)
+    return replace(problem, buffered=n, edges=edges, source=source)
 
 
 def _rises(after: list[int], base: int) -> list[int]:

@@ -85,7 +85,7 @@ def test_while_modules_are_loading(
     def arrive() -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(command_line, "use_kernel_cache", arrive)
+    monkeypatch.setattr("isa.kernel_cache.use_kernel_cache", arrive)
     assert _code_without_teardown(monkeypatch) == 130
     assert capsys.readouterr().err == "corebraid: interrupted\n"
 

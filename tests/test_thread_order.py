@@ -115,9 +115,7 @@ def test_a_fault_waits_for_the_stores_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cores", [1, 3])
-def test_what_one_core_alone_uses_is_local_though_threads_take_turns_on_it(
-    cores: int, tmp_path: Path
-) -> None:
+def test_what_one_core_alone_uses_is_local_whichever_threads_run(cores: int, tmp_path: Path) -> None:
     """Evidence of a variable begins when a second core uses it."""
     ran = run(
         "record", "-o", tmp_path / "rec", "--cores", cores, "--evidence", "linkage", "--seed", 2,
