@@ -15,7 +15,7 @@ from numba import carray, njit
 from emu.blocks import mark_unstable
 from emu.cache import insert_line, remove_line, touch_line
 from emu.native import pointer
-from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECEIVED, RECORD
+from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
 from emu.state import (
     CODE,
     DIRTY,
@@ -248,6 +248,8 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
         flags |= MISS_FETCH
     if (states[line] & LOST) != np.uint8(0) or core.lost_n > np.uint64(LOST_LIMIT):
         flags |= MISS_LATE
+    if was_owned:
+        flags |= MISS_OWNED
     # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
     # have replay begin the instruction with its own result. Under TSO that waits in the store buffer.
     comes_back = (states[line] & LOST) != np.uint8(0) and core.evicted_at == count + _ONE

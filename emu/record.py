@@ -28,8 +28,8 @@ MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 #: MISS_WRITE: the miss was a write's. MISS_FETCH: an instruction fetch's. MISS_LATE: this core lost the
 #: line in the middle of the straight run of instructions that missed on it again, or its store buffer
 #: answered a load from it there; replay must apply the record at exactly its count, not at the start of
-#: the block.
-MISS_WRITE, MISS_FETCH, MISS_LATE = 1, 2, 4
+#: the block. MISS_OWNED: the line came from a core that had it alone.
+MISS_WRITE, MISS_FETCH, MISS_LATE, MISS_OWNED = 1, 2, 4, 16
 
 INPUT_RDTSC, INPUT_RDTSCP, INPUT_RDRAND, INPUT_MMIO, INPUT_CALL = 1, 2, 3, 4, 5
 

@@ -22,6 +22,7 @@ from recorder.record import (
     MISS,
     MISS_FETCH,
     MISS_LATE,
+    MISS_OWNED,
     MISS_WRITE,
     RECEIVED,
     RECORD,
@@ -49,7 +50,7 @@ _NUMBERED, _BUFFERED, _COMMITTED = 1, 2, 8
 #: By kind: least and most flags in memory.
 _LEAST_FLAGS = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype=np.uint8)
 _MOST_FLAGS = np.array(
-    [0, MISS_WRITE | MISS_FETCH | MISS_LATE, INPUT_CALL, 0, 0, CONTEXT_CALL, 0, 0], dtype=np.uint8
+    [0, MISS_WRITE | MISS_FETCH | MISS_LATE | MISS_OWNED, INPUT_CALL, 0, 0, CONTEXT_CALL, 0, 0], dtype=np.uint8
 )
 
 (
@@ -98,6 +99,8 @@ def _row_error(row, blob_bytes, line, lines, before, committed):  # type: ignore
     """0 if the format can hold `row`, else why not."""
     kind, size = row.kind, np.uint64(row.size)
     if kind < MISS or kind > RECEIVED or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
+        return _BAD_TAG
+    if kind == MISS and (row.flags & np.uint8(_COMMITTED)) != 0:
         return _BAD_TAG
     if row.count < before:
         return _COUNT_BACK

@@ -13,6 +13,7 @@ from recorder.reader import Recording, iter_agent_trace, iter_core_records, load
 from recorder.replay import CoreReplay
 from recorder.store_streams import SideBySide
 
+LOSSES = None  # stand-in
 Progress = Callable[[int, int], None]
 
 
@@ -56,6 +57,20 @@ class RecordingTraces:
     def misses_prove_writes(self) -> bool:
         """Whether every miss but the first on a line proves a foreign write."""
         return self._recording.manifest.misses_prove_writes
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether a core keeps every line that nobody takes from it."""
+        return self._recording.manifest.cache == "unbounded"
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the cores have noted what they lost, and an order may use that."""
+        return LOSSES is not None and self._tenures
+
+    def losses(self, core: int) -> Iterator[NDArray[np.void]]:
+        """What a core lost, in that order, frame by frame: LOSS[n]."""
+        return iter([LOSSES(self._recording)[core]])
 
     def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
         """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""

@@ -35,6 +35,7 @@ class _Stoppable:
         self.n_streams, self.buffered = traces.n_streams, traces.buffered
         self.memory_bytes, self.has_final = traces.memory_bytes, traces.has_final
         self.line_bytes, self.misses_prove_writes = traces.line_bytes, traces.misses_prove_writes
+        self.unbounded, self.has_losses = traces.unbounded, traces.has_losses
 
     @property
     def strata(self) -> NDArray[np.uint64]:
@@ -49,6 +50,10 @@ class _Stoppable:
     def records(self, core: int) -> Iterator[tuple[Events, NDArray[np.uint8]]]:
         """See `Traces`."""
         return self._traces.records(core)
+
+    def losses(self, core: int) -> Iterator[Events]:
+        """See `Traces`."""
+        return self._traces.losses(core)
 
     def initial(self) -> NDArray[np.uint8]:
         """See `Traces`."""

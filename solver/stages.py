@@ -39,7 +39,7 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
         problem, counts, chains = sift_buffered(region, table)
     elif region.tenures is not None and _is_shared(region):
         deduced = region.tenures.deduced(region)
-        edges = row_edges(deduced.clocks)
+        edges = row_edges(deduced.chosen or deduced.clocks)
         broken = replace(region, breaks=break_rows(edges, len(region.streams)))
         problem, counts, chains = sift(broken, find_granules(region, table))
         problem = with_deduced(problem, deduced)

@@ -21,7 +21,7 @@ from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_regio
 from solver.regions import Cursor, Region
 from solver.sync_order import SyncsOfRegions
 from solver.tenures.lines import HotLines
-from solver.tenures.region import RegionTenures, scanner_of
+from solver.tenures.region import RegionTenures, scanner_of, tenures_in
 from solver.tenures.scan import Begins
 from solver.tenures.spool import BeginsSpool
 from solver.tenures.spool import Border as BeginsBorder
@@ -153,7 +153,7 @@ class TraceSpool:
                         last_number = int(piece["seq"][-1]) if k == 0 else last_number
                     done[k] = rows, words
                 tail = cursors[1].upcoming(last_number) if len(cursors) > 1 else None
-                begins = None if scanner is None else self._write_begins(source, scanner.take())
+                begins = None if scanner is None else self._write_begins(source, scanner.take(region))
             except CorebraidError:
                 yield told
                 raise
@@ -216,7 +216,7 @@ class TraceSpool:
         if self._begins is None or self._lines is None:
             return None
         begins = [self._begins.read(core, border) for core, border in enumerate(borders.begins)]
-        return RegionTenures(begins, self._lines, self._traces.misses_prove_writes)
+        return tenures_in(self._traces, begins, self._lines)
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""

@@ -27,7 +27,8 @@ class Traces(Protocol):
     (n,), where agents met cores, in the agents' order, which every order of the events must keep
     (`solver.sync_order`). line_bytes: bytes in a line of the cores' caches, 0 if tenures are not to be used
     (`solver.tenures`); else `records` gives the cores' miss records, and misses_prove_writes says whether
-    every miss but the first on a line proves a foreign write.
+    every miss but the first on a line proves a foreign write. unbounded: whether caches are. has_losses:
+    whether the cores have noted the lines that they lost; then `losses` gives them.
     """
 
     @property
@@ -57,6 +58,17 @@ class Traces(Protocol):
     @property
     def misses_prove_writes(self) -> bool:
         """Whether caches are unbounded, and lines are lost to writes alone."""
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether a core keeps every line that nobody takes from it."""
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the cores have noted what they lost."""
+
+    def losses(self, core: int) -> Iterator[Events]:
+        """What a core lost, in that order, piece by piece: LOSS (n,)."""
 
     def records(self, core: int) -> Iterator[tuple[Events, NDArray[np.uint8]]]:
         """A core's miss records, and perhaps others, in the order of its log, piece by piece: RECORD (n,) and
@@ -96,7 +108,9 @@ class MemoryTraces:
     syncs: Events = field(default_factory=lambda: np.zeros(0, SYNC_POINT))
     line_bytes: int = 0
     misses_prove_writes: bool = False
+    unbounded: bool = False
     logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
+    lost: list[Events] = field(default_factory=list)
     n_streams: int = field(init=False)
     memory_bytes: int = field(init=False)
 
@@ -106,6 +120,15 @@ class MemoryTraces:
     def records(self, core: int) -> Iterator[tuple[Events, NDArray[np.uint8]]]:
         """A core's miss records."""
         return iter(self.logs[core : core + 1])
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether there is a list of losses."""
+        return bool(self.lost)
+
+    def losses(self, core: int) -> Iterator[Events]:
+        """What a core lost."""
+        return iter(self.lost[core : core + 1])
 
     def initial(self) -> NDArray[np.uint8]:
         """Memory before the first event."""

@@ -5,6 +5,7 @@ every stream u, how many nodes of u are known to come before it. Of its own stre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,15 +45,19 @@ class Places(NamedTuple):
     final: NDArray[np.bool_]
 
 
-def make_clocks(tenures: Tenures, writes: Writes, n_streams: int, n_lines: int) -> tuple[Clocks, Places]:
-    """Clocks that know nothing but the order of each stream."""
+def make_clocks(
+    tenures: Tenures, writes: Writes, n_streams: int, n_lines: int, more: Sequence[NDArray[np.int64]] = ()
+) -> tuple[Clocks, Places]:
+    """Clocks that know nothing but the order of each stream. more: further rows of each stream that are to be
+    nodes."""
     stream_of_write = tenures.stream[writes.tenure]
     rows, ptr = [], [0]
     first, last = np.empty(len(tenures.first), np.int64), np.empty(len(tenures.first), np.int64)
     node = np.empty(len(writes.row), np.int64)
     for s in range(n_streams):
         mine, wrote = tenures.stream == s, stream_of_write == s
-        here = np.unique(np.concatenate([tenures.first[mine], tenures.last[mine], writes.row[wrote]]))
+        rows_of = [tenures.first[mine], tenures.last[mine], writes.row[wrote], *more[s : s + 1]]
+        here = np.unique(np.concatenate(rows_of))
         first[mine] = np.searchsorted(here, tenures.first[mine])
         last[mine] = np.searchsorted(here, tenures.last[mine])
         node[wrote] = np.searchsorted(here, writes.row[wrote])

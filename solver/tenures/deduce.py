@@ -12,10 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.tenures.clocks import CHANGED, CYCLE, Clocks, close, make_clocks
+from solver.tenures.choices import choose
+from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close, make_clocks
 from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.foreign import apply_foreign
+from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
+from solver.tenures.losses import Losses, apply_alone, apply_witnesses, make_losses, rows_of
 from solver.tenures.misses import apply_misses, earlier_tenures
 from solver.tenures.syncs import learn_syncs
 
@@ -30,6 +33,7 @@ class Deduced:
     tenures: int
     rounds: int
     contradiction: bool
+    chosen: Clocks | None = None
 
 
 def deduce(
@@ -39,28 +43,73 @@ def deduce(
     n_lines: int,
     syncs: NDArray[np.int64],
     by_writes: bool = False,
+    spans: tuple[tuple[Spans, Spans], list[int]] | None = None,
+    choosing: bool = True,
 ) -> Deduced:
     """Apply the rules to a fixed point. n_streams: cores and, the last, agents. syncs: `Region.places`.
-    by_writes: whether a miss proves a foreign write."""
-    clocks, places = make_clocks(tenures, writes, n_streams, n_lines)
-    contents = make_contents(tenures, places, n_lines)
-    earlier = earlier_tenures(tenures) if by_writes else np.empty(0, np.int64)
+    by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`, and how many rows each
+    stream has, where the cores have noted their losses."""
+    more = rows_of(*spans) if spans else []
+    clocks, places = make_clocks(tenures, writes, n_streams, n_lines, more)
+    losses = make_losses(spans[0], clocks, n_streams, n_lines) if spans else None
+    rules = _Rules(tenures, places, n_lines, by_writes, losses)
     learn_syncs(syncs, n_streams - 1, clocks)
     close(clocks)
-    rounds, wrong = 0, False
-    while not wrong:
-        rounds += 1
-        clocks.state[CHANGED] = 0
-        apply_foreign(tenures, places, clocks)
-        close(clocks)
-        wrong = apply_contents(tenures, places, clocks, contents) >= 0
-        close(clocks)
-        if by_writes and not wrong:
-            wrong = apply_misses(tenures, places, clocks, earlier) >= 0
-            close(clocks)
-        wrong = wrong or bool(clocks.state[CYCLE])
-        if not clocks.state[CHANGED]:
-            break
+    wrong = rules.apply(clocks)
+    chosen = None
     if wrong:
         clocks.clock[:] = 0
-    return Deduced(clocks, len(tenures.line), rounds, wrong)
+    elif losses is not None and choosing:
+        chosen = choose(losses, clocks, rules.apply)
+    return Deduced(clocks, len(tenures.line), rules.rounds, wrong, chosen)
+
+
+class _Rules:
+    """All rules on the tenures of one region. by_writes, losses: see `deduce`."""
+
+    def __init__(
+        self, tenures: Tenures, places: Places, n_lines: int, by_writes: bool, losses: Losses | None
+    ) -> None:
+        self._tenures, self._places, self._losses = tenures, places, losses
+        self._contents = make_contents(tenures, places, n_lines)
+        self._by_writes = by_writes
+        self._earlier = earlier_tenures(tenures) if by_writes else np.empty(0, np.int64)
+        self.rounds = 0
+
+    def apply(self, clocks: Clocks) -> bool:
+        """Apply them to a fixed point. Returns whether they contradict the rows or one another."""
+        while not clocks.state[CYCLE]:
+            self.rounds += 1
+            clocks.state[CHANGED] = 0
+            for rule in (self._foreign, self._by_contents, self._by_misses, self._alone, self._by_losses):
+                if rule(clocks):
+                    return True
+                close(clocks)
+            if not clocks.state[CHANGED]:
+                return bool(clocks.state[CYCLE])
+        return True
+
+    def _foreign(self, clocks: Clocks) -> bool:
+        apply_foreign(self._tenures, self._places, clocks)
+        return False
+
+    def _by_contents(self, clocks: Clocks) -> bool:
+        return bool(apply_contents(self._tenures, self._places, clocks, self._contents) >= 0)
+
+    def _by_misses(self, clocks: Clocks) -> bool:
+        if not self._by_writes:
+            return False
+        return bool(apply_misses(self._tenures, self._places, clocks, self._earlier) >= 0)
+
+    def _alone(self, clocks: Clocks) -> bool:
+        losses = self._losses
+        return losses is not None and bool(apply_alone(losses.alone, losses.holds, clocks) >= 0)
+
+    def _by_losses(self, clocks: Clocks) -> bool:
+        losses = self._losses
+        if losses is None or not self._by_writes:
+            return False
+        return bool(
+            apply_witnesses(losses.holds, losses.takes, clocks) >= 0
+            or apply_witnesses(losses.alone, losses.gets, clocks) >= 0
+        )

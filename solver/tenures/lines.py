@@ -97,6 +97,21 @@ def mark_lines(rows, processor, shift, marks, touched, n):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True)
+def mark_lost(lines, processor, marks, touched, n):  # type: ignore[no-untyped-def]
+    """Note that the processor had these lines (int64), which it lost in the region: n lines are in `touched`,
+    which has room. Returns how many then."""
+    me = np.uint16(processor + 1)
+    for line in lines:
+        who = marks[line] & _SEVERAL
+        if marks[line] == 0:
+            touched[n] = line
+            n += 1
+        if who != me and who != _SEVERAL:
+            marks[line] |= me if who == 0 else _SEVERAL
+    return n
+
+
+@njit(cache=True, nogil=True)
 def number_lines(touched, marks, ids):  # type: ignore[no-untyped-def]
     """Number the hot lines from 1 in `ids` (int32[lines]) and forget the marks. Returns how many."""
     n = 0
@@ -215,7 +230,7 @@ class HotLines:
     def find(self, region: Region, begins: list[Begins]) -> tuple[NDArray[np.int64], Tenures, Writes]:
         """(lines, address / bytes in a line, int64 (n_lines,); the tenures on them; the writes to them).
         begins: those of each core."""
-        touched = self._touch(region)
+        touched = self._touch(region, begins)
         n_lines = int(number_lines(touched, self._marks, self._ids))
         hot = touched[self._ids[touched] > 0]
         try:
@@ -224,8 +239,13 @@ class HotLines:
             self._ids[hot] = 0
         return hot, tenures, writes
 
-    def _touch(self, region: Region) -> NDArray[np.int64]:
+    def _touch(self, region: Region, begins: list[Begins]) -> NDArray[np.int64]:
         n = 0
+        most = sum(len(mine.losses.line) for mine in begins)
+        while most > len(self._touched):
+            self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
+        for processor, mine in enumerate(begins):
+            n = int(mark_lost(mine.losses.line, processor, self._marks, self._touched, n))
         for processor, source in enumerate(region.streams[: self._n_cores + 1]):
             for rows in source.pieces():
                 done = 0

@@ -16,7 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.tenures.clocks import first_after, first_write, learn
+from solver.tenures.candidates import some_after, some_before
+from solver.tenures.clocks import first_after, first_write
 from solver.tenures.lines import Tenures
 from solver.tenures.scan import MISSED
 
@@ -34,7 +35,7 @@ def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
 
 @njit(cache=True, nogil=True)
 def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-def]
-    """For every stream the first and the last write that may lie between tenure `before` and tenure k of the
+    """For every stream the nodes of the first and the last write that may lie between tenure `before` and tenure k of the
     same core, -1 for none. Returns whether there is any."""
     n_streams, s = c.clock.shape[1], t.stream[k]
     mine = c.clock[c.ptr[s] + p.last[before]]
@@ -47,39 +48,9 @@ def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-d
         low = first_write(p, begin, end, mine[u])
         high = first_write(p, begin, end, first_after(c, u, s, p.first[k]))
         if low < high:
-            earliest[u], latest[u] = low, high - 1
+            earliest[u], latest[u] = p.node[low], p.node[high - 1]
             found = True
     return found
-
-
-@njit(cache=True, nogil=True)
-def _learn_before(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
-    """What comes before the first possible write of every stream comes before tenure k."""
-    n_streams = c.clock.shape[1]
-    for v in range(n_streams):
-        least = np.int64(2147483647)
-        for u in range(n_streams):
-            if earliest[u] >= 0:
-                node = p.node[earliest[u]]
-                least = min(least, node + 1 if u == v else np.int64(c.clock[c.ptr[u] + node, v]))
-        if v != t.stream[k] and least > 0:
-            learn(c, v, least - 1, np.int64(t.stream[k]), p.first[k])
-
-
-@njit(cache=True, nogil=True)
-def _learn_after(before, t, p, c, latest):  # type: ignore[no-untyped-def]
-    """What comes after the last possible write of every stream comes after tenure `before`."""
-    n_streams = c.clock.shape[1]
-    for v in range(n_streams):
-        if v == t.stream[before]:
-            continue
-        node = np.int64(0)
-        for u in range(n_streams):
-            if latest[u] >= 0:
-                last = p.node[latest[u]]
-                node = max(node, last if u == v else first_after(c, v, u, last))
-        if c.ptr[v] + node < c.ptr[v + 1]:
-            learn(c, np.int64(t.stream[before]), p.last[before], v, node)
 
 
 @njit(cache=True, nogil=True)
@@ -93,6 +64,6 @@ def apply_misses(t, p, c, earlier):  # type: ignore[no-untyped-def]
             continue
         if not _between(k, earlier[k], t, p, c, earliest, latest):
             return k
-        _learn_before(k, t, p, c, earliest)
-        _learn_after(earlier[k], t, p, c, latest)
+        some_before(c, earliest, np.int64(t.stream[k]), p.first[k])
+        some_after(c, latest, np.int64(t.stream[k]), p.last[earlier[k]])
     return -1

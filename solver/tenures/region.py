@@ -11,6 +11,7 @@ import numpy as np
 from solver.problem import Problem
 from solver.tenures.deduce import Deduced, deduce
 from solver.tenures.edges import op_edges
+from solver.tenures.holds import find_spans
 from solver.tenures.lines import HotLines
 from solver.tenures.scan import Begins, Scanner
 from solver.traces import Traces
@@ -22,21 +23,35 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RegionTenures:
     """Where the tenures of a region begin, core by core, and what finds the lines that matter. by_writes:
-    whether a miss proves a foreign write (`solver.tenures.misses`)."""
+    whether a miss proves a foreign write (`solver.tenures.misses`). by_losses: whether the cores have noted
+    all that they lost; unbounded: and lose nothing else."""
 
     begins: Sequence[Begins]
     lines: HotLines
     by_writes: bool
+    by_losses: bool = False
+    unbounded: bool = False
 
     def deduced(self, region: Region) -> Deduced:
         """What the tenures prove of the region's rows."""
         lines, tenures, writes = self.lines.find(region, list(self.begins))
-        return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes)
+        spans = None
+        if self.by_losses:
+            n_rows = [len(rows) for rows in region.streams[: len(self.begins) + 1]]
+            placed = [begins.losses for begins in self.begins]
+            spans = find_spans(tenures, writes, placed, lines, n_rows, self.unbounded), n_rows
+        return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes, spans)
 
 
 def scanner_of(traces: Traces, core: int) -> Scanner:
     """What finds the tenures of one core."""
-    return Scanner(traces.records(core), traces.memory_bytes, traces.line_bytes)
+    losses = traces.losses(core) if traces.has_losses else iter(())
+    return Scanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses)
+
+
+def tenures_in(traces: Traces, begins: Sequence[Begins], lines: HotLines) -> RegionTenures:
+    """Those of a region of the traces."""
+    return RegionTenures(begins, lines, traces.misses_prove_writes, traces.has_losses, traces.unbounded)
 
 
 class TenuresOfRegions:
@@ -46,7 +61,7 @@ class TenuresOfRegions:
         n_cores = traces.n_streams - 1
         self._scanners = [scanner_of(traces, core) for core in range(n_cores)]
         self._lines = HotLines(traces.memory_bytes, traces.line_bytes, n_cores)
-        self._by_writes = traces.misses_prove_writes
+        self._traces = traces
 
     @classmethod
     def of(cls, traces: Traces) -> TenuresOfRegions | None:
@@ -58,12 +73,12 @@ class TenuresOfRegions:
         begins = [
             scanner.scan(index, rows.pieces()) for scanner, rows in zip(self._scanners, streams, strict=False)
         ]
-        return RegionTenures(begins, self._lines, self._by_writes)
+        return tenures_in(self._traces, begins, self._lines)
 
 
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
     """The problem with the edges that were deduced, beside those it has."""
-    more = op_edges(deduced.clocks, problem.stream_ptr, problem.end_row)
+    more = op_edges(deduced.chosen or deduced.clocks, problem.stream_ptr, problem.end_row)
     told = {tuple(edge) for edge in problem.edges.tolist()}
     more = np.array([edge for edge in more.tolist() if tuple(edge) not in told], np.int64).reshape(-1, 2)
     return replace(problem, edges=np.concatenate([problem.edges, more]), deduced=len(more))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from recorder.event import READ, UNCACHED
 from recorder.record import MISS, RECORD
 from solver.image import zeros
+from solver.tenures.placed import LossCursor, Placed, nothing_lost
 from solver.traces import Events
 
 #: How a piece of a tenure begins. FIRST: with a record, on a line that the core never had before.
@@ -39,13 +40,14 @@ class Begins(NamedTuple):
 
     row: int64 (n,), number of the first access among the stream's rows of the region. line: int64 (n,),
     address / bytes in a line. how: uint8 (n,). image: uint8 (n, line_bytes), the line as the core sees it
-    right before that access.
+    right before that access. losses: the core's in the region.
     """
 
     row: NDArray[np.int64]
     line: NDArray[np.int64]
     how: NDArray[np.uint8]
     image: NDArray[np.uint8]
+    losses: Placed
 
 
 def no_begins(line_bytes: int) -> Begins:
@@ -55,6 +57,7 @@ def no_begins(line_bytes: int) -> Begins:
         np.empty(0, np.int64),
         np.empty(0, np.uint8),
         np.empty((0, line_bytes), np.uint8),
+        nothing_lost(),
     )
 
 
@@ -111,10 +114,16 @@ class Scanner:
     """Finds where the tenures of one core begin, region after region.
 
     records: its miss records in the order of its log, in pieces. memory_bytes: of the guest. line_bytes: a
-    power of two. Needs memory for the lines that the core ever had.
+    power of two. losses: LOSS (n,), in pieces. Needs memory for the lines that the core ever had.
     """
 
-    def __init__(self, records: Iterator[Records], memory_bytes: int, line_bytes: int) -> None:
+    def __init__(
+        self,
+        records: Iterator[Records],
+        memory_bytes: int,
+        line_bytes: int,
+        losses: Iterator[Events] = iter(()),  # noqa: B008
+    ) -> None:
         self._records, self._ended = records, False
         self._piece: Records = np.empty(0, RECORD), np.empty(0, np.uint8)
         self._at, self._shift = 0, line_bytes.bit_length() - 1
@@ -122,6 +131,7 @@ class Scanner:
         self._marks, self._last = zeros(lines), zeros(4 * lines).view(np.uint32)
         self._line_bytes, self._number = line_bytes, 0
         self._parts = [no_begins(line_bytes)]
+        self._losses = LossCursor(losses, line_bytes)
         self._more()
 
     def _more(self) -> None:
@@ -135,10 +145,11 @@ class Scanner:
         """Where tenures begin, or go on, in a region. pieces: all rows of the core's stream there."""
         for rows in pieces:
             self.add(region, rows)
-        return self.take()
+        return self.take(region)
 
     def add(self, region: int, rows: Events) -> None:
         """Scan the rows of a region that come next."""
+        self._losses.add(region, rows)
         start = 0
         while start < len(rows):
             room, n, status = min(2 * (len(rows) - start) + 2, _ROOM), 0, _WANTS_RECORDS
@@ -152,14 +163,15 @@ class Scanner:
                 if status == _WANTS_RECORDS:
                     self._more()
             self._parts.append(
-                Begins(out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), image[:n].copy())
+                Begins(*(column[:n].copy() for column in out), nothing_lost())
             )
         self._number += len(rows)
 
-    def take(self) -> Begins:
+    def take(self, region: int) -> Begins:
         """What was found in the region whose rows were added, and begin another."""
         parts, self._parts, self._number = self._parts, [no_begins(self._line_bytes)], 0
         return Begins(
             np.concatenate([part.row for part in parts]), np.concatenate([part.line for part in parts]),
             np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
+            self._losses.take(region),
         )  # fmt: skip

@@ -8,10 +8,12 @@ import tempfile
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.tenures.placed import Placed
 from solver.tenures.scan import Begins
 
-#: Where the begins of a core in a region are: first byte, how many.
-Border = tuple[int, int]
+#: Where the begins of a core in a region are: first byte, how many, and how many losses follow.
+Border = tuple[int, int, int]
+_LOSS = np.dtype([("line", "<i8"), ("way", "u1"), ("before", "<i8"), ("after", "<i8")])
 
 
 class BeginsSpool:
@@ -31,8 +33,11 @@ class BeginsSpool:
         rows = np.empty(len(begins.row), self._row)
         for name in ("row", "line", "how", "image"):
             rows[name] = getattr(begins, name)
-        data, at = memoryview(rows.view(np.uint8).data), self._end[core]
-        border = at, len(rows)
+        losses = np.empty(len(begins.losses.line), _LOSS)
+        for name in Placed._fields:
+            losses[name] = getattr(begins.losses, name)
+        data, at = memoryview(rows.tobytes() + losses.tobytes()), self._end[core]
+        border = at, len(rows), len(losses)
         while data:
             n = os.pwrite(self._files[core].fileno(), data, at)
             data, at = data[n:], at + n
@@ -41,11 +46,13 @@ class BeginsSpool:
 
     def read(self, core: int, border: Border) -> Begins:
         """What `write` has returned the border of."""
-        first, n = border
-        raw = os.pread(self._files[core].fileno(), n * self._row.itemsize, first)
-        rows = np.frombuffer(raw, self._row)
+        first, n, m = border
+        size = n * self._row.itemsize
+        raw = os.pread(self._files[core].fileno(), size + m * _LOSS.itemsize, first)
+        rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, _LOSS, m, size)
         return Begins(
-            *(np.ascontiguousarray(_column(rows, name)) for name in ("row", "line", "how", "image"))
+            *(np.ascontiguousarray(_column(rows, name)) for name in ("row", "line", "how", "image")),
+            Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields)),
         )
 
     def close(self) -> None:

@@ -1,0 +1,214 @@
+"""When a core had a line, and when alone: tenures put together with the losses of the core's log.
+
+A *hold* is the time from when a core gets a line until it loses it to somebody's write. Within it a core may
+have the line *alone*: from a write on, which took it from all others, until it loses its right to write to
+somebody's read, or the line. Two holds of different cores may overlap, but while one core has the line alone
+no other holds it.
+
+Where a hold began before the region, or lasts beyond it, that is known. Where caches are finite the core may
+itself have given the line back, which no loss says: then a hold is known to last until its last access.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from emu.losses import LOST
+from recorder.event import READ
+from solver.tenures.lines import Tenures, Writes
+from solver.tenures.placed import Placed
+from solver.tenures.scan import CONTINUED
+
+#: How a span of time ends. KNOWN: between two rows, by somebody else's access in between. OPEN: not in the
+#: region. GIVEN: nobody says, not before its last access.
+KNOWN, OPEN, GIVEN = np.uint8(0), np.uint8(1), np.uint8(2)
+#: How a span begins. EARLIER: before the region. TAKEN: by a write. GOT: by a read.
+EARLIER, TAKEN, GOT = np.uint8(0), np.uint8(1), np.uint8(2)
+
+
+class Spans(NamedTuple):
+    """Spans of time in which a stream has a line, or has it alone; those of a line and stream are disjoint.
+
+    line, stream: int32 (n,). first: int64 (n,), the row that begins it, -1 for EARLIER. start: uint8 (n,).
+    before: int64 (n,), the last row that is known to lie before its end, -1 for none. after: int64 (n,), the
+    first row that is known to lie after. end: uint8 (n,).
+    """
+
+    line: NDArray[np.int32]
+    stream: NDArray[np.int32]
+    first: NDArray[np.int64]
+    start: NDArray[np.uint8]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    end: NDArray[np.uint8]
+
+
+_KINDS = (np.int32, np.int32, np.int64, np.uint8, np.int64, np.int64, np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def _put(out, n, line, stream, first, start, before, after, end):  # type: ignore[no-untyped-def]
+    o_line, o_stream, o_first, o_start, o_before, o_after, o_end = out
+    o_line[n], o_stream[n], o_first[n], o_start[n] = line, stream, first, start
+    o_before[n], o_after[n], o_end[n] = before, after, end
+    return n + 1
+
+
+@njit(cache=True, nogil=True)
+def _first_at(rows, low, high, row):  # type: ignore[no-untyped-def]
+    """The first index from low to high at which ascending `rows` is at least `row`."""
+    while low < high:
+        middle = (low + high) // 2
+        if rows[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m):  # type: ignore[no-untyped-def]
+    """Put together the spans of one core on one line.
+
+    piece: (first, last, how, reads), of its tenures, reads: whether the first access only reads. write: rows.
+    loss: (before, after, way). Appends to `holds` and `alone`, of which n and m are used; returns (n, m).
+    """
+    p_first, p_last, p_how, p_reads = piece
+    l_before, l_after, l_way = loss
+    j = 0
+    # What was lost before the first access here says nothing of what the core had.
+    while p_first.size and j < l_before.size and p_how[0] != CONTINUED and l_before[j] < p_first[0]:
+        j += 1
+    for i in range(p_first.size):
+        following = p_first[i + 1] if i + 1 < p_first.size else n_rows
+        sole_from, sole_start, seen = np.int64(-1), GOT, p_first[i]
+        fresh, sole = True, False
+        end, before, after = (OPEN, n_rows - 1, n_rows)
+        if i + 1 < p_first.size or not unbounded:
+            end, before, after = GIVEN, p_last[i], following
+        start = EARLIER if p_how[i] == CONTINUED else GOT if p_reads[i] else TAKEN
+        while True:
+            lost = j < l_before.size and (i + 1 == p_first.size or l_before[j] < following)
+            bound = min(l_before[j], following - 1) if lost else p_last[i]
+            w = _first_at(write, 0, write.size, seen)
+            if not sole and w < write.size and write[w] <= bound:
+                sole, sole_from, sole_start = True, write[w], TAKEN
+            if not lost:
+                break
+            if l_way[j] == LOST:
+                end, before, after = KNOWN, max(l_before[j], p_last[i]), min(l_after[j], following)
+                j += 1
+                break
+            if not sole and fresh:
+                # Nothing was written, so it came as the only copy.
+                sole, sole_from = True, np.int64(-1) if start == EARLIER else p_first[i]
+                sole_start = EARLIER if start == EARLIER else GOT
+            if sole:
+                m = _put(alone, m, line, stream, sole_from, sole_start, l_before[j], l_after[j], KNOWN)
+            sole, fresh, seen = False, False, l_after[j]
+            j += 1
+        n = _put(holds, n, line, stream, np.int64(-1) if start == EARLIER else p_first[i], start, before, after, end)
+        if sole:
+            m = _put(alone, m, line, stream, sole_from, sole_start, before, after, OPEN if end == OPEN else GIVEN)
+        while j < l_before.size and i + 1 < p_first.size and l_before[j] < following:
+            j += 1
+    return n, m
+
+
+@njit(cache=True, nogil=True)
+def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, holds, alone):  # type: ignore[no-untyped-def]
+    """As `spans_of_line`, of all lines: each of the three comes sorted by line, its first column (ascending),
+    and order. lines: how many. Returns (n, m)."""
+    p_line, p_first, p_last, p_how, p_reads = pieces
+    w_line, w_row = writes
+    l_line, l_before, l_after, l_way = losses
+    n = m = i = w = j = 0
+    for line in range(lines):
+        i0, w0, j0 = i, w, j
+        while i < p_line.size and p_line[i] == line:
+            i += 1
+        while w < w_line.size and w_line[w] == line:
+            w += 1
+        while j < l_line.size and l_line[j] == line:
+            j += 1
+        if i > i0:
+            n, m = spans_of_line(
+                line, stream, n_rows,
+                (p_first[i0:i], p_last[i0:i], p_how[i0:i], p_reads[i0:i]), w_row[w0:w],
+                (l_before[j0:j], l_after[j0:j], l_way[j0:j]), unbounded, holds, n, alone, m,
+            )  # fmt: skip
+    return n, m
+
+
+def _empty(n: int) -> tuple[NDArray[np.generic], ...]:
+    return tuple(np.empty(n, kind) for kind in _KINDS)
+
+
+def _join(parts: list[Spans]) -> Spans:
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Spans(*columns)
+
+
+def find_spans(
+    tenures: Tenures, writes: Writes, placed: list[Placed], lines: NDArray[np.int64], n_rows: list[int],
+    unbounded: bool,
+) -> tuple[Spans, Spans]:  # fmt: skip
+    """(holds, spans alone) of all streams, cores' and agents', sorted by line, stream and time.
+
+    lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region.
+    """
+    holds, alone = [Spans(*_empty(0))], [Spans(*_empty(0))]
+    by_address = np.argsort(lines, kind="stable")
+    for s, losses in enumerate(placed):
+        mine = np.flatnonzero(tenures.stream == s)
+        mine = mine[np.lexsort((tenures.first[mine], tenures.line[mine]))]
+        wrote = np.flatnonzero(tenures.stream[writes.tenure] == s)
+        line_of = tenures.line[writes.tenure[wrote]]
+        order = np.lexsort((writes.row[wrote], line_of))
+        at = np.minimum(np.searchsorted(lines[by_address], losses.line), max(len(lines) - 1, 0))
+        known = lines[by_address][at] == losses.line if len(lines) else np.zeros(len(losses.line), np.bool_)
+        hot = by_address[at[known]] if len(lines) else np.empty(0, np.int64)
+        by_line = np.argsort(hot, kind="stable")
+        first_writes = _first_writes(tenures, writes)
+        room = _empty(len(mine)), _empty(len(mine) + int(known.sum()))
+        n, m = spans_of_core(
+            s, n_rows[s], len(lines),
+            (tenures.line[mine].astype(np.int64), tenures.first[mine], tenures.last[mine], tenures.how[mine],
+             ~first_writes[mine]),
+            (line_of[order].astype(np.int64), writes.row[wrote][order]),
+            (hot[by_line].astype(np.int64), losses.before[known][by_line], losses.after[known][by_line],
+             losses.way[known][by_line]),
+            unbounded, room[0], room[1],
+        )  # fmt: skip
+        holds.append(Spans(*(column[:n] for column in room[0])))
+        alone.append(Spans(*(column[:m] for column in room[1])))
+    agents = _of_agents(tenures)
+    holds.append(agents)
+    alone.append(Spans(*(column[agents.start == TAKEN] for column in agents)))
+    return _sorted(_join(holds)), _sorted(_join(alone))
+
+
+def _first_writes(t: Tenures, w: Writes) -> NDArray[np.bool_]:
+    """Of each tenure whether its first access writes."""
+    found = np.zeros(len(t.line), np.bool_)
+    found[w.tenure[w.row == t.first[w.tenure]]] = True
+    return found
+
+
+def _of_agents(t: Tenures) -> Spans:
+    """Each access of an agent is a span of its own."""
+    mine = np.flatnonzero(t.begin < 0)
+    start = np.where(t.writes[mine], TAKEN, GOT).astype(np.uint8)
+    end = np.full(len(mine), GIVEN, np.uint8)
+    return Spans(
+        t.line[mine], t.stream[mine], t.first[mine], start, t.first[mine], t.first[mine] + 1, end
+    )
+
+
+def _sorted(spans: Spans) -> Spans:
+    by = np.lexsort((spans.first, spans.stream, spans.line))
+    return Spans(*(column[by] for column in spans))
