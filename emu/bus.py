@@ -14,6 +14,9 @@ from numba import carray, njit
 
 from emu.blocks import mark_unstable
 from emu.cache import insert_line, remove_line, touch_line
+from emu.losses import DOWNGRADED
+from emu.losses import LOST as LINE_LOST
+from emu.losses import note_loss
 from emu.native import pointer
 from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECEIVED, RECORD
 from emu.state import (
@@ -123,8 +126,9 @@ def write_back(core, machine, line):
 
 
 @njit(cache=True)
-def count_downgrade(core, machine):
-    """A lost permission counts towards a stratum (MICRO, 5.2)."""
+def count_downgrade(core, machine, line, way):
+    """A lost permission counts towards a stratum (MICRO, 5.2). way: see `emu.losses`."""
+    note_loss(core, machine, line, way)
     core.downgrades += _ONE
     if machine.downgrade_bound != _ZERO and core.downgrades % machine.downgrade_bound == _ZERO:
         machine.want_stratum = _ONE
@@ -149,7 +153,7 @@ def claim_from_others(core_id, cores, machine, line, for_write):
         held = True
         if not for_write:
             states[line] = (states[line] & ~MESI) | np.uint8(SHARED)
-            count_downgrade(other, machine)
+            count_downgrade(other, machine, line, DOWNGRADED)
             owner[line] = _NO_OWNER
     others = sharers[line]
     if core_id < np.uint64(64):
@@ -159,7 +163,7 @@ def claim_from_others(core_id, cores, machine, line, for_write):
         for k in range(len(cores)):
             if (others >> np.uint64(k)) & _ONE:
                 drop_line(cores[k], machine, line)
-                count_downgrade(cores[k], machine)
+                count_downgrade(cores[k], machine, line, LINE_LOST)
     return held or others != _ZERO
 
 

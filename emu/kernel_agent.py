@@ -1,7 +1,7 @@
 """A Linux guest's kernel as an agent on the bus: copies between guest memory and buffers of ours.
 
 A copy is a row for each aligned word, or part of one, that it touches. Kernels stop when the buffer of the
-agents' rows is full, and say how far they came.
+agents' rows, or of what cores lost, is full, and say how far they came.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ def _piece(address, left):
 
 
 @njit(cache=True)
+def _room(machine):
+    """Whether the buffers of what agents do, and of what cores lose by it, go on."""
+    return machine.agent_n < machine.agent_limit and machine.losses_full == _ZERO
+
+
+@njit(cache=True)
 def read_bytes(cores, machines, address, out, start, cause):
     """Read guest memory at `address` (uint64) + start into out[start:] (uint8[n]).
 
@@ -67,7 +73,7 @@ def read_bytes(cores, machines, address, out, start, cause):
     machine = machines[0]
     shift, held = cores[0].line_shift, _NOWHERE
     at = start
-    while at < out.size and machine.agent_n < machine.agent_limit:
+    while at < out.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift
@@ -87,7 +93,7 @@ def write_bytes(cores, machines, address, data, start, cause):
     machine = machines[0]
     shift, held = cores[0].line_shift, _NOWHERE
     at = start
-    while at < data.size and machine.agent_n < machine.agent_limit:
+    while at < data.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift
@@ -108,7 +114,7 @@ def fill_bytes(cores, machines, address, data, start, cause):
     machine = machines[0]
     shift, held = cores[0].line_shift, _NOWHERE
     at = start
-    while at < data.size and machine.agent_n < machine.agent_limit:
+    while at < data.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift

@@ -92,6 +92,8 @@ CORE_FIELDS = (
     "shared_at",
     # what agents had done when the core last noted that it comes after them (emu/sync_points.py)
     "left_at",
+    # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
+    "failed",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -112,6 +114,9 @@ MACHINE_FIELDS = (
     "agent_rows", "agent_n", "agent_limit", "agent_number",
     # points where an agent met a core (emu/sync_points.py); entered: those that go from the core to the agent
     "syncs", "sync_n", "entered",
+    # lines that cores have lost (emu/losses.py); losses: 0 if nobody wants to know;
+    # losses_full: they must be taken
+    "losses", "losses_n", "losses_full",
     # nonzero under TSO: home memory has every committed store
     "tso",
     # mail between cores (emu/mail_state.py); mail_full: its log must be taken

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from isa.errors import UsageError
 
 #: Names of the streams, and the kinds of their files (recorder/frame.py).
-LINKAGE, SLICES, OPR, RPC = "linkage", "slices", "opr", "rpc"
-KINDS = {LINKAGE: 8, SLICES: 9, OPR: 10, RPC: 11}
+LINKAGE, SLICES, OPR, RPC, LOSSES = "linkage", "slices", "opr", "rpc", "losses"
+KINDS = {LINKAGE: 8, SLICES: 9, OPR: 10, RPC: 11, LOSSES: 12}
 #: Streams that are made of the cores' events, so that a machine that records them has taps; they know no
 #: store buffers.
 OF_EVENTS = (LINKAGE, SLICES, OPR)
