@@ -15,8 +15,8 @@ from emu.commit import commit_between_slices, commit_core
 from emu.core import take_back_stores
 from emu.event import EVENT
 from emu.faults import Fault
-from emu.losses import LossNotes
 from emu.legality import is_illegal
+from emu.losses import LossNotes
 from emu.machine_config import MachineConfig
 from emu.one_sided import ENGINE
 from emu.pages import host_memory

@@ -14,9 +14,8 @@ from numba import carray, njit
 
 from emu.blocks import mark_unstable
 from emu.cache import insert_line, remove_line, touch_line
-from emu.losses import DOWNGRADED
+from emu.losses import DOWNGRADED, note_loss
 from emu.losses import LOST as LINE_LOST
-from emu.losses import note_loss
 from emu.native import pointer
 from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_WRITE, RECEIVED, RECORD
 from emu.state import (

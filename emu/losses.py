@@ -35,8 +35,8 @@ _ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 @njit(cache=True)
 def note_loss(core, machine, line, way):
-    """Note that a core, which stands between two instructions, loses line number `line`. One whose instruction
-    failed has begun that, and never will again: its loss comes after it."""
+    """Note that a core, which stands between two instructions, loses line number `line`. One whose
+    instruction failed has begun that, and never will again: its loss comes after it."""
     if machine.losses == _ZERO:
         return
     if machine.losses_n < np.uint64(LOSS_ROOM):
@@ -69,8 +69,8 @@ class LossNotes:
         return bool(self._machine["losses_full"])
 
     def take(self) -> NDArray[np.void]:
-        """The losses since the last call, LOSS_NOTE[n], in the order in which they happened: a view, good until
-        the machine goes on. Raises OverflowError if there was no room for all of them."""
+        """The losses since the last call, LOSS_NOTE[n], in the order in which they happened: a view, good
+        until the machine goes on. Raises OverflowError if there was no room for all of them."""
         n = int(self._machine["losses_n"])
         if n > LOSS_ROOM:
             raise OverflowError(f"{n} lines were lost at once, more than {LOSS_ROOM}")
