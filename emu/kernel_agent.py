@@ -110,21 +110,23 @@ def write_bytes(cores, machines, address, data, start, cause):
 @njit(cache=True)
 def fill_bytes(cores, machines, address, data, start, cause):
     """Make memory at `address` (uint64, whole pages that no core may reach now) hold `data` (uint8[n]); words
-    that do so already are left alone. Returns how far it came."""
+    that do so already are left alone, but for one of a line that some core still held: whoever loses a line
+    has lost it to a write. Returns how far it came."""
     machine = machines[0]
-    shift, held = cores[0].line_shift, _NOWHERE
+    line = np.int64(machine.line_bytes)
     at = start
     while at < data.size and _room(machine):
-        here = address + np.uint64(at)
-        if here >> shift != held:
-            held = here >> shift
-            claim_from_others(AGENT, cores, machine, held, True)
-        home = carray(pointer(machine.home + here), 8, np.uint8)
-        old, new = _number(home, 0, 8), _number(data, at, 8)
-        if old != new:
-            _note(machine, len(cores), WRITE, here, 8, old, new, cause)
-            _put(home, 0, 8, new)
-        at += 8
+        held = claim_from_others(AGENT, cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True)
+        end = min(at + line, data.size)
+        while at < end:
+            here = address + np.uint64(at)
+            home = carray(pointer(machine.home + here), 8, np.uint8)
+            old, new = _number(home, 0, 8), _number(data, at, 8)
+            at += 8
+            if old != new or (held and at >= end):
+                _note(machine, len(cores), WRITE, here, 8, old, new, cause)
+                _put(home, 0, 8, new)
+                held = False
     return at
 
 
