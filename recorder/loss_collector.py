@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from recorder.evidence import EvidenceWriter, Guest, Rows
-from recorder.losses import FRAME_ROWS, encode
+from recorder.loss_codec import encode
+
+#: Losses in a frame at most.
+FRAME_ROWS = 1 << 14
 
 
 class LossCollector:

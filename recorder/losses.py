@@ -7,39 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from emu.losses import DOWNGRADED, INSIDE, LOSS, LOSS_NOTE, LOST
+from emu.losses import DOWNGRADED, INSIDE, LOSS, LOST
 from isa.errors import FormatError
-from recorder.columns import decode_table, encode_table
 from recorder.evidence import LOSSES, evidence_log
 from recorder.frame import DamageError
+from recorder.loss_codec import decode
 from recorder.reader import Recording, iter_evidence
 
 __all__ = ["DOWNGRADED", "INSIDE", "LOSS", "LOST", "iter_all_losses", "iter_losses"]
 
 Rows = npt.NDArray[np.void]
-
-#: Losses in a frame at most.
-FRAME_ROWS = 1 << 14
-_U1 = np.uint64(1)
-
-
-def encode(rows: Rows, line: int) -> bytes:
-    """One frame's payload. rows: LOSS_NOTE[n], ascending by core, of each core in their order."""
-    table = np.empty((len(rows), 3), np.uint64)
-    table[:, 0] = rows["count"]
-    table[:, 1] = (rows["line"] // np.uint64(line)) << _U1 | (rows["way"] == LOST)
-    table[:, 2] = rows["core"]
-    return encode_table(table)
-
-
-def decode(raw: bytes, records: int, line: int) -> Rows:
-    """The losses of one payload, LOSS_NOTE[n]. Raises FormatError."""
-    table = decode_table(raw, records, 3)
-    rows = np.zeros(records, LOSS_NOTE)
-    rows["count"], rows["core"] = table[:, 0], table[:, 2]
-    rows["line"] = (table[:, 1] >> _U1) * np.uint64(line)
-    rows["way"] = np.where(table[:, 1] & _U1, LOST, DOWNGRADED)
-    return rows
 
 
 def iter_all_losses(recording: Recording) -> Iterator[Rows]:
@@ -47,16 +24,19 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
 
     Raises UsageError if the recording has none, FormatError.
     """
-    path, number = recording.path / evidence_log(LOSSES), 0
+    manifest, path = recording.manifest, recording.path / evidence_log(LOSSES)
+    number, reached = 0, np.zeros(manifest.n_cores, np.uint64)
     for frame, raw in iter_evidence(recording, LOSSES):
         try:
-            rows = decode(raw, frame.records, recording.manifest.line)
+            rows = decode(raw, frame.records, manifest.line, manifest.n_cores, manifest.memory)
         except FormatError as error:
-            raise DamageError(
-                path, frame.offset, error.what, expected=error.expected, found=error.found
-            ) from None
+            sides = error.expected, error.found
+            raise DamageError(path, frame.offset, error.what, expected=sides[0], found=sides[1]) from None
         if (frame.first, frame.last) != (number, number + frame.records - 1):
             raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
+        if (rows["count"] < reached[rows["core"]]).any():
+            raise DamageError(path, frame.offset, "a core's instruction count goes back")
+        np.maximum.at(reached, rows["core"], rows["count"])
         number += frame.records
         yield rows
 
