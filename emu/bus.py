@@ -30,6 +30,7 @@ from emu.state import (
     PAGE_SHIFT,
     SEEN,
     SHARED,
+    TAKEN,
 )
 from emu.store_buffer import lay_over
 
@@ -162,6 +163,7 @@ def claim_from_others(core_id, cores, machine, line, for_write):
         for k in range(len(cores)):
             if (others >> np.uint64(k)) & _ONE:
                 drop_line(cores[k], machine, line)
+                line_states(cores[k], machine)[line] |= TAKEN
                 count_downgrade(cores[k], machine, line, LINE_LOST)
     return held or others != _ZERO
 
@@ -253,7 +255,7 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
         flags |= MISS_LATE
     # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
     # have replay begin the instruction with its own result. Under TSO that waits in the store buffer.
-    comes_back = (states[line] & LOST) != np.uint8(0) and core.evicted_at == count + _ONE
+    comes_back = (states[line] & (LOST | TAKEN)) == LOST and core.evicted_at == count + _ONE
     if changed or for_code or machine.tso != _ZERO or not comes_back:
         log_miss(core, machine, line, count, flags)
     core.misses += _ONE
@@ -264,7 +266,7 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
     else:
         core.latency += machine.latency_memory
     state = MODIFIED if for_write else (SHARED if held else EXCLUSIVE)
-    states[line] = (states[line] & ~(MESI | LOST)) | np.uint8(state) | SEEN
+    states[line] = (states[line] & ~(MESI | LOST | TAKEN)) | np.uint8(state) | SEEN
     sharers[line] |= _ONE << core.core_id
     if state != SHARED:
         owner[line] = np.uint8(core.core_id + _ONE)

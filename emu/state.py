@@ -34,11 +34,13 @@ CODE, DIRTY, WRITTEN, UNSTABLE, PADDED = 1, 2, 4, 8, 16
 #: A line's byte in one core: MESI state in the low two bits. LOST: lost in the middle of the present
 #: run of instructions, or loaded from there though not held, by way of the store buffer.
 #: SEEN: received at least once. WATCHED: accesses to some of its words are counted (emu/shared_access.py).
+#: TAKEN: lost to another, not by eviction, since it was last received.
 INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 MESI = np.uint8(3)
 LOST = np.uint8(4)
 SEEN = np.uint8(8)
 WATCHED = np.uint8(16)
+TAKEN = np.uint8(32)
 
 CORE_FIELDS = (
     # who

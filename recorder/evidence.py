@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from isa.errors import FormatError
 from recorder.evidence_names import (
+    DEFAULT_EVIDENCE,
     KINDS,
     LINKAGE,
     LOSSES,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from emu.post import Post
 
 __all__ = [
-    "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs", "Collector",
+    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs", "Collector",
     "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector", "parse_names",
     "stream_of",
 ]  # fmt: skip
