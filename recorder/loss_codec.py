@@ -17,6 +17,8 @@ from recorder.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_var
 
 Rows = npt.NDArray[np.void]
 
+#: Losses in a frame at most.
+FRAME_ROWS = 1 << 14
 #: Lines of a core that are told by how many others it lost since.
 WINDOW = 64
 
@@ -249,6 +251,8 @@ def decode(raw: bytes, records: int, line: int, cores: int, memory: int) -> Rows
 
     cores: how many there are; memory: bytes, inside which lines must lie. Raises FormatError.
     """
+    if records > FRAME_ROWS:
+        raise FormatError("losses in a frame", expected=f"at most {FRAME_ROWS}", found=records)
     # Two losses are a byte at least.
     rows = np.zeros(min(records, 2 * len(raw)), LOSS_NOTE)
     lines = np.uint64(memory // line)

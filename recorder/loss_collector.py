@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recorder.evidence import EvidenceWriter, Guest, Rows
-from recorder.loss_codec import encode
-
-#: Losses in a frame at most.
-FRAME_ROWS = 1 << 14
+from recorder.loss_codec import FRAME_ROWS, encode
 
 
 class LossCollector:
