@@ -12,6 +12,7 @@ from emu.cache import CacheGeometry
 from isa.x86_64 import X86_64
 from recorder.capture import Outcome, RecordOptions
 from recorder.capture import record as _record
+from recorder.evidence_names import DEFAULT_EVIDENCE
 from recorder.reader import Recording, iter_agent_trace
 from recorder.replay import CoreReplay, ReplayResult, replay_core
 from recorder.strata_policy import StrataPolicy
@@ -43,14 +44,15 @@ def record(
     memory: int = 64 << 20,
     limit: int = 0,
     input: bytes = b"",
+    losses: bool = True,
     console: Callable[[bytes], None] = _discard,
 ) -> Outcome:
     """Record the firmware image `program` into the new directory `directory`.
 
     schedule, cache, strata, model, store_buffer: as on the command line. memory: bytes of guest memory.
     limit: instructions over all cores after which to stop, 0 for none. input: what the guest reads. console:
-    called with what it prints. A guest that fails is no error: see `Outcome.fault`. Raises UsageError,
-    ImageError.
+    called with what it prints. losses: whether the recording says when its cores lost lines. A guest that
+    fails is no error: see `Outcome.fault`. Raises UsageError, ImageError.
     """
     options = RecordOptions(
         cores=cores,
@@ -63,6 +65,7 @@ def record(
         memory_bytes=memory,
         limit=limit,
         input=input,
+        evidence=DEFAULT_EVIDENCE if losses else (),
     )
     return _record(Path(program), Path(directory), X86_64, options, console)
 

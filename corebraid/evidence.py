@@ -24,13 +24,13 @@ def with_evidence(
     slice_accesses: int | None = None,
     mailboxes: bool = True,
 ) -> RecordOptions:
-    """`options` with the streams that were asked for. mailboxes: the guest may have some, which `rpc` is for.
+    """`options` with the streams that were asked for, or the default ones. mailboxes: the guest may have some, which `rpc` is for.
 
     Raises UsageError.
     """
-    from recorder.evidence import LINKAGE, OPR, RPC, SLICES, check_evidence, parse_names
+    from recorder.evidence import DEFAULT_EVIDENCE, LINKAGE, OPR, RPC, SLICES, check_evidence, parse_names
 
-    names = parse_names(evidence) if evidence is not None else ()
+    names = parse_names(evidence) if evidence is not None else DEFAULT_EVIDENCE
     if not mailboxes and evidence is not None and RPC not in evidence:
         names = tuple(name for name in names if name != RPC)
     check_evidence(names, options.model)

@@ -16,6 +16,7 @@ from emu.core import take_back_stores
 from emu.event import EVENT
 from emu.faults import Fault
 from emu.legality import is_illegal
+from emu.losses import LossNotes
 from emu.machine_config import MachineConfig
 from emu.one_sided import ENGINE
 from emu.pages import host_memory
@@ -91,6 +92,7 @@ class Board:
         self.words = words_of(self.machine_rows)
         self.home = host_memory(config.memory_bytes)
         self._make_bus()
+        self.losses = LossNotes(self.machine_rows)
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
 
     def _make_bus(self) -> None:
@@ -144,7 +146,9 @@ class Board:
         self.words[MACHINE_AT.shared_stop] = self.words[MACHINE_AT.shared] + events if events else 0
         words[CORE_AT.stop_at] = core.count + length
         stopped = self._run_until_stopped(number)
-        if stopped is not Stopped.FAULT:
+        if stopped is Stopped.FAULT:
+            words[CORE_AT.failed] = 1
+        else:
             give_back_fetch(core.rows, self.machine_rows)
         return stopped
 

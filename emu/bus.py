@@ -14,6 +14,8 @@ from numba import carray, njit
 
 from emu.blocks import mark_unstable
 from emu.cache import insert_line, remove_line, touch_line
+from emu.losses import DOWNGRADED, note_loss
+from emu.losses import LOST as LINE_LOST
 from emu.native import pointer
 from emu.record import MISS, MISS_FETCH, MISS_LATE, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
 from emu.state import (
@@ -28,6 +30,7 @@ from emu.state import (
     PAGE_SHIFT,
     SEEN,
     SHARED,
+    TAKEN,
 )
 from emu.store_buffer import lay_over
 
@@ -123,8 +126,9 @@ def write_back(core, machine, line):
 
 
 @njit(cache=True)
-def count_downgrade(core, machine):
-    """A lost permission counts towards a stratum (MICRO, 5.2)."""
+def count_downgrade(core, machine, line, way):
+    """A lost permission counts towards a stratum (MICRO, 5.2). way: see `emu.losses`."""
+    note_loss(core, machine, line, way)
     core.downgrades += _ONE
     if machine.downgrade_bound != _ZERO and core.downgrades % machine.downgrade_bound == _ZERO:
         machine.want_stratum = _ONE
@@ -149,7 +153,7 @@ def claim_from_others(core_id, cores, machine, line, for_write):
         held = True
         if not for_write:
             states[line] = (states[line] & ~MESI) | np.uint8(SHARED)
-            count_downgrade(other, machine)
+            count_downgrade(other, machine, line, DOWNGRADED)
             owner[line] = _NO_OWNER
     others = sharers[line]
     if core_id < np.uint64(64):
@@ -159,7 +163,8 @@ def claim_from_others(core_id, cores, machine, line, for_write):
         for k in range(len(cores)):
             if (others >> np.uint64(k)) & _ONE:
                 drop_line(cores[k], machine, line)
-                count_downgrade(cores[k], machine)
+                line_states(cores[k], machine)[line] |= TAKEN
+                count_downgrade(cores[k], machine, line, LINE_LOST)
     return held or others != _ZERO
 
 
@@ -252,7 +257,7 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
         flags |= MISS_OWNED
     # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
     # have replay begin the instruction with its own result. Under TSO that waits in the store buffer.
-    comes_back = (states[line] & LOST) != np.uint8(0) and core.evicted_at == count + _ONE
+    comes_back = (states[line] & (LOST | TAKEN)) == LOST and core.evicted_at == count + _ONE
     if changed or for_code or machine.tso != _ZERO or not comes_back:
         log_miss(core, machine, line, count, flags)
     core.misses += _ONE
@@ -263,7 +268,7 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
     else:
         core.latency += machine.latency_memory
     state = MODIFIED if for_write else (SHARED if held else EXCLUSIVE)
-    states[line] = (states[line] & ~(MESI | LOST)) | np.uint8(state) | SEEN
+    states[line] = (states[line] & ~(MESI | LOST | TAKEN)) | np.uint8(state) | SEEN
     sharers[line] |= _ONE << core.core_id
     if state != SHARED:
         owner[line] = np.uint8(core.core_id + _ONE)

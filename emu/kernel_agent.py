@@ -1,7 +1,7 @@
 """A Linux guest's kernel as an agent on the bus: copies between guest memory and buffers of ours.
 
 A copy is a row for each aligned word, or part of one, that it touches. Kernels stop when the buffer of the
-agents' rows is full, and say how far they came.
+agents' rows, or of what cores lost, is full, and say how far they came.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ def _piece(address, left):
 
 
 @njit(cache=True)
+def _room(machine):
+    """Whether the buffers of what agents do, and of what cores lose by it, go on."""
+    return machine.agent_n < machine.agent_limit and machine.losses_full == _ZERO
+
+
+@njit(cache=True)
 def read_bytes(cores, machines, address, out, start, cause):
     """Read guest memory at `address` (uint64) + start into out[start:] (uint8[n]).
 
@@ -67,7 +73,7 @@ def read_bytes(cores, machines, address, out, start, cause):
     machine = machines[0]
     shift, held = cores[0].line_shift, _NOWHERE
     at = start
-    while at < out.size and machine.agent_n < machine.agent_limit:
+    while at < out.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift
@@ -87,7 +93,7 @@ def write_bytes(cores, machines, address, data, start, cause):
     machine = machines[0]
     shift, held = cores[0].line_shift, _NOWHERE
     at = start
-    while at < data.size and machine.agent_n < machine.agent_limit:
+    while at < data.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift
@@ -104,21 +110,23 @@ def write_bytes(cores, machines, address, data, start, cause):
 @njit(cache=True)
 def fill_bytes(cores, machines, address, data, start, cause):
     """Make memory at `address` (uint64, whole pages that no core may reach now) hold `data` (uint8[n]); words
-    that do so already are left alone. Returns how far it came."""
+    that do so already are left alone, but for one of a line that some core still held: whoever loses a line
+    has lost it to a write. Returns how far it came."""
     machine = machines[0]
-    shift, held = cores[0].line_shift, _NOWHERE
+    line = np.int64(machine.line_bytes)
     at = start
-    while at < data.size and machine.agent_n < machine.agent_limit:
-        here = address + np.uint64(at)
-        if here >> shift != held:
-            held = here >> shift
-            claim_from_others(AGENT, cores, machine, held, True)
-        home = carray(pointer(machine.home + here), 8, np.uint8)
-        old, new = _number(home, 0, 8), _number(data, at, 8)
-        if old != new:
-            _note(machine, len(cores), WRITE, here, 8, old, new, cause)
-            _put(home, 0, 8, new)
-        at += 8
+    while at < data.size and _room(machine):
+        held = claim_from_others(AGENT, cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True)
+        end = min(at + line, data.size)
+        while at < end:
+            here = address + np.uint64(at)
+            home = carray(pointer(machine.home + here), 8, np.uint8)
+            old, new = _number(home, 0, 8), _number(data, at, 8)
+            at += 8
+            if old != new or (held and at >= end):
+                _note(machine, len(cores), WRITE, here, 8, old, new, cause)
+                _put(home, 0, 8, new)
+                held = False
     return at
 
 

@@ -124,6 +124,8 @@ def _wanted(core, machine):
         return STOP_FLUSH
     if machine.mail_full != _ZERO or machine.sync_n >= np.uint64(SYNC_ROOM // 2):
         return STOP_FLUSH
+    if machine.losses_full != _ZERO:
+        return STOP_FLUSH
     machine.attention = _ZERO
     return 0
 

@@ -34,11 +34,13 @@ CODE, DIRTY, WRITTEN, UNSTABLE, PADDED = 1, 2, 4, 8, 16
 #: A line's byte in one core: MESI state in the low two bits. LOST: lost in the middle of the present
 #: run of instructions, or loaded from there though not held, by way of the store buffer.
 #: SEEN: received at least once. WATCHED: accesses to some of its words are counted (emu/shared_access.py).
+#: TAKEN: lost to another, not by eviction, since it was last received.
 INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
 MESI = np.uint8(3)
 LOST = np.uint8(4)
 SEEN = np.uint8(8)
 WATCHED = np.uint8(16)
+TAKEN = np.uint8(32)
 
 CORE_FIELDS = (
     # who
@@ -92,6 +94,8 @@ CORE_FIELDS = (
     "shared_at",
     # what agents had done when the core last noted that it comes after them (emu/sync_points.py)
     "left_at",
+    # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
+    "failed",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -112,6 +116,9 @@ MACHINE_FIELDS = (
     "agent_rows", "agent_n", "agent_limit", "agent_number",
     # points where an agent met a core (emu/sync_points.py); entered: those that go from the core to the agent
     "syncs", "sync_n", "entered",
+    # lines that cores have lost (emu/losses.py); losses: 0 if nobody wants to know;
+    # losses_full: they must be taken
+    "losses", "losses_n", "losses_full",
     # nonzero under TSO: home memory has every committed store
     "tso",
     # mail between cores (emu/mail_state.py); mail_full: its log must be taken

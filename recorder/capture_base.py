@@ -137,6 +137,7 @@ class BaseCapture:
 
     def _drain(self, number: int) -> None:
         self._note_commits(number)
+        self._evidence.write_ahead()
         rows, blob = self.board.cores[number].take_log()
         if len(rows):
             self.writer.append_core(number, rows, blob)
@@ -150,6 +151,8 @@ class BaseCapture:
 
     def _drain_agents(self) -> None:
         self._evidence.agents_drained()
+        if self.board.losses.full:
+            self._evidence.write_ahead()
         rows = agent_rows(self.board.take_agent_rows(), self.board.take_syncs(), self._strata)
         if len(rows):
             self.writer.append_agent(rows)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError
 from recorder.evidence_names import (
+    DEFAULT_EVIDENCE,
     KINDS,
     LINKAGE,
+    LOSSES,
     OF_EVENTS,
     OPR,
     RPC,
@@ -28,11 +30,13 @@ from recorder.evidence_names import (
 )
 
 if TYPE_CHECKING:
+    from emu.losses import LossNotes
     from emu.post import Post
 
 __all__ = [
-    "KINDS", "LINKAGE", "OF_EVENTS", "OPR", "RPC", "SLICES", "Collector", "EvidenceWriter", "Guest", "Rows",
-    "check_evidence", "evidence_log", "make_collector", "parse_names", "stream_of",
+    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs", "Collector",
+    "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector", "parse_names",
+    "stream_of",
 ]  # fmt: skip
 
 Rows = npt.NDArray[np.void]
@@ -43,7 +47,8 @@ class Guest:
     """What a collector is told of the machine. memory: uint8[memory_bytes], home memory before the run; it
     changes once that begins. symbols: (first byte, bytes) of each object that the program names. executable:
     uint8[pages], nonzero for pages from which the program may run code. mail: the messages between cores,
-    which evidence rpc is made of. used: numbers of the pages that may hold something; None: any may."""
+    which evidence rpc is made of. used: numbers of the pages that may hold something; None: any may. losses:
+    of all cores, which evidence losses is made of."""
 
     n_cores: int
     line: int
@@ -53,6 +58,7 @@ class Guest:
     executable: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     mail: Post | None = None
     used: npt.NDArray[np.int64] | None = None
+    losses: LossNotes | None = None
 
 
 class Collector(Protocol):
@@ -70,6 +76,14 @@ class Collector(Protocol):
 
     def finish(self) -> None:
         """The run is over: write what is left."""
+
+
+@runtime_checkable
+class AheadOfLogs(Protocol):
+    """A collector whose stream is on disk before what the cores' logs say of the same time."""
+
+    def write_ahead(self) -> None:
+        """A core's log is about to be written, or the collector's source is full: write what there is."""
 
 
 class EvidenceWriter(Protocol):
@@ -92,6 +106,10 @@ def make_collector(
         from recorder.receipts import ReceiptCollector
 
         return ReceiptCollector(guest, writer)
+    if name == LOSSES:
+        from recorder.loss_collector import LossCollector
+
+        return LossCollector(guest, writer)
     if name == OPR:
         from recorder.opr_collector import OprCollector
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emu.board import Board
-from recorder.evidence import Collector
+from recorder.evidence import AheadOfLogs, Collector
 
 
 class EvidenceCapture:
@@ -15,7 +15,13 @@ class EvidenceCapture:
         self._machine, self._collectors = machine, collectors
         #: Those that take events: none where there are no taps.
         self._takers = collectors if machine.config.tapped else []
+        self._ahead = [collector for collector in collectors if isinstance(collector, AheadOfLogs)]
         self._agents_seen = 0
+
+    def write_ahead(self) -> None:
+        """See `AheadOfLogs.write_ahead`."""
+        for collector in self._ahead:
+            collector.write_ahead()
 
     def turn(self, number: int) -> None:
         """Core `number` has run for a while, and stands between two instructions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.evidence import LINKAGE, OPR, RPC, SLICES
+from recorder.evidence import LINKAGE, LOSSES, OPR, RPC, SLICES
 from recorder.reader import Recording, iter_evidence
 
 
@@ -18,6 +18,10 @@ def evidence_contents(recording: Recording, name: str) -> Iterable[object]:
         from recorder.receipts import iter_receipts
 
         return iter_receipts(recording)
+    if name == LOSSES:
+        from recorder.losses import iter_all_losses
+
+        return iter_all_losses(recording)
     if name == OPR:
         from recorder.opr_log import iter_opr
 

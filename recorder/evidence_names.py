@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from isa.errors import UsageError
 
 #: Names of the streams, and the kinds of their files (recorder/frame.py).
-LINKAGE, SLICES, OPR, RPC = "linkage", "slices", "opr", "rpc"
-KINDS = {LINKAGE: 8, SLICES: 9, OPR: 10, RPC: 11}
+LINKAGE, SLICES, OPR, RPC, LOSSES = "linkage", "slices", "opr", "rpc", "losses"
+KINDS = {LINKAGE: 8, SLICES: 9, OPR: 10, RPC: 11, LOSSES: 12}
+#: What is recorded unless something else is asked for: it costs next to nothing.
+DEFAULT_EVIDENCE = (LOSSES,)
 #: Streams that are made of the cores' events, so that a machine that records them has taps; they know no
 #: store buffers.
 OF_EVENTS = (LINKAGE, SLICES, OPR)
@@ -25,13 +27,15 @@ def stream_of(file_name: str) -> str | None:
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """The streams named in 'linkage,opr' or 'all', in their fixed order. Raises UsageError."""
+    """The streams named in 'linkage,opr', 'all' or 'none', in their fixed order. Raises UsageError."""
     asked = [part.strip() for part in text.split(",") if part.strip()]
+    if asked == ["none"]:
+        return ()
     unknown = [name for name in asked if name not in KINDS and name != "all"]
     if unknown or not asked:
         raise UsageError(
             "no such evidence",
-            expected=", ".join([*KINDS, "all"]),
+            expected=", ".join([*KINDS, "all", "none"]),
             found=", ".join(unknown) or repr(text),
             remedy="choose another --evidence",
         )

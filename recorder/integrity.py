@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isa.errors import FormatError
-from recorder.evidence import stream_of
+from recorder.evidence import LOSSES, evidence_log, stream_of
 from recorder.evidence_contents import evidence_contents
 from recorder.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
 from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, PROGRAM_ELF, TRUTH_LOG
@@ -40,7 +40,18 @@ def integrity(recording: Recording) -> list[Finding]:
     findings = [check_file(recording, name) for name in _expected(recording)]
     findings += [_check_program(recording), *_check_objects(recording)]
     found = [finding for finding in findings if finding]
-    return found or [*_check_syncs(recording)]
+    return found or [*_check_syncs(recording), *_check_losses(recording)]
+
+
+def _check_losses(recording: Recording) -> Iterable[Finding]:
+    """What the cores lost, held against their logs."""
+    if not recording.has_losses or recording.killed:
+        return
+    from recorder.loss_integrity import loss_fault
+
+    name = evidence_log(LOSSES)
+    if fault := loss_fault(recording):
+        yield Finding(name, 0, f"{recording.path / name}: {fault}")
 
 
 def _check_syncs(recording: Recording) -> Iterable[Finding]:

@@ -90,7 +90,7 @@ class LinuxCapture(BaseCapture):
                 options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
                 # Libraries come when they are asked for: any page may hold code.
                 np.ones(ADDRESS_SPACE // PAGE if "opr" in options.evidence else 0, np.uint8),
-                used=self._pages(),
+                used=self._pages(), losses=self.machine.losses,
             )  # fmt: skip
             self._collect(guest, watchers)
             undone.pop_all()

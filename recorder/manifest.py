@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from isa.errors import FormatError
-from recorder.evidence_names import KINDS, evidence_log
+from recorder.evidence_names import KINDS, LOSSES, evidence_log
 from recorder.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
 from recorder.sealed_json import HEX_256, canonical, check_seal, seal
@@ -112,6 +112,11 @@ class Manifest:
         """Names of the evidence streams (recorder/evidence.py)."""
         named = self.options.get("evidence")
         return tuple(named.split(",")) if isinstance(named, str) and named else ()
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the recording says when its cores lost lines (docs/format.md, section 11)."""
+        return LOSSES in self.evidence
 
     @property
     def misses_prove_writes(self) -> bool:

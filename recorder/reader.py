@@ -97,6 +97,11 @@ class Recording:
         return path
 
     @property
+    def has_losses(self) -> bool:
+        """Whether the recording says when its cores lost lines (recorder/losses.py)."""
+        return self.manifest.has_losses
+
+    @property
     def killed(self) -> bool:
         """Whether the recorder was killed, so that each stream may end in an incomplete frame."""
         return not self.manifest.complete

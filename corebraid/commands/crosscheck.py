@@ -82,7 +82,7 @@ def _names(recording: Recording, asked: str | None) -> list[str]:
 
     evidence = recording.manifest.evidence
     if asked is None:
-        return ["auto", *evidence]
+        return ["auto", *(name for name in evidence if name in (*ORDERING, *WHOLE))]
     names = [name.strip() for name in asked.split(",") if name.strip()]
     known = tuple(dict.fromkeys(("auto", "cut", "smt", *ORDERING, *WHOLE)))
     if not names or len(set(names)) != len(names) or any(name not in known for name in names):

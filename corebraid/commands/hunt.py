@@ -36,6 +36,7 @@ from corebraid.machine_options import (
 from corebraid.newfile import check_new_file, new_file
 from corebraid.options import count, json_option, positive
 from isa.errors import GuestFault, UsageError
+from recorder.evidence_names import DEFAULT_EVIDENCE
 
 if TYPE_CHECKING:
     from corebraid.hunting import Run
@@ -161,6 +162,7 @@ def command(
     console.announce_compilation("emu")
     options = machine_options(cores, seed, "chaos", None, cache, strata, memory, limit)
     options = with_model(with_input(options, source), model, store_buffer)
+    options = replace(options, evidence=DEFAULT_EVIDENCE)
     if guest == "linux" or (guest == "auto" and looks_like_linux(path)):
         spec = guest_spec(path, program, arguments, memory, options.input, chosen)
         options = replace(options, memory_bytes=ADDRESS_SPACE)

@@ -73,7 +73,8 @@ _INTERRUPTED = 130
 @click.option(
     "--evidence",
     metavar="NAMES",
-    help="Further streams for other engines: linkage, slices, opr, rpc, several with commas, or all.",
+    help="Further streams: losses (when cores lost lines); linkage, slices, opr, rpc, each for another "
+    "engine; several with commas, all, or none.  [default: losses]",
 )
 @click.option("--rset", metavar="K,K", help="Cores whose replay evidence opr is for.  [default: all]")
 @click.option(

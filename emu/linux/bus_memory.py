@@ -92,6 +92,6 @@ class BusMemory:
         old = int(peek_number(board.core_rows, board.machine_rows, place, size))
         new = np.uint64(change(old) & (1 << 8 * size) - 1)
         read_modify_write(board.core_rows, board.machine_rows, place, size, new, self.cause)
-        if board.words[MACHINE_AT.agent_n] >= board.words[MACHINE_AT.agent_limit]:
+        if board.words[MACHINE_AT.agent_n] >= board.words[MACHINE_AT.agent_limit] or board.losses.full:
             self._drain()
         return old
