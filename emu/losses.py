@@ -21,10 +21,11 @@ from emu.state import address_of
 #: at its count, of whose accesses nothing is known then. No loss that a recorder of ours notes has it.
 LOST, DOWNGRADED, INSIDE = 1, 2, 4
 
-#: One loss of a core. line: address of the line's first byte.
-LOSS = np.dtype([("count", "<u8"), ("line", "<u8"), ("way", "u1")])
+#: One loss of a core. line: address of the line's first byte. stratum: how many strata had been cut.
+LOSS = np.dtype([("count", "<u8"), ("line", "<u8"), ("stratum", "<u4"), ("way", "u1")])
 
-#: One loss as the bus notes it, of whichever core.
+#: One loss as the bus notes it, of whichever core. count: the core's instruction count and the strata cut so
+#: far, together: so it also tells the losses before a cut from those after it, where the core stands still.
 LOSS_NOTE = np.dtype([("count", "<u8"), ("line", "<u8"), ("core", "<u4"), ("way", "<u4")])
 
 #: Notes after which they should be taken, and room for them: what one block, or one agent's turn, may add.
@@ -41,7 +42,7 @@ def note_loss(core, machine, line, way):
         return
     if machine.losses_n < np.uint64(LOSS_ROOM):
         row = carray(pointer(machine.losses), LOSS_ROOM, LOSS_NOTE)[np.int64(machine.losses_n)]
-        row.count = core.count + core.failed
+        row.count = core.count + core.failed + core.trace_stratum
         row.line = line << core.line_shift
         row.core = np.uint32(core.core_id)
         row.way = np.uint32(way)

@@ -67,7 +67,7 @@ def _core_fault(recording: Recording, core: int) -> str:
     gone: dict[int, int] = {}
     shared: dict[int, int] = {}
     for piece in iter_losses(recording, core):
-        for count, line, way in piece.tolist():
+        for count, line, way in piece[["count", "line", "way"]].tolist():
             if count > most:
                 return f"instruction count {count}: a loss after the core's end at {most - 1}"
             if count != reached:

@@ -12,7 +12,7 @@ from isa.errors import FormatError
 from recorder.evidence import LOSSES, evidence_log
 from recorder.frame import DamageError
 from recorder.loss_codec import decode
-from recorder.reader import Recording, iter_evidence
+from recorder.reader import Recording, iter_evidence, strata
 
 __all__ = ["DOWNGRADED", "INSIDE", "LOSS", "LOST", "iter_all_losses", "iter_losses"]
 
@@ -42,13 +42,17 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
 
 
 def iter_losses(recording: Recording, core: int) -> Iterator[npt.NDArray[np.void]]:
-    """What a core lost, in the order in which it happened, in pieces: LOSS[n]; counts never fall.
+    """What a core lost, in the order in which it happened, in pieces: LOSS[n]; counts and strata never fall.
 
     Raises UsageError if the recording has no losses, FormatError.
     """
+    cuts = strata(recording)[:, core]
+    firsts = cuts + np.arange(1, len(cuts) + 1, dtype=np.uint64)
     for rows in iter_all_losses(recording):
         mine = rows[rows["core"] == core]
         if len(mine):
             losses = np.empty(len(mine), LOSS)
-            losses["count"], losses["line"], losses["way"] = mine["count"], mine["line"], mine["way"]
+            losses["stratum"] = np.searchsorted(firsts, mine["count"], side="right")
+            losses["count"] = mine["count"] - losses["stratum"]
+            losses["line"], losses["way"] = mine["line"], mine["way"]
             yield losses

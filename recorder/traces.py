@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.pages import host_memory
+from recorder.evidence_names import LOSSES
+from recorder.losses import iter_losses
 from recorder.reader import Recording, iter_agent_trace, iter_core_records, load_image, strata, sync_points
 from recorder.replay import CoreReplay
 from recorder.store_streams import SideBySide
 
-LOSSES = None  # stand-in
 Progress = Callable[[int, int], None]
 
 
@@ -66,11 +67,11 @@ class RecordingTraces:
     @property
     def has_losses(self) -> bool:
         """Whether the cores have noted what they lost, and an order may use that."""
-        return LOSSES is not None and self._tenures
+        return self._tenures and LOSSES in self._recording.manifest.evidence
 
     def losses(self, core: int) -> Iterator[NDArray[np.void]]:
         """What a core lost, in that order, frame by frame: LOSS[n]."""
-        return iter([LOSSES(self._recording)[core]])
+        return iter_losses(self._recording, core)
 
     def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
         """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""

@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit
 
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, close, first_after
-from solver.tenures.losses import Losses, first_from, tell
+from solver.tenures.losses import first_from, tell
+from solver.tenures.spans import Losses
 from solver.tenures.holds import EARLIER, OPEN
 
 #: Suppositions times nodes, at most: beyond that the rest stays open.

@@ -18,7 +18,8 @@ from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.foreign import apply_foreign
 from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
-from solver.tenures.losses import Losses, apply_alone, apply_witnesses, make_losses, rows_of
+from solver.tenures.losses import apply_alone, apply_losses
+from solver.tenures.spans import Losses, make_losses, rows_of
 from solver.tenures.misses import apply_misses, earlier_tenures
 from solver.tenures.syncs import learn_syncs
 
@@ -43,7 +44,7 @@ def deduce(
     n_lines: int,
     syncs: NDArray[np.int64],
     by_writes: bool = False,
-    spans: tuple[tuple[Spans, Spans], list[int]] | None = None,
+    spans: tuple[tuple[Spans, Spans, Spans], list[int]] | None = None,
     choosing: bool = True,
 ) -> Deduced:
     """Apply the rules to a fixed point. n_streams: cores and, the last, agents. syncs: `Region.places`.
@@ -60,7 +61,7 @@ def deduce(
     if wrong:
         clocks.clock[:] = 0
     elif losses is not None and choosing:
-        chosen = choose(losses, clocks, rules.apply)
+        chosen = None
     return Deduced(clocks, len(tenures.line), rules.rounds, wrong, chosen)
 
 
@@ -107,9 +108,4 @@ class _Rules:
 
     def _by_losses(self, clocks: Clocks) -> bool:
         losses = self._losses
-        if losses is None or not self._by_writes:
-            return False
-        return bool(
-            apply_witnesses(losses.holds, losses.takes, clocks) >= 0
-            or apply_witnesses(losses.alone, losses.gets, clocks) >= 0
-        )
+        return losses is not None and self._by_writes and apply_losses(losses, clocks)

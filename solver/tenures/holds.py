@@ -11,17 +11,17 @@ itself have given the line back, which no loss says: then a hold is known to las
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.losses import LOST
-from recorder.event import READ
+from emu.losses import DOWNGRADED, LOST
+from recorder.record import MISS_OWNED, MISS_WRITE
 from solver.tenures.lines import Tenures, Writes
-from solver.tenures.placed import Placed
-from solver.tenures.scan import CONTINUED
+from solver.tenures.scan import CONTINUED, Begins
 
 #: How a span of time ends. KNOWN: between two rows, by somebody else's access in between. OPEN: not in the
 #: region. GIVEN: nobody says, not before its last access.
@@ -30,12 +30,17 @@ KNOWN, OPEN, GIVEN = np.uint8(0), np.uint8(1), np.uint8(2)
 EARLIER, TAKEN, GOT = np.uint8(0), np.uint8(1), np.uint8(2)
 
 
+#: Whether a line came from, or was lost by, a core that had it alone.
+NO, YES, EITHER = np.uint8(0), np.uint8(1), np.uint8(2)
+
+
 class Spans(NamedTuple):
     """Spans of time in which a stream has a line, or has it alone; those of a line and stream are disjoint.
 
     line, stream: int32 (n,). first: int64 (n,), the row that begins it, -1 for EARLIER. start: uint8 (n,).
     before: int64 (n,), the last row that is known to lie before its end, -1 for none. after: int64 (n,), the
-    first row that is known to lie after. end: uint8 (n,).
+    first row that is known to lie after. end: uint8 (n,). owned: uint8 (n,), of how it begins, whether the line
+    came from a core that had it alone; ended: uint8 (n,), of KNOWN ends, whether it was alone then.
     """
 
     line: NDArray[np.int32]
@@ -45,16 +50,19 @@ class Spans(NamedTuple):
     before: NDArray[np.int64]
     after: NDArray[np.int64]
     end: NDArray[np.uint8]
+    owned: NDArray[np.uint8]
+    ended: NDArray[np.uint8]
 
 
-_KINDS = (np.int32, np.int32, np.int64, np.uint8, np.int64, np.int64, np.uint8)
+_KINDS = (np.int32, np.int32, np.int64, np.uint8, np.int64, np.int64, np.uint8, np.uint8, np.uint8)
 
 
 @njit(cache=True, nogil=True)
-def _put(out, n, line, stream, first, start, before, after, end):  # type: ignore[no-untyped-def]
-    o_line, o_stream, o_first, o_start, o_before, o_after, o_end = out
+def _put(out, n, line, stream, first, start, before, after, end, owned, ended):  # type: ignore[no-untyped-def]
+    o_line, o_stream, o_first, o_start, o_before, o_after, o_end, o_owned, o_ended = out
     o_line[n], o_stream[n], o_first[n], o_start[n] = line, stream, first, start
     o_before[n], o_after[n], o_end[n] = before, after, end
+    o_owned[n], o_ended[n] = owned, ended
     return n + 1
 
 
@@ -71,59 +79,74 @@ def _first_at(rows, low, high, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m):  # type: ignore[no-untyped-def]
+def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
     """Put together the spans of one core on one line.
 
-    piece: (first, last, how, reads), of its tenures, reads: whether the first access only reads. write: rows.
-    loss: (before, after, way). Appends to `holds` and `alone`, of which n and m are used; returns (n, m).
+    piece: (first, last, how, flags), of its tenures, flags: of `Begins`. write: rows. loss: (before, after, way). Appends to `holds` and `alone`, of which n and m are used; returns (n, m).
+    ended_by: uint8, for each loss whether the core had the line alone then, EITHER to begin with.
     """
-    p_first, p_last, p_how, p_reads = piece
+    p_first, p_last, p_how, p_flags = piece
     l_before, l_after, l_way = loss
     j = 0
     # What was lost before the first access here says nothing of what the core had.
     while p_first.size and j < l_before.size and p_how[0] != CONTINUED and l_before[j] < p_first[0]:
         j += 1
     for i in range(p_first.size):
-        following = p_first[i + 1] if i + 1 < p_first.size else n_rows
-        sole_from, sole_start, seen = np.int64(-1), GOT, p_first[i]
-        fresh, sole = True, False
-        end, before, after = (OPEN, n_rows - 1, n_rows)
-        if i + 1 < p_first.size or not unbounded:
-            end, before, after = GIVEN, p_last[i], following
-        start = EARLIER if p_how[i] == CONTINUED else GOT if p_reads[i] else TAKEN
+        last_piece = i + 1 == p_first.size
+        following = n_rows if last_piece else p_first[i + 1]
+        earlier = p_how[i] == CONTINUED
+        start = EARLIER if earlier else TAKEN if p_flags[i] & np.uint8(MISS_WRITE) else GOT
+        owned = EITHER if earlier else YES if p_flags[i] & np.uint8(MISS_OWNED) else NO
+        end, before, after, ended = GIVEN, p_last[i], following, EITHER
+        if last_piece and unbounded:
+            end, before = OPEN, n_rows - 1
+        first, seen = np.int64(-1) if earlier else p_first[i], p_first[i]
+        # The span alone that goes on, and whether nothing was written or lost yet.
+        sole, fresh, sole_from, sole_start, sole_owned = False, True, first, start, owned
         while True:
-            lost = j < l_before.size and (i + 1 == p_first.size or l_before[j] < following)
+            lost = j < l_before.size and (last_piece or l_before[j] < following)
             bound = min(l_before[j], following - 1) if lost else p_last[i]
             w = _first_at(write, 0, write.size, seen)
             if not sole and w < write.size and write[w] <= bound:
                 sole, sole_from, sole_start = True, write[w], TAKEN
+                # If not with the line: from those who shared it, unless it came as the only copy.
+                sole_owned = NO if start != TAKEN and not (fresh and owned != YES) else EITHER
+                if start == TAKEN and fresh:
+                    sole_owned = owned
             if not lost:
                 break
             if l_way[j] == LOST:
                 end, before, after = KNOWN, max(l_before[j], p_last[i]), min(l_after[j], following)
+                ended = YES if sole else EITHER if fresh else NO
+                ended_by[j] = ended
                 j += 1
                 break
             if not sole and fresh:
                 # Nothing was written, so it came as the only copy.
-                sole, sole_from = True, np.int64(-1) if start == EARLIER else p_first[i]
-                sole_start = EARLIER if start == EARLIER else GOT
+                sole, sole_from, sole_start, sole_owned = True, first, start, owned
             if sole:
-                m = _put(alone, m, line, stream, sole_from, sole_start, l_before[j], l_after[j], KNOWN)
+                m = _put(
+                    alone, m, line, stream, sole_from, sole_start, l_before[j], l_after[j], KNOWN,
+                    sole_owned, YES,
+                )  # fmt: skip
             sole, fresh, seen = False, False, l_after[j]
             j += 1
-        n = _put(holds, n, line, stream, np.int64(-1) if start == EARLIER else p_first[i], start, before, after, end)
+        n = _put(holds, n, line, stream, first, start, before, after, end, owned, ended)
         if sole:
-            m = _put(alone, m, line, stream, sole_from, sole_start, before, after, OPEN if end == OPEN else GIVEN)
-        while j < l_before.size and i + 1 < p_first.size and l_before[j] < following:
+            kept = OPEN if end == OPEN else GIVEN
+            m = _put(
+                alone, m, line, stream, sole_from, sole_start, before, after, kept, sole_owned, EITHER
+            )
+        while j < l_before.size and not last_piece and l_before[j] < following:
             j += 1
     return n, m
 
 
 @njit(cache=True, nogil=True)
-def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, holds, alone):  # type: ignore[no-untyped-def]
+def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, holds, alone, ended_by):  # type: ignore[no-untyped-def]
     """As `spans_of_line`, of all lines: each of the three comes sorted by line, its first column (ascending),
     and order. lines: how many. Returns (n, m)."""
-    p_line, p_first, p_last, p_how, p_reads = pieces
+    p_line, p_first, p_last, p_how, p_flags = pieces
     w_line, w_row = writes
     l_line, l_before, l_after, l_way = losses
     n = m = i = w = j = 0
@@ -138,8 +161,9 @@ def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, hold
         if i > i0:
             n, m = spans_of_line(
                 line, stream, n_rows,
-                (p_first[i0:i], p_last[i0:i], p_how[i0:i], p_reads[i0:i]), w_row[w0:w],
+                (p_first[i0:i], p_last[i0:i], p_how[i0:i], p_flags[i0:i]), w_row[w0:w],
                 (l_before[j0:j], l_after[j0:j], l_way[j0:j]), unbounded, holds, n, alone, m,
+                ended_by[j0:j],
             )  # fmt: skip
     return n, m
 
@@ -154,16 +178,18 @@ def _join(parts: list[Spans]) -> Spans:
 
 
 def find_spans(
-    tenures: Tenures, writes: Writes, placed: list[Placed], lines: NDArray[np.int64], n_rows: list[int],
+    tenures: Tenures, writes: Writes, begins: Sequence[Begins], lines: NDArray[np.int64], n_rows: list[int],
     unbounded: bool,
-) -> tuple[Spans, Spans]:  # fmt: skip
-    """(holds, spans alone) of all streams, cores' and agents', sorted by line, stream and time.
+) -> tuple[Spans, Spans, Spans]:  # fmt: skip
+    """(holds, spans alone, losses) of all streams, cores' and agents', sorted by line, stream and time. A loss is
+    given as a span that ends by it; how it begins is not told, and `start` has the way.
 
     lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region.
     """
-    holds, alone = [Spans(*_empty(0))], [Spans(*_empty(0))]
+    holds, alone, lost = [Spans(*_empty(0))], [Spans(*_empty(0))], [Spans(*_empty(0))]
     by_address = np.argsort(lines, kind="stable")
-    for s, losses in enumerate(placed):
+    for s, begun in enumerate(begins):
+        losses = begun.losses
         mine = np.flatnonzero(tenures.stream == s)
         mine = mine[np.lexsort((tenures.first[mine], tenures.line[mine]))]
         wrote = np.flatnonzero(tenures.stream[writes.tenure] == s)
@@ -173,30 +199,35 @@ def find_spans(
         known = lines[by_address][at] == losses.line if len(lines) else np.zeros(len(losses.line), np.bool_)
         hot = by_address[at[known]] if len(lines) else np.empty(0, np.int64)
         by_line = np.argsort(hot, kind="stable")
-        first_writes = _first_writes(tenures, writes)
         room = _empty(len(mine)), _empty(len(mine) + int(known.sum()))
+        ended_by = np.where(losses.way[known][by_line] == DOWNGRADED, YES, EITHER).astype(np.uint8)
+        in_lines = hot[by_line].astype(np.int64), *(column[known][by_line] for column in losses[1:])
         n, m = spans_of_core(
             s, n_rows[s], len(lines),
             (tenures.line[mine].astype(np.int64), tenures.first[mine], tenures.last[mine], tenures.how[mine],
-             ~first_writes[mine]),
+             begun.flags[tenures.begin[mine]]),
             (line_of[order].astype(np.int64), writes.row[wrote][order]),
-            (hot[by_line].astype(np.int64), losses.before[known][by_line], losses.after[known][by_line],
-             losses.way[known][by_line]),
-            unbounded, room[0], room[1],
+            (in_lines[0], in_lines[2], in_lines[3], in_lines[1]), unbounded, *room, ended_by,
         )  # fmt: skip
         holds.append(Spans(*(column[:n] for column in room[0])))
         alone.append(Spans(*(column[:m] for column in room[1])))
+        lost.append(_of_losses(s, *in_lines, ended_by))
     agents = _of_agents(tenures)
     holds.append(agents)
     alone.append(Spans(*(column[agents.start == TAKEN] for column in agents)))
-    return _sorted(_join(holds)), _sorted(_join(alone))
+    return _sorted(_join(holds)), _sorted(_join(alone)), _sorted(_join(lost))
 
 
-def _first_writes(t: Tenures, w: Writes) -> NDArray[np.bool_]:
-    """Of each tenure whether its first access writes."""
-    found = np.zeros(len(t.line), np.bool_)
-    found[w.tenure[w.row == t.first[w.tenure]]] = True
-    return found
+def _of_losses(
+    stream: int, line: NDArray[np.int64], way: NDArray[np.uint8], before: NDArray[np.int64],
+    after: NDArray[np.int64], ended: NDArray[np.uint8],
+) -> Spans:  # fmt: skip
+    """Losses of one core, sorted by line and time."""
+    n = len(line)
+    return Spans(
+        line.astype(np.int32), np.full(n, stream, np.int32), before, way, before, after, np.full(n, KNOWN),
+        np.full(n, EITHER), ended,
+    )  # fmt: skip
 
 
 def _of_agents(t: Tenures) -> Spans:
@@ -205,8 +236,9 @@ def _of_agents(t: Tenures) -> Spans:
     start = np.where(t.writes[mine], TAKEN, GOT).astype(np.uint8)
     end = np.full(len(mine), GIVEN, np.uint8)
     return Spans(
-        t.line[mine], t.stream[mine], t.first[mine], start, t.first[mine], t.first[mine] + 1, end
-    )
+        t.line[mine], t.stream[mine], t.first[mine], start, t.first[mine], t.first[mine] + 1, end,
+        np.full(len(mine), EITHER), np.full(len(mine), EITHER),
+    )  # fmt: skip
 
 
 def _sorted(spans: Spans) -> Spans:

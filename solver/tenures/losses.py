@@ -5,100 +5,27 @@ Rules over `holds.Spans`, all of one line:
 - While one stream has the line alone no other holds it. So if another's hold is known to begin before that
   ends, it ended before it began; and if the other's end is known to come after it began, the other began after
   it ended.
-- A hold that ends with a loss ends by a write that took the line, another stream's, which lies between the
-  row before the loss and the row after.
-- A stream that had the line alone and lost its right to write lost it to a read that got the line, likewise.
+- A loss is caused by another stream's access, which lies between the row before the loss and the row after: a
+  line is lost to a write that took it, the right to write to a read that got the line. A miss says whether the
+  line came from a core that had it alone, so that only those accesses count that go with the loss.
+- An access that got or took the line from a core that had it alone was the cause of one such loss.
+- Of those losses and accesses each has one partner. So what is known to be one's is no other's.
+- An access that got or took the line from no such core came when nobody had it alone: after the cause of the
+  end of a span alone, or before that span.
 
-The second and the third hold of recordings whose recorder obtains lines only for accesses that happen
+All but the first hold of recordings whose recorder obtains lines only for accesses that happen
 (`Traces.misses_prove_writes`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solver.tenures.candidates import some_after, some_before
-from solver.tenures.clocks import Clocks, first_after, learn
-from solver.tenures.holds import EARLIER, GOT, KNOWN, OPEN, TAKEN, Spans
-
-
-class Nodes(NamedTuple):
-    """Spans in terms of nodes, numbered in their streams.
-
-    line, stream: int64 (n,). first: int64 (n,), -1 for EARLIER. before: int64 (n,), -1 for none. after: int64
-    (n,), past the stream's nodes for none. start, end: uint8 (n,). ptr: int64 (n_lines * n_streams + 1,): the
-    spans of stream s on line l are those from ptr[l * n_streams + s] on, in order.
-    """
-
-    line: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    first: NDArray[np.int64]
-    before: NDArray[np.int64]
-    after: NDArray[np.int64]
-    start: NDArray[np.uint8]
-    end: NDArray[np.uint8]
-    ptr: NDArray[np.int64]
-
-
-class Losses(NamedTuple):
-    """All that the rules need: holds, spans alone, those of the latter that began with a write, and holds that
-    began with a read."""
-
-    holds: Nodes
-    alone: Nodes
-    takes: Nodes
-    gets: Nodes
-
-
-def rows_of(spans: tuple[Spans, Spans], n_rows: list[int]) -> list[NDArray[np.int64]]:
-    """Rows of each stream that must be nodes."""
-    rows = []
-    for s, n in enumerate(n_rows):
-        parts = [
-            column[part.stream == s] for part in spans for column in (part.first, part.before, part.after)
-        ]
-        here = np.unique(np.concatenate(parts))
-        rows.append(here[(here >= 0) & (here < n)])
-    return rows
-
-
-def make_losses(spans: tuple[Spans, Spans], clocks: Clocks, n_streams: int, n_lines: int) -> Losses:
-    """The spans in terms of nodes, all of whose rows `clocks` has."""
-    holds, alone = (_nodes(part, clocks, n_streams, n_lines) for part in spans)
-    return Losses(
-        holds, alone, _chosen(alone, alone.start == TAKEN, n_streams, n_lines),
-        _chosen(holds, holds.start == GOT, n_streams, n_lines),
-    )  # fmt: skip
-
-
-def _nodes(spans: Spans, clocks: Clocks, n_streams: int, n_lines: int) -> Nodes:
-    stream, line = spans.stream.astype(np.int64), spans.line.astype(np.int64)
-    first, before, after = (np.empty(len(line), np.int64) for _ in range(3))
-    for s in range(n_streams):
-        mine, rows = stream == s, clocks.row[clocks.ptr[s] : clocks.ptr[s + 1]]
-        first[mine] = np.searchsorted(rows, spans.first[mine])
-        before[mine] = np.searchsorted(rows, spans.before[mine], side="right") - 1
-        after[mine] = np.searchsorted(rows, spans.after[mine])
-    first[spans.start == EARLIER] = -1
-    ptr = _ptr(line, stream, n_streams, n_lines)
-    return Nodes(line, stream, first, before, after, spans.start, spans.end, ptr)
-
-
-def _ptr(
-    line: NDArray[np.int64], stream: NDArray[np.int64], n_streams: int, n_lines: int
-) -> NDArray[np.int64]:
-    starts = np.searchsorted(line * n_streams + stream, np.arange(n_lines * n_streams + 1))
-    return starts.astype(np.int64)
-
-
-def _chosen(nodes: Nodes, which: NDArray[np.bool_], n_streams: int, n_lines: int) -> Nodes:
-    *columns, _ = nodes
-    kept = [column[which] for column in columns]
-    return Nodes(*kept, _ptr(kept[0], kept[1], n_streams, n_lines))
+from solver.tenures.clocks import CHANGED, Clocks, first_after, learn
+from solver.tenures.holds import EARLIER, EITHER, NO, OPEN, YES
+from solver.tenures.spans import Losses
 
 
 @njit(cache=True, nogil=True)
@@ -154,31 +81,134 @@ def apply_alone(a, h, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def apply_witnesses(ended, by, c):  # type: ignore[no-untyped-def]
-    """One sweep of the second or the third rule: each of the spans `ended` that ends with a loss ended by the
-    beginning of one of the spans `by`. Returns one for which there is none, else -1."""
+def _fits(loss, begin):  # type: ignore[no-untyped-def]
+    """Whether a loss of this kind (`ended`) may be caused by an access of that kind (`owned`)."""
+    return loss == EITHER or begin == EITHER or loss == begin
+
+
+@njit(cache=True, nogil=True)
+def apply_causes(lost, by, mate, mate_by, c):  # type: ignore[no-untyped-def]
+    """One sweep of the second rule: each of the losses `lost` was caused by one of the accesses that the spans
+    `by` begin with. Returns one for which there is none, else -1."""
     n_streams = c.clock.shape[1]
     earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
-    for x in range(ended.line.size):
-        if ended.end[x] != KNOWN:
-            continue
-        s, before, after = ended.stream[x], ended.before[x], ended.after[x]
-        found = False
+    for x in range(lost.line.size):
+        s, before, after = lost.stream[x], lost.before[x], lost.after[x]
+        n, only = 0, -1
         for v in range(n_streams):
             earliest[v] = latest[v] = -1
-            low = by.ptr[ended.line[x] * n_streams + v]
-            high = by.ptr[ended.line[x] * n_streams + v + 1]
+            low, high = by.ptr[lost.line[x] * n_streams + v], by.ptr[lost.line[x] * n_streams + v + 1]
             if v == s or low == high:
                 continue
             if before >= 0:
                 low = first_from(by.first, low, high, np.int64(c.clock[c.ptr[s] + before, v]))
             if after < c.ptr[s + 1] - c.ptr[s]:
                 high = first_from(by.first, low, high, first_after(c, v, s, after))
-            if low < high:
-                earliest[v], latest[v] = by.first[low], by.first[high - 1]
-                found = True
-        if not found:
+            for i in range(low, high):
+                one_to_one = lost.ended[x] == YES and by.owned[i] == YES
+                taken = one_to_one and mate_by[i] >= 0 and mate_by[i] != x
+                if taken or not _fits(lost.ended[x], by.owned[i]) or (mate[x] >= 0 and mate[x] != i):
+                    continue
+                n += 1
+                only = i
+                latest[v] = by.first[i]
+                if earliest[v] < 0:
+                    earliest[v] = by.first[i]
+        if n == 0:
             return x
+        if n == 1 and mate[x] < 0 and lost.ended[x] == YES and by.owned[only] == YES:
+            mate[x], mate_by[only] = only, x
+            c.state[CHANGED] = 1
         some_before(c, earliest, s, after)
         some_after(c, latest, s, before)
     return -1
+
+
+@njit(cache=True, nogil=True)
+def apply_origins(by, lost, mate_by, mate, c):  # type: ignore[no-untyped-def]
+    """One sweep of the third rule: each of the accesses that the spans `by` begin with, where the line came from
+    a core that had it alone, was the cause of one of the losses `lost`. Returns one of no loss, else -1."""
+    n_streams = c.clock.shape[1]
+    earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
+    for x in range(by.line.size):
+        if by.owned[x] != YES:
+            continue
+        s, first = by.stream[x], by.first[x]
+        n, only, whole, ends = 0, -1, True, True
+        for v in range(n_streams):
+            earliest[v] = latest[v] = -1
+            low, high = lost.ptr[by.line[x] * n_streams + v], lost.ptr[by.line[x] * n_streams + v + 1]
+            if v == s or low == high:
+                continue
+            low = first_from(lost.after, low, high, np.int64(c.clock[c.ptr[s] + first, v]))
+            high = first_from(lost.before, low, high, first_after(c, v, s, first))
+            start, end = -1, -1
+            for i in range(low, high):
+                taken = mate[i] >= 0 and mate[i] != x
+                if taken or lost.ended[i] == NO or (mate_by[x] >= 0 and mate_by[x] != i):
+                    continue
+                n += 1
+                only = end = i
+                if start < 0:
+                    start = i
+            if start >= 0:
+                earliest[v], latest[v] = lost.before[start], lost.after[end]
+                whole = whole and earliest[v] >= 0
+                ends = ends and latest[v] < c.ptr[v + 1] - c.ptr[v]
+        if n == 0:
+            return x
+        if n == 1 and mate_by[x] < 0 and lost.ended[only] == YES:
+            mate_by[x], mate[only] = only, x
+            c.state[CHANGED] = 1
+        if whole:
+            some_before(c, earliest, s, first)
+        if ends:
+            some_after(c, latest, s, first)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def apply_unowned(alone, ender, downgraded, gets, taken, takes, mate_down, mate_taken, h, c):  # type: ignore[no-untyped-def]
+    """One sweep of the last rule, over spans alone of whose end the cause is known. h: holds whose line came
+    from no core that had it alone."""
+    n_streams = c.clock.shape[1]
+    for x in range(alone.line.size):
+        loss = ender[x]
+        if loss < 0:
+            continue
+        if loss < downgraded.line.size:
+            cause = mate_down[loss]
+            t, node = (gets.stream[cause], gets.first[cause]) if cause >= 0 else (-1, -1)
+        else:
+            cause = mate_taken[loss - downgraded.line.size]
+            t, node = (takes.stream[cause], takes.first[cause]) if cause >= 0 else (-1, -1)
+        if cause < 0:
+            continue
+        u, first = alone.stream[x], alone.first[x]
+        for v in range(n_streams):
+            low, high = h.ptr[alone.line[x] * n_streams + v], h.ptr[alone.line[x] * n_streams + v + 1]
+            if low == high:
+                continue
+            after = np.int64(0) if first < 0 else first_after(c, v, u, first)
+            later = first_from(h.first, low, high, after)
+            if later < high:
+                tell(c, t, node, v, h.first[later])
+            if v != u:
+                earlier = first_from(h.first, low, high, np.int64(c.clock[c.ptr[t] + node, v]))
+                if earlier > low:
+                    tell(c, v, h.before[earlier - 1], u, first)
+
+
+def apply_losses(losses: Losses, c: Clocks) -> bool:
+    """One sweep of all rules but the first. Returns whether there is a loss or an access without a partner."""
+    taken, takes, downgraded, gets = losses.mate
+    apply_unowned(
+        losses.alone, losses.ender, losses.downgraded, losses.gets, losses.taken, losses.takes, downgraded,
+        taken, losses.unowned, c,
+    )  # fmt: skip
+    return bool(
+        apply_causes(losses.taken, losses.takes, taken, takes, c) >= 0
+        or apply_causes(losses.downgraded, losses.gets, downgraded, gets, c) >= 0
+        or apply_origins(losses.takes, losses.taken, takes, taken, c) >= 0
+        or apply_origins(losses.gets, losses.downgraded, gets, downgraded, c) >= 0
+    )

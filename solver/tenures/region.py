@@ -38,8 +38,7 @@ class RegionTenures:
         spans = None
         if self.by_losses:
             n_rows = [len(rows) for rows in region.streams[: len(self.begins) + 1]]
-            placed = [begins.losses for begins in self.begins]
-            spans = find_spans(tenures, writes, placed, lines, n_rows, self.unbounded), n_rows
+            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded), n_rows
         return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes, spans)
 
 

@@ -19,15 +19,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recorder.event import READ, UNCACHED
-from recorder.record import MISS, RECORD
+from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.image import zeros
 from solver.tenures.placed import LossCursor, Placed, nothing_lost
 from solver.traces import Events
 
 #: How a piece of a tenure begins. FIRST: with a record, on a line that the core never had before.
 CONTINUED, MISSED, FIRST = np.uint8(0), np.uint8(1), np.uint8(2)
-#: Marks of a line: the core has touched it; a record waits for its access.
-_SEEN, _PENDING = np.uint8(1), np.uint8(2)
+#: Marks of a line: the core has touched it; a record waits for its access. MISS_OWNED and MISS_WRITE of the
+#: record are kept beside them.
+_SEEN, _PENDING = np.uint8(2), np.uint8(4)
+_KEPT = np.uint8(MISS_OWNED | MISS_WRITE)
 _DONE, _WANTS_RECORDS, _WANTS_ROOM = 0, 1, 2
 #: Most pieces that there is room for at a time.
 _ROOM = 1 << 12
@@ -40,13 +42,14 @@ class Begins(NamedTuple):
 
     row: int64 (n,), number of the first access among the stream's rows of the region. line: int64 (n,),
     address / bytes in a line. how: uint8 (n,). image: uint8 (n, line_bytes), the line as the core sees it
-    right before that access. losses: the core's in the region.
+    right before that access. flags: uint8 (n,), MISS_OWNED and MISS_WRITE of its record. losses: the core's in the region.
     """
 
     row: NDArray[np.int64]
     line: NDArray[np.int64]
     how: NDArray[np.uint8]
     image: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
     losses: Placed
 
 
@@ -57,6 +60,7 @@ def no_begins(line_bytes: int) -> Begins:
         np.empty(0, np.int64),
         np.empty(0, np.uint8),
         np.empty((0, line_bytes), np.uint8),
+        np.empty(0, np.uint8),
         nothing_lost(),
     )
 
@@ -71,7 +75,7 @@ def take_records(records, blob, at, upto, shift, memory, marks):  # type: ignore
             first, offset = np.int64(record.addr), np.int64(record.offset)
             for k in range(np.int64(record.size)):
                 memory[first + k] = blob[offset + k]
-            marks[first >> shift] |= _PENDING
+            marks[first >> shift] = (marks[first >> shift] & _SEEN) | _PENDING | (record.flags & _KEPT)
         at += 1
     return at
 
@@ -81,7 +85,7 @@ def scan_rows(rows, start, number, records, blob, at, ended, shift, memory, mark
     """Scan rows from `start` on. number: that of rows[0] in its region. at: the next record. ended: whether
     there are no more records. last: uint32[lines], the region of each line's last access, plus 1. out: as of
     `Begins`, n filled. Returns (row, record, n, status)."""
-    row_out, line_out, how_out, image_out = out
+    row_out, line_out, how_out, image_out, flags_out = out
     for i in range(start, rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
@@ -99,6 +103,7 @@ def scan_rows(rows, start, number, records, blob, at, ended, shift, memory, mark
             row_out[n], line_out[n] = number + i, line
             how_out[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
             image_out[n] = memory[line << shift : (line + 1) << shift]
+            flags_out[n] = marks[line] & _KEPT
             marks[line] = _SEEN
             last[line] = region + 1
             n += 1
@@ -154,7 +159,10 @@ class Scanner:
         while start < len(rows):
             room, n, status = min(2 * (len(rows) - start) + 2, _ROOM), 0, _WANTS_RECORDS
             image = np.empty((room, self._line_bytes), np.uint8)
-            out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8), image
+            out = (
+                np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8), image,
+                np.empty(room, np.uint8),
+            )  # fmt: skip
             while status == _WANTS_RECORDS:
                 start, self._at, n, status = scan_rows(
                     rows, start, self._number, *self._piece, self._at, self._ended, self._shift,
@@ -173,5 +181,5 @@ class Scanner:
         return Begins(
             np.concatenate([part.row for part in parts]), np.concatenate([part.line for part in parts]),
             np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
-            self._losses.take(region),
+            np.concatenate([part.flags for part in parts]), self._losses.take(region),
         )  # fmt: skip

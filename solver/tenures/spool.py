@@ -13,6 +13,7 @@ from solver.tenures.scan import Begins
 
 #: Where the begins of a core in a region are: first byte, how many, and how many losses follow.
 Border = tuple[int, int, int]
+_COLUMNS = ("row", "line", "how", "image", "flags")
 _LOSS = np.dtype([("line", "<i8"), ("way", "u1"), ("before", "<i8"), ("after", "<i8")])
 
 
@@ -21,7 +22,9 @@ class BeginsSpool:
 
     def __init__(self, n_cores: int, line_bytes: int) -> None:
         self._line_bytes = line_bytes
-        self._row = np.dtype([("row", "<i8"), ("line", "<i8"), ("how", "u1"), ("image", "u1", (line_bytes,))])
+        self._row = np.dtype(
+            [("row", "<i8"), ("line", "<i8"), ("how", "u1"), ("image", "u1", (line_bytes,)), ("flags", "u1")]
+        )
         self._files = [
             tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
             for _ in range(n_cores)
@@ -31,7 +34,7 @@ class BeginsSpool:
     def write(self, core: int, begins: Begins) -> Border:
         """Append those of the core's next region; one process writes those of a core. Raises OSError."""
         rows = np.empty(len(begins.row), self._row)
-        for name in ("row", "line", "how", "image"):
+        for name in _COLUMNS:
             rows[name] = getattr(begins, name)
         losses = np.empty(len(begins.losses.line), _LOSS)
         for name in Placed._fields:
@@ -51,7 +54,7 @@ class BeginsSpool:
         raw = os.pread(self._files[core].fileno(), size + m * _LOSS.itemsize, first)
         rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, _LOSS, m, size)
         return Begins(
-            *(np.ascontiguousarray(_column(rows, name)) for name in ("row", "line", "how", "image")),
+            *(np.ascontiguousarray(_column(rows, name)) for name in _COLUMNS),
             Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields)),
         )
 
