@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from emu.post import Post
 
 __all__ = [
-    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs", "Collector",
-    "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector", "parse_names",
+    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs",
+    "Collector", "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector", "parse_names",
     "stream_of",
 ]  # fmt: skip
 
