@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs",
-    "Collector", "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector", "parse_names",
-    "stream_of",
+    "Collector", "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector",
+    "parse_names", "stream_of",
 ]  # fmt: skip
 
 Rows = npt.NDArray[np.void]
