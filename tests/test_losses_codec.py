@@ -129,7 +129,7 @@ def payload(*numbers: int) -> bytes:
     return b"".join(map(varint, numbers))
 
 
-#: What is wrong, a payload, losses declared. One core, one group at count 7: 1, 0, 1, 7, then codes and lines.
+#: What is wrong, a payload, losses declared. One core, one group at count 7: 1, 0, 1, 7, codes and lines.
 BROKEN = [
     ("no such core", payload(6, 0, 1), 1),
     ("no such core", payload(1, 5, 1, 7, 2, 0), 1),
