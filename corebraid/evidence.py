@@ -24,7 +24,8 @@ def with_evidence(
     slice_accesses: int | None = None,
     mailboxes: bool = True,
 ) -> RecordOptions:
-    """`options` with the streams that were asked for, or the default ones. mailboxes: the guest may have some, which `rpc` is for.
+    """`options` with the streams that were asked for, or the default ones. mailboxes: the guest may have
+    some, which `rpc` is for.
 
     Raises UsageError.
     """

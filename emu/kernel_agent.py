@@ -116,7 +116,9 @@ def fill_bytes(cores, machines, address, data, start, cause):
     line = np.int64(machine.line_bytes)
     at = start
     while at < data.size and _room(machine):
-        held = claim_from_others(AGENT, cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True)
+        held = claim_from_others(
+            AGENT, cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True
+        )
         end = min(at + line, data.size)
         while at < end:
             here = address + np.uint64(at)

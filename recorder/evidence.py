@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from emu.post import Post
 
 __all__ = [
-    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs", "Collector",
-    "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector", "parse_names",
-    "stream_of",
+    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs",
+    "Collector", "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector",
+    "parse_names", "stream_of",
 ]  # fmt: skip
 
 Rows = npt.NDArray[np.void]

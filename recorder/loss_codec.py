@@ -82,10 +82,10 @@ def encode_losses(rows, line, heads, counts, codes, fresh):  # type: ignore[no-u
             while more:
                 address, what = rows[i].line, (_U1 if rows[i].way == LOST else _U0)
                 i += 1
-                if what == _U0 and _same(rows, i, count, core):
-                    if rows[i].line == address and rows[i].way == LOST:
-                        what = _U2
-                        i += 1
+                twice = what == _U0 and _same(rows, i, count, core) and rows[i].line == address
+                if twice and rows[i].way == LOST:
+                    what = _U2
+                    i += 1
                 more = _same(rows, i, count, core)
                 number = address // line
                 place = _find(table, used, number)

@@ -1,8 +1,7 @@
 """What cores lose, worked out naively from the order that really ran: no code of the bus is in it.
 
-The sealed truth says in which order all accesses happened and where each core stood meanwhile; MESI over lines
-says who loses what. Caches are unbounded. The logs are needed for one thing only: an access that was stopped
-has obtained its line, and is no row of a trace.
+The sealed truth says in which order all accesses happened and where each core stood meanwhile; MESI over
+lines says who loses what. Caches are unbounded, and there are no store buffers.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
-from bench.true_order import held_traces
 
-from recorder.event import EVENT, READ, RMW, UNCACHED
+from bench.true_order import held_traces
+from recorder.event import READ, RMW, UNCACHED
 from recorder.losses import DOWNGRADED, LOST
-from recorder.reader import Recording, iter_core_records, iter_sealed_truth
-from recorder.record import MISS, MISS_WRITE
+from recorder.reader import Recording, iter_sealed_truth
 from recorder.truth import TRUTH
 
 Loss = tuple[int, int, int]
@@ -63,59 +61,32 @@ class Lines:
             self.holders[line], self.owners[line] = {stream}, stream
 
 
-class Records:
-    """The miss records of one core, each taken by the access that it belongs to."""
-
-    def __init__(self, recording: Recording, core: int) -> None:
-        self._waiting: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-        self._strays: list[tuple[int, int]] = []
-        for rows, _ in iter_core_records(recording, core):
-            misses = rows[rows["kind"] == MISS]
-            for count, line, flags in zip(
-                *(misses[name].tolist() for name in ("count", "addr", "flags")), strict=True
-            ):
-                self._waiting[line].append((count, bool(flags & MISS_WRITE)))
-
-    def due(self, line: int, count: int) -> list[bool]:
-        """Of each record of the line up to `count`, whether it was fetched to be written; they go."""
-        found, waiting = [], self._waiting[line]
-        while waiting and waiting[0][0] <= count:
-            found.append(waiting.pop(0)[1])
-        return found
-
-    def left(self, count: int) -> list[tuple[int, int, bool]]:
-        """Records below `count` that no access has taken: (count, line, to be written)."""
-        return sorted((c, line, w) for line, all_ in self._waiting.items() for c, w in all_ if c < count)
-
-
-def derived_losses(recording: Recording) -> tuple[list[list[Loss]], int]:
-    """The losses of each core in their order, and how many accesses obtained a line and were stopped."""
+def derived_losses(recording: Recording) -> list[list[Loss]]:
+    """The losses of each core, in their order."""
     traces = held_traces(recording)
-    cores, size = recording.manifest.n_cores, np.uint64(recording.manifest.line)
+    cores, size = recording.manifest.n_cores, recording.manifest.line
     truth = np.concatenate([np.zeros(0, TRUTH), *iter_sealed_truth(recording)])
-    lines, strays, at = Lines(cores), 0, [0] * traces.n_streams
-    records = [Records(recording, core) for core in range(cores)]
+    lines, at = Lines(cores), [0] * traces.n_streams
     for stream, end in truth.tolist():
         rows = traces.rows[stream]
-        upto = int(np.searchsorted(rows["count"], np.uint64(end), side="left"))
-        piece = rows[at[stream] : max(upto, at[stream])]
-        at[stream] += len(piece)
-        walk(lines, stream, piece, size, records[stream] if stream < cores else None)
+        upto = max(int(np.searchsorted(rows["count"], np.uint64(end), side="left")), at[stream])
+        walk(lines, stream, rows[at[stream] : upto], size)
+        at[stream] = upto
         if stream < cores:
             lines.stands[stream] = end
-    return lines.lost, strays
+    return lines.lost
 
 
-def walk(lines: Lines, stream: int, rows: np.ndarray, size: np.uint64, records: Records | None) -> None:
-    """One slice's rows (EVENT[n])."""
+def walk(lines: Lines, stream: int, rows: np.ndarray, size: int) -> None:
+    """One slice's rows (EVENT[n]). size: bytes in a line."""
     kept = rows[(rows["flags"] & UNCACHED) == 0]
-    firsts = kept["addr"] // size * size
-    lasts = (kept["addr"] + kept["size"] - np.uint64(1)) // size * size
-    columns = (kept["count"].tolist(), kept["kind"].tolist(), firsts.tolist(), lasts.tolist())
-    for _count, kind, first, last in zip(*columns, strict=True):
-        for line in range(first, last + 1, int(size)):
-            if kind in (READ, RMW):
+    for kind, address, length in zip(
+        *(kept[name].tolist() for name in ("kind", "addr", "size")), strict=True
+    ):
+        touched = range(address // size * size, address + length, size)
+        if kind in (READ, RMW):
+            for line in touched:
                 lines.read(stream, line)
-        for line in range(first, last + 1, int(size)):
-            if kind != READ:
+        if kind != READ:
+            for line in touched:
                 lines.write(stream, line)

@@ -13,6 +13,8 @@ from emu.agents import AGENT, CAUSE_DMA, agent_read, agent_write
 from emu.bus import coherent_image, end_run, obtain
 from emu.cache import CacheGeometry
 from emu.event import EVENT
+from emu.losses import DOWNGRADED, LOSS_LIMIT, LOSS_ROOM, LossNotes
+from emu.losses import LOST as LINE_LOST
 from emu.record import MISS_LATE, MISS_WRITE, RECORD
 from emu.replay_hooks import apply_miss
 from emu.state import (
@@ -50,6 +52,8 @@ class Kernel:
             machine[name] = value
         for name in ("home", "sharers", "owner", "agent_rows"):
             machine[name] = address_of(getattr(self, name))
+        self.losses = LossNotes(self.machines)
+        self.losses.keep()
         self.arrays: list[dict[str, Any]] = []
         for number in range(n_cores):
             self._make_core(number, cache, n_lines)
@@ -85,6 +89,7 @@ class Kernel:
         self.arrays.append(arrays)
 
     def access(self, core: int, line: int, count: int, write: bool) -> None:
+        self.cores[core]["count"] = count
         obtain(self.cores[core], self.cores, self.machines[0], np.uint64(line), np.uint64(count), write)
 
 
@@ -103,6 +108,9 @@ class Model:
         self.lost: list[set[int]] = [set() for _ in range(n)]
         self.log: list[list[tuple[int, int, int, bytes]]] = [[] for _ in range(n)]
         self.downgrades, self.upgrades, self.evictions = [0] * n, [0] * n, [0] * n
+        #: Where each core stands, and what others took from it: (core, count, address, way).
+        self.stands = [0] * n
+        self.losses: list[tuple[int, int, int, int]] = []
 
     def _copy_home(self, core: int, line: int) -> None:
         span = slice(line * self.line, (line + 1) * self.line)
@@ -122,13 +130,18 @@ class Model:
                 self._copy_home(other, line)
             if write:
                 self._drop(other, line)
-                self.downgrades[other] += 1
+                self._loses(other, line, LINE_LOST)
             elif state != SHARED:
                 self.held[other][line] = SHARED
-                self.downgrades[other] += 1
+                self._loses(other, line, DOWNGRADED)
         return bool(others)
 
+    def _loses(self, core: int, line: int, way: int) -> None:
+        self.downgrades[core] += 1
+        self.losses.append((core, self.stands[core], line * self.line, way))
+
     def access(self, core: int, line: int, count: int, write: bool) -> None:
+        self.stands[core] = count
         state = self.held[core].get(line, INVALID)
         if state == INVALID:
             shared = self.claim(core, line, write)
@@ -163,6 +176,10 @@ class Model:
 
 def compare(kernel: Kernel, model: Model) -> None:
     assert kernel.home.tobytes() == bytes(model.home)
+    notes = kernel.losses.take()
+    noted = zip(*(notes[name].tolist() for name in ("core", "count", "line", "way")), strict=True)
+    assert list(noted) == model.losses
+    model.losses.clear()
     for core, arrays in enumerate(kernel.arrays):
         row = kernel.cores[core]
         states = arrays["line_state"]
@@ -299,6 +316,43 @@ def test_replay_marks_code_unstable_as_the_bus_does() -> None:
         assert code_is_unstable(kernel, 0) == unstable
         assert bool(core["stale_high"]) == (number != 1)
         assert kernel.arrays[0]["memory"][3 * 64 : 4 * 64].tolist() == [2 if number == 2 else 1] * 64
+
+
+def test_a_loss_comes_after_an_instruction_that_failed_and_asks_to_be_taken() -> None:
+    kernel = Kernel(2, CacheGeometry.parse("unbounded"), 0)
+    kernel.access(0, 5, 7, True)
+    kernel.cores[0]["failed"] = 1
+    for step in range(LOSS_LIMIT // 2):
+        kernel.access(1, 5, step, True)
+        assert not kernel.losses.full
+        kernel.access(0, 5, 7, True)
+        kernel.cores["rows_n"] = kernel.cores["blob_n"] = 0
+    assert kernel.losses.full
+    assert kernel.machines["attention"][0] == 1
+    notes = kernel.losses.take()
+    assert (len(notes), kernel.losses.full) == (LOSS_LIMIT, False)
+    assert set(notes["count"][notes["core"] == 0].tolist()) == {8}
+    kernel.machines["losses_n"] = LOSS_ROOM + 1
+    with pytest.raises(OverflowError):
+        kernel.losses.take()
+
+
+def test_what_another_took_comes_back_with_a_record() -> None:
+    """A line that an instruction pushed out itself comes back without; not one that was taken from the core,
+    though that instruction has pushed another out."""
+    kernel = Kernel(2, CacheGeometry.parse("64:1:32"), 0)
+    for core in kernel.cores:
+        core["mid_run"] = 1
+    kernel.access(0, 0, 5, True)
+    kernel.access(0, 2, 5, False)
+    kernel.access(0, 0, 5, False)
+    assert [int(row["addr"]) for row in kernel.arrays[0]["rows"][: int(kernel.cores[0]["rows_n"])]] == [0, 64]
+    kernel.access(1, 0, 9, True)
+    kernel.access(0, 2, 6, False)
+    kernel.access(0, 4, 6, False)
+    kernel.access(0, 0, 6, False)
+    rows = kernel.arrays[0]["rows"][: int(kernel.cores[0]["rows_n"])]
+    assert [(int(row["count"]), int(row["addr"])) for row in rows[2:]] == [(6, 64), (6, 128), (6, 0)]
 
 
 def test_downgrade_bound_asks_for_a_stratum() -> None:
