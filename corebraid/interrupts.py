@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -14,6 +14,11 @@ INTERRUPTED = 130
 # Long enough to be out of the finaliser that swallowed the first one, too short for a person to notice.
 _AGAIN_AFTER_S = 0.02
 _SHOW_CURSOR = "\x1b[?25h"
+#: Python code that native code waits for. LLVM drops what its callbacks raise, and goes on: without the
+#: kernel that one was to fetch from the cache, which is then called at address 0. Other code is about to say
+#: who owns an object from now on, Python or LLVM.
+_NATIVE = ("llvmlite.binding.", "numba.core.codegen", "numba.core.caching")
+_Handler = Callable[[int, FrameType | None], None]
 
 
 @contextmanager
@@ -36,7 +41,7 @@ def interrupts_heard() -> Iterator[None]:
         elif signal.getsignal(signal.SIGINT) not in (_second, _none):
             show(dropped)
 
-    before = signal.signal(signal.SIGALRM, _interrupt)
+    before = signal.signal(signal.SIGALRM, interrupting())
     sys.unraisablehook = hear
     try:
         yield
@@ -46,16 +51,33 @@ def interrupts_heard() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def interrupting(line: str = "") -> _Handler:
+    """A signal's handler that raises KeyboardInterrupt(line): at once, or within `interrupts_heard` once no
+    native code waits for Python."""
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        if not _awaited_by_native_code(frame):
+            raise KeyboardInterrupt(line)
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+
+    return interrupt
+
+
+def _awaited_by_native_code(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_NATIVE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 # Between two handlers of Python's own no signal is lost; on the way to SIG_IGN Python may complain of one.
 
 
-def _first(_: int, __: FrameType | None) -> None:
+def _first(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, _second)
-    raise KeyboardInterrupt
+    interrupting()(number, frame)
 
 
 def _second(_: int, __: FrameType | None) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from corebraid import __main__ as command_line
-from corebraid.interrupts import answer_interrupts, interrupts_heard
+from corebraid.interrupts import answer_interrupts, interrupting, interrupts_heard
 
 _LONG_S = 20
 
@@ -53,6 +53,40 @@ def test_a_dropped_interrupt_is_raised_again(arrives: Callable[[], None]) -> Non
     with pytest.raises(KeyboardInterrupt):
         go_on()
     assert reached, "Python does not drop it here any more"
+
+
+_FETCH = "def fetch():\n    signal.raise_signal(number)\n    reached.append(True)\n"
+
+
+def _arrives_in(module: str, number: signal.Signals) -> list[bool]:
+    """A signal arrives in a function of this module; whether the function went on."""
+    scope = {"__name__": module, "signal": signal, "number": number, "reached": []}
+    exec(_FETCH, scope)
+    with interrupts_heard():
+        ctypes.CFUNCTYPE(None)(scope["fetch"])()
+        if not scope["reached"]:
+            return []
+        time.sleep(_LONG_S)
+    return scope["reached"]
+
+
+@pytest.mark.parametrize(
+    "module", ["llvmlite.binding.executionengine", "numba.core.codegen", "numba.core.caching"]
+)
+def test_what_native_code_waits_for_is_not_interrupted(module: str) -> None:
+    """LLVM would go on without what it asked for."""
+    answer_interrupts()
+    with pytest.raises(KeyboardInterrupt):
+        _arrives_in(module, signal.SIGINT)
+
+
+def test_other_signals_wait_as_long_and_keep_their_line() -> None:
+    before = signal.signal(signal.SIGTERM, interrupting("ended"))
+    try:
+        with pytest.raises(KeyboardInterrupt, match=r"^ended$"):
+            _arrives_in("numba.core.codegen", signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_other_dropped_exceptions_are_shown_as_before() -> None:
