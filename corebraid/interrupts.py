@@ -97,6 +97,35 @@ def answer_interrupts() -> None:
         signal.signal(signal.SIGINT, _first)
 
 
+def answered(command: Callable[[], int]) -> int:
+    """The exit code of a command during which Ctrl-C is answered; none that was interrupted returns."""
+    try:
+        answer_interrupts()
+        with interrupts_heard():
+            code = command()
+        # What is left to do is Python's own end, which is short.
+        ignore_interrupts()
+    except BaseException as error:
+        # It came while modules were loading: the commands deal with it themselves.
+        if not _comes_of_interrupt(error):
+            raise
+        if not interrupts_told():
+            sys.stderr.write("corebraid: interrupted\n")
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        leave_at_once()
+    return code
+
+
+def _comes_of_interrupt(error: BaseException | None) -> bool:
+    """Python 3.11 makes a RuntimeError of what is raised while a class is made; others do the like."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def end_interrupts() -> None:
     """From now on nothing comes of a Ctrl-C, if `answer_interrupts` had it: what there is to do is done."""
     if signal.getsignal(signal.SIGINT) in (_first, _second):
