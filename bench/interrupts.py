@@ -26,7 +26,9 @@ LINE = "corebraid: interrupted"
 _MARK = "COREBRAID_BENCH_RUN"
 #: From when on Ctrl-C is the command's, and no longer that of Python's own start.
 _CODE = (
-    "import os, sys; from corebraid.__main__ import answer_interrupts, main\n"
+    "import os, sys\n"
+    "from corebraid.__main__ import main\n"
+    "from corebraid.interrupts import answer_interrupts\n"
     "answer_interrupts(); os.write(int(sys.argv.pop(1)), b'.'); main()"
 )
 _PAPER = ("--engine", "smt", "--encoding", "paper", "--region-timeout", "0.3")

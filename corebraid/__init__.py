@@ -6,11 +6,13 @@ The Python interface, loaded on first use: `record`, `open_recording`, `replay`,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+# Not that of `typing`: whatever is loaded before the command line answers Ctrl-C can end in a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from corebraid.api import check_order, open_recording, order, record, replay, trace
 
 __all__ = ["__version__", "check_order", "open_recording", "order", "record", "replay", "trace"]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+# Nothing that takes time: until `main` runs a Ctrl-C is a traceback.
 import gc
 import os
 import sys
-
-from corebraid.interrupts import (
-    INTERRUPTED,
-    answer_interrupts,
-    ignore_interrupts,
-    interrupts_heard,
-    interrupts_told,
-    leave_at_once,
-)
 
 #: New objects after which Python looks for cycles among them. The modules that we load make some hundred
 #: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking.
 _OBJECTS_BETWEEN_SEARCHES = 100_000
 _NAME = "corebraid"
+_INTERRUPTED = 130
 #: Set by a shell that asks how a command line may go on (Click's documentation, "Shell Completion").
 _COMPLETION = "_COREBRAID_COMPLETE"
 
@@ -33,24 +26,20 @@ def _open_closed_streams() -> None:
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
     try:
-        answer_interrupts()
-        with interrupts_heard():
-            code = _run()
-        # What is left to do is Python's own end, which is short.
-        ignore_interrupts()
+        from corebraid.interrupts import answered
+
+        code = answered(_run)
     except KeyboardInterrupt:
-        # It came while modules were loading: the commands deal with it themselves.
-        if not interrupts_told():
-            sys.stderr.write("corebraid: interrupted\n")
-        code = INTERRUPTED
-    if code == INTERRUPTED:
-        leave_at_once()
+        # It came before it could be answered: what there is to do that with may be half loaded.
+        try:
+            os.write(2, b"corebraid: interrupted\n")
+        finally:
+            os._exit(_INTERRUPTED)
     sys.exit(code)
 
 
 def _run() -> int:
     """Returns the exit code. Raises KeyboardInterrupt."""
-    # Loaded only here: until interrupts are answered one is a traceback.
     from isa.kernel_cache import use_kernel_cache
 
     _open_closed_streams()

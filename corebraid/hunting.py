@@ -21,6 +21,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from corebraid.conditions import Condition, first_that_holds
+from corebraid.interrupts import interrupting
 from isa.errors import CorebraidError, UsageError
 from solver.pool import interrupts_held, set_interrupts
 
@@ -172,10 +173,7 @@ def scratch(directory: Path) -> Iterator[Path]:
             remedy="choose another -o",
         ) from None
 
-    def end(_: int, __: object) -> None:
-        raise KeyboardInterrupt("ended; nothing is left")
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, interrupting("ended; nothing is left"))
     try:
         yield place
     finally:

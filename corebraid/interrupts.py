@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -14,6 +14,11 @@ INTERRUPTED = 130
 # Long enough to be out of the finaliser that swallowed the first one, too short for a person to notice.
 _AGAIN_AFTER_S = 0.02
 _SHOW_CURSOR = "\x1b[?25h"
+#: Python code that native code waits for. LLVM drops what its callbacks raise, and goes on: without the
+#: kernel that one was to fetch from the cache, which is then called at address 0. Other code is about to say
+#: who owns an object from now on, Python or LLVM.
+_NATIVE = ("llvmlite.binding.", "numba.core.codegen", "numba.core.caching")
+_Handler = Callable[[int, FrameType | None], None]
 
 
 @contextmanager
@@ -36,7 +41,7 @@ def interrupts_heard() -> Iterator[None]:
         elif signal.getsignal(signal.SIGINT) not in (_second, _none):
             show(dropped)
 
-    before = signal.signal(signal.SIGALRM, _interrupt)
+    before = signal.signal(signal.SIGALRM, interrupting())
     sys.unraisablehook = hear
     try:
         yield
@@ -46,16 +51,33 @@ def interrupts_heard() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def interrupting(line: str = "") -> _Handler:
+    """A signal's handler that raises KeyboardInterrupt(line): at once, or within `interrupts_heard` once no
+    native code waits for Python."""
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        if not _awaited_by_native_code(frame):
+            raise KeyboardInterrupt(line)
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+
+    return interrupt
+
+
+def _awaited_by_native_code(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_NATIVE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 # Between two handlers of Python's own no signal is lost; on the way to SIG_IGN Python may complain of one.
 
 
-def _first(_: int, __: FrameType | None) -> None:
+def _first(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, _second)
-    raise KeyboardInterrupt
+    interrupting()(number, frame)
 
 
 def _second(_: int, __: FrameType | None) -> None:
@@ -73,6 +95,35 @@ def answer_interrupts() -> None:
     at once. A process that was told to ignore it, as a shell tells those in the background, goes on to."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _first)
+
+
+def answered(command: Callable[[], int]) -> int:
+    """The exit code of a command during which Ctrl-C is answered; none that was interrupted returns."""
+    try:
+        answer_interrupts()
+        with interrupts_heard():
+            code = command()
+        # What is left to do is Python's own end, which is short.
+        ignore_interrupts()
+    except BaseException as error:
+        # It came while modules were loading: the commands deal with it themselves.
+        if not _comes_of_interrupt(error):
+            raise
+        if not interrupts_told():
+            sys.stderr.write("corebraid: interrupted\n")
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        leave_at_once()
+    return code
+
+
+def _comes_of_interrupt(error: BaseException | None) -> bool:
+    """Python 3.11 makes a RuntimeError of what is raised while a class is made; others do the like."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def end_interrupts() -> None:

@@ -103,8 +103,8 @@ def regions_ahead(traces: Traces) -> Iterator[Iterator[Region]]:
         found.put(end)
 
     thread = Thread(target=extract, name="extraction", daemon=True)
-    thread.start()
     try:
+        thread.start()
         yield _taken(found)
     finally:
         stop.set()

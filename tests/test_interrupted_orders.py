@@ -12,6 +12,20 @@ from cli_factory import record
 import bench.interrupts as campaign
 from bench.interrupts import LINE, Ended, interrupted_orders, marked, run
 
+#: Ctrl-C while LLVM waits for what the cache holds of one kernel, KERNEL.
+_AS_IT_IS_LOADED = """
+import signal
+from isa.kernel_cache import use_kernel_cache
+use_kernel_cache()
+from numba.core.codegen import CPUCodeLibrary
+fetch = CPUCodeLibrary._object_getbuffer_hook
+def interrupted(module):
+    if module.name == KERNEL:
+        signal.raise_signal(signal.SIGINT)
+    return fetch(module)
+CPUCodeLibrary._object_getbuffer_hook = interrupted
+"""
+
 
 @pytest.fixture(scope="module")
 def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -25,6 +39,17 @@ def test_at_any_moment_it_is_one_line(rec: Path) -> None:
     counts, failures = interrupted_orders(rec, 10, seed=12)
     assert not failures, "\n".join(failures)
     assert counts["interrupted"] > 3
+
+
+@pytest.mark.parametrize("kernel", ["sift_rows", "walk_runs", "cross_seam"])
+def test_while_a_kernel_is_loaded(rec: Path, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM drops what its callback raises, and goes on with a kernel at address 0."""
+    mark = f"test-load-{os.getpid()}"
+    assert run(("order", rec, "--fresh", "--jobs", 1), (), mark).finished
+    code = _AS_IT_IS_LOADED.replace("KERNEL", repr(kernel)) + campaign._CODE
+    monkeypatch.setattr(campaign, "_CODE", code)
+    ended = run(("order", rec, "--fresh", "--jobs", 1), (), mark)
+    assert ended.interrupted, (ended.code, ended.err)
 
 
 @pytest.mark.parametrize(

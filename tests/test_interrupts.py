@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
+from cli_factory import ROOT
 
 from corebraid import __main__ as command_line
-from corebraid.interrupts import answer_interrupts, interrupts_heard
+from corebraid.interrupts import answer_interrupts, interrupting, interrupts_heard
 
 _LONG_S = 20
 
@@ -55,6 +57,40 @@ def test_a_dropped_interrupt_is_raised_again(arrives: Callable[[], None]) -> Non
     assert reached, "Python does not drop it here any more"
 
 
+_FETCH = "def fetch():\n    signal.raise_signal(number)\n    reached.append(True)\n"
+
+
+def _arrives_in(module: str, number: signal.Signals) -> list[bool]:
+    """A signal arrives in a function of this module; whether the function went on."""
+    scope = {"__name__": module, "signal": signal, "number": number, "reached": []}
+    exec(_FETCH, scope)
+    with interrupts_heard():
+        ctypes.CFUNCTYPE(None)(scope["fetch"])()
+        if not scope["reached"]:
+            return []
+        time.sleep(_LONG_S)
+    return scope["reached"]
+
+
+@pytest.mark.parametrize(
+    "module", ["llvmlite.binding.executionengine", "numba.core.codegen", "numba.core.caching"]
+)
+def test_what_native_code_waits_for_is_not_interrupted(module: str) -> None:
+    """LLVM would go on without what it asked for."""
+    answer_interrupts()
+    with pytest.raises(KeyboardInterrupt):
+        _arrives_in(module, signal.SIGINT)
+
+
+def test_other_signals_wait_as_long_and_keep_their_line() -> None:
+    before = signal.signal(signal.SIGTERM, interrupting("ended"))
+    try:
+        with pytest.raises(KeyboardInterrupt, match=r"^ended$"):
+            _arrives_in("numba.core.codegen", signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_other_dropped_exceptions_are_shown_as_before() -> None:
     class Broken:
         def __del__(self) -> None:
@@ -88,6 +124,67 @@ def test_while_modules_are_loading(
     monkeypatch.setattr("isa.kernel_cache.use_kernel_cache", arrive)
     assert _code_without_teardown(monkeypatch) == 130
     assert capsys.readouterr().err == "corebraid: interrupted\n"
+
+
+class _Arrives:
+    """A finder of modules: Ctrl-C while one of this name is looked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == self._name:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_while_what_answers_it_is_loading(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def leave(code: int) -> None:
+        raise _Left(code)
+
+    monkeypatch.setattr("os._exit", leave)
+    monkeypatch.delitem(sys.modules, "corebraid.interrupts")
+    monkeypatch.setattr(sys, "meta_path", [_Arrives("corebraid.interrupts"), *sys.meta_path])
+    with pytest.raises(_Left, match="130"):
+        command_line.main()
+    assert capfd.readouterr().err == "corebraid: interrupted\n"
+
+
+def test_little_is_loaded_before_it_is_answered() -> None:
+    """Until then it is a traceback."""
+    code = "import os, sys; old = {*sys.modules}; import corebraid.__main__; print(*{*sys.modules} - old)"
+    command = [sys.executable, "-S", "-c", code]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) <= {"corebraid", "corebraid.__main__", "__future__", "gc"}
+
+
+class _Named:
+    def __set_name__(self, *_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def _make_class() -> None:
+    type("Made", (), {"named": _Named()})
+
+
+def test_while_a_class_is_made(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python 3.11 raises RuntimeError then."""
+    monkeypatch.setattr(command_line, "_run", _make_class)
+    assert _code_without_teardown(monkeypatch) == 130
+    assert capsys.readouterr().err == "corebraid: interrupted\n"
+
+
+def test_what_did_not_come_of_an_interrupt_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        try:
+            raise KeyError
+        except KeyError as error:
+            raise ValueError("broken") from error
+
+    monkeypatch.setattr(command_line, "_run", broken)
+    with pytest.raises(ValueError, match="broken"):
+        command_line.main()
 
 
 def test_an_interrupted_command_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
