@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.tenures.clocks import first_after, first_write, learn
 from solver.tenures.lines import Tenures
 from solver.tenures.scan import MISSED
@@ -32,7 +33,7 @@ def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
     return earlier
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-def]
     """For every stream the first and the last write that may lie between tenure `before` and tenure k of the
     same core, -1 for none. Returns whether there is any."""
@@ -52,7 +53,7 @@ def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-d
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _learn_before(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
     """What comes before the first possible write of every stream comes before tenure k."""
     n_streams = c.clock.shape[1]
@@ -66,7 +67,7 @@ def _learn_before(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
             learn(c, v, least - 1, np.int64(t.stream[k]), p.first[k])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _learn_after(before, t, p, c, latest):  # type: ignore[no-untyped-def]
     """What comes after the last possible write of every stream comes after tenure `before`."""
     n_streams = c.clock.shape[1]
