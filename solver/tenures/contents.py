@@ -205,8 +205,13 @@ def sort_each(after, ptr, by):  # type: ignore[no-untyped-def]
     """Sort the writes of each line by what they leave, and leave their order otherwise. after: uint64 (n,).
     ptr: int64 (n_lines + 1,), where each line's begin. by: int64 (n,), filled."""
     for line in range(ptr.size - 1):
-        here = after[ptr[line] : ptr[line + 1]]
-        order = np.argsort(here, kind="mergesort")
+        sorts = True
+        for w in range(ptr[line], ptr[line + 1]):
+            by[w] = w
+            sorts = sorts and (w == ptr[line] or after[w - 1] <= after[w])
+        if sorts:
+            continue
+        order = np.argsort(after[ptr[line] : ptr[line + 1]], kind="mergesort")
         for k in range(order.size):
             by[ptr[line] + k] = ptr[line] + order[k]
 

@@ -25,11 +25,13 @@ from solver.tenures.scan import MISSED
 def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
     """For each tenure that began with a miss the one that the same core had on the line before, in the same
     region; -1 for none, and for tenures that began otherwise: int64 (n,)."""
-    by = np.lexsort((t.first, t.line, t.stream))
+    cores = np.flatnonzero(t.begin >= 0)
+    # Of one core they are in the order in which they begin.
+    by = cores[np.lexsort((t.line[cores], t.stream[cores]))]
     same = (t.stream[by][1:] == t.stream[by][:-1]) & (t.line[by][1:] == t.line[by][:-1])
-    earlier = np.full(len(by), -1, np.int64)
+    earlier = np.full(len(t.line), -1, np.int64)
     earlier[by[1:][same]] = by[:-1][same]
-    earlier[(t.how != MISSED) | (t.begin < 0)] = -1
+    earlier[t.how != MISSED] = -1
     return earlier
 
 
