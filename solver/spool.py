@@ -1,52 +1,62 @@
-"""Arrays put aside, in a temporary file once they are many, so that what is kept per region costs disk and
-not memory."""
+"""Arrays put aside, in a temporary file once they are many, so that what is kept per region does not cost
+memory."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 #: Up to this many bytes stay in memory.
-HELD = 1 << 23
-#: Arrays begin at multiples of this in their group, so that kernels can work on them.
-_ALIGN = 8
+HELD = 1 << 24
 
 
 class Spool:
-    """Numbered groups of one-dimensional arrays, in an unnamed temporary file once they take more than `held`
-    bytes."""
+    """Numbered groups of one-dimensional arrays; those that come once there are more than `held` bytes go to an
+    unnamed temporary file."""
 
     def __init__(self, held: int = HELD) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=held, prefix="corebraid-spool-")  # noqa: SIM115
-        self._end = 0
-        self._groups: dict[int, tuple[int, int, list[tuple[int, np.dtype[Any], int]]]] = {}
+        self._left = held
+        self._held: dict[int, list[NDArray[Any]]] = {}
+        self._file: IO[bytes] | None = None
+        self._groups: dict[int, list[tuple[int, np.dtype[Any], int]]] = {}
 
     def put(self, number: int, arrays: list[NDArray[Any]]) -> None:
-        """Keep a group of arrays under a number (once each)."""
-        group, parts, n = [], [], 0
+        """Keep a group of arrays under a number (once each). Nobody may change them after."""
+        size = sum(array.nbytes for array in arrays)
+        if size <= self._left:
+            self._left -= size
+            self._held[number] = arrays
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="corebraid-spool-")  # noqa: SIM115
+        group = []
         for array in arrays:
-            group.append((n, array.dtype, len(array)))
-            parts += [array.tobytes(), bytes(-array.nbytes % _ALIGN)]
-            n += array.nbytes + len(parts[-1])
-        self._file.seek(self._end)
-        self._file.write(b"".join(parts))
-        self._groups[number] = self._end, n, group
-        self._end += n
+            at = self._file.seek(0, os.SEEK_END)
+            self._file.write(np.ascontiguousarray(array).view(np.uint8).data)
+            group.append((at, array.dtype, len(array)))
+        self._groups[number] = group
 
     def get(self, number: int) -> list[NDArray[Any]]:
         """The arrays kept under a number, writable copies. Raises KeyError if there are none."""
-        first, size, group = self._groups[number]
-        self._file.seek(first)
-        raw = bytearray(self._file.read(size))
-        return [np.frombuffer(raw, dtype, n, at) for at, dtype, n in group]
+        if number in self._held:
+            return [array.copy() for array in self._held[number]]
+        out = []
+        for at, dtype, n in self._groups[number]:
+            assert self._file is not None
+            self._file.seek(at)
+            out.append(np.frombuffer(bytearray(self._file.read(n * dtype.itemsize)), dtype))
+        return out
 
     def __contains__(self, number: int) -> bool:
-        return number in self._groups
+        return number in self._held or number in self._groups
 
     def close(self) -> None:
-        """Give the disk space back."""
-        self._file.close()
+        """Give memory and disk space back."""
+        self._held.clear()
+        if self._file is not None:
+            self._file.close()
