@@ -82,7 +82,9 @@ def threads_over_replay(recording: Recording, replay_s: float) -> tuple[float, f
     """`order --jobs 1`, whose replay has a thread of its own: wall seconds over the traced replay's processor
     seconds, and what that would be on two idle processors: the busier thread's processor seconds."""
     began, used, mine = time.perf_counter(), time.process_time(), time.thread_time()
-    order_recording(RecordingTraces(recording, tenures=True), recording.path / FILE_NAME, recording.manifest.id)
+    order_recording(
+        RecordingTraces(recording, tenures=True), recording.path / FILE_NAME, recording.manifest.id
+    )
     wall, used, mine = time.perf_counter() - began, time.process_time() - used, time.thread_time() - mine
     return wall / replay_s, max(mine, used - mine) / replay_s
 

@@ -10,13 +10,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 #: Up to this many bytes stay in memory.
 HELD = 1 << 24
 
 
 class Spool:
-    """Numbered groups of one-dimensional arrays; those that come once there are more than `held` bytes go to an
+    """Numbered groups of one-dimensional arrays; what comes once there are more than `held` bytes goes to an
     unnamed temporary file."""
 
     def __init__(self, held: int = HELD) -> None:

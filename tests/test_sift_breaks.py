@@ -61,9 +61,8 @@ def test_breaks_are_obeyed_wherever_the_pieces_of_a_stream_end() -> None:
         for region in iter_regions(make(seed, Shape(steps=80, domain=2, spin=0.4)).traces):
             region = replace(region, tenures=None)
             for stream, rows in enumerate(region.streams):
-                breaks, cuts = (
-                    sorted(rng.sample(range(len(rows) + 1), min(len(rows), rng.randrange(5)))) for _ in range(2)
-                )
+                some = [min(len(rows), rng.randrange(5)) for _ in range(2)]
+                breaks, cuts = (sorted(rng.sample(range(len(rows) + 1), n)) for n in some)
                 expected = sifted(region, stream, breaks, cuts, naive=True)
                 assert sifted(region, stream, breaks, cuts, naive=False) == expected, f"seed {seed}"
                 differ += expected != sifted(region, stream, [], cuts, naive=True)

@@ -38,8 +38,8 @@ def number_rows(firsts, lasts, wrote, base, first, last, node, rows):  # type: i
 
 @njit(cache=True, nogil=True)
 def own_order(ptr, clock):  # type: ignore[no-untyped-def]
-    """Of its own stream every node knows the nodes before it. ptr: int64 (n_streams + 1,): where each stream's
-    nodes begin. clock: int32 (n, n_streams), all 0."""
+    """Of its own stream every node knows the nodes before it. ptr: int64 (n_streams + 1,), where the nodes of
+    each stream begin. clock: int32 (n, n_streams), all 0."""
     for s in range(ptr.size - 1):
         for j in range(ptr[s + 1] - ptr[s]):
             clock[ptr[s] + j, s] = j
