@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.linux_programs import OURS
-from bench.ordering_path import measure
+from bench.ordering_path import measure, threads_over_replay
 from bench.report import Column, Table, publish
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
@@ -65,10 +65,11 @@ def solving_ms(problem: Problem, rounds: int) -> tuple[float, str]:
     return least, engine
 
 
-def worst_region(recording: Recording) -> tuple[Worst, int, int]:
-    """(the worst region, how many regions take longer than the goal, unfiltered operations)."""
+def worst_region(recording: Recording, *, tenures: bool) -> tuple[Worst, int, int]:
+    """(the worst region, how many regions take longer than the goal, unfiltered operations). tenures: whether
+    what miss records prove is used, as `order` does by default."""
     worst, slow, operations = Worst(0.0, 0, ""), 0, 0
-    for _, problem in iter_problems(RecordingTraces(recording)):
+    for _, problem in iter_problems(RecordingTraces(recording, tenures=tenures)):
         if not problem.n_ops:
             continue
         operations += problem.n_ops
@@ -89,13 +90,17 @@ def empty_table() -> Table:
         [
             Column("program"), Column("instructions", ",d"), Column("events", ",d"),
             Column("unfiltered", ",d"), Column("worst region, ms", ".1f"), Column("its events", ",d"),
-            Column("by"), Column("regions > 50 ms", "d"), Column("solving, s", ".2f"),
-            Column("path, s", ".2f"), Column("path / replay", ".2f"),
+            Column("by"), Column("regions > 50 ms", "d"), Column("by values: worst, ms", ".1f"),
+            Column("regions > 50 ms ", "d"), Column("solving, s", ".2f"), Column("path, s", ".2f"),
+            Column("path / replay", ".2f"), Column("wall / replay", ".2f"), Column("at best", ".2f"),
         ],
         [
             f"Processor time. Goals: no region over {REGION_GOAL_MS} ms, path / replay up to {PATH_GOAL:g}.",
             "path: from logs to certificate in one process and one thread, a traced replay included; replay: "
             "the traced replay alone. unfiltered: events that are left to order, repeated reads as one.",
+            "by values: as with `order --constraints values`; all else is with tenures, as `order` does it.",
+            "wall / replay: wall seconds of `order --jobs 1`, which has a thread for the replay, over the "
+            "replay's processor seconds; at best: on two idle processors, that is the busier thread's.",
         ],
     )  # fmt: skip
 
@@ -111,11 +116,13 @@ def main(
             recording = record(name, arguments, cores, Path(folder))
             events, seconds = measure(recording)
             path = sum(seconds.values()) - seconds["replay"]
-            worst, slow, operations = worst_region(recording)
+            worst, slow, operations = worst_region(recording, tenures=True)
+            by_values, slow_by_values, _ = worst_region(recording, tenures=False)
             table.add(
                 " ".join((name, *arguments)), sum(recording.manifest.instructions), events, operations,
-                worst.ms, worst.operations, worst.engine, slow, seconds["solving"], path,
-                path / seconds["replay"],
+                worst.ms, worst.operations, worst.engine, slow, by_values.ms, slow_by_values,
+                seconds["solving"], path, path / seconds["replay"],
+                *threads_over_replay(recording, seconds["replay"]),
             )  # fmt: skip
     publish("locks", [table], console)
     return [table]

@@ -60,7 +60,7 @@ def replay(traces: RecordingTraces) -> int:
 
 def measure(recording: Recording) -> tuple[int, dict[str, float]]:
     """Order a recording as `order --jobs 1` does, stage by stage: events, and processor seconds."""
-    watch, traces = Stopwatch(), RecordingTraces(recording)
+    watch, traces = Stopwatch(), RecordingTraces(recording, tenures=True)
     events = watch.time("replay", lambda: replay(traces))
     ledger, walks, words, options = Ledger(traces), Walks(traces), WordTable(), Options()
     regions = iter_regions(traces)
@@ -82,7 +82,9 @@ def threads_over_replay(recording: Recording, replay_s: float) -> tuple[float, f
     """`order --jobs 1`, whose replay has a thread of its own: wall seconds over the traced replay's processor
     seconds, and what that would be on two idle processors: the busier thread's processor seconds."""
     began, used, mine = time.perf_counter(), time.process_time(), time.thread_time()
-    order_recording(RecordingTraces(recording), recording.path / FILE_NAME, recording.manifest.id)
+    order_recording(
+        RecordingTraces(recording, tenures=True), recording.path / FILE_NAME, recording.manifest.id
+    )
     wall, used, mine = time.perf_counter() - began, time.process_time() - used, time.thread_time() - mine
     return wall / replay_s, max(mine, used - mine) / replay_s
 

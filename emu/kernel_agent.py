@@ -144,8 +144,12 @@ def read_modify_write(cores, machines, address, size, new, cause):
 
 @njit(cache=True)
 def peek_number(cores, machines, address, size):
-    """The number at `address` (uint64, inside one word) as the bus has it, without an access of the trace;
-    its line becomes current in home memory."""
+    """The number at `address` (uint64, inside one word) as the bus has it. That is no access: it leaves no row
+    of the trace, and takes nothing from anybody."""
     machine = machines[0]
-    claim_from_others(AGENT, cores, machine, address >> cores[0].line_shift, False)
-    return _number(carray(pointer(machine.home + address), size, np.uint8), 0, size)
+    line = address >> cores[0].line_shift
+    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)[line]
+    memory = machine.home
+    if machine.tso == _ZERO and owner != np.uint8(0):
+        memory = cores[np.int64(owner) - 1].memory
+    return _number(carray(pointer(memory + address), size, np.uint8), 0, size)

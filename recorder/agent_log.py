@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from emu.sync_points import SYNC_POINT
 from recorder.agent_codec import AGENT_OP, BACKWARDS, MARK, REASONS, SYNC, Rows, decode_ops
@@ -48,24 +49,32 @@ def iter_agent_ops(
             raise DamageError(path, frame.offset, "a frame of accesses", expected=expected, found=shown)
         if (frame.first, frame.last) != (number, int(rows[-1]["number"])):
             raise DamageError(path, frame.offset, "a frame of accesses is not in the range it declares")
-        _expect_forwards(rows, met, path, frame.offset)
-        marks = int(np.count_nonzero(rows["kind"] == MARK))
-        number += int(np.count_nonzero(is_access(rows)))
+        bad, marks, points = count_rows(rows, met)
+        if bad >= 0:
+            core = int(rows["cause"][bad])
+            raise DamageError(
+                path, frame.offset, REASONS[BACKWARDS], expected=f"core {core} at {met[core]} or later",
+                found=int(rows["addr"][bad]),
+            )  # fmt: skip
+        number += len(rows) - marks - points
         stratum += marks
         yield rows
 
 
-def _expect_forwards(rows: Rows, met: npt.NDArray[np.uint64], path: Path, offset: int) -> None:
-    """A core's sync points never go back, from frame to frame either. met: where each core stood; updated."""
-    found = rows[rows["kind"] == SYNC]
-    cores, first = np.unique(found["cause"], return_index=True)
-    for core, at in zip(cores.tolist(), first.tolist(), strict=True):
-        if found["addr"][at] < met[core]:
-            raise DamageError(
-                path, offset, REASONS[BACKWARDS], expected=f"core {core} at {met[core]} or later",
-                found=int(found["addr"][at]),
-            )  # fmt: skip
-        met[core] = found["addr"][found["cause"] == core][-1]
+@njit(cache=True)
+def count_rows(rows, met):  # type: ignore[no-untyped-def]
+    """Count marks of strata and sync points among rows (AGENT_OP[n]). met: uint64 (cores,), where each core
+    was met last; updated. Returns (the first sync point that lies before that, or -1; marks; points)."""
+    marks = points = 0
+    for i in range(rows.size):
+        if rows[i].kind == MARK:
+            marks += 1
+        elif rows[i].kind == SYNC:
+            points += 1
+            if rows[i].addr < met[rows[i].cause]:
+                return i, marks, points
+            met[rows[i].cause] = rows[i].addr
+    return -1, marks, points
 
 
 def iter_agent_events(batches: Iterable[Rows], stream: int) -> Iterator[npt.NDArray[np.void]]:
@@ -75,14 +84,26 @@ def iter_agent_events(batches: Iterable[Rows], stream: int) -> Iterator[npt.NDAr
     agent has no pc, and `pc` holds the cause (DMA, INTERRUPT, ...).
     """
     for rows in batches:
-        kept = rows[is_access(rows)]
-        events = np.zeros(len(kept), dtype=EVENT)
-        for name in ("addr", "old", "new", "stratum", "size", "kind", "flags"):
-            events[name] = kept[name]
-        events["seq"] = events["count"] = kept["number"]
-        events["pc"], events["core"] = kept["cause"], stream
-        if len(events):
-            yield events
+        events = np.zeros(len(rows), EVENT)
+        n = fill_events(rows, stream, events)
+        if n:
+            yield events[:n]
+
+
+@njit(cache=True)
+def fill_events(rows, stream, events):  # type: ignore[no-untyped-def]
+    """Fill `events` (EVENT[], all zero) with the accesses among rows (AGENT_OP[n]). Returns how many."""
+    n = 0
+    for i in range(rows.size):
+        row = rows[i]
+        if row.kind == MARK or row.kind == SYNC:
+            continue
+        event = events[n]
+        event.addr, event.old, event.new, event.stratum = row.addr, row.old, row.new, row.stratum
+        event.size, event.kind, event.flags = row.size, row.kind, row.flags
+        event.seq, event.count, event.pc, event.core = row.number, row.number, row.cause, stream
+        n += 1
+    return n
 
 
 def agent_cuts(rows: Rows) -> npt.NDArray[np.uint64]:

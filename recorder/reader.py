@@ -148,10 +148,19 @@ def iter_agent_trace(recording: Recording) -> Iterator[Rows]:
 def sync_points(recording: Recording) -> Rows:
     """Where agents met cores, in the agents' order: SYNC_POINT[n] (emu/sync_points.py); none in a recording
     of a version that has none. Raises FormatError."""
-    from recorder.agent_log import no_sync_points, sync_points_of
+    return agent_marks(recording)[1]
 
-    found = [sync_points_of(rows) for rows in iter_agent_rows(recording)]
-    return np.concatenate([no_sync_points(), *found])
+
+def agent_marks(recording: Recording) -> tuple[list[int], Rows]:
+    """(how many accesses agents had made at each stratum that their log has, `sync_points`), both at once.
+    Raises FormatError."""
+    from recorder.agent_log import agent_cuts, no_sync_points, sync_points_of
+
+    cuts, found = [], [no_sync_points()]
+    for rows in iter_agent_rows(recording):
+        cuts += agent_cuts(rows).tolist()
+        found.append(sync_points_of(rows))
+    return cuts, np.concatenate(found)
 
 
 def iter_sealed_truth(recording: Recording) -> Iterator[Rows]:
@@ -218,20 +227,18 @@ def _core_cuts(recording: Recording, core: int) -> tuple[list[int], list[int], i
     return cuts, committed, end
 
 
-def strata(recording: Recording) -> Cuts:
+def strata(recording: Recording, agents: list[int] | None = None) -> Cuts:
     """Where every stream stands at each stratum: uint64[strata, streams], the cores, the agents, and
-    under TSO how many stores of each core had left its store buffer.
+    under TSO how many stores of each core had left its store buffer. agents: of `agent_marks`, read unless
+    given.
 
     A core whose log has ended stands at its end for all later strata. Of a recording whose recorder was
     killed, only the strata that all logs have. Raises FormatError, also when complete logs disagree.
     """
-    from recorder.agent_log import agent_cuts
-
     n_cores = recording.manifest.n_cores
     read = [_core_cuts(recording, core) for core in range(n_cores)]
     logs = [(cuts, end) for cuts, _, end in read]
-    agents = [int(cut) for rows in iter_agent_rows(recording) for cut in agent_cuts(rows)]
-    logs.append((agents, None))
+    logs.append((agent_marks(recording)[0] if agents is None else agents, None))
     lengths = [len(cuts) for cuts, _ in logs]
     open_lengths = [len(cuts) for cuts, end in logs if end is None]
     count = min(open_lengths)

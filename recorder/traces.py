@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from emu.pages import host_memory
 from recorder.evidence_names import LOSSES
 from recorder.losses import iter_losses
-from recorder.reader import Recording, iter_agent_trace, iter_core_records, load_image, strata, sync_points
+from recorder.reader import Recording, agent_marks, iter_agent_trace, iter_core_records, load_image, strata
 from recorder.replay import CoreReplay
 from recorder.store_streams import SideBySide
 
@@ -81,12 +81,16 @@ class RecordingTraces:
     def strata(self) -> NDArray[np.uint64]:
         """uint64 (strata, streams): each stream's instruction count at the cut, of stores how many had
         committed."""
-        return strata(self._recording)
+        return strata(self._recording, self._agent_marks[0])
+
+    @cached_property
+    def _agent_marks(self) -> tuple[list[int], NDArray[np.void]]:
+        return agent_marks(self._recording)
 
     @cached_property
     def syncs(self) -> NDArray[np.void]:
         """Where agents met cores: SYNC_POINT[n] (emu/sync_points.py). Raises FormatError."""
-        found = sync_points(self._recording)
+        found = self._agent_marks[1]
         return found if self.has_final else found[found["stratum"] < len(self.strata)]
 
     @property

@@ -8,7 +8,6 @@ filtered bytes of the others, and those that did not follow, to name the event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,6 @@ from solver.granules import Granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.sync_edges import edges_of
-from solver.tenures.edges import cut_piece
 from solver.traces import Events
 from solver.words import (
     AGAIN,
@@ -43,8 +41,8 @@ from solver.words import (
 )
 
 #: Where `sift_rows` counts: operations, unfiltered rows of them, rows before the piece, parts; then rows by
-#: what became of them; operations that end before the present segment.
-OPS, KEPT, BEFORE, PARTS, READ_ONLY, HOT, ENDED, AT = range(8)
+#: what became of them; operations that end before the present segment; breaks that lie behind.
+OPS, KEPT, BEFORE, PARTS, READ_ONLY, HOT, ENDED, BROKEN_OFF, AT = range(9)
 #: Most parts of one indivisible access: 16 rows of 8 bytes.
 MOST_PARTS = 128
 _DONE, _FULL, _CONTRADICTS, _BROKEN = 0, 1, 2, 3
@@ -196,9 +194,11 @@ def repeats(first, middle, end, granule, old, new):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
-    """Sift a piece of a stream from row `start` on: append its unfiltered operations, count all rows. Returns
-    (status, row, byte): _FULL asks for longer arrays and to go on from that row."""
+def sift_rows(rows, start, breaks, turn, pages, words, granule, old, new, part_ptr, end_row, tally):  # type: ignore[no-untyped-def]
+    """Sift a piece of a stream from row `start` on: append its unfiltered operations, count all rows. breaks:
+    int64, ascending, rows of the stream that are not joined to what came before. Returns (status, row, byte):
+    _FULL asks for longer arrays and to go on from that row."""
+    before, cut = tally[BEFORE], tally[BROKEN_OFF]
     ops, part = tally[OPS], tally[PARTS]
     i = pass_filtered(rows, start, turn, pages, words, tally)
     status, byte = _DONE, np.int64(0)
@@ -207,6 +207,9 @@ def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_
             status = _FULL
             break
         first, hot_rows = part, 0
+        while cut < breaks.size and breaks[cut] <= before + i:
+            tally[ENDED] = ops
+            cut += 1
         while True:
             row = rows[i]
             if (row.flags & UNCACHED) == 0:
@@ -230,9 +233,9 @@ def sift_rows(rows, start, turn, pages, words, granule, old, new, part_ptr, end_
                 ops += 1
                 part_ptr[ops] = part
                 tally[KEPT] += hot_rows
-            end_row[ops - 1] = tally[BEFORE] + i
+            end_row[ops - 1] = before + i
         i = pass_filtered(rows, i, turn, pages, words, tally)
-    tally[OPS], tally[PARTS] = ops, part
+    tally[OPS], tally[PARTS], tally[BROKEN_OFF] = ops, part, cut
     if status == _DONE:
         tally[BEFORE] += rows.size
     return status, i, byte
@@ -261,12 +264,12 @@ class _Gathered:
         self.granule, self.old, self.new = (np.empty(512, t) for t in (np.int32, np.uint64, np.uint64))
         self.part_ptr, self.end_row = np.zeros(257, np.int64), np.empty(256, np.int64)
 
-    def sift(self, piece: Events, table: WordTable) -> tuple[int, int, int]:
-        """Sift a piece. Returns (status, row, byte) of `sift_rows`, never _FULL."""
+    def sift(self, piece: Events, breaks: NDArray[np.int64], table: WordTable) -> tuple[int, int, int]:
+        """Sift a piece. breaks: of its stream. Returns (status, row, byte) of `sift_rows`, never _FULL."""
         status, row, byte = _FULL, 0, 0
         while status == _FULL:
             status, row, byte = sift_rows(
-                piece, row, table.turn, table.pages, table.words,
+                piece, row, breaks, table.turn, table.pages, table.words,
                 self.granule, self.old, self.new, self.part_ptr, self.end_row, self.tally,
             )  # fmt: skip
             if status == _FULL:
@@ -351,24 +354,13 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
 
 def _sift_streams(region: Region, g: Granules, gathered: list[_Gathered]) -> None:
     """Sift all rows, in the order in which `granules` followed them."""
-    for stream, piece in _segments(region):
-        if len(region.syncs.points) or len(region.breaks):
+    breaks = region.breaks or [np.empty(0, np.int64)] * len(region.streams)
+    for stream, _, piece in region.in_order():
+        if len(region.syncs.points):
             gathered[stream].begin_segment()
-        status, row, byte = gathered[stream].sift(piece, g.table)
+        status, row, byte = gathered[stream].sift(piece, breaks[stream], g.table)
         if status != _DONE:
             raise _refuse(region, stream, piece, status, row, byte)
-
-
-def _segments(region: Region) -> Iterator[tuple[int, Events]]:
-    """The region's rows in pieces that operations end with: (stream, EVENT (n,))."""
-    done = [0] * len(region.streams)
-    for stream, _, piece in region.in_order():
-        if not len(region.breaks):
-            yield stream, piece
-            continue
-        for part in cut_piece(piece, done[stream], region.breaks[stream]):
-            yield stream, part
-        done[stream] += len(piece)
 
 
 def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import IO, Protocol
 
@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from isa.errors import FormatError
 from recorder.event import EVENT, GLUED, UNCACHED
-from solver.sync_order import RegionSyncs, SyncsOfRegions, in_segments, no_syncs, places, segments
+from solver.sync_order import (
+    RegionSyncs,
+    Segments,
+    SyncsOfRegions,
+    in_segments,
+    no_syncs,
+    places,
+    segments,
+)
 from solver.tenures.region import RegionTenures, TenuresOfRegions
 from solver.traces import Events, Traces
 
@@ -130,6 +138,12 @@ class Region:
         """Where the sync points stand: `sync_order.places`."""
         return places(self.syncs, [rows.pieces() for rows in self.streams])
 
+    def with_breaks(self, breaks: Sequence[NDArray[np.int64]]) -> Region:
+        """This region with other `breaks`."""
+        region = replace(self, breaks=breaks)
+        region.__dict__["places"] = self.places
+        return region
+
     def in_order(self) -> Iterator[tuple[int, int, Events]]:
         """All rows, in an order that the sync points allow: (stream, owner, EVENT (n,)); a piece lies between
         two sync points of its stream. Under SC."""
@@ -138,8 +152,11 @@ class Region:
                 for piece in rows.pieces():
                     yield stream, stream, piece
             return
-        cut = segments(self.syncs, self.places, [len(rows) for rows in self.streams])
-        yield from in_segments(cut, [rows.pieces() for rows in self.streams])
+        yield from in_segments(self._segments, [rows.pieces() for rows in self.streams])
+
+    @cached_property
+    def _segments(self) -> Segments:
+        return segments(self.syncs, self.places, [len(rows) for rows in self.streams])
 
 
 @njit(cache=True, nogil=True)

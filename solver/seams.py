@@ -40,6 +40,9 @@ _OK, _REFILL, _ROOM, _OLD, _PLACE, _SPLIT, _RANGE, _BEHIND = range(8)
 _BYTE, _ALL = np.uint64(0xFF), ~np.uint64(0)
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
+#: Bytes of memory for which one mark says whether any of them was touched: of a large memory little is.
+NEAR = 1 << 21
+_NEAR_WORDS = np.uint64(18)
 
 
 @dataclass(frozen=True)
@@ -337,13 +340,15 @@ class RegionWalker:
 
 
 @njit(cache=True, nogil=True)
-def cross_seam(word, known, first, last, marks, state, loaded, image):  # type: ignore[no-untyped-def]
-    """Compare the first values of a region's bytes with memory and store their last ones. Returns
-    (index, byte) of the first that differs, or (-1, 0)."""
+def cross_seam(word, known, first, last, marks, near, state, loaded, image):  # type: ignore[no-untyped-def]
+    """Compare the first values of a region's bytes with memory and store their last ones. near: uint8, set
+    for each `NEAR` bytes of memory that have marks. Returns (index, byte) of the first that differs, or
+    (-1, 0)."""
     words = state.view(np.uint64)
     for i in range(word.size):
         ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
         marks[word[i]] |= known[i]
+        near[word[i] >> _NEAR_WORDS] = 1
         mask, held = byte_mask(known[i]), words[word[i]]
         wrong = (held ^ first[i]) & mask
         if wrong != _ZERO:
@@ -355,14 +360,18 @@ def cross_seam(word, known, first, last, marks, state, loaded, image):  # type: 
 
 
 @njit(cache=True)
-def first_difference(state, loaded, marks, final):  # type: ignore[no-untyped-def]
+def first_difference(state, loaded, marks, near, final):  # type: ignore[no-untyped-def]
     """Address of the first touched byte that is not the final image's, or -1."""
-    for page in range(loaded.size):
-        if loaded[page] == 0:
+    for region in range(near.size):
+        if near[region] == 0:
             continue
-        for a in range(page << 12, min((page + 1) << 12, final.size)):
-            if (marks[a >> 3] >> (a & 7)) & 1 and state[a] != final[a]:
-                return a
+        first = region * NEAR
+        for page in range(first >> 12, min((first + NEAR) >> 12, loaded.size)):
+            if loaded[page] == 0:
+                continue
+            for a in range(page << 12, min((page + 1) << 12, final.size)):
+                if (marks[a >> 3] >> (a & 7)) & 1 and state[a] != final[a]:
+                    return a
     return -1
 
 
@@ -373,6 +382,7 @@ class Seams:
     def __init__(self, initial: NDArray[np.uint8]) -> None:
         self._memory = FlatMemory(initial)
         self._marks = zeros(len(self._memory.state) // 8)
+        self._near = np.zeros(-(-len(self._memory.state) // NEAR), np.uint8)
         self.events = 0
 
     def cross(self, seam: Seam) -> None:
@@ -384,6 +394,7 @@ class Seams:
             seam.first,
             seam.last,
             self._marks,
+            self._near,
             memory.state,
             memory.loaded,
             memory.image,
@@ -400,10 +411,11 @@ class Seams:
         np.bitwise_or.at(
             self._marks, address >> np.uint64(3), np.uint8(1) << (address & np.uint64(7)).astype(np.uint8)
         )
+        self._near[address // np.uint64(NEAR)] = 1
 
     def finish(self, final: NDArray[np.uint8]) -> None:
         """Compare memory with the final image wherever an event touched it. Raises OrderError."""
         final = np.asarray(final)
-        a = first_difference(self._memory.state, self._memory.loaded, self._marks, final)
+        a = first_difference(self._memory.state, self._memory.loaded, self._marks, self._near, final)
         if a >= 0:
             raise not_final(int(a), int(final[a]), int(self._memory.state[a]))

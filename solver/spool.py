@@ -1,24 +1,38 @@
-"""Arrays put aside in a temporary file, so that what is kept per region costs disk and not memory."""
+"""Arrays put aside, in a temporary file once they are many, so that what is kept per region does not cost
+memory."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+#: Up to this many bytes stay in memory.
+HELD = 1 << 24
+
 
 class Spool:
-    """Numbered groups of one-dimensional arrays in an unnamed temporary file."""
+    """Numbered groups of one-dimensional arrays; what comes once there are more than `held` bytes goes to an
+    unnamed temporary file."""
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="corebraid-spool-")  # noqa: SIM115
+    def __init__(self, held: int = HELD) -> None:
+        self._left = held
+        self._held: dict[int, list[NDArray[Any]]] = {}
+        self._file: IO[bytes] | None = None
         self._groups: dict[int, list[tuple[int, np.dtype[Any], int]]] = {}
 
     def put(self, number: int, arrays: list[NDArray[Any]]) -> None:
-        """Keep a group of arrays under a number (once each)."""
+        """Keep a group of arrays under a number (once each). Nobody may change them after."""
+        size = sum(array.nbytes for array in arrays)
+        if size <= self._left:
+            self._left -= size
+            self._held[number] = arrays
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="corebraid-spool-")  # noqa: SIM115
         group = []
         for array in arrays:
             at = self._file.seek(0, os.SEEK_END)
@@ -28,15 +42,20 @@ class Spool:
 
     def get(self, number: int) -> list[NDArray[Any]]:
         """The arrays kept under a number, writable copies. Raises KeyError if there are none."""
+        if number in self._held:
+            return [array.copy() for array in self._held[number]]
         out = []
         for at, dtype, n in self._groups[number]:
+            assert self._file is not None
             self._file.seek(at)
             out.append(np.frombuffer(bytearray(self._file.read(n * dtype.itemsize)), dtype))
         return out
 
     def __contains__(self, number: int) -> bool:
-        return number in self._groups
+        return number in self._held or number in self._groups
 
     def close(self) -> None:
-        """Give the disk space back."""
-        self._file.close()
+        """Give memory and disk space back."""
+        self._held.clear()
+        if self._file is not None:
+            self._file.close()

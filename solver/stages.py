@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,8 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     elif region.tenures is not None and _is_shared(region):
         deduced = region.tenures.deduced(region)
         edges = row_edges(deduced.chosen or deduced.clocks)
-        broken = replace(region, breaks=break_rows(edges, len(region.streams)))
-        problem, counts, chains = sift(broken, find_granules(region, table))
+        broken = region.with_breaks(break_rows(edges, len(region.streams)))
+        problem, counts, chains = sift(broken, find_granules(broken, table))
         problem = with_deduced(problem, deduced)
     else:
         problem, counts, chains = sift(region, find_granules(region, table))

@@ -131,7 +131,7 @@ def test_read_modify_write_is_one_access() -> None:
     machine.store(2, 128, (7).to_bytes(4, "little"))
     place = np.uint64(128)
     assert peek_number(machine.cores, machine.machines, place, 4) == 7
-    assert machine.arrays[2]["line_state"][2] & MESI != MODIFIED
+    assert machine.arrays[2]["line_state"][2] & MESI == MODIFIED
     read_modify_write(machine.cores, machine.machines, place, 4, np.uint64(9), CAUSE)
     assert machine.rows() == [(RMW, 128, 4, 7, 9)]
     _nobody_holds(machine, 128, 4)

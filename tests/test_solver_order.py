@@ -201,17 +201,23 @@ def test_wrong_options_are_refused(options: Options, tmp_path: Path) -> None:
         order_recording(make(1, Shape()).traces, tmp_path / "c", RECORDING, options)
 
 
-def test_what_is_put_aside_comes_back() -> None:
-    spool = Spool()
-    groups = {k: [np.arange(k, dtype=np.uint64), np.ones(3 * k, np.uint8)] for k in (5, 0, 2)}
+@pytest.mark.parametrize("held", [0, 20, 1 << 20])
+def test_what_is_put_aside_comes_back(held: int) -> None:
+    spool = Spool(held)
+    groups = {k: [np.arange(k, dtype=np.uint64), np.ones(3 * k, np.uint8)] for k in (5, 0, 2, 1)}
     for k, arrays in groups.items():
         spool.put(k, list(arrays))
-    for k, arrays in groups.items():
-        for found, expected in zip(spool.get(k), arrays, strict=True):
-            assert found.dtype == expected.dtype
-            assert found.tolist() == expected.tolist()
+    for _ in range(2):
+        for k, arrays in groups.items():
+            for found, expected in zip(spool.get(k), arrays, strict=True):
+                assert found.dtype == expected.dtype
+                assert found.tolist() == expected.tolist()
+                found += 1
     assert 5 in spool
-    assert 1 not in spool
+    assert 1 in spool
+    assert 3 not in spool
+    with pytest.raises(KeyError):
+        spool.get(3)
     spool.close()
 
 

@@ -1,15 +1,15 @@
-"""One of several nodes must have been it: what follows whichever it was. Of each stream the candidates are the
-nodes from `earliest` to `latest`, int64 (n_streams,), -1 where it has none."""
+"""One of several nodes must have been it: what follows whichever it was. Of each stream the candidates are
+the nodes from `earliest` to `latest`, int64 (n_streams,), -1 where it has none."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from solver.inner_kernel import inner
 from solver.tenures.clocks import first_after, learn
 
 
-@njit(cache=True, nogil=True)
+@inner
 def some_before(c, earliest, t, j):  # type: ignore[no-untyped-def]
     """One of the candidates comes before node j of stream t: so does what comes before each of them, and of a
     single stream's the first (the least of their clocks)."""
@@ -20,12 +20,13 @@ def some_before(c, earliest, t, j):  # type: ignore[no-untyped-def]
         least = np.int64(2147483647)
         for u in range(n_streams):
             if earliest[u] >= 0:
-                least = min(least, earliest[u] + 1 if u == v else np.int64(c.clock[c.ptr[u] + earliest[u], v]))
+                told = np.int64(c.clock[c.ptr[u] + earliest[u], v])
+                least = min(least, earliest[u] + 1 if u == v else told)
         if v != t and least > 0:
             learn(c, v, least - 1, t, j)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def some_after(c, latest, s, i):  # type: ignore[no-untyped-def]
     """One of the candidates comes after node i of stream s: so does what comes after each of them."""
     n_streams = c.clock.shape[1]

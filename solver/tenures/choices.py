@@ -66,7 +66,7 @@ def choose(losses: Losses, c: Clocks, apply: Callable[[Clocks], bool]) -> Clocks
         alone_first = known_before(c, u, alone.first[x]) <= known_before(c, v, holds.first[h])
         for side in (alone_first, not alone_first):
             budget -= len(c.row)
-            other = c._replace(clock=c.clock.copy(), state=np.zeros_like(c.state))
+            other = c._replace(clock=c.clock.copy(), state=np.zeros_like(c.state), news=c.news.copy())
             if side:
                 tell(other, u, alone.before[x], v, holds.first[h])
             else:

@@ -12,7 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.tenures.lines import Tenures, Writes
+from solver.tenures.nodes import number_rows, own_order, sort_writes
 
 #: `state`: whether a clock has changed since it was last 0; whether a node was found to precede itself.
 CHANGED, CYCLE = 0, 1
@@ -20,12 +22,14 @@ CHANGED, CYCLE = 0, 1
 
 class Clocks(NamedTuple):
     """The nodes and their clocks. ptr: int64 (n_streams + 1,): where each stream's nodes begin. row: int64
-    (n,), ascending in each stream. clock: int32 (n, n_streams). state: int64 (2,)."""
+    (n,), ascending in each stream. clock: int32 (n, n_streams). state: int64 (2,). news: int64 (n_streams,):
+    of each stream the first node that has learned something since the clocks were closed."""
 
     ptr: NDArray[np.int64]
     row: NDArray[np.int64]
     clock: NDArray[np.int32]
     state: NDArray[np.int64]
+    news: NDArray[np.int64]
 
 
 class Places(NamedTuple):
@@ -48,39 +52,39 @@ class Places(NamedTuple):
 def make_clocks(
     tenures: Tenures, writes: Writes, n_streams: int, n_lines: int, more: Sequence[NDArray[np.int64]] = ()
 ) -> tuple[Clocks, Places]:
-    """Clocks that know nothing but the order of each stream. more: further rows of each stream that are to be
-    nodes."""
-    stream_of_write = tenures.stream[writes.tenure]
-    rows, ptr = [], [0]
+    """Clocks that know nothing but the order of each stream. more: further rows of each stream (ascending) that
+    are to be nodes."""
+    wrote_in = tenures.stream[writes.tenure]
+    begins = np.searchsorted(tenures.stream, np.arange(n_streams + 1))
+    writing = np.searchsorted(wrote_in, np.arange(n_streams + 1))
     first, last = np.empty(len(tenures.first), np.int64), np.empty(len(tenures.first), np.int64)
-    node = np.empty(len(writes.row), np.int64)
+    node, ptr = np.empty(len(writes.row), np.int64), np.zeros(n_streams + 1, np.int64)
+    row = np.empty(2 * len(first) + len(node) + sum(map(len, more)), np.int64)
     for s in range(n_streams):
-        mine, wrote = tenures.stream == s, stream_of_write == s
-        rows_of = [tenures.first[mine], tenures.last[mine], writes.row[wrote], *more[s : s + 1]]
-        here = np.unique(np.concatenate(rows_of))
-        first[mine] = np.searchsorted(here, tenures.first[mine])
-        last[mine] = np.searchsorted(here, tenures.last[mine])
-        node[wrote] = np.searchsorted(here, writes.row[wrote])
-        rows.append(here)
-        ptr.append(ptr[-1] + len(here))
+        mine, wrote = slice(begins[s], begins[s + 1]), slice(writing[s], writing[s + 1])
+        by = np.argsort(tenures.last[mine], kind="stable")
+        at = np.empty(len(by), np.int64)
+        named = np.concatenate([writes.row[wrote], *more[s : s + 1]])
+        number, ascending = np.empty(len(named), np.int64), np.argsort(named, kind="stable")
+        n = number_rows(
+            tenures.first[mine], tenures.last[mine][by], named[ascending], ptr[s], first[mine], at, number, row,
+        )  # fmt: skip
+        last[mine][by] = at
+        told = np.empty_like(number)
+        told[ascending] = number
+        node[wrote] = told[: len(node[wrote])]
+        ptr[s + 1] = ptr[s] + n
     clock = np.zeros((ptr[-1], n_streams), np.int32)
-    for s in range(n_streams):
-        clock[ptr[s] : ptr[s + 1], s] = np.arange(len(rows[s]))
-    key = tenures.line[writes.tenure].astype(np.int64) * n_streams + stream_of_write
-    by_line = np.lexsort((node, key))
-    starts = np.searchsorted(key[by_line], np.arange(n_lines * n_streams + 1))
-    tenure = writes.tenure[by_line].astype(np.int64)
-    final = np.ones(len(tenure), np.bool_)
-    # Of one line and stream a tenure's writes stand together.
-    final[:-1] = (tenure[1:] != tenure[:-1]) | (key[by_line][1:] != key[by_line][:-1])
-    clocks = Clocks(
-        np.array(ptr, np.int64), np.concatenate([np.empty(0, np.int64), *rows]), clock, np.zeros(2, np.int64)
-    )
-    places = Places(first, last, starts.astype(np.int64), node[by_line], tenure, writes.after[by_line], final)
-    return clocks, places
+    own_order(ptr, clock)
+    clocks = Clocks(ptr, row[: ptr[-1]].copy(), clock, np.zeros(2, np.int64), np.diff(ptr))
+    starts, by = np.zeros(n_lines * n_streams + 1, np.int64), np.empty(len(node), np.int64)
+    final = np.empty(len(node), np.bool_)
+    sort_writes(tenures.line, tenures.stream, writes.tenure, n_streams, starts, by, final)
+    tenure = writes.tenure[by].astype(np.int64)
+    return clocks, Places(first, last, starts, node[by], tenure, writes.after[by], final)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def learn(c, u, i, t, j):  # type: ignore[no-untyped-def]
     """Node i of stream u comes before node j of stream t."""
     if u == t:
@@ -91,41 +95,96 @@ def learn(c, u, i, t, j):  # type: ignore[no-untyped-def]
     if c.clock[here, u] <= i:
         c.clock[here, u] = i + 1
         c.state[CHANGED] = 1
+        c.news[t] = min(c.news[t], j)
+
+
+@inner
+def _find_news(c, head):  # type: ignore[no-untyped-def]
+    """Fill `head` (int64 (n_streams,)) with the first node of each stream that a change concerns: one that
+    has learned something, or that knew one that has."""
+    for t in range(head.size):
+        head[t] = c.news[t]
+        for u in range(head.size):
+            # Up to what has changed every stream's clocks grow.
+            low, high = c.ptr[t], c.ptr[t] + head[t]
+            while u != t and low < high:
+                middle = (low + high) // 2
+                if c.clock[middle, u] > c.news[u]:
+                    high = middle
+                else:
+                    low = middle + 1
+            if u != t:
+                head[t] = low - c.ptr[t]
+
+
+@inner
+def _go_on(c, t, head):  # type: ignore[no-untyped-def]
+    """The next node of stream t, number head[t], as far as its clock can be closed: takes over what the node
+    before knows. Returns a stream that must come further first, -1 for none: then the clock is closed."""
+    here, waits = c.ptr[t] + head[t], -1
+    fresh = False
+    for u in range(head.size):
+        told = c.clock[here - 1, u] if head[t] else np.int32(0)
+        if u == t or c.clock[here, u] == told:
+            continue
+        if c.clock[here, u] < told:
+            c.clock[here, u] = told
+            continue
+        fresh = True
+        if c.clock[here, u] > head[u]:
+            waits = u
+    if not fresh or waits >= 0:
+        return waits
+    for u in range(head.size):
+        if u == t or c.clock[here, u] == 0:
+            continue
+        other = c.ptr[u] + c.clock[here, u] - 1
+        for v in range(head.size):
+            if v != t and c.clock[other, v] > c.clock[here, v]:
+                c.clock[here, v] = c.clock[other, v]
+    return -1
 
 
 @njit(cache=True, nogil=True)
 def close(c):  # type: ignore[no-untyped-def]
-    """Let every clock know what those before it know, until nothing changes. Returns whether anything did."""
+    """Let every clock know what those before it know.
+
+    One way through what a change concerns: before a node come the node before it and those that it knows, so
+    that when its turn comes their clocks are closed. A stream that waits for another is left until that one
+    has come far enough; one that waits for itself is a cycle."""
     n_streams = c.clock.shape[1]
-    ever, again = False, True
-    while again and not c.state[CYCLE]:
-        again = False
-        for t in range(n_streams):
-            for here in range(c.ptr[t], c.ptr[t + 1]):
-                mine = c.clock[here]
-                if here > c.ptr[t]:
-                    before = c.clock[here - 1]
-                    for v in range(n_streams):
-                        if v != t and before[v] > mine[v]:
-                            mine[v] = before[v]
-                            again = True
-                for u in range(n_streams):
-                    if u == t or mine[u] == 0:
-                        continue
-                    other = c.clock[c.ptr[u] + mine[u] - 1]
-                    for v in range(n_streams):
-                        if v == t:
-                            if other[v] > here - c.ptr[t]:
-                                c.state[CYCLE] = 1
-                                return ever
-                        elif other[v] > mine[v]:
-                            mine[v] = other[v]
-                            again = True
-        ever = ever or again
-    return ever
+    if c.state[CYCLE]:
+        return
+    head, until = np.empty(n_streams, np.int64), np.zeros(n_streams, np.int64)
+    stack, waiting = np.empty(n_streams, np.int64), np.zeros(n_streams, np.bool_)
+    _find_news(c, head)
+    for s in range(n_streams):
+        stack[0], n = s, 1
+        until[s] = c.ptr[s + 1] - c.ptr[s]
+        waiting[s] = True
+        while n > 0:
+            t = stack[n - 1]
+            u = -1
+            while u < 0 and head[t] < until[t]:
+                u = _go_on(c, t, head)
+                if u < 0:
+                    head[t] += 1
+            if u < 0:
+                waiting[t] = False
+                n -= 1
+            elif waiting[u]:
+                c.state[CYCLE] = 1
+                return
+            else:
+                until[u] = c.clock[c.ptr[t] + head[t], u]
+                waiting[u] = True
+                stack[n] = u
+                n += 1
+    for s in range(n_streams):
+        c.news[s] = c.ptr[s + 1] - c.ptr[s]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_after(c, t, s, i):  # type: ignore[no-untyped-def]
     """The first node of stream t that is known to come after node i of stream s, or how many t has."""
     if t == s:
@@ -140,7 +199,7 @@ def first_after(c, t, s, i):  # type: ignore[no-untyped-def]
     return low - c.ptr[t]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_write(p, begin, end, node):  # type: ignore[no-untyped-def]
     """The first of the writes from `begin` to `end` (of one line and stream) whose node is at least
     `node`."""

@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.tenures.clocks import Places, first_after, first_write, learn
 from solver.tenures.lines import Tenures
 from solver.tenures.scan import CONTINUED
@@ -54,8 +55,10 @@ def make_contents(t: Tenures, p: Places, n_lines: int) -> Contents:
     started[t.line[went_on]] = True
     _infer_start(t, sound, start, started)
     line, stream = t.line[p.tenure].astype(np.int64), t.stream[p.tenure].astype(np.int64)
-    by = np.lexsort((np.arange(len(line)), stream, p.after, line))
-    ptr = np.searchsorted(line[by], np.arange(n_lines + 1))
+    # They are in the order of lines, streams and places already.
+    ptr = np.searchsorted(line, np.arange(n_lines + 1))
+    by = np.empty(len(line), np.int64)
+    sort_each(p.after, ptr, by)
     return Contents(sound, start, started, by, ptr, p.after[by], stream[by])
 
 
@@ -79,7 +82,7 @@ def _infer_start(
     started[line[at]] = True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find(w, line, digest):  # type: ignore[no-untyped-def]
     """Where in `by` the writes to a line that leave a digest begin and end."""
     low, high = w.ptr[line], w.ptr[line + 1]
@@ -95,7 +98,7 @@ def _find(w, line, digest):  # type: ignore[no-untyped-def]
     return low, end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _overwritten(k, x, u, s, t, p, c):  # type: ignore[no-untyped-def]
     """Whether write x of stream u, which is known to come before tenure k of stream s, is known to be
     followed by another write that is, too."""
@@ -114,7 +117,7 @@ def _overwritten(k, x, u, s, t, p, c):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
     """For every stream its first and last candidate for tenure k, -1 for none. Returns (how many candidates,
     whether the region's begin is one)."""
@@ -144,7 +147,7 @@ def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def
     return n, begins
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _least(p, c, earliest, least):  # type: ignore[no-untyped-def]
     """The least of the candidates' clocks, themselves included."""
     least[:] = np.int32(2147483647)
@@ -157,7 +160,7 @@ def _least(p, c, earliest, least):  # type: ignore[no-untyped-def]
             least[v] = min(least[v], n)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-def]
     """Learn from the candidates of tenure k, none of which is the region's begin."""
     n_streams = c.clock.shape[1]
@@ -181,7 +184,7 @@ def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-
         _only_one(k, t, p, c, earliest)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _only_one(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
     """Writes that come before tenure k come before its only candidate."""
     n_streams = c.clock.shape[1]
@@ -195,6 +198,22 @@ def _only_one(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
             before = first_write(p, begin, end, mine[v])
             if v != u and before > begin:
                 learn(c, v, p.node[before - 1], u, p.node[earliest[u]])
+
+
+@njit(cache=True, nogil=True)
+def sort_each(after, ptr, by):  # type: ignore[no-untyped-def]
+    """Sort the writes of each line by what they leave, and leave their order otherwise. after: uint64 (n,).
+    ptr: int64 (n_lines + 1,), where each line's begin. by: int64 (n,), filled."""
+    for line in range(ptr.size - 1):
+        sorts = True
+        for w in range(ptr[line], ptr[line + 1]):
+            by[w] = w
+            sorts = sorts and (w == ptr[line] or after[w - 1] <= after[w])
+        if sorts:
+            continue
+        order = np.argsort(after[ptr[line] : ptr[line + 1]], kind="mergesort")
+        for k in range(order.size):
+            by[ptr[line] + k] = ptr[line] + order[k]
 
 
 @njit(cache=True, nogil=True)

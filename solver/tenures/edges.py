@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import GLUED
 from solver.tenures.clocks import Clocks
-from solver.traces import Events
 
 
 @njit(cache=True, nogil=True)
@@ -44,25 +42,13 @@ def row_edges(clocks: Clocks) -> NDArray[np.int64]:
 
 def break_rows(edges: NDArray[np.int64], n_streams: int) -> list[NDArray[np.int64]]:
     """Rows of each stream (int64 (n,), ascending) at which an edge begins or ends, so that an operation must
-    not have rows on both sides. edges: of `row_edges`."""
-    return [
-        np.unique(np.concatenate([edges[edges[:, 0] == s, 1], edges[edges[:, 2] == s, 3]]))
-        for s in range(n_streams)
-    ]
-
-
-def cut_piece(piece: Events, start: int, breaks: NDArray[np.int64]) -> Iterator[Events]:
-    """Cut a piece of a stream, EVENT (n,), whose first row is number `start`, at rows of `breaks`
-    (ascending), but not inside an indivisible access."""
-    low, high = np.searchsorted(breaks, [start + 1, start + len(piece)])
-    done = 0
-    for row in (breaks[low:high] - start).tolist():
-        while row < len(piece) and piece["flags"][row - 1] & GLUED:
-            row += 1
-        if done < row < len(piece):
-            yield piece[done:row]
-            done = row
-    yield piece[done:]
+    not have rows on both sides; one that lies inside an indivisible access stands for the row after that.
+    edges: of `row_edges`."""
+    ends = edges.reshape(-1, 2)
+    most = int(ends[:, 1].max(initial=0)) + 1
+    keys = np.unique(ends[:, 0] * most + ends[:, 1])
+    starts = np.searchsorted(keys, np.arange(n_streams + 1) * most)
+    return [keys[first:end] - s * most for s, (first, end) in enumerate(pairwise(starts.tolist()))]
 
 
 @njit(cache=True, nogil=True)

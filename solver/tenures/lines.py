@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recorder.event import READ, UNCACHED
 from solver.image import zeros
+from solver.inner_kernel import inner
 from solver.tenures.scan import CONTINUED, Begins
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Writes(NamedTuple):
     after: NDArray[np.uint64]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def byte_digest(place, value):  # type: ignore[no-untyped-def]
     """What a byte adds to the digest of its line (uint64): any two lines that are the same have the same."""
     x = (np.uint64(place) << np.uint64(8) | np.uint64(value)) + _ODD
@@ -62,7 +63,7 @@ def byte_digest(place, value):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def line_digest(image):  # type: ignore[no-untyped-def]
     """Digest of a line's bytes (uint8 (n,))."""
     total = np.uint64(0)
@@ -123,7 +124,7 @@ def number_lines(touched, marks, ids):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def store_row(row, first, line, shift, content, digest):  # type: ignore[no-untyped-def]
     """Lay a row's bytes over what is known of a line, and compare its old ones. Returns (digest, whether the
     old bytes were as known)."""
@@ -226,6 +227,9 @@ class HotLines:
         self._marks, self._ids = zeros(2 * lines).view(np.uint16), zeros(4 * lines).view(np.int32)
         self._shift, self._n_cores, self._line_bytes = line_bytes.bit_length() - 1, n_cores, line_bytes
         self._touched = np.empty(1 << 12, np.int64)
+        # They serve region after region: a fresh page costs more than to fill it.
+        self._tenures = tuple(np.empty(1 << 10, kind) for kind in _TENURE_COLUMNS)
+        self._writes = tuple(np.empty(1 << 10, kind) for kind in _WRITE_COLUMNS)
 
     def find(self, region: Region, begins: list[Begins]) -> tuple[NDArray[np.int64], Tenures, Writes]:
         """(lines, address / bytes in a line, int64 (n_lines,); the tenures on them; the writes to them).
@@ -257,8 +261,6 @@ class HotLines:
         return self._touched[:n]
 
     def _follow(self, region: Region, begins: list[Begins], n_lines: int) -> tuple[Tenures, Writes]:
-        tenures = tuple(np.empty(1 << 10, kind) for kind in _TENURE_COLUMNS)
-        writes = tuple(np.empty(1 << 10, kind) for kind in _WRITE_COLUMNS)
         n = m = 0
         content = np.empty((n_lines, self._line_bytes), np.uint8)
         for stream in range(self._n_cores + 1 if n_lines else 0):
@@ -269,14 +271,17 @@ class HotLines:
                     here = rows[done:], number + done, stream, self._shift, self._ids
                     if stream < self._n_cores:
                         at, n, m, more = follow_core(
-                            *here, begins[stream], at, current, content, tenures, n, writes, m
+                            *here, begins[stream], at, current, content, self._tenures, n, self._writes, m
                         )
                     else:
-                        n, m, more = follow_agents(*here, tenures, n, writes, m)
+                        n, m, more = follow_agents(*here, self._tenures, n, self._writes, m)
                     done += more
-                    if n + 2 > len(tenures[0]):
-                        tenures = _more(tenures, _TENURE_COLUMNS)
-                    if m + 2 > len(writes[0]):
-                        writes = _more(writes, _WRITE_COLUMNS)
+                    if n + 2 > len(self._tenures[0]):
+                        self._tenures = _more(self._tenures, _TENURE_COLUMNS)
+                    if m + 2 > len(self._writes[0]):
+                        self._writes = _more(self._writes, _WRITE_COLUMNS)
                 number += len(rows)
-        return Tenures(*(c[:n] for c in tenures)), Writes(*(c[:m] for c in writes))  # type: ignore[arg-type]
+        return (
+            Tenures(*(c[:n].copy() for c in self._tenures)),  # type: ignore[arg-type]
+            Writes(*(c[:m].copy() for c in self._writes)),  # type: ignore[arg-type]
+        )

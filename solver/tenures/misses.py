@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solver.inner_kernel import inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import first_after, first_write
 from solver.tenures.lines import Tenures
@@ -25,15 +26,17 @@ from solver.tenures.scan import MISSED
 def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
     """For each tenure that began with a miss the one that the same core had on the line before, in the same
     region; -1 for none, and for tenures that began otherwise: int64 (n,)."""
-    by = np.lexsort((t.first, t.line, t.stream))
+    cores = np.flatnonzero(t.begin >= 0)
+    # Of one core they are in the order in which they begin.
+    by = cores[np.lexsort((t.line[cores], t.stream[cores]))]
     same = (t.stream[by][1:] == t.stream[by][:-1]) & (t.line[by][1:] == t.line[by][:-1])
-    earlier = np.full(len(by), -1, np.int64)
+    earlier = np.full(len(t.line), -1, np.int64)
     earlier[by[1:][same]] = by[:-1][same]
-    earlier[(t.how != MISSED) | (t.begin < 0)] = -1
+    earlier[t.how != MISSED] = -1
     return earlier
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-def]
     """For every stream the nodes of the first and the last write that may lie between tenure `before` and tenure k of the
     same core, -1 for none. Returns whether there is any."""

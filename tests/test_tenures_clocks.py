@@ -1,0 +1,131 @@
+"""The kernels that number nodes, sort writes and close clocks, held against plain Python."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from test_solver_engines import SOAK
+
+from solver.tenures.clocks import CYCLE, Clocks, close, learn
+from solver.tenures.contents import sort_each
+from solver.tenures.nodes import number_rows, own_order, sort_writes
+
+
+def make_clocks(sizes: list[int]) -> Clocks:
+    """Clocks of streams of so many nodes, which know their own order only."""
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    clock = np.zeros((ptr[-1], len(sizes)), np.int32)
+    own_order(ptr, clock)
+    return Clocks(
+        ptr, np.arange(ptr[-1], dtype=np.int64), clock, np.zeros(2, np.int64), np.array(sizes, np.int64)
+    )
+
+
+def known(clocks: Clocks) -> set[tuple[int, int, int, int]]:
+    """Every (stream, node, other stream, its node) of which the clocks say that the one comes first."""
+    found = set()
+    for t in range(len(clocks.ptr) - 1):
+        for j in range(int(clocks.ptr[t + 1] - clocks.ptr[t])):
+            for u, n in enumerate(clocks.clock[clocks.ptr[t] + j].tolist()):
+                found |= {(u, i, t, j) for i in range(n)}
+    return found
+
+
+def closure(sizes: list[int], edges: list[tuple[int, int, int, int]]) -> set[tuple[int, int, int, int]]:
+    """All that follows from edges and the order of each stream, node by node."""
+    nodes = [(s, i) for s, size in enumerate(sizes) for i in range(size)]
+    after: dict[Any, set[Any]] = {(s, i): {(s, i + 1)} & set(nodes) for s, i in nodes}
+    for u, i, t, j in edges:
+        after[u, i].add((t, j))
+    found = set()
+    for node in nodes:
+        todo, seen = list(after[node]), set(after[node])
+        while todo:
+            more = after[todo.pop()] - seen
+            seen |= more
+            todo += more
+        found |= {(*node, *other) for other in seen}
+    return found
+
+
+def test_close_finds_what_follows_whenever_it_is_asked() -> None:
+    cycles = closed = 0
+    for seed in range(300 * SOAK):
+        rng = random.Random(seed)
+        sizes = [rng.randint(0, 9) for _ in range(rng.randint(2, 5))]
+        clocks, edges = make_clocks(sizes), []
+        rank = {(s, i): i / (sizes[s] + 1) for s in range(len(sizes)) for i in range(sizes[s])}
+        forwards = rng.random() < 0.8
+        for _ in range(rng.randint(1, 6)):
+            for _ in range(rng.randint(0, 3)):
+                if sum(size > 0 for size in sizes) < 2:
+                    break
+                (u, i), (t, j) = rng.sample(sorted(rank), 2)
+                if u == t or (forwards and rank[u, i] >= rank[t, j]):
+                    continue
+                edges.append((u, i, t, j))
+                learn(clocks, u, i, t, j)
+            close(clocks)
+            expected = closure(sizes, edges)
+            cyclic = any((u, i) == (t, j) for u, i, t, j in expected)
+            assert bool(clocks.state[CYCLE]) == cyclic, f"seed {seed}"
+            if cyclic:
+                cycles += 1
+                break
+            assert known(clocks) == expected, f"seed {seed}"
+            closed += len(edges) > 0
+    assert cycles > 10
+    assert closed > 300
+
+
+def test_rows_are_numbered_as_a_set_is_sorted() -> None:
+    for seed in range(50 * SOAK):
+        rng = np.random.default_rng(seed)
+        given = [np.sort(rng.integers(0, 30, rng.integers(0, 12))) for _ in range(3)]
+        numbers = [np.full(len(rows), -1, np.int64) for rows in given]
+        rows = np.full(40, -1, np.int64)
+        n = number_rows(*given, 3, *numbers, rows)
+        expected = sorted({row for some in given for row in some.tolist()})
+        assert rows[3 : 3 + n].tolist() == expected
+        assert rows[:3].tolist() == [-1] * 3
+        for some, number in zip(given, numbers, strict=True):
+            assert number.tolist() == [expected.index(row) for row in some.tolist()]
+
+
+def test_writes_are_sorted_as_python_sorts_them() -> None:
+    for seed in range(50 * SOAK):
+        rng = np.random.default_rng(seed)
+        n_streams, n_lines, n_tenures = 3, 4, 9
+        stream = np.sort(rng.integers(0, n_streams, n_tenures)).astype(np.int32)
+        line = rng.integers(0, n_lines, n_tenures).astype(np.int32)
+        tenure = np.sort(rng.integers(0, n_tenures, rng.integers(0, 25))).astype(np.int32)
+        ptr, by = np.zeros(n_lines * n_streams + 1, np.int64), np.empty(len(tenure), np.int64)
+        final = np.empty(len(tenure), np.bool_)
+        sort_writes(line, stream, tenure, n_streams, ptr, by, final)
+        key = [(int(line[k]), int(stream[k])) for k in tenure]
+        expected = sorted(range(len(tenure)), key=lambda w: key[w])
+        assert by.tolist() == expected
+        for place in range(n_lines * n_streams):
+            here = [w for w in expected if key[w] == divmod(place, n_streams)]
+            assert by[ptr[place] : ptr[place + 1]].tolist() == here
+        sorted_tenures = tenure[by].tolist()
+        assert final.tolist() == [
+            sorted_tenures[at : at + 2].count(k) == 1 for at, k in enumerate(sorted_tenures)
+        ]
+
+
+def test_what_writes_leave_is_sorted_line_by_line() -> None:
+    for seed in range(50 * SOAK):
+        rng = np.random.default_rng(seed)
+        ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 50, 5))])
+        after = rng.integers(0, 4, ptr[-1]).astype(np.uint64) << np.uint64(62)
+        by = np.empty(len(after), np.int64)
+        sort_each(after, ptr, by)
+        expected = [
+            k
+            for first, end in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)
+            for k in sorted(range(first, end), key=lambda k: int(after[k]))
+        ]
+        assert by.tolist() == expected
