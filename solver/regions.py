@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from isa.errors import FormatError
 from recorder.event import EVENT, GLUED, UNCACHED
 from solver.sync_order import RegionSyncs, SyncsOfRegions, in_segments, no_syncs, places, segments
+from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.region import RegionTenures, TenuresOfRegions
 from solver.traces import Events, Traces
 
@@ -117,7 +118,7 @@ class Region:
     streams: Sequence[RowSource]
     tails: Sequence[Events] = ()
     syncs: RegionSyncs = field(default_factory=no_syncs)
-    tenures: RegionTenures | None = None
+    tenures: RegionTenures | BufferedTenures | None = None
     breaks: Sequence[NDArray[np.int64]] = ()
 
     @property

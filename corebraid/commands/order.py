@@ -153,7 +153,7 @@ def command(
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
-    tenures = constraints == "tenures" and opened.manifest.model == "sc" and evidence is None
+    tenures = constraints == "tenures" and evidence is None
     if choice is not None:
         from corebraid.counting import with_choice
 

@@ -30,13 +30,19 @@ class Clocks(NamedTuple):
 class Places(NamedTuple):
     """Tenures and writes in terms of nodes, numbered in their streams.
 
-    first, last: int64 (n_tenures,). ptr: int64 (n_lines * n_streams + 1,): the writes of stream s to line l
-    are those from ptr[l * n_streams + s] on, in order. node: int64 (n_writes,). tenure: int64 (n_writes,).
-    after: uint64 (n_writes,), as of `Writes`. final: bool (n_writes,), whether it is its tenure's last write.
+    first, last: int64 (n_tenures,). begins: int64 (n_tenures,), the stream that `first` is of. lead: bool
+    (n_tenures,), False of a second part of the same tenure. owner: int64 (n_streams,), whose each stream is:
+    under SC its own; a core under TSO has several (`buffered_clocks`). ptr: int64 (n_lines * n_streams + 1,):
+    the writes of stream s to line l are those from ptr[l * n_streams + s] on, in order. node: int64
+    (n_writes,). tenure: int64 (n_writes,). after: uint64 (n_writes,), as of `Writes`. final: bool
+    (n_writes,), whether it is its tenure's last write.
     """
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    lead: NDArray[np.bool_]
+    owner: NDArray[np.int64]
     ptr: NDArray[np.int64]
     node: NDArray[np.int64]
     tenure: NDArray[np.int64]
@@ -71,7 +77,10 @@ def make_clocks(tenures: Tenures, writes: Writes, n_streams: int, n_lines: int) 
     clocks = Clocks(
         np.array(ptr, np.int64), np.concatenate([np.empty(0, np.int64), *rows]), clock, np.zeros(2, np.int64)
     )
-    places = Places(first, last, starts.astype(np.int64), node[by_line], tenure, writes.after[by_line], final)
+    places = Places(
+        first, last, tenures.stream.astype(np.int64), np.ones(len(first), np.bool_), np.arange(n_streams),
+        starts.astype(np.int64), node[by_line], tenure, writes.after[by_line], final,
+    )  # fmt: skip
     return clocks, places
 
 

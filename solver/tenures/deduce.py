@@ -7,7 +7,9 @@ Rules, each sound by itself, to a fixed point over one set of clocks: nobody wri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +21,21 @@ from solver.tenures.lines import Tenures, Writes
 from solver.tenures.misses import apply_misses, earlier_tenures
 from solver.tenures.syncs import learn_syncs
 
+if TYPE_CHECKING:
+    from solver.tenures.buffered_lines import Ties
+
 
 @dataclass(frozen=True)
 class Deduced:
     """What was deduced: the clocks of the nodes. tenures: how many there are on hot lines. rounds: to the
     fixed point. contradiction: whether the rules contradict the rows or one another: then the clocks say
-    nothing."""
+    nothing. ties: of each core under TSO what is known of its two streams without the rules."""
 
     clocks: Clocks
     tenures: int
     rounds: int
     contradiction: bool
+    ties: Sequence[Ties] = ()
 
 
 def deduce(

@@ -226,7 +226,9 @@ class HotLines:
 
     def _touch(self, region: Region) -> NDArray[np.int64]:
         n = 0
-        for processor, source in enumerate(region.streams[: self._n_cores + 1]):
+        for stream, source in enumerate(region.streams):
+            # Behind the agents, under TSO, come the cores' stores.
+            processor = stream if stream <= self._n_cores else stream - self._n_cores - 1
             for rows in source.pieces():
                 done = 0
                 while done < len(rows):

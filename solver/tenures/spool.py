@@ -8,6 +8,7 @@ import tempfile
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.scan import Begins
 
 #: Where the begins of a core in a region are: first byte, how many.
@@ -15,21 +16,22 @@ Border = tuple[int, int]
 
 
 class BeginsSpool:
-    """Room for the `Begins` of every core. Make it before the processes that share it are forked."""
+    """Room for the `Begins` of every core, under TSO its `BufferedBegins`. Make it before the processes that
+    share it are forked."""
 
-    def __init__(self, n_cores: int, line_bytes: int) -> None:
-        self._line_bytes = line_bytes
-        self._row = np.dtype([("row", "<i8"), ("line", "<i8"), ("how", "u1"), ("image", "u1", (line_bytes,))])
+    def __init__(self, n_cores: int, line_bytes: int, *, buffered: bool = False) -> None:
+        self._kind = BufferedBegins if buffered else Begins
+        self._row = np.dtype([_field(name, line_bytes) for name in self._kind._fields])
         self._files = [
             tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
             for _ in range(n_cores)
         ]
         self._end = [0] * n_cores
 
-    def write(self, core: int, begins: Begins) -> Border:
+    def write(self, core: int, begins: Begins | BufferedBegins) -> Border:
         """Append those of the core's next region; one process writes those of a core. Raises OSError."""
-        rows = np.empty(len(begins.row), self._row)
-        for name in ("row", "line", "how", "image"):
+        rows = np.empty(len(begins.line), self._row)
+        for name in self._kind._fields:
             rows[name] = getattr(begins, name)
         data, at = memoryview(rows.view(np.uint8).data), self._end[core]
         border = at, len(rows)
@@ -39,19 +41,23 @@ class BeginsSpool:
         self._end[core] = at
         return border
 
-    def read(self, core: int, border: Border) -> Begins:
+    def read(self, core: int, border: Border) -> Begins | BufferedBegins:
         """What `write` has returned the border of."""
         first, n = border
         raw = os.pread(self._files[core].fileno(), n * self._row.itemsize, first)
         rows = np.frombuffer(raw, self._row)
-        return Begins(
-            *(np.ascontiguousarray(_column(rows, name)) for name in ("row", "line", "how", "image"))
-        )
+        return self._kind(*(np.ascontiguousarray(_column(rows, name)) for name in self._kind._fields))
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""
         for file in self._files:
             file.close()
+
+
+def _field(name: str, line_bytes: int) -> tuple[str, str] | tuple[str, str, tuple[int]]:
+    if name == "image":
+        return name, "u1", (line_bytes,)
+    return name, "u1" if name == "how" else "<i8"
 
 
 def _column(rows: NDArray[np.void], name: str) -> NDArray[np.generic]:
