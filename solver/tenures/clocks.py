@@ -114,7 +114,8 @@ def close(c):  # type: ignore[no-untyped-def]
                             mine[v] = before[v]
                             again = True
                 for u in range(n_streams):
-                    if u == t or mine[u] == 0:
+                    # What the node before knew of u, it has from there.
+                    if u == t or mine[u] == 0 or (here > c.ptr[t] and mine[u] == c.clock[here - 1, u]):
                         continue
                     other = c.clock[c.ptr[u] + mine[u] - 1]
                     for v in range(n_streams):
