@@ -120,8 +120,8 @@ def command(
     buffer. One of model sc has an order under sc, which is one under tso too.
 
     Beside the values, the miss records count: between two accesses of a core to a line without a miss in
-    between nobody else wrote to it. --constraints values leaves that out, as the paper does; under TSO it is
-    never used.
+    between nobody else wrote to it; under TSO, no other's store committed. --constraints values leaves that
+    out, as the paper does.
 
     Of a region without a legal order, the fewest events are shown that cannot be ordered together, others
     counting as mere stores.
