@@ -3,7 +3,8 @@ orders of their rows (`bench.tiny_runs`).
 
     python -m bench.order_campaign [--traces 20000] [--seed 0] [--models sc,tso] [--agents]
 
-Of each trace: pipeline, cut search and z3 answer as that search does; an order that is found passes the
+Of each trace: pipeline, cut search and z3 answer as that search does, by values and by tenures, whose miss
+records a coherent simulation makes up; an order that is found passes the
 checker; of a region without one, what the explanation names cannot be ordered, which a search of its own
 confirms. Prints counts, and exits with 1 after a disagreement.
 """
@@ -14,6 +15,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from isa.kernel_cache import use_kernel_cache
@@ -113,9 +115,9 @@ def campaign(model: str, traces: int, seed: int, path: Path, *, agents: bool = F
     was found; DISAGREE, WRONG: failures."""
     counts: Counter[str] = Counter()
     for number in range(seed, seed + traces):
-        run = Run(number, model, agents=agents)
+        run = Run(number, model, agents=agents, evicting=number % 4 > 1)
         rows = damage(run.rows(), number) if number % 2 else run.rows()
-        held = run.traces(rows)
+        held = run.traces(rows, tenures=True)
         if agents and number % 3:
             held = displace(held, number)
         truth = is_legal(held)
@@ -123,11 +125,13 @@ def campaign(model: str, traces: int, seed: int, path: Path, *, agents: bool = F
         for name, options in ENGINES.items():
             if model == "tso" and options.encoding == "paper":
                 continue
-            legal, regions = verdict(held, path, options)
-            if legal != truth:
+            legal, regions = verdict(replace(held, line_bytes=0), path, options)
+            by_tenures, _ = verdict(held, path, options)
+            if legal != truth or by_tenures != truth:
                 counts["DISAGREE"] += 1
-                what = f"Run({number}, {model!r}, agents={agents})"
-                print(f"DISAGREE: {what}, {name}: {legal}, all orders: {truth}", flush=True)
+                what = f"Run({number}, {model!r}, agents={agents}, evicting={number % 4 > 1})"
+                said = f"{name}: {legal}, by tenures {by_tenures}"
+                print(f"DISAGREE: {what}, {said}, all orders: {truth}", flush=True)
             if name == "auto" and not legal:
                 counts["contradicts itself"] += not regions
                 counts += explained(held, regions)

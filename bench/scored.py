@@ -124,7 +124,7 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
             if engine in ORDERING and engine not in recording.manifest.evidence:
                 continue
             for constraints in chosen.constraints.split(","):
-                if constraints == "tenures" and (engine in ORDERING or model != "sc"):
+                if constraints == "tenures" and engine in ORDERING:
                     continue
                 score, regions, undecided, seconds = scored(recording, engine, constraints, chosen.timeout)
                 row = name, cores, strata, model, engine, constraints

@@ -8,12 +8,16 @@ import random
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emu.sync_points import ENTER, LEAVE, SYNC_POINT
 from recorder.event import EVENT, FENCE, READ, RMW, UNCACHED, WRITE
+from recorder.record import MISS, RECEIVED, RECORD
 from solver.traces import Events, MemoryTraces
 
 _MEMORY = 64
+#: Bytes in a line of the cores' caches.
+LINE = 16
 
 
 @dataclass
@@ -32,14 +36,22 @@ class _Core:
     buffer: list[_Store] = field(default_factory=list)
     loads: list[tuple[int, ...]] = field(default_factory=list)
     stores: list[tuple[int, ...]] = field(default_factory=list)
+    held: set[int] = field(default_factory=set)
+    records: list[tuple[int, ...]] = field(default_factory=list)
+    blob: bytearray = field(default_factory=bytearray)
 
 
 class Run:
     """A random run of 2 to 4 cores. model: "tso", or "sc": a store commits at once, and is one of the core's
-    other rows. agents: there are such, which meet cores, where threads move between them. strata: where each
-    stream stands at each stratum."""
+    other rows. agents: there are such, which meet cores, where threads move between them. evicting: now and
+    then a core gives a line back. strata: where each stream stands at each stratum. order: the stream of each
+    row, as it ran."""
 
-    def __init__(self, seed: int, model: str = "tso", *, agents: bool = False) -> None:
+    def __init__(
+        self, seed: int, model: str = "tso", *, agents: bool = False, evicting: bool = False
+    ) -> None:
+        self.order: list[int] = []
+        self.unbounded, self._evict = not evicting, random.Random(seed)
         self._tso = model == "tso"
         self._rng = rng = random.Random(seed)
         self.memory = bytearray(rng.randrange(3) for _ in range(_MEMORY))
@@ -56,6 +68,8 @@ class Run:
                 self._agents_step()
                 continue
             self._step(rng.randrange(len(self._cores)))
+            if evicting and self._evict.random() < 0.2:
+                self._cores[self._evict.randrange(len(self._cores))].held.clear()
             if rng.random() < 0.08:
                 self._cut()
         for k, core in enumerate(self._cores):
@@ -68,6 +82,32 @@ class Run:
     def _write(self, address: int, size: int, value: int) -> None:
         self.memory[address : address + size] = value.to_bytes(size, "little")
 
+    def _lose(self, k: int, address: int, size: int) -> None:
+        """A write of stream k takes its lines from everybody else."""
+        for other, core in enumerate(self._cores):
+            if other != k:
+                core.held -= {address // LINE, (address + size - 1) // LINE}
+
+    def _obtain(self, k: int, address: int, size: int, count: int) -> None:
+        """Core k misses on the lines that it does not hold."""
+        core = self._cores[k]
+        for line in range(address // LINE, (address + size - 1) // LINE + 1):
+            if line in core.held:
+                continue
+            core.held.add(line)
+            received = self.memory[line * LINE : (line + 1) * LINE]
+            seen = bytearray(received)
+            for store in core.buffer:
+                for b in range(store.size):
+                    if store.count < count and (store.address + b) // LINE == line:
+                        seen[(store.address + b) % LINE] = (store.value >> (8 * b)) & 0xFF
+            committed = len(core.stores) if self._tso else 0
+            for kind, content in ((MISS, seen), (RECEIVED, received)):
+                if kind == MISS or content != seen:
+                    value = committed if kind == MISS else 0
+                    core.records.append((count, line * LINE, value, len(core.blob), LINE, kind, 0))
+                    core.blob += content
+
     def _cut(self) -> None:
         loads = [core.count for core in self._cores]
         stores = [len(core.stores) for core in self._cores]
@@ -76,7 +116,11 @@ class Run:
 
     def _commit(self, k: int) -> None:
         core = self._cores[k]
-        store = core.buffer.pop(0)
+        store = core.buffer[0]
+        self._obtain(k, store.address, store.size, core.count if self._tso else store.count)
+        self._lose(k, store.address, store.size)
+        core.buffer.pop(0)
+        self.order.append(len(self._cores) + 1 + k if self._tso else k)
         old = self._read(store.address, store.size)
         self._write(store.address, store.size, store.value)
         place = (store.address, old, store.value, self._stratum, k, store.size, WRITE, 0)
@@ -85,7 +129,7 @@ class Run:
 
     def _load(self, k: int, address: int, size: int, kind: int, new: int | None, flags: int = 0) -> None:
         core = self._cores[k]
-        old = self._read(address, size)
+        old, forwarded = self._read(address, size), False
         for store in reversed(core.buffer):
             if store.address < address + size and address < store.address + store.size:
                 whole = store.address <= address and address + size <= store.address + store.size
@@ -94,9 +138,14 @@ class Run:
                         self._commit(k)
                     old = self._read(address, size)
                 else:
+                    forwarded = True
                     old = (store.value >> (8 * (address - store.address))) & ((1 << (8 * size)) - 1)
                 break
+        if not forwarded:
+            self._obtain(k, address, size, core.count)
+        self.order.append(k)
         if new is not None:
+            self._lose(k, address, size)
             self._write(address, size, new)
         place = (address, old, old if new is None else new, self._stratum, k, size, kind, flags)
         core.loads.append((core.seq, core.count, 0x1000 + core.count, *place))
@@ -112,6 +161,9 @@ class Run:
         old = self._read(address, size)
         new = old if kind == READ else rng.choice((0, 1, 2, rng.randrange(1 << (8 * size))))
         self._write(address, size, new)
+        if kind != READ:
+            self._lose(len(self._cores), address, size)
+        self.order.append(len(self._cores))
         place = (address, old, new, self._stratum, len(self._cores), size, kind, 0)
         self._of_agents.append((number, number, 1, *place))
         return None
@@ -155,6 +207,7 @@ class Run:
             elif self._tso:
                 core.loads.append((core.seq, core.count, 0, 0, 0, 0, self._stratum, k, 1, FENCE, UNCACHED))
                 core.seq += 1
+                self.order.append(k)
             core.count += 1
 
     def rows(self) -> list[Events]:
@@ -164,13 +217,32 @@ class Run:
             streams.append([core.stores for core in self._cores])
         return [np.array(rows, EVENT) for group in streams for rows in group]
 
-    def traces(self, rows: list[Events] | None = None) -> MemoryTraces:
-        """The run, or the same with other rows, as traces."""
+    def ranks(self) -> list[list[int]]:
+        """When each row of each stream ran."""
+        found: list[list[int]] = [[] for _ in self.rows()]
+        for number, stream in enumerate(self.order):
+            found[stream].append(number)
+        return found
+
+    def logs(self) -> list[tuple[Events, NDArray[np.uint8]]]:
+        """The miss records of each core, as of `MemoryTraces`."""
+        return [
+            (np.array(core.records, RECORD), np.frombuffer(bytes(core.blob), np.uint8))
+            for core in self._cores
+        ]
+
+    def traces(self, rows: list[Events] | None = None, *, tenures: bool = False) -> MemoryTraces:
+        """The run, or the same with other rows, as traces. tenures: with the miss records."""
         n = len(self._cores) if self._tso else 0
         strata = np.array(self.strata, np.uint64).reshape(-1, len(self._cores) + 1 + n)
         before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
         syncs = np.array(self._points, SYNC_POINT)
-        return MemoryTraces(rows or self.rows(), strata, before, after, chunk_rows=3, buffered=n, syncs=syncs)
+        traces = MemoryTraces(
+            rows or self.rows(), strata, before, after, chunk_rows=3, buffered=n, syncs=syncs
+        )
+        if tenures:
+            traces.line_bytes, traces.logs, traces.misses_prove_writes = LINE, self.logs(), self.unbounded
+        return traces
 
 
 def damage(rows: list[Events], seed: int) -> list[Events]:

@@ -144,8 +144,8 @@ def read_modify_write(cores, machines, address, size, new, cause):
 
 @njit(cache=True)
 def peek_number(cores, machines, address, size):
-    """The number at `address` (uint64, inside one word) as the bus has it. That is no access: it leaves no row
-    of the trace, and takes nothing from anybody."""
+    """The number at `address` (uint64, inside one word) as the bus has it. That is no access: it leaves no
+    row in the trace, and takes nothing from anybody."""
     machine = machines[0]
     line = address >> cores[0].line_shift
     owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)[line]

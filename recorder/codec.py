@@ -50,7 +50,8 @@ _NUMBERED, _BUFFERED, _COMMITTED = 1, 2, 8
 #: By kind: least and most flags in memory.
 _LEAST_FLAGS = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype=np.uint8)
 _MOST_FLAGS = np.array(
-    [0, MISS_WRITE | MISS_FETCH | MISS_LATE | MISS_OWNED, INPUT_CALL, 0, 0, CONTEXT_CALL, 0, 0], dtype=np.uint8
+    [0, MISS_WRITE | MISS_FETCH | MISS_LATE | MISS_OWNED, INPUT_CALL, 0, 0, CONTEXT_CALL, 0, 0],
+    dtype=np.uint8,
 )
 
 (

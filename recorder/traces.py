@@ -52,7 +52,7 @@ class RecordingTraces:
     @property
     def line_bytes(self) -> int:
         """Bytes in a line of the cores' caches, 0 if tenures are not to be used."""
-        return self._recording.manifest.line if self._tenures and not self.buffered else 0
+        return self._recording.manifest.line if self._tenures else 0
 
     @property
     def misses_prove_writes(self) -> bool:

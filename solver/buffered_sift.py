@@ -214,12 +214,13 @@ def _pieces_in_order(region: Region, groups: list[Events]) -> list[tuple[int, in
 
 
 def _breaks(region: Region, stream: int, n_cores: int) -> NDArray[np.int64]:
-    """Rows of a chain between which and those before them a sync point lies, ascending: int64 (n,)."""
-    table = region.places
+    """Rows of a chain between which and those before them a sync point lies, or that begin an operation of
+    their own (`Region.breaks`), ascending: int64 (n,)."""
+    table, more = region.places, region.breaks[stream] if len(region.breaks) else np.empty(0, np.int64)
     if stream == n_cores:
-        return np.unique(table[:, AGENT_ROW])
+        return np.union1d(table[:, AGENT_ROW], more)
     core, column = (stream, CORE_ROW) if stream < n_cores else (stream - n_cores - 1, STORE_ROW)
-    return np.unique(table[table[:, CORE] == core, column])
+    return np.union1d(table[table[:, CORE] == core, column], more)
 
 
 def _links(cores: list[CoreRows], k: int, rows: Events) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

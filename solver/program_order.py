@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from recorder.event import EVENT, FETCH, READ, UNCACHED, put_rows
-from solver.regions import Region
 from solver.traces import Events
 from solver.violations import name_row
+
+if TYPE_CHECKING:
+    from solver.regions import Region
 
 _OK, _TOO_LATE = 0, 1
 _NONE = -1

@@ -24,6 +24,7 @@ from solver.sync_order import (
     places,
     segments,
 )
+from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.region import RegionTenures, TenuresOfRegions
 from solver.traces import Events, Traces
 
@@ -125,7 +126,7 @@ class Region:
     streams: Sequence[RowSource]
     tails: Sequence[Events] = ()
     syncs: RegionSyncs = field(default_factory=no_syncs)
-    tenures: RegionTenures | None = None
+    tenures: RegionTenures | BufferedTenures | None = None
     breaks: Sequence[NDArray[np.int64]] = ()
 
     @property

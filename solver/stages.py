@@ -15,6 +15,7 @@ from solver.granules import find_granules
 from solver.problem import Problem
 from solver.regions import Region
 from solver.seams import RegionWalker, Seam
+from solver.tenures.buffered_edges import not_told
 from solver.tenures.edges import break_rows, row_edges
 from solver.tenures.region import with_deduced
 from solver.traces import Traces
@@ -35,22 +36,25 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     """Granules, filters and the region's own part of the boundary values. table: see `find_granules`.
 
     Raises OrderError."""
+    deduced = None
+    if region.tenures is not None and _is_shared(region):
+        deduced = region.tenures.deduced(region)
+        edges = not_told(row_edges(deduced.clocks), deduced.ties)
+        region = region.with_breaks(break_rows(edges, len(region.streams)))
     if region.tails:
         problem, counts, chains = sift_buffered(region, table)
-    elif region.tenures is not None and _is_shared(region):
-        deduced = region.tenures.deduced(region)
-        edges = row_edges(deduced.chosen or deduced.clocks)
-        broken = region.with_breaks(break_rows(edges, len(region.streams)))
-        problem, counts, chains = sift(broken, find_granules(broken, table))
-        problem = with_deduced(problem, deduced)
     else:
         problem, counts, chains = sift(region, find_granules(region, table))
+    if deduced is not None:
+        problem = with_deduced(problem, deduced)
     return Sifted(problem, counts, chains, net_values(problem))
 
 
 def _is_shared(region: Region) -> bool:
-    """Whether more than one stream has rows in the region."""
-    return sum(len(rows) > 0 for rows in region.streams) > 1
+    """Whether more than one core or agent has rows in the region."""
+    first_store = len(region.streams) - len(region.tails)
+    cores = {s % first_store for s, rows in enumerate(region.streams) if len(rows)}
+    return len(cores) > 1
 
 
 class Walks:

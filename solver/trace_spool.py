@@ -20,9 +20,12 @@ from recorder.event import EVENT
 from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions import Cursor, Region
 from solver.sync_order import SyncsOfRegions
+from solver.tenures.buffered_deduce import BufferedTenures
+from solver.tenures.buffered_lines import BufferedLines
+from solver.tenures.buffered_scan import BufferedBegins, BufferedScanner
 from solver.tenures.lines import HotLines
-from solver.tenures.region import RegionTenures, scanner_of, tenures_in
-from solver.tenures.scan import Begins
+from solver.tenures.region import RegionTenures, buffered_scanner_of, scanner_of, tenures_in
+from solver.tenures.scan import Begins, Scanner
 from solver.tenures.spool import BeginsSpool
 from solver.tenures.spool import Border as BeginsBorder
 from solver.traces import Events, Traces
@@ -108,8 +111,9 @@ class TraceSpool:
         self._first_store = traces.n_streams - traces.buffered
         self._syncs = SyncsOfRegions(traces)
         n_cores, line = self._first_store - 1, traces.line_bytes
-        self._begins = BeginsSpool(n_cores, line) if line else None
-        self._lines = HotLines(traces.memory_bytes, line, n_cores) if line else None
+        self._begins = BeginsSpool(n_cores, line, buffered=traces.buffered > 0) if line else None
+        lines = BufferedLines if traces.buffered else HotLines
+        self._lines = lines(traces.memory_bytes, line, n_cores) if line else None
         self._told: list[list[Told]] = [
             [Told(tuple((0, 0) for _ in self._streams_of(source)))] for source in range(self._first_store)
         ]
@@ -135,9 +139,7 @@ class TraceSpool:
         cursors = [Cursor(self._traces, stream, chunks[stream]) for stream in streams]
         done, told_rows = [(0, 0) for _ in streams], 0
         told: list[Told] = []
-        scanner = (
-            scanner_of(self._traces, source) if self._begins and source < self._first_store - 1 else None
-        )
+        scanner = self._scanner(source)
         for region in range(len(self._traces.strata) + 1):
             last_number = 0
             try:
@@ -147,13 +149,19 @@ class TraceSpool:
                         packed = np.empty(len(piece) * MOST_WORDS, np.uint64)
                         packed = packed[: pack_rows(piece, packed, last)]
                         self._write(streams[k], words, packed)
-                        if scanner is not None:
+                        if isinstance(scanner, BufferedScanner):
+                            scanner.add(k, piece)
+                        elif scanner is not None:
                             scanner.add(region, piece)
                         rows, words = rows + len(piece), words + len(packed)
                         last_number = int(piece["seq"][-1]) if k == 0 else last_number
                     done[k] = rows, words
                 tail = cursors[1].upcoming(last_number) if len(cursors) > 1 else None
-                begins = None if scanner is None else self._write_begins(source, scanner.take(region))
+                begins = None
+                if isinstance(scanner, BufferedScanner):
+                    begins = self._write_begins(source, scanner.take())
+                elif scanner is not None:
+                    begins = self._write_begins(source, scanner.take(region))
             except CorebraidError:
                 yield told
                 raise
@@ -162,6 +170,12 @@ class TraceSpool:
                 yield told
                 told, told_rows = [], done[0][0]
         yield told
+
+    def _scanner(self, source: int) -> Scanner | BufferedScanner | None:
+        """What finds the tenures of a core, if they are used."""
+        if self._begins is None or source == self._first_store - 1:
+            return None
+        return (buffered_scanner_of if self._traces.buffered else scanner_of)(self._traces, source)
 
     def _write(self, stream: int, word: int, packed: NDArray[np.uint64]) -> None:
         data = memoryview(packed.view(np.uint8).data)
@@ -173,7 +187,7 @@ class TraceSpool:
                 raise _no_room(stream, error) from None
             data, at = data[n:], at + n
 
-    def _write_begins(self, core: int, begins: Begins) -> BeginsBorder:
+    def _write_begins(self, core: int, begins: Begins | BufferedBegins) -> BeginsBorder:
         assert self._begins is not None
         try:
             return self._begins.write(core, begins)
@@ -212,11 +226,14 @@ class TraceSpool:
         ]
         return Region(index, rows, borders.tails, self._syncs.of(index), self._tenures(borders))
 
-    def _tenures(self, borders: Borders) -> RegionTenures | None:
+    def _tenures(self, borders: Borders) -> RegionTenures | BufferedTenures | None:
         if self._begins is None or self._lines is None:
             return None
-        begins = [self._begins.read(core, border) for core, border in enumerate(borders.begins)]
-        return tenures_in(self._traces, begins, self._lines)
+        found = [self._begins.read(core, border) for core, border in enumerate(borders.begins)]
+        if isinstance(self._lines, BufferedLines):
+            begins = [one for one in found if isinstance(one, BufferedBegins)]
+            return BufferedTenures(begins, self._lines, self._traces.misses_prove_writes)
+        return tenures_in(self._traces, [one for one in found if isinstance(one, Begins)], self._lines)
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""

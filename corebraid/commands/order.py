@@ -120,8 +120,8 @@ def command(
     buffer. One of model sc has an order under sc, which is one under tso too.
 
     Beside the values, the miss records count: between two accesses of a core to a line without a miss in
-    between nobody else wrote to it. --constraints values leaves that out, as the paper does; under TSO it is
-    never used.
+    between nobody else wrote to it; under TSO, no other's store committed. --constraints values leaves that
+    out, as the paper does.
 
     Of a region without a legal order, the fewest events are shown that cannot be ordered together, others
     counting as mere stores.
@@ -153,7 +153,7 @@ def command(
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
-    tenures = constraints == "tenures" and opened.manifest.model == "sc" and evidence is None
+    tenures = constraints == "tenures" and evidence is None
     if choice is not None:
         from corebraid.counting import with_choice
 

@@ -35,13 +35,19 @@ class Clocks(NamedTuple):
 class Places(NamedTuple):
     """Tenures and writes in terms of nodes, numbered in their streams.
 
-    first, last: int64 (n_tenures,). ptr: int64 (n_lines * n_streams + 1,): the writes of stream s to line l
-    are those from ptr[l * n_streams + s] on, in order. node: int64 (n_writes,). tenure: int64 (n_writes,).
-    after: uint64 (n_writes,), as of `Writes`. final: bool (n_writes,), whether it is its tenure's last write.
+    first, last: int64 (n_tenures,). begins: int64 (n_tenures,), the stream that `first` is of. lead: bool
+    (n_tenures,), False of a second part of the same tenure. owner: int64 (n_streams,), whose each stream is:
+    under SC its own; a core under TSO has several (`buffered_clocks`). ptr: int64 (n_lines * n_streams + 1,):
+    the writes of stream s to line l are those from ptr[l * n_streams + s] on, in order. node: int64
+    (n_writes,). tenure: int64 (n_writes,). after: uint64 (n_writes,), as of `Writes`. final: bool
+    (n_writes,), whether it is its tenure's last write.
     """
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    lead: NDArray[np.bool_]
+    owner: NDArray[np.int64]
     ptr: NDArray[np.int64]
     node: NDArray[np.int64]
     tenure: NDArray[np.int64]
@@ -52,8 +58,8 @@ class Places(NamedTuple):
 def make_clocks(
     tenures: Tenures, writes: Writes, n_streams: int, n_lines: int, more: Sequence[NDArray[np.int64]] = ()
 ) -> tuple[Clocks, Places]:
-    """Clocks that know nothing but the order of each stream. more: further rows of each stream (ascending) that
-    are to be nodes."""
+    """Clocks that know nothing but the order of each stream. more: further rows of each stream (ascending)
+    that are to be nodes."""
     wrote_in = tenures.stream[writes.tenure]
     begins = np.searchsorted(tenures.stream, np.arange(n_streams + 1))
     writing = np.searchsorted(wrote_in, np.arange(n_streams + 1))
@@ -67,7 +73,8 @@ def make_clocks(
         named = np.concatenate([writes.row[wrote], *more[s : s + 1]])
         number, ascending = np.empty(len(named), np.int64), np.argsort(named, kind="stable")
         n = number_rows(
-            tenures.first[mine], tenures.last[mine][by], named[ascending], ptr[s], first[mine], at, number, row,
+            tenures.first[mine], tenures.last[mine][by], named[ascending], ptr[s], first[mine], at, number,
+            row,
         )  # fmt: skip
         last[mine][by] = at
         told = np.empty_like(number)
@@ -81,7 +88,10 @@ def make_clocks(
     final = np.empty(len(node), np.bool_)
     sort_writes(tenures.line, tenures.stream, writes.tenure, n_streams, starts, by, final)
     tenure = writes.tenure[by].astype(np.int64)
-    return clocks, Places(first, last, starts, node[by], tenure, writes.after[by], final)
+    return clocks, Places(
+        first, last, tenures.stream.astype(np.int64), np.ones(len(first), np.bool_), np.arange(n_streams),
+        starts, node[by], tenure, writes.after[by], final,
+    )  # fmt: skip
 
 
 @inner

@@ -53,7 +53,7 @@ def make_contents(t: Tenures, p: Places, n_lines: int) -> Contents:
     went_on = (t.how == CONTINUED) & t.known
     start[t.line[went_on]] = t.before[went_on]
     started[t.line[went_on]] = True
-    _infer_start(t, sound, start, started)
+    _infer_start(t, p.lead, sound, start, started)
     line, stream = t.line[p.tenure].astype(np.int64), t.stream[p.tenure].astype(np.int64)
     # They are in the order of lines, streams and places already.
     ptr = np.searchsorted(line, np.arange(n_lines + 1))
@@ -63,11 +63,15 @@ def make_contents(t: Tenures, p: Places, n_lines: int) -> Contents:
 
 
 def _infer_start(
-    t: Tenures, sound: NDArray[np.bool_], start: NDArray[np.uint64], started: NDArray[np.bool_]
+    t: Tenures,
+    lead: NDArray[np.bool_],
+    sound: NDArray[np.bool_],
+    start: NDArray[np.uint64],
+    started: NDArray[np.bool_],
 ) -> None:
     """Tenures that write follow one another, each from what the one before left. So what the first one found
     is what more of them found than left, if the last one left something else (MICRO 2009, section 4.2)."""
-    writing = np.flatnonzero(t.writes & sound[t.line])
+    writing = np.flatnonzero(t.writes & lead & sound[t.line])
     line = np.concatenate([t.line[writing], t.line[writing]])
     value = np.concatenate([t.before[writing], t.after[writing]])
     sign = np.concatenate([np.ones(len(writing), np.int64), -np.ones(len(writing), np.int64)])
@@ -99,11 +103,11 @@ def _find(w, line, digest):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _overwritten(k, x, u, s, t, p, c):  # type: ignore[no-untyped-def]
-    """Whether write x of stream u, which is known to come before tenure k of stream s, is known to be
-    followed by another write that is, too."""
+def _overwritten(k, x, u, t, p, c):  # type: ignore[no-untyped-def]
+    """Whether write x of stream u, which is known to come before tenure k, is known to be followed by another
+    write that is, too."""
     n_streams = c.clock.shape[1]
-    mine = c.clock[c.ptr[s] + p.first[k]]
+    mine = c.clock[c.ptr[p.begins[k]] + p.first[k]]
     for v in range(n_streams):
         begin, end = p.ptr[t.line[k] * n_streams + v], p.ptr[t.line[k] * n_streams + v + 1]
         last = first_write(p, begin, end, mine[v])
@@ -122,8 +126,8 @@ def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def
     """For every stream its first and last candidate for tenure k, -1 for none. Returns (how many candidates,
     whether the region's begin is one)."""
     n_streams = c.clock.shape[1]
-    s, line, first = t.stream[k], t.line[k], p.first[k]
-    mine = c.clock[c.ptr[s] + first]
+    b, line, first = p.begins[k], t.line[k], p.first[k]
+    mine = c.clock[c.ptr[b] + first]
     earliest[:] = -1
     latest[:] = -1
     n, begins = 0, not w.started[line] or w.start[line] == t.before[k]
@@ -133,12 +137,13 @@ def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def
     low, high = _find(w, line, t.before[k])
     for i in range(low, high):
         u, x = w.stream[i], w.by[i]
-        if p.tenure[x] == k or (t.writes[k] and u != s and not p.final[x]):
+        own = p.owner[u] == p.owner[b]
+        if p.tenure[x] == k or (t.writes[k] and not own and not p.final[x]):
             continue
         known = p.node[x] < mine[u]
-        if not known and (u == s or p.node[x] >= first_after(c, u, s, first)):
+        if not known and (own or p.node[x] >= first_after(c, u, b, first)):
             continue
-        if known and _overwritten(k, x, u, s, t, p, c):
+        if known and _overwritten(k, x, u, t, p, c):
             continue
         n += 1
         if earliest[u] < 0:
@@ -164,14 +169,14 @@ def _least(p, c, earliest, least):  # type: ignore[no-untyped-def]
 def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-def]
     """Learn from the candidates of tenure k, none of which is the region's begin."""
     n_streams = c.clock.shape[1]
-    s, line, first, last = t.stream[k], t.line[k], p.first[k], p.last[k]
+    s, b, line, first, last = t.stream[k], p.begins[k], t.line[k], p.first[k], p.last[k]
     _least(p, c, earliest, least)
     for v in range(n_streams):
-        if v != s and least[v] > 0:
-            learn(c, v, np.int64(least[v]) - 1, s, first)
+        if v != b and least[v] > 0:
+            learn(c, v, np.int64(least[v]) - 1, b, first)
     for v in range(n_streams):
         begin, end = p.ptr[line * n_streams + v], p.ptr[line * n_streams + v + 1]
-        if v == s or begin == end:
+        if p.owner[v] == p.owner[s] or begin == end:
             continue
         node = np.int64(0)
         for u in range(n_streams):
@@ -188,8 +193,7 @@ def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-
 def _only_one(k, t, p, c, earliest):  # type: ignore[no-untyped-def]
     """Writes that come before tenure k come before its only candidate."""
     n_streams = c.clock.shape[1]
-    s = t.stream[k]
-    mine = c.clock[c.ptr[s] + p.first[k]]
+    mine = c.clock[c.ptr[p.begins[k]] + p.first[k]]
     for u in range(n_streams):
         if earliest[u] < 0:
             continue
@@ -225,13 +229,13 @@ def apply_contents(t, p, c, w):  # type: ignore[no-untyped-def]
     least = np.empty(n_streams, np.int32)
     for k in range(t.line.size):
         line = t.line[k]
-        if not w.sound[line] or not t.known[k] or t.how[k] == CONTINUED:
+        if not p.lead[k] or not w.sound[line] or not t.known[k] or t.how[k] == CONTINUED:
             continue
         n, begins = _candidates(k, t, p, c, w, earliest, latest)
         if begins and n == 0:
             for u in range(n_streams):
                 begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
-                if u != t.stream[k] and begin < end:
+                if p.owner[u] != p.owner[t.stream[k]] and begin < end:
                     learn(c, t.stream[k], p.last[k], u, p.node[begin])
         elif n == 0:
             return k

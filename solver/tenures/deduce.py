@@ -7,34 +7,38 @@ Rules, each sound by itself, to a fixed point over one set of clocks: nobody wri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.tenures.choices import choose
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close, make_clocks
 from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.foreign import apply_foreign
 from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
 from solver.tenures.losses import apply_alone, apply_losses
-from solver.tenures.spans import Losses, make_losses, rows_of
 from solver.tenures.misses import apply_misses, earlier_tenures
+from solver.tenures.spans import Losses, make_losses, rows_of
 from solver.tenures.syncs import learn_syncs
+
+if TYPE_CHECKING:
+    from solver.tenures.buffered_lines import Ties
 
 
 @dataclass(frozen=True)
 class Deduced:
     """What was deduced: the clocks of the nodes. tenures: how many there are on hot lines. rounds: to the
     fixed point. contradiction: whether the rules contradict the rows or one another: then the clocks say
-    nothing."""
+    nothing. ties: of each core under TSO what is known of its two streams without the rules."""
 
     clocks: Clocks
     tenures: int
     rounds: int
     contradiction: bool
-    chosen: Clocks | None = None
+    ties: Sequence[Ties] = ()
 
 
 def deduce(
@@ -45,7 +49,6 @@ def deduce(
     syncs: NDArray[np.int64],
     by_writes: bool = False,
     spans: tuple[tuple[Spans, Spans, Spans], list[int]] | None = None,
-    choosing: bool = True,
 ) -> Deduced:
     """Apply the rules to a fixed point. n_streams: cores and, the last, agents. syncs: `Region.places`.
     by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`, and how many rows each
@@ -57,12 +60,9 @@ def deduce(
     learn_syncs(syncs, n_streams - 1, clocks)
     close(clocks)
     wrong = rules.apply(clocks)
-    chosen = None
     if wrong:
         clocks.clock[:] = 0
-    elif losses is not None and choosing:
-        chosen = None
-    return Deduced(clocks, len(tenures.line), rules.rounds, wrong, chosen)
+    return Deduced(clocks, len(tenures.line), rules.rounds, wrong)
 
 
 class _Rules:

@@ -19,20 +19,20 @@ def apply_foreign(t, p, c):  # type: ignore[no-untyped-def]
     """One sweep over all tenures (`Tenures`, `Places`, `Clocks`)."""
     n_streams = c.clock.shape[1]
     for k in range(t.line.size):
-        s, first, last = t.stream[k], p.first[k], p.last[k]
+        s, b, first, last = t.stream[k], p.begins[k], p.first[k], p.last[k]
         mine = c.clock[c.ptr[s] + last]
         for u in range(n_streams):
             begin, end = p.ptr[t.line[k] * n_streams + u], p.ptr[t.line[k] * n_streams + u + 1]
-            if u == s or begin == end:
+            if p.owner[u] == p.owner[s] or begin == end:
                 continue
             if t.how[k] == CONTINUED:
                 learn(c, s, last, u, p.node[begin])
                 continue
-            if first == last:
+            if first == last and b == s:
                 continue
             before = first_write(p, begin, end, mine[u])
             if before > begin:
-                learn(c, u, p.node[before - 1], s, first)
-            after = first_write(p, begin, end, first_after(c, u, s, first))
+                learn(c, u, p.node[before - 1], b, first)
+            after = first_write(p, begin, end, first_after(c, u, b, first))
             if after < end:
                 learn(c, s, last, u, p.node[after])

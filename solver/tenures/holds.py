@@ -39,8 +39,8 @@ class Spans(NamedTuple):
 
     line, stream: int32 (n,). first: int64 (n,), the row that begins it, -1 for EARLIER. start: uint8 (n,).
     before: int64 (n,), the last row that is known to lie before its end, -1 for none. after: int64 (n,), the
-    first row that is known to lie after. end: uint8 (n,). owned: uint8 (n,), of how it begins, whether the line
-    came from a core that had it alone; ended: uint8 (n,), of KNOWN ends, whether it was alone then.
+    first row that is known to lie after. end: uint8 (n,). owned: uint8 (n,), of how it begins, whether the
+    line came from a core that had it alone; ended: uint8 (n,), of KNOWN ends, whether it was alone then.
     """
 
     line: NDArray[np.int32]
@@ -82,8 +82,9 @@ def _first_at(rows, low, high, row):  # type: ignore[no-untyped-def]
 def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
     """Put together the spans of one core on one line.
 
-    piece: (first, last, how, flags), of its tenures, flags: of `Begins`. write: rows. loss: (before, after, way). Appends to `holds` and `alone`, of which n and m are used; returns (n, m).
-    ended_by: uint8, for each loss whether the core had the line alone then, EITHER to begin with.
+    piece: (first, last, how, flags), of its tenures, flags: of `Begins`. write: rows. loss: (before, after,
+    way). Appends to `holds` and `alone`, of which n and m are used; returns (n, m). ended_by: uint8, for each
+    loss whether the core had the line alone then, EITHER to begin with.
     """
     p_first, p_last, p_how, p_flags = piece
     l_before, l_after, l_way = loss
@@ -134,9 +135,7 @@ def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n,
         n = _put(holds, n, line, stream, first, start, before, after, end, owned, ended)
         if sole:
             kept = OPEN if end == OPEN else GIVEN
-            m = _put(
-                alone, m, line, stream, sole_from, sole_start, before, after, kept, sole_owned, EITHER
-            )
+            m = _put(alone, m, line, stream, sole_from, sole_start, before, after, kept, sole_owned, EITHER)
         while j < l_before.size and not last_piece and l_before[j] < following:
             j += 1
     return n, m
@@ -172,6 +171,11 @@ def _empty(n: int) -> tuple[NDArray[np.generic], ...]:
     return tuple(np.empty(n, kind) for kind in _KINDS)
 
 
+def no_spans() -> Spans:
+    """Of a line and stream where there are none."""
+    return Spans(*_empty(0))  # type: ignore[arg-type]
+
+
 def _join(parts: list[Spans]) -> Spans:
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Spans(*columns)
@@ -181,12 +185,12 @@ def find_spans(
     tenures: Tenures, writes: Writes, begins: Sequence[Begins], lines: NDArray[np.int64], n_rows: list[int],
     unbounded: bool,
 ) -> tuple[Spans, Spans, Spans]:  # fmt: skip
-    """(holds, spans alone, losses) of all streams, cores' and agents', sorted by line, stream and time. A loss is
-    given as a span that ends by it; how it begins is not told, and `start` has the way.
+    """(holds, spans alone, losses) of all streams, cores' and agents', sorted by line, stream and time. A
+    loss is given as a span that ends by it; how it begins is not told, and `start` has the way.
 
     lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region.
     """
-    holds, alone, lost = [Spans(*_empty(0))], [Spans(*_empty(0))], [Spans(*_empty(0))]
+    holds, alone, lost = [no_spans()], [no_spans()], [no_spans()]
     by_address = np.argsort(lines, kind="stable")
     for s, begun in enumerate(begins):
         losses = begun.losses
@@ -201,20 +205,21 @@ def find_spans(
         by_line = np.argsort(hot, kind="stable")
         room = _empty(len(mine)), _empty(len(mine) + int(known.sum()))
         ended_by = np.where(losses.way[known][by_line] == DOWNGRADED, YES, EITHER).astype(np.uint8)
-        in_lines = hot[by_line].astype(np.int64), *(column[known][by_line] for column in losses[1:])
+        line, way = hot[by_line].astype(np.int64), losses.way[known][by_line]
+        lost_at, got_on = losses.before[known][by_line], losses.after[known][by_line]
         n, m = spans_of_core(
             s, n_rows[s], len(lines),
             (tenures.line[mine].astype(np.int64), tenures.first[mine], tenures.last[mine], tenures.how[mine],
              begun.flags[tenures.begin[mine]]),
             (line_of[order].astype(np.int64), writes.row[wrote][order]),
-            (in_lines[0], in_lines[2], in_lines[3], in_lines[1]), unbounded, *room, ended_by,
+            (line, lost_at, got_on, way), unbounded, *room, ended_by,
         )  # fmt: skip
-        holds.append(Spans(*(column[:n] for column in room[0])))
-        alone.append(Spans(*(column[:m] for column in room[1])))
-        lost.append(_of_losses(s, *in_lines, ended_by))
+        holds.append(Spans(*(column[:n] for column in room[0])))  # type: ignore[arg-type]
+        alone.append(Spans(*(column[:m] for column in room[1])))  # type: ignore[arg-type]
+        lost.append(_of_losses(s, line, way, lost_at, got_on, ended_by))
     agents = _of_agents(tenures)
     holds.append(agents)
-    alone.append(Spans(*(column[agents.start == TAKEN] for column in agents)))
+    alone.append(_kept(agents, np.flatnonzero(agents.start == TAKEN)))
     return _sorted(_join(holds)), _sorted(_join(alone)), _sorted(_join(lost))
 
 
@@ -242,5 +247,8 @@ def _of_agents(t: Tenures) -> Spans:
 
 
 def _sorted(spans: Spans) -> Spans:
-    by = np.lexsort((spans.first, spans.stream, spans.line))
-    return Spans(*(column[by] for column in spans))
+    return _kept(spans, np.lexsort((spans.first, spans.stream, spans.line)))
+
+
+def _kept(spans: Spans, which: NDArray[np.int64]) -> Spans:
+    return Spans(*(column[which] for column in spans))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -243,14 +244,16 @@ class HotLines:
             self._ids[hot] = 0
         return hot, tenures, writes
 
-    def _touch(self, region: Region, begins: list[Begins]) -> NDArray[np.int64]:
+    def _touch(self, region: Region, begins: Sequence[Begins]) -> NDArray[np.int64]:
         n = 0
         most = sum(len(mine.losses.line) for mine in begins)
         while most > len(self._touched):
             self._touched = np.concatenate([self._touched, np.empty_like(self._touched)])
         for processor, mine in enumerate(begins):
             n = int(mark_lost(mine.losses.line, processor, self._marks, self._touched, n))
-        for processor, source in enumerate(region.streams[: self._n_cores + 1]):
+        for stream, source in enumerate(region.streams):
+            # Behind the agents, under TSO, come the cores' stores.
+            processor = stream if stream <= self._n_cores else stream - self._n_cores - 1
             for rows in source.pieces():
                 done = 0
                 while done < len(rows):

@@ -3,11 +3,11 @@
 Rules over `holds.Spans`, all of one line:
 
 - While one stream has the line alone no other holds it. So if another's hold is known to begin before that
-  ends, it ended before it began; and if the other's end is known to come after it began, the other began after
-  it ended.
-- A loss is caused by another stream's access, which lies between the row before the loss and the row after: a
-  line is lost to a write that took it, the right to write to a read that got the line. A miss says whether the
-  line came from a core that had it alone, so that only those accesses count that go with the loss.
+  ends, it ended before it began; and if the other's end is known to come after it began, the other began
+  after it ended.
+- A loss is caused by another stream's access, which lies between the row before the loss and the row after:
+  a line is lost to a write that took it, the right to write to a read that got the line. A miss says whether
+  the line came from a core that had it alone, so that only those accesses count that go with the loss.
 - An access that got or took the line from a core that had it alone was the cause of one such loss.
 - Of those losses and accesses each has one partner. So what is known to be one's is no other's.
 - An access that got or took the line from no such core came when nobody had it alone: after the cause of the
@@ -83,13 +83,13 @@ def apply_alone(a, h, c):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _fits(loss, begin):  # type: ignore[no-untyped-def]
     """Whether a loss of this kind (`ended`) may be caused by an access of that kind (`owned`)."""
-    return loss == EITHER or begin == EITHER or loss == begin
+    return begin == EITHER or loss in (EITHER, begin)
 
 
 @njit(cache=True, nogil=True)
 def apply_causes(lost, by, mate, mate_by, c):  # type: ignore[no-untyped-def]
-    """One sweep of the second rule: each of the losses `lost` was caused by one of the accesses that the spans
-    `by` begin with. Returns one for which there is none, else -1."""
+    """One sweep of the second rule: each of the losses `lost` was caused by one of the accesses that the
+    spans `by` begin with. Returns one for which there is none, else -1."""
     n_streams = c.clock.shape[1]
     earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
     for x in range(lost.line.size):
@@ -126,8 +126,8 @@ def apply_causes(lost, by, mate, mate_by, c):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def apply_origins(by, lost, mate_by, mate, c):  # type: ignore[no-untyped-def]
-    """One sweep of the third rule: each of the accesses that the spans `by` begin with, where the line came from
-    a core that had it alone, was the cause of one of the losses `lost`. Returns one of no loss, else -1."""
+    """One sweep of the third rule: each of the accesses that the spans `by` begin with, where the line came
+    from a core that had it alone, was the cause of one of the losses. Returns one of no loss, or -1."""
     n_streams = c.clock.shape[1]
     earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
     for x in range(by.line.size):
@@ -200,7 +200,7 @@ def apply_unowned(alone, ender, downgraded, gets, taken, takes, mate_down, mate_
 
 
 def apply_losses(losses: Losses, c: Clocks) -> bool:
-    """One sweep of all rules but the first. Returns whether there is a loss or an access without a partner."""
+    """One sweep of all rules but the first. Returns whether there is a loss or access without a partner."""
     taken, takes, downgraded, gets = losses.mate
     apply_unowned(
         losses.alone, losses.ender, losses.downgraded, losses.gets, losses.taken, losses.takes, downgraded,

@@ -38,8 +38,8 @@ def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
 
 @inner
 def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-def]
-    """For every stream the nodes of the first and the last write that may lie between tenure `before` and tenure k of the
-    same core, -1 for none. Returns whether there is any."""
+    """For every stream the nodes of the first and the last write that may lie between tenure `before` and
+    tenure k of the same core, -1 for none. Returns whether there is any."""
     n_streams, s = c.clock.shape[1], t.stream[k]
     mine = c.clock[c.ptr[s] + p.last[before]]
     found = False

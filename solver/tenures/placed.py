@@ -1,7 +1,7 @@
 """Losses among the rows of a region: which of a core's rows ran before it lost a line, and which after.
 
-A core notes its instruction count when it loses a line, or its right to write to it (docs/format.md). All that
-it did before lies before the loss, and what comes next after it, whatever the line.
+A core notes its instruction count when it loses a line, or its right to write to it (docs/format.md). All
+that it did before lies before the loss, and what it does next lies after it, whatever the line.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from solver.traces import Events
 class Placed(NamedTuple):
     """The losses of a core in a region, in the order in which they happened.
 
-    line: int64 (n,), address / bytes in a line. way: uint8 (n,). before: int64 (n,), the last row that is known
-    to lie before, -1 for none. after: int64 (n,), the first row that is known to lie after; as many as the
-    stream has there for none.
+    line: int64 (n,), address / bytes in a line. way: uint8 (n,). before: int64 (n,), the last row that is
+    known to lie before, -1 for none. after: int64 (n,), the first row that is known to lie after; as many as
+    the stream has there for none.
     """
 
     line: NDArray[np.int64]

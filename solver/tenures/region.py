@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from solver.problem import Problem
+from solver.tenures.buffered_deduce import BufferedTenures
+from solver.tenures.buffered_edges import implied_by
+from solver.tenures.buffered_lines import BufferedLines
+from solver.tenures.buffered_scan import BufferedScanner
 from solver.tenures.deduce import Deduced, deduce
 from solver.tenures.edges import op_edges
 from solver.tenures.holds import find_spans
@@ -62,10 +66,12 @@ class TenuresOfRegions:
         self._lines = HotLines(traces.memory_bytes, traces.line_bytes, n_cores)
         self._traces = traces
 
-    @classmethod
-    def of(cls, traces: Traces) -> TenuresOfRegions | None:
+    @staticmethod
+    def of(traces: Traces) -> TenuresOfRegions | BufferedTenuresOfRegions | None:
         """Those of traces, None if they are not to be used."""
-        return cls(traces) if traces.line_bytes else None
+        if not traces.line_bytes:
+            return None
+        return BufferedTenuresOfRegions(traces) if traces.buffered else TenuresOfRegions(traces)
 
     def of_region(self, index: int, streams: Sequence[RowSource]) -> RegionTenures:
         """Those of the next region. streams: its rows."""
@@ -75,9 +81,35 @@ class TenuresOfRegions:
         return tenures_in(self._traces, begins, self._lines)
 
 
+def buffered_scanner_of(traces: Traces, core: int) -> BufferedScanner:
+    """`scanner_of` under TSO."""
+    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes)
+
+
+class BufferedTenuresOfRegions:
+    """`TenuresOfRegions` under TSO."""
+
+    def __init__(self, traces: Traces) -> None:
+        n_cores = traces.buffered
+        self._scanners = [buffered_scanner_of(traces, core) for core in range(n_cores)]
+        self._lines = BufferedLines(traces.memory_bytes, traces.line_bytes, n_cores)
+        self._by_writes = traces.misses_prove_writes
+
+    def of_region(self, index: int, streams: Sequence[RowSource]) -> BufferedTenures:
+        """Those of the next region. streams: its rows."""
+        n_cores = len(self._scanners)
+        begins = [
+            scanner.scan((streams[core].pieces(), streams[n_cores + 1 + core].pieces()))
+            for core, scanner in enumerate(self._scanners)
+        ]
+        return BufferedTenures(begins, self._lines, self._by_writes)
+
+
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
     """The problem with the edges that were deduced, beside those it has."""
-    more = op_edges(deduced.chosen or deduced.clocks, problem.stream_ptr, problem.end_row)
+    more = op_edges(deduced.clocks, problem.stream_ptr, problem.end_row)
+    if problem.buffered:
+        more = more[~implied_by(problem.edges, more, problem.op_stream, problem.n_streams)]
     told = {tuple(edge) for edge in problem.edges.tolist()}
     more = np.array([edge for edge in more.tolist() if tuple(edge) not in told], np.int64).reshape(-1, 2)
     return replace(problem, edges=np.concatenate([problem.edges, more]), deduced=len(more))

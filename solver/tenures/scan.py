@@ -42,7 +42,8 @@ class Begins(NamedTuple):
 
     row: int64 (n,), number of the first access among the stream's rows of the region. line: int64 (n,),
     address / bytes in a line. how: uint8 (n,). image: uint8 (n, line_bytes), the line as the core sees it
-    right before that access. flags: uint8 (n,), MISS_OWNED and MISS_WRITE of its record. losses: the core's in the region.
+    right before that access. flags: uint8 (n,), MISS_OWNED and MISS_WRITE of its record. losses: the
+    core's in the region.
     """
 
     row: NDArray[np.int64]
@@ -170,9 +171,11 @@ class Scanner:
                 )  # fmt: skip
                 if status == _WANTS_RECORDS:
                     self._more()
-            self._parts.append(
-                Begins(*(column[:n].copy() for column in out), nothing_lost())
-            )
+            found = Begins(
+                out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), image[:n].copy(),
+                out[4][:n].copy(), nothing_lost(),
+            )  # fmt: skip
+            self._parts.append(found)
         self._number += len(rows)
 
     def take(self, region: int) -> Begins:

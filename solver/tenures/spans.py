@@ -38,8 +38,8 @@ class Losses(NamedTuple):
     accesses that took a line, spans alone that begin with a write, and that got one, holds that begin with a
     read. unowned: holds whose line came from no core that had it alone. ender: int64 (spans alone,), the loss
     that ended each, number in `downgraded`, or in `taken` plus as many as there are `downgraded`; -1 if none
-    did. mate: of `taken`, `takes`, `downgraded` and `gets` each one's partner, int64 (n,), -1 as long as it is
-    not known."""
+    did. mate: of `taken`, `takes`, `downgraded` and `gets` each one's partner, int64 (n,), -1 as long as it
+    is not known."""
 
     holds: Nodes
     alone: Nodes
@@ -94,9 +94,7 @@ def _nodes(spans: Spans, clocks: Clocks, n_streams: int, n_lines: int) -> Nodes:
         after[mine] = np.searchsorted(rows, spans.after[mine])
     first[spans.first < 0] = -1
     ptr = _ptr(line, stream, n_streams, n_lines)
-    return Nodes(
-        line, stream, first, before, after, spans.start, spans.end, spans.owned, spans.ended, ptr
-    )
+    return Nodes(line, stream, first, before, after, spans.start, spans.end, spans.owned, spans.ended, ptr)
 
 
 def _ptr(
@@ -107,9 +105,11 @@ def _ptr(
 
 
 def _chosen(nodes: Nodes, which: NDArray[np.bool_], n_streams: int, n_lines: int) -> Nodes:
-    *columns, _ = nodes
-    kept = [column[which] for column in columns]
-    return Nodes(*kept, _ptr(kept[0], kept[1], n_streams, n_lines))
+    line, stream = nodes.line[which], nodes.stream[which]
+    return Nodes(
+        line, stream, nodes.first[which], nodes.before[which], nodes.after[which], nodes.start[which],
+        nodes.end[which], nodes.owned[which], nodes.ended[which], _ptr(line, stream, n_streams, n_lines),
+    )  # fmt: skip
 
 
 def _enders(alone: Nodes, downgraded: Nodes, taken: Nodes) -> NDArray[np.int64]:

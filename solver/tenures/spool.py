@@ -8,37 +8,38 @@ import tempfile
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.tenures.placed import Placed
+from solver.tenures.buffered_scan import BufferedBegins
+from solver.tenures.placed import Placed, nothing_lost
 from solver.tenures.scan import Begins
 
 #: Where the begins of a core in a region are: first byte, how many, and how many losses follow.
 Border = tuple[int, int, int]
-_COLUMNS = ("row", "line", "how", "image", "flags")
 _LOSS = np.dtype([("line", "<i8"), ("way", "u1"), ("before", "<i8"), ("after", "<i8")])
 
 
 class BeginsSpool:
-    """Room for the `Begins` of every core. Make it before the processes that share it are forked."""
+    """Room for the `Begins` of every core, under TSO its `BufferedBegins`. Make it before the processes that
+    share it are forked."""
 
-    def __init__(self, n_cores: int, line_bytes: int) -> None:
-        self._line_bytes = line_bytes
-        self._row = np.dtype(
-            [("row", "<i8"), ("line", "<i8"), ("how", "u1"), ("image", "u1", (line_bytes,)), ("flags", "u1")]
-        )
+    def __init__(self, n_cores: int, line_bytes: int, *, buffered: bool = False) -> None:
+        self._kind: type[Begins] | type[BufferedBegins] = BufferedBegins if buffered else Begins
+        self._columns = [name for name in self._kind._fields if name != "losses"]
+        self._row = np.dtype([_field(name, line_bytes) for name in self._columns])
         self._files = [
             tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
             for _ in range(n_cores)
         ]
         self._end = [0] * n_cores
 
-    def write(self, core: int, begins: Begins) -> Border:
+    def write(self, core: int, begins: Begins | BufferedBegins) -> Border:
         """Append those of the core's next region; one process writes those of a core. Raises OSError."""
-        rows = np.empty(len(begins.row), self._row)
-        for name in _COLUMNS:
+        rows = np.empty(len(begins.line), self._row)
+        for name in self._columns:
             rows[name] = getattr(begins, name)
-        losses = np.empty(len(begins.losses.line), _LOSS)
+        lost = begins.losses if isinstance(begins, Begins) else nothing_lost()
+        losses = np.empty(len(lost.line), _LOSS)
         for name in Placed._fields:
-            losses[name] = getattr(begins.losses, name)
+            losses[name] = getattr(lost, name)
         data, at = memoryview(rows.tobytes() + losses.tobytes()), self._end[core]
         border = at, len(rows), len(losses)
         while data:
@@ -47,21 +48,28 @@ class BeginsSpool:
         self._end[core] = at
         return border
 
-    def read(self, core: int, border: Border) -> Begins:
+    def read(self, core: int, border: Border) -> Begins | BufferedBegins:
         """What `write` has returned the border of."""
         first, n, m = border
         size = n * self._row.itemsize
         raw = os.pread(self._files[core].fileno(), size + m * _LOSS.itemsize, first)
         rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, _LOSS, m, size)
-        return Begins(
-            *(np.ascontiguousarray(_column(rows, name)) for name in _COLUMNS),
-            Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields)),
-        )
+        columns = {name: np.ascontiguousarray(_column(rows, name)) for name in self._columns}
+        if self._kind is BufferedBegins:
+            return BufferedBegins(**columns)
+        placed = Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields))  # type: ignore[arg-type]
+        return Begins(**columns, losses=placed)
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""
         for file in self._files:
             file.close()
+
+
+def _field(name: str, line_bytes: int) -> tuple[str, str] | tuple[str, str, tuple[int]]:
+    if name == "image":
+        return name, "u1", (line_bytes,)
+    return name, "u1" if name in ("how", "flags") else "<i8"
 
 
 def _column(rows: NDArray[np.void], name: str) -> NDArray[np.generic]:

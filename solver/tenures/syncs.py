@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from emu.sync_points import ENTER, LEAVE
-from solver.sync_order import AGENT_ROW, CORE, CORE_ROW, WAY
+from solver.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, WAY
 from solver.tenures.clocks import Clocks, learn
 
 
@@ -25,19 +25,25 @@ def nodes_below(c, s, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def walk_points(table, agents, c):  # type: ignore[no-untyped-def]
+def walk_points(table, agents, buffered, c):  # type: ignore[no-untyped-def]
     """Go through the sync points (`sync_order.places`), whose order is total, with one clock: how many nodes
-    of each stream lie behind the agents. agents: their stream."""
+    of each stream lie behind the agents. agents: their stream. buffered: whether each core has a stream of
+    stores too, behind theirs."""
     behind = np.zeros(c.clock.shape[1], np.int64)
     for i in range(table.shape[0]):
-        s = table[i, CORE]
+        s, q = table[i, CORE], table[i, CORE] + agents + 1
         here, there = nodes_below(c, s, table[i, CORE_ROW]), nodes_below(c, agents, table[i, AGENT_ROW])
+        stored = nodes_below(c, q, table[i, STORE_ROW]) if buffered else 0
         behind[agents] = max(behind[agents], there)
         if table[i, WAY] & ENTER:
             behind[s] = max(behind[s], here)
+            if buffered:
+                behind[q] = max(behind[q], stored)
             _wait(c, agents, there, behind)
         if table[i, WAY] & LEAVE:
             _wait(c, s, here, behind)
+            if buffered:
+                _wait(c, q, stored, behind)
 
 
 @njit(cache=True, nogil=True)
@@ -49,6 +55,7 @@ def _wait(c, t, j, behind):  # type: ignore[no-untyped-def]
                 learn(c, u, behind[u] - 1, t, j)
 
 
-def learn_syncs(table: NDArray[np.int64], agents: int, clocks: Clocks) -> None:
-    """Tell the clocks what the sync points say. table: `Region.places`. agents: their stream."""
-    walk_points(table, agents, clocks)
+def learn_syncs(table: NDArray[np.int64], agents: int, clocks: Clocks, *, buffered: bool = False) -> None:
+    """Tell the clocks what the sync points say. table: `Region.places`. agents: their stream. buffered:
+    whether the cores' stores are streams of their own, the ones behind it."""
+    walk_points(table, agents, buffered, clocks)
