@@ -57,7 +57,7 @@ class BeginsSpool:
         columns = {name: np.ascontiguousarray(_column(rows, name)) for name in self._columns}
         if self._kind is BufferedBegins:
             return BufferedBegins(**columns)
-        placed = Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields))  # type: ignore[arg-type]
+        placed = Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields))
         return Begins(**columns, losses=placed)
 
     def close(self) -> None:
