@@ -14,6 +14,7 @@ from rich.console import Console
 from bench.linux_programs import OURS
 from bench.ordering_path import measure, threads_over_replay
 from bench.report import Column, Table, publish
+from recorder.constraints import LOSSES, VALUES
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.order import Options, solve
@@ -69,7 +70,7 @@ def worst_region(recording: Recording, *, tenures: bool) -> tuple[Worst, int, in
     """(the worst region, how many regions take longer than the goal, unfiltered operations). tenures: whether
     what miss records prove is used, as `order` does by default."""
     worst, slow, operations = Worst(0.0, 0, ""), 0, 0
-    for _, problem in iter_problems(RecordingTraces(recording, tenures=tenures)):
+    for _, problem in iter_problems(RecordingTraces(recording, constraints=LOSSES if tenures else VALUES)):
         if not problem.n_ops:
             continue
         operations += problem.n_ops

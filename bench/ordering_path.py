@@ -20,6 +20,7 @@ from rich.console import Console
 from bench.programs import image, recorded
 from bench.report import Column, Table, publish
 from recorder.capture import RecordOptions
+from recorder.constraints import LOSSES
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.certificate import FILE_NAME, Certificate
@@ -60,7 +61,7 @@ def replay(traces: RecordingTraces) -> int:
 
 def measure(recording: Recording) -> tuple[int, dict[str, float]]:
     """Order a recording as `order --jobs 1` does, stage by stage: events, and processor seconds."""
-    watch, traces = Stopwatch(), RecordingTraces(recording, tenures=True)
+    watch, traces = Stopwatch(), RecordingTraces(recording, constraints=LOSSES)
     events = watch.time("replay", lambda: replay(traces))
     ledger, walks, words, options = Ledger(traces), Walks(traces), WordTable(), Options()
     regions = iter_regions(traces)
@@ -83,7 +84,7 @@ def threads_over_replay(recording: Recording, replay_s: float) -> tuple[float, f
     seconds, and what that would be on two idle processors: the busier thread's processor seconds."""
     began, used, mine = time.perf_counter(), time.process_time(), time.thread_time()
     order_recording(
-        RecordingTraces(recording, tenures=True), recording.path / FILE_NAME, recording.manifest.id
+        RecordingTraces(recording, constraints=LOSSES), recording.path / FILE_NAME, recording.manifest.id
     )
     wall, used, mine = time.perf_counter() - began, time.process_time() - used, time.thread_time() - mine
     return wall / replay_s, max(mine, used - mine) / replay_s

@@ -1,8 +1,8 @@
 """Orders against the truth: of every program, how many reads each engine gives another source than they had.
 
     python -m bench.scored [--programs uts,mutexes] [--cores 4,8,16] [--strata cycles:100000,none]
-                           [--engines auto,linkage,slices] [--constraints values,tenures] [--models sc,tso]
-                           [--slice N] [--timeout 5]
+                           [--engines auto,linkage,slices] [--constraints values,tenures,losses]
+                           [--models sc,tso] [--slice N] [--timeout 5]
 
 All firmware, and the Linux programs of `LINUX` on at most eight cores. Each recording is ordered by every
 engine, and each order, checked, is held against the sealed truth (solver/score). Prints and writes
@@ -33,6 +33,7 @@ from corebraid.engines import ORDERING, evidence_engine  # noqa: E402
 from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import RecordOptions, record  # noqa: E402
+from recorder.evidence_names import KINDS, LOSSES  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
@@ -69,7 +70,7 @@ def firmware(
         limit=_LIMIT,
         input=b"corebraid\n",
         model=model,
-        evidence=tuple(name for name in chosen.engines if name in ORDERING),
+        evidence=tuple(name for name in KINDS if name == LOSSES or name in chosen.engines),
         evidence_options={"rset": ",".join(map(str, range(cores)))} if "opr" in chosen.engines else {},
     )
     record(FIRMWARE / "x86_64" / f"{name}.elf", folder, X86_64, options, lambda _: None)
@@ -83,7 +84,7 @@ def scored(
     path = recording.path / "order.cert"
     path.unlink(missing_ok=True)
     began = time.perf_counter()
-    traces = RecordingTraces(recording, tenures=constraints == "tenures")
+    traces = RecordingTraces(recording, constraints=constraints)
     result = order_recording(traces, path, recording.manifest.id, options)
     seconds = time.perf_counter() - began
     if result.verdict is Verdict.ILLEGAL:
@@ -124,7 +125,7 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
             if engine in ORDERING and engine not in recording.manifest.evidence:
                 continue
             for constraints in chosen.constraints.split(","):
-                if constraints == "tenures" and engine in ORDERING:
+                if constraints != "values" and engine in ORDERING:
                     continue
                 score, regions, undecided, seconds = scored(recording, engine, constraints, chosen.timeout)
                 row = name, cores, strata, model, engine, constraints
@@ -160,7 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cores", default="4,8,16")
     parser.add_argument("--strata", default="cycles:100000,none")
     parser.add_argument("--engines", default="auto", help="auto, cut, linkage, slices, opr")
-    parser.add_argument("--constraints", default="values,tenures")
+    parser.add_argument("--constraints", default="values,tenures,losses")
     parser.add_argument("--models", default="sc")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slice", type=int, default=10_000, help="longest slice of the schedule")

@@ -12,6 +12,7 @@ from emu.cache import CacheGeometry
 from isa.x86_64 import X86_64
 from recorder.capture import Outcome, RecordOptions
 from recorder.capture import record as _record
+from recorder.constraints import LOSSES
 from recorder.evidence_names import DEFAULT_EVIDENCE
 from recorder.reader import Recording, iter_agent_trace
 from recorder.replay import CoreReplay, ReplayResult, replay_core
@@ -96,7 +97,7 @@ def order(
     jobs: int = 1,
     cluster: str = "",
     keep: bool = False,
-    constraints: str = "tenures",
+    constraints: str = LOSSES,
 ) -> OrderResult:
     """Find a legal order of every strata region and write `order.cert` into the recording.
 
@@ -104,14 +105,14 @@ def order(
     jobs: processes to use, forked from this one. cluster: address of a dask.distributed scheduler that
     solves the regions. keep: use and leave `order.partial`, the solved regions of an ordering that is not
     finished, in the recording. constraints: "values" for the paper's alone, "tenures" for what miss records
-    prove besides.
+    prove besides, "losses" for what lost lines do, if the recording has them.
     Raises OrderError when no order can exist, FormatError, Divergence.
     """
     opened = _opened(recording)
     options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
     resources = Resources(jobs, cluster, opened.path / PARTIAL_NAME if keep else None)
     return order_recording(
-        RecordingTraces(opened, tenures=constraints == "tenures"),
+        RecordingTraces(opened, constraints=constraints),
         opened.path / FILE_NAME,
         opened.manifest.id,
         options,

@@ -20,21 +20,24 @@ from solver.unfiltered import iter_problems
 _MOST_ROWS = 40
 
 
-def with_choice(options: Options, choice: str, recording: Recording, cuts: int, tenures: bool) -> Options:
-    """The options with a choice of order, from what the user wrote. tenures: see `RecordingTraces`. Raises
-    UsageError."""
+def with_choice(options: Options, choice: str, recording: Recording, cuts: int, constraints: str) -> Options:
+    """The options with a choice of order, from what the user wrote. constraints: see `RecordingTraces`.
+
+    Raises UsageError."""
     from corebraid.events import parse_choice
 
-    parsed = parse_choice(choice, RecordingTraces(recording, tenures=tenures), recording.manifest.n_cores)
+    parsed = parse_choice(
+        choice, RecordingTraces(recording, constraints=constraints), recording.manifest.n_cores
+    )
     return replace(options, choice=parsed, nodes=cuts)
 
 
-def count_regions(recording: Recording, limits: Limits, tenures: bool) -> list[Count]:
-    """The number of legal orders of every region, from the first to the last. tenures: see
+def count_regions(recording: Recording, limits: Limits, constraints: str) -> list[Count]:
+    """The number of legal orders of every region, from the first to the last. constraints: see
     `RecordingTraces`."""
     counts = []
     with console.progress("regions counted") as show:
-        for region, problem in iter_problems(RecordingTraces(recording, tenures=tenures)):
+        for region, problem in iter_problems(RecordingTraces(recording, constraints=constraints)):
             counts.append(count_orders(problem, limits))
             show(region.index + 1)
     return counts

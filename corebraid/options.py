@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from isa.errors import UsageError
+from recorder.constraints import CONSTRAINTS, LOSSES
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_DIGITS = 15
@@ -45,14 +46,15 @@ def seconds(text: str) -> float:
     return value
 
 
-#: What an order has to obey: values alone, or also what miss records prove.
+#: What an order has to obey.
 constraints_option = click.option(
     "--constraints",
-    type=click.Choice(["tenures", "values"]),
-    default="tenures",
+    type=click.Choice(CONSTRAINTS),
+    default=LOSSES,
     show_default=True,
     help="values: the paper's constraints alone. tenures: also what miss records prove, that nobody else "
-    "wrote to a line between two accesses of a core without a miss.",
+    "wrote to a line between two accesses of a core without a miss. losses: also when cores lost lines, if "
+    "the recording says so.",
 )
 #: The recording that a command reads.
 recording_argument = click.argument("recording", metavar="REC", type=click.Path(path_type=Path))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.pages import host_memory
-from recorder.evidence_names import LOSSES
+from recorder.constraints import LOSSES, TENURES, VALUES
 from recorder.losses import iter_losses
 from recorder.reader import Recording, agent_marks, iter_agent_trace, iter_core_records, load_image, strata
 from recorder.replay import CoreReplay
@@ -24,14 +24,14 @@ class RecordingTraces:
     chunk each.
 
     Of a recording whose recorder was killed, only what precedes its last complete stratum.
-    progress: called with (stream, instruction count) as replay goes on. tenures: whether an order may use
-    what the cores' miss records prove beyond values.
+    progress: called with (stream, instruction count) as replay goes on. constraints: what an order is to obey
+    (`recorder.constraints`).
     """
 
     def __init__(
-        self, recording: Recording, progress: Progress | None = None, *, tenures: bool = False
+        self, recording: Recording, progress: Progress | None = None, *, constraints: str = VALUES
     ) -> None:
-        self._recording, self._progress, self._tenures = recording, progress, tenures
+        self._recording, self._progress, self._asked = recording, progress, constraints
 
     @property
     def n_streams(self) -> int:
@@ -52,12 +52,18 @@ class RecordingTraces:
     @property
     def line_bytes(self) -> int:
         """Bytes in a line of the cores' caches, 0 if tenures are not to be used."""
-        return self._recording.manifest.line if self._tenures else 0
+        return 0 if self._asked == VALUES else self._recording.manifest.line
 
     @property
     def misses_prove_writes(self) -> bool:
         """Whether every miss but the first on a line proves a foreign write."""
         return self._recording.manifest.misses_prove_writes
+
+    @property
+    def constraints(self) -> str:
+        """What an order obeys: what was asked for, as far as the recording has it."""
+        told = LOSSES in self._recording.manifest.evidence and not self.buffered
+        return TENURES if self._asked == LOSSES and not told else self._asked
 
     @property
     def unbounded(self) -> bool:
@@ -67,7 +73,7 @@ class RecordingTraces:
     @property
     def has_losses(self) -> bool:
         """Whether the cores have noted what they lost, and an order may use that."""
-        return self._tenures and LOSSES in self._recording.manifest.evidence
+        return self.constraints == LOSSES
 
     def losses(self, core: int) -> Iterator[NDArray[np.void]]:
         """What a core lost, in that order, frame by frame: LOSS[n]."""

@@ -19,6 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import FormatError
+from recorder.constraints import LOSSES, TENURES, VALUES
 from recorder.frame import FileHeader, FrameWriter, iter_frames
 from recorder.varint import MAX_VARINT, get_varint, put_varint
 
@@ -27,7 +28,7 @@ FILE_NAME = "order.cert"
 CERTIFICATE = 6
 ORDERED = 0
 #: What follows the engine's name where it obeyed more than values (`solver.tenures`).
-TENURES = "+tenures"
+OBEYED = {VALUES: "", TENURES: "+tenures", LOSSES: "+losses"}
 #: Why a region has no order, by status.
 REASONS = {
     1: "timeout",
@@ -51,8 +52,8 @@ _Bad = Callable[[str, object, object], FormatError]
 
 @dataclass(frozen=True)
 class Head:
-    """What a certificate says of itself. engine: its name, with TENURES behind it where it obeyed those;
-    at most 16 ASCII characters."""
+    """What a certificate says of itself. engine: its name, with what it obeyed behind it (`OBEYED`); at most
+    16 ASCII characters."""
 
     engine: str
     n_streams: int
@@ -60,8 +61,9 @@ class Head:
 
     @property
     def constraints(self) -> str:
-        """What the engine obeyed: "values", or "tenures" too."""
-        return "tenures" if self.engine.endswith(TENURES) else "values"
+        """What the engine obeyed (`recorder.constraints`)."""
+        behind = (name for name in (TENURES, LOSSES) if self.engine.endswith(OBEYED[name]))
+        return next(behind, VALUES)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from isa.errors import OrderError
+from recorder.constraints import LOSSES, TENURES, VALUES
 from solver.ahead import regions_ahead
-from solver.certificate import TENURES
+from solver.certificate import OBEYED
 from solver.ledger import Ledger
 from solver.order import Answer, Options, OrderResult, Resources, answer
 from solver.partial import Partial
@@ -52,8 +53,8 @@ def order_all(
             _alone(traces, ledger, options, kept, show)
         else:
             _together(traces, ledger, options, kept, show, resources)
-        used = TENURES if traces.line_bytes and options.evidence is None else ""
-        result = ledger.certify(certificate, recording, options.engine + used)
+        used = VALUES if options.evidence is not None else _used(traces)
+        result = ledger.certify(certificate, recording, options.engine + OBEYED[used])
         if kept is not None and result.verdict is not Verdict.UNDECIDED:
             kept.remove()
         return result
@@ -61,6 +62,13 @@ def order_all(
         if kept is not None:
             kept.close()
         ledger.close()
+
+
+def _used(traces: Traces) -> str:
+    """What orders obey."""
+    if not traces.line_bytes:
+        return VALUES
+    return LOSSES if traces.has_losses else TENURES
 
 
 def _alone(

@@ -11,6 +11,7 @@ import pytest
 from cli_factory import FIRMWARE, ROOT, record, run
 
 from isa.errors import FormatError
+from recorder.constraints import LOSSES
 from recorder.event import EVENT
 from recorder.reader import Recording, iter_sealed_truth
 from recorder.traces import RecordingTraces
@@ -74,7 +75,7 @@ def true_edges(recording: Recording) -> int:
     """Assert that everything deduced of a recording is true; how many edges there were."""
     ranks, n = ranks_of(recording), 0
     base = [0] * len(ranks)
-    for region in iter_regions(RecordingTraces(recording, tenures=True)):
+    for region in iter_regions(RecordingTraces(recording, constraints=LOSSES)):
         assert region.tenures is not None
         found = region.tenures.deduced(region)
         assert not found.contradiction, f"region {region.index}"
@@ -119,15 +120,20 @@ def test_orders_by_tenures_are_closer_to_what_ran_and_say_so(model: str, tmp_pat
     assert record(path, "uts", "--model", model, "--cores", 8, "--strata", "cycles:100000").code == 0
     values, said = scored(path, "--constraints", "values")
     assert said["constraints"] == "values"
-    tenures, said = scored(path)
+    tenures, said = scored(path, "--constraints", "tenures")
     assert said["constraints"] == "tenures"
     assert said["verdict"] == "legal"
     assert tenures.reads == values.reads
     assert tenures.other < values.other
     assert tenures.turned < values.turned
-    text = run("order", path)
-    assert "constraints: values and tenures" in text.out
+    text = run("order", path, "--constraints", "tenures")
+    assert "constraints: values and tenures\n" in text.out
     assert json.loads(run("check-order", path, "--json").out)["constraints"] == "tenures"
+    losses, said = scored(path)
+    assert said["constraints"] == ("losses" if model == "sc" else "tenures")
+    assert losses.other < tenures.other if model == "sc" else losses == tenures
+    text = run("order", path)
+    assert f"constraints: values{', tenures and losses' if model == 'sc' else ' and tenures'}\n" in text.out
     assert run("order", path, "--constraints", "values").code == 0
     assert json.loads(run("check-order", path, "--json").out)["constraints"] == "values"
 
@@ -159,5 +165,5 @@ def test_damaged_records_are_named(tmp_path: Path) -> None:
     log[len(log) // 2] ^= 1
     (path / "core-1.log").write_bytes(log)
     with pytest.raises(FormatError, match=r"core-1\.log"):
-        for _ in iter_regions(RecordingTraces(Recording.open(path), tenures=True)):
+        for _ in iter_regions(RecordingTraces(Recording.open(path), constraints=LOSSES)):
             pass

@@ -13,6 +13,7 @@ from corebraid import console
 from corebraid.engines import evidence_engine
 from corebraid.options import constraints_option, json_option, positive, recording_argument
 from isa.errors import UsageError
+from recorder.constraints import LOSSES, TENURES, VALUES
 
 if TYPE_CHECKING:
     from recorder.reader import Recording
@@ -153,20 +154,22 @@ def command(
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
-    tenures = constraints == "tenures" and evidence is None
+    if evidence is not None:
+        constraints = VALUES
     if choice is not None:
         from corebraid.counting import with_choice
 
-        options = with_choice(options, choice, opened, count_budget, tenures)
+        options = with_choice(options, choice, opened, count_budget, constraints)
     # What was solved before was not chosen.
     keep = None if choice is not None or evidence is not None else opened.path / PARTIAL_NAME
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
     resources = Resources(jobs, cluster, keep, fresh, console.note)
     began = time.monotonic()
     progress = OrderProgress(opened)
+    traces = RecordingTraces(opened, progress.replayed, constraints=constraints)
     with console.progress_of(progress.works, progress.done):
         result = order_recording(
-            RecordingTraces(opened, progress.replayed, tenures=tenures),
+            traces,
             opened.path / FILE_NAME,
             opened.manifest.id,
             options,
@@ -176,15 +179,15 @@ def command(
     seconds = time.monotonic() - began
     facts = _facts(opened.path, result, seconds) | {
         "missing_edges": missing_edges(opened.manifest),
-        "constraints": "tenures" if tenures else "values",
+        "constraints": traces.constraints,
     }
     if not as_json:
-        _show(opened.path, result, seconds, tenures)
+        _show(opened.path, result, seconds, traces.constraints)
     if counted:
         from corebraid.counting import count_facts, count_regions, show_counts
         from solver.freedom import Limits
 
-        counts = count_regions(opened, Limits(count_budget, region_timeout), tenures)
+        counts = count_regions(opened, Limits(count_budget, region_timeout), constraints)
         facts.update(count_facts(counts, count_budget))
         if not as_json:
             show_counts(counts, count_budget)
@@ -239,7 +242,15 @@ def _default_jobs(recording: Recording) -> int:
     return 1 if short else usable_processors()
 
 
-def _show(recording: Path, result: OrderResult, seconds: float, tenures: bool) -> None:
+#: In words, what an order obeys.
+_OBEYED = {
+    VALUES: "values alone",
+    TENURES: "values and tenures",
+    LOSSES: "values, tenures and losses",
+}
+
+
+def _show(recording: Path, result: OrderResult, seconds: float, constraints: str) -> None:
     from solver.certificate import FILE_NAME
 
     names = ("total", "uncached", "local", "read_only", "collapsed", "unfiltered")
@@ -257,7 +268,7 @@ def _show(recording: Path, result: OrderResult, seconds: float, tenures: bool) -
     click.echo(f"{'all':>7} {result.verdict.value:<9} {'':<7}{counts}{seconds:>10.3f}")
     if _with_verdict(result, "legal"):
         click.echo(f"{result.check.events:,} events checked; {recording / FILE_NAME}: {DISCLAIMER}")
-        click.echo(f"constraints: {'values and tenures' if tenures else 'values alone'}")
+        click.echo(f"constraints: {_OBEYED[constraints]}")
 
 
 def _verdict(result: OrderResult) -> int:

@@ -113,9 +113,8 @@ def command(
     console.note_missing_order(opened.manifest)
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     limits = Limits(budget, region_timeout)
-    tenures = constraints == "tenures"
     if witness is not None:
-        return _witness(opened, program, witness, limits, tenures, as_json)
+        return _witness(opened, program, witness, limits, constraints, as_json)
     wanted = Selection(
         core=None if core is None else _stream(core, opened.manifest.n_cores),
         addresses=None if addresses is None else AddressRange.parse(addresses, program.symbols),
@@ -124,7 +123,7 @@ def command(
     strata = opened.manifest.totals.get("strata")
     wanted.check(strata + 1 if isinstance(strata, int) else None)
     kinds = () if summary else only or _NAMES
-    return _Listing(opened, program, wanted, kinds, limit, limits, tenures, as_json).run()
+    return _Listing(opened, program, wanted, kinds, limit, limits, constraints, as_json).run()
 
 
 def _stream(core: str, n_cores: int) -> int:
@@ -157,7 +156,7 @@ class _Listing:
     kinds: tuple[str, ...]
     limit: int | None
     limits: Limits
-    tenures: bool
+    constraints: str
     as_json: bool
 
     def run(self) -> int:
@@ -171,7 +170,9 @@ class _Listing:
         illegal: list[int] = []
         last = self.wanted.region
         with console.progress("regions") as show:
-            for region, problem in iter_problems(RecordingTraces(self.recording, tenures=self.tenures)):
+            for region, problem in iter_problems(
+                RecordingTraces(self.recording, constraints=self.constraints)
+            ):
                 if last is not None and region.index != last:
                     if region.index > last:
                         break
@@ -291,7 +292,7 @@ class _Listing:
 
 
 def _witness(
-    recording: Recording, program: GuestProgram, text: str, limits: Limits, tenures: bool, as_json: bool
+    recording: Recording, program: GuestProgram, text: str, limits: Limits, constraints: str, as_json: bool
 ) -> int:
     """Print a legal order for each direction of a pair."""
     from corebraid.events import EventName, RegionEvents, find_events
@@ -303,7 +304,7 @@ def _witness(
     names = [EventName.parse(part, n_cores) for part in text.split(",")]
     if len(names) != 2:
         raise UsageError("not two events", found=repr(text), remedy="write --witness EVENT,EVENT")
-    found = find_events(RecordingTraces(recording, tenures=tenures), names)
+    found = find_events(RecordingTraces(recording, constraints=constraints), names)
     problem = found[0].problem
     a, b = (event.op for event in found)
     if names[0].stream == names[1].stream:
