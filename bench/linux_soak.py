@@ -43,6 +43,7 @@ from corebraid.linux_guest import ADDRESS_SPACE, LinuxOptions, guest_spec  # noq
 from emu.cache import CacheGeometry  # noqa: E402
 from isa.linux_x86_64 import LINUX_X86_64  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
+from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
 from recorder.linux_capture import record_linux  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.record_options import Outcome, RecordOptions  # noqa: E402
@@ -98,6 +99,7 @@ class Plan:
     def options(self) -> RecordOptions:
         """As the recorder takes them."""
         return RecordOptions(
+            evidence=DEFAULT_EVIDENCE,
             cores=self.cores,
             seed=self.seed,
             schedule=self.schedule,
