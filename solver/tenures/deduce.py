@@ -7,7 +7,7 @@ Rules, each sound by itself, to a fixed point over one set of clocks: nobody wri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,16 +79,33 @@ class _Rules:
 
     def apply(self, clocks: Clocks) -> bool:
         """Apply them to a fixed point. Returns whether they contradict the rows or one another."""
-        while not clocks.state[CYCLE]:
+        cheap = self._foreign, self._by_misses, self._alone, self._by_losses
+        while True:
+            # What the others find first, the rule that looks at all candidates need not.
+            if self._to_the_end(clocks, cheap):
+                return True
+            clocks.state[CHANGED] = 0
+            if self._once(clocks, (self._by_contents,)):
+                return True
+            if not clocks.state[CHANGED]:
+                return False
+
+    def _to_the_end(self, clocks: Clocks, rules: Sequence[Callable[[Clocks], bool]]) -> bool:
+        clocks.state[CHANGED] = 1
+        while clocks.state[CHANGED]:
             self.rounds += 1
             clocks.state[CHANGED] = 0
-            for rule in (self._foreign, self._by_contents, self._by_misses, self._alone, self._by_losses):
-                if rule(clocks):
-                    return True
-                close(clocks)
-            if not clocks.state[CHANGED]:
-                return bool(clocks.state[CYCLE])
-        return True
+            if self._once(clocks, rules):
+                return True
+        return False
+
+    @staticmethod
+    def _once(clocks: Clocks, rules: Sequence[Callable[[Clocks], bool]]) -> bool:
+        for rule in rules:
+            if rule(clocks):
+                return True
+            close(clocks)
+        return bool(clocks.state[CYCLE])
 
     def _foreign(self, clocks: Clocks) -> bool:
         apply_foreign(self._tenures, self._places, clocks)
