@@ -30,8 +30,9 @@ KNOWN, OPEN, GIVEN = np.uint8(0), np.uint8(1), np.uint8(2)
 EARLIER, TAKEN, GOT = np.uint8(0), np.uint8(1), np.uint8(2)
 
 
-#: Whether a line came from, or was lost by, a core that had it alone.
-NO, YES, EITHER = np.uint8(0), np.uint8(1), np.uint8(2)
+#: Whether a line came from, or was lost by, a core that had it alone. UNTOLD: of lines that some core got for
+#: an instruction that did not run then, of which there is no row: nothing follows.
+NO, YES, EITHER, UNTOLD = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
 
 
 class Spans(NamedTuple):
@@ -122,8 +123,9 @@ def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n,
                 ended_by[j] = ended
                 j += 1
                 break
-            if not sole and fresh:
-                # Nothing was written, so it came as the only copy.
+            if not sole and fresh and unbounded:
+                # Nothing was written, so it came as the only copy. To a finite cache it may have come back
+                # alone within one instruction, without a record, after it was got with others.
                 sole, sole_from, sole_start, sole_owned = True, first, start, owned
             if sole:
                 m = _put(
@@ -220,7 +222,18 @@ def find_spans(
     agents = _of_agents(tenures)
     holds.append(agents)
     alone.append(_kept(agents, np.flatnonzero(agents.start == TAKEN)))
-    return _sorted(_join(holds)), _sorted(_join(alone)), _sorted(_join(lost))
+    loose = np.isin(lines, np.concatenate([begun.loose for begun in begins]))
+    found = (_sorted(_join(parts)) for parts in (holds, alone, lost))
+    first, second, third = (_without(spans, loose) for spans in found)
+    return first, second, third
+
+
+def _without(spans: Spans, loose: NDArray[np.bool_]) -> Spans:
+    """Nothing is told of lines that are `loose`."""
+    untold = loose[spans.line]
+    owned, ended = spans.owned.copy(), spans.ended.copy()
+    owned[untold] = ended[untold] = UNTOLD
+    return spans._replace(owned=owned, ended=ended)
 
 
 def _of_losses(

@@ -24,7 +24,7 @@ from numba import njit
 
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import CHANGED, Clocks, first_after, learn
-from solver.tenures.holds import EARLIER, EITHER, NO, OPEN, YES
+from solver.tenures.holds import EARLIER, EITHER, NO, OPEN, UNTOLD, YES
 from solver.tenures.spans import Losses
 
 
@@ -93,6 +93,8 @@ def apply_causes(lost, by, mate, mate_by, c):  # type: ignore[no-untyped-def]
     n_streams = c.clock.shape[1]
     earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
     for x in range(lost.line.size):
+        if lost.ended[x] == UNTOLD:
+            continue
         s, before, after = lost.stream[x], lost.before[x], lost.after[x]
         n, only = 0, -1
         for v in range(n_streams):

@@ -43,7 +43,8 @@ class Begins(NamedTuple):
     row: int64 (n,), number of the first access among the stream's rows of the region. line: int64 (n,),
     address / bytes in a line. how: uint8 (n,). image: uint8 (n, line_bytes), the line as the core sees it
     right before that access. flags: uint8 (n,), MISS_OWNED and MISS_WRITE of its record. losses: the
-    core's in the region.
+    core's in the region. loose: int64 (m,), lines of which there was a record without an access: what was
+    fetched for an instruction that did not run then.
     """
 
     row: NDArray[np.int64]
@@ -52,6 +53,7 @@ class Begins(NamedTuple):
     image: NDArray[np.uint8]
     flags: NDArray[np.uint8]
     losses: Placed
+    loose: NDArray[np.int64]
 
 
 def no_begins(line_bytes: int) -> Begins:
@@ -63,35 +65,41 @@ def no_begins(line_bytes: int) -> Begins:
         np.empty((0, line_bytes), np.uint8),
         np.empty(0, np.uint8),
         nothing_lost(),
+        np.empty(0, np.int64),
     )
 
 
 @njit(cache=True, nogil=True)
-def take_records(records, blob, at, upto, shift, memory, marks):  # type: ignore[no-untyped-def]
+def take_records(records, blob, at, upto, shift, memory, marks, loose):  # type: ignore[no-untyped-def]
     """Lay the lines of miss records with a count of at most `upto` over what the core knows. Returns the next
-    record."""
+    record. loose: int64 (n,): loose[0] lines of `Begins.loose`, from loose[1] on; it has room for them."""
     while at < records.size and records[at].count <= upto:
         record = records[at]
         if record.kind == MISS:
             first, offset = np.int64(record.addr), np.int64(record.offset)
             for k in range(np.int64(record.size)):
                 memory[first + k] = blob[offset + k]
+            if marks[first >> shift] & _PENDING:
+                loose[0] += 1
+                loose[loose[0]] = first >> shift
             marks[first >> shift] = (marks[first >> shift] & _SEEN) | _PENDING | (record.flags & _KEPT)
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def scan_rows(rows, start, number, records, blob, at, ended, shift, memory, marks, last, region, out, n):  # type: ignore[no-untyped-def]
-    """Scan rows from `start` on. number: that of rows[0] in its region. at: the next record. ended: whether
+def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, region, out, n, loose):  # type: ignore[no-untyped-def]
+    """Scan rows from `start` on. number: that of rows[0] in its region. log: records and the bytes that they
+    index. at: the next record. ended: whether
     there are no more records. last: uint32[lines], the region of each line's last access, plus 1. out: as of
     `Begins`, n filled. Returns (row, record, n, status)."""
     row_out, line_out, how_out, image_out, flags_out = out
+    records, blob = log
     for i in range(start, rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
             continue
-        at = take_records(records, blob, at, row.count, shift, memory, marks)
+        at = take_records(records, blob, at, row.count, shift, memory, marks, loose)
         if at == records.size and not ended:
             return i, at, n, _WANTS_RECORDS
         if n + 2 > row_out.size:
@@ -138,6 +146,7 @@ class Scanner:
         self._line_bytes, self._number = line_bytes, 0
         self._parts = [no_begins(line_bytes)]
         self._losses = LossCursor(losses, line_bytes)
+        self._loose = np.zeros(1, np.int64)
         self._more()
 
     def _more(self) -> None:
@@ -146,6 +155,8 @@ class Scanner:
             self._ended = True
         else:
             self._piece, self._at = piece, 0
+            if len(self._loose) <= self._loose[0] + len(piece[0]):
+                self._loose = np.concatenate([self._loose, np.zeros(len(piece[0]), np.int64)])
 
     def scan(self, region: int, pieces: Iterator[Events]) -> Begins:
         """Where tenures begin, or go on, in a region. pieces: all rows of the core's stream there."""
@@ -166,14 +177,14 @@ class Scanner:
             )  # fmt: skip
             while status == _WANTS_RECORDS:
                 start, self._at, n, status = scan_rows(
-                    rows, start, self._number, *self._piece, self._at, self._ended, self._shift,
-                    self._memory, self._marks, self._last, region, out, n,
+                    rows, start, self._number, self._piece, self._at, self._ended, self._shift,
+                    self._memory, self._marks, self._last, region, out, n, self._loose,
                 )  # fmt: skip
                 if status == _WANTS_RECORDS:
                     self._more()
             found = Begins(
                 out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), image[:n].copy(),
-                out[4][:n].copy(), nothing_lost(),
+                out[4][:n].copy(), nothing_lost(), np.empty(0, np.int64),
             )  # fmt: skip
             self._parts.append(found)
         self._number += len(rows)
@@ -181,8 +192,10 @@ class Scanner:
     def take(self, region: int) -> Begins:
         """What was found in the region whose rows were added, and begin another."""
         parts, self._parts, self._number = self._parts, [no_begins(self._line_bytes)], 0
+        loose = self._loose[1 : self._loose[0] + 1].copy()
+        self._loose[0] = 0
         return Begins(
             np.concatenate([part.row for part in parts]), np.concatenate([part.line for part in parts]),
             np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
-            np.concatenate([part.flags for part in parts]), self._losses.take(region),
+            np.concatenate([part.flags for part in parts]), self._losses.take(region), loose,
         )  # fmt: skip

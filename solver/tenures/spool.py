@@ -12,8 +12,8 @@ from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.placed import Placed, nothing_lost
 from solver.tenures.scan import Begins
 
-#: Where the begins of a core in a region are: first byte, how many, and how many losses follow.
-Border = tuple[int, int, int]
+#: Where the begins of a core in a region are: first byte, how many, how many losses follow, and loose lines.
+Border = tuple[int, int, int, int]
 _LOSS = np.dtype([("line", "<i8"), ("way", "u1"), ("before", "<i8"), ("after", "<i8")])
 
 
@@ -23,7 +23,7 @@ class BeginsSpool:
 
     def __init__(self, n_cores: int, line_bytes: int, *, buffered: bool = False) -> None:
         self._kind: type[Begins] | type[BufferedBegins] = BufferedBegins if buffered else Begins
-        self._columns = [name for name in self._kind._fields if name != "losses"]
+        self._columns = [name for name in self._kind._fields if name not in ("losses", "loose")]
         self._row = np.dtype([_field(name, line_bytes) for name in self._columns])
         self._files = [
             tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
@@ -40,8 +40,9 @@ class BeginsSpool:
         losses = np.empty(len(lost.line), _LOSS)
         for name in Placed._fields:
             losses[name] = getattr(lost, name)
-        data, at = memoryview(rows.tobytes() + losses.tobytes()), self._end[core]
-        border = at, len(rows), len(losses)
+        loose = begins.loose if isinstance(begins, Begins) else np.empty(0, np.int64)
+        data, at = memoryview(rows.tobytes() + losses.tobytes() + loose.tobytes()), self._end[core]
+        border = at, len(rows), len(losses), len(loose)
         while data:
             n = os.pwrite(self._files[core].fileno(), data, at)
             data, at = data[n:], at + n
@@ -50,15 +51,16 @@ class BeginsSpool:
 
     def read(self, core: int, border: Border) -> Begins | BufferedBegins:
         """What `write` has returned the border of."""
-        first, n, m = border
+        first, n, m, k = border
         size = n * self._row.itemsize
-        raw = os.pread(self._files[core].fileno(), size + m * _LOSS.itemsize, first)
+        end = size + m * _LOSS.itemsize
+        raw = os.pread(self._files[core].fileno(), end + k * 8, first)
         rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, _LOSS, m, size)
         columns = {name: np.ascontiguousarray(_column(rows, name)) for name in self._columns}
         if self._kind is BufferedBegins:
             return BufferedBegins(**columns)
         placed = Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields))
-        return Begins(**columns, losses=placed)
+        return Begins(**columns, losses=placed, loose=np.frombuffer(raw, np.int64, k, end))
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""
