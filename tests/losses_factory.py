@@ -20,7 +20,7 @@ from tests.cli_factory import FIRMWARE
 from tests.evidence_factory import record_with
 
 EVIDENCE = "evidence-losses.log"
-Loss = tuple[int, int, int]
+Loss = tuple[int, int, int, int]
 
 
 def firmware(directory: Path, name: str, cache: str = "unbounded", **options: Any) -> Recording:
@@ -39,9 +39,11 @@ def linux(directory: Path, name: str, *, limit: int = 1_500_000, **plan: Any) ->
 
 
 def losses_of(recording: Recording) -> list[list[Loss]]:
-    """What each core lost: (count, address of the line, way)."""
+    """What each core lost: (count, address of the line, way, strata that had been cut)."""
     found = []
     for core in range(recording.manifest.n_cores):
         rows = np.concatenate([np.zeros(0, LOSS), *iter_losses(recording, core)])
-        found.append([(int(count), int(line), int(way)) for count, line, way in rows.tolist()])
+        found.append(
+            list(zip(*(rows[name].tolist() for name in ("count", "line", "way", "stratum")), strict=True))
+        )
     return found

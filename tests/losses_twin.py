@@ -17,24 +17,26 @@ from recorder.losses import DOWNGRADED, LOST
 from recorder.reader import Recording, iter_sealed_truth
 from recorder.truth import TRUTH
 
-Loss = tuple[int, int, int]
+Loss = tuple[int, int, int, int]
 
 
 @dataclass
 class Lines:
-    """Who holds what. owners: who may write without asking. stands: the count at which each core stands."""
+    """Who holds what. owners: who may write without asking. stands: the count at which each core stands.
+    stratum: strata cut so far."""
 
     cores: int
     stands: list[int] = field(init=False)
     lost: list[list[Loss]] = field(init=False)
     holders: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     owners: dict[int, int] = field(default_factory=dict)
+    stratum: int = 0
 
     def __post_init__(self) -> None:
         self.stands, self.lost = [0] * self.cores, [[] for _ in range(self.cores)]
 
     def _loses(self, core: int, line: int, way: int) -> None:
-        self.lost[core].append((self.stands[core], line, way))
+        self.lost[core].append((self.stands[core], line, way, self.stratum))
 
     def read(self, stream: int, line: int) -> None:
         """A core, or an agent, wants to read."""
@@ -80,11 +82,13 @@ def derived_losses(recording: Recording) -> list[list[Loss]]:
 def walk(lines: Lines, stream: int, rows: np.ndarray, size: int) -> None:
     """One slice's rows (EVENT[n]). size: bytes in a line."""
     kept = rows[(rows["flags"] & UNCACHED) == 0]
-    for kind, address, length in zip(
-        *(kept[name].tolist() for name in ("kind", "addr", "size")), strict=True
+    for kind, address, length, stratum in zip(
+        *(kept[name].tolist() for name in ("kind", "addr", "size", "stratum")), strict=True
     ):
+        lines.stratum = stratum
         touched = range(address // size * size, address + length, size)
-        if kind in (READ, RMW):
+        # What an agent replaces it does not fetch first.
+        if kind == READ or (kind == RMW and stream < lines.cores):
             for line in touched:
                 lines.read(stream, line)
         if kind != READ:
