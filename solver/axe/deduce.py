@@ -17,10 +17,13 @@ r of a location, writes s, t of it:
 A cycle, or a read without a candidate, proves that there is no legal order. Values that were written more
 than once leave reads with several candidates; with more than MOST_CANDIDATES they are left alone.
 
-How it stays near linear. Nodes are visited in an order that keeps what is known (`arrange`), in blocks, a
-block until nothing new is found in it, so that a clock seldom changes once its block is left. The rules are
-applied to a node only when its clock grew or a read at its location found its write. The last write of a
-location that a clock covers is found by going on from the one found last (`newest`): clocks only grow.
+How it stays near linear. Nodes are visited in an order that keeps what is known (`arrange`), in blocks. A
+rule may say something new about a node visited already: then all from there on are visited again, at most
+_BACK nodes before the block, until nothing is new. The rules look at a node only when another write of its
+location has become visible to it, and at that write only, or when a read of the location found its source.
+That write is found by going on from the one found last (`newest`): clocks only grow. What is left is found
+in the next pass, in an order that keeps also what the last one found. Clocks are whole after a pass that
+found no new need, since each node was visited after all that come before it.
 """
 
 from __future__ import annotations
@@ -29,13 +32,13 @@ import numpy as np
 from numba import njit
 
 from solver.axe.chains import Chains
-from solver.axe.facts import EARLIER, GROWN, INSIDE, OPEN, SETTLED, Facts, comes_before, place, require
+from solver.axe.facts import AGAIN, GROWN, NEEDED, OPEN, SETTLED, Facts, comes_before, place, require
 from solver.axe.sources import settle_obvious
 from solver.axe.sweep import arrange, sweep
 
 _STEADY, _CHANGED, _CONFLICT = 0, 1, 2
-#: Nodes of a block: its clocks stay in the processor's cache.
-_BLOCK = 2048
+#: Nodes of a block, and how far before it nodes are visited again: clocks stay in the processor's cache.
+_BLOCK, _BACK = 512, 2048
 
 
 @njit(cache=True)
@@ -49,7 +52,7 @@ def last_writer(a, k, ch):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def keep_final(a, ch, f):  # type: ignore[no-untyped-def]
     """Apply the final constraint of a location. False if nothing can meet it."""
-    pair, n_chains, n = ch.final[a], ch.chain_ptr.size - 1, f.order.size
+    pair, n_chains = ch.final[a], ch.chain_ptr.size - 1
     if ch.writer_ptr[a] == ch.writer_ptr[a + 1]:
         return pair == ch.initial[a]
     count, only = 0, np.int64(-1)
@@ -68,28 +71,30 @@ def keep_final(a, ch, f):  # type: ignore[no-untyped-def]
         for k in range(n_chains):
             t = last_writer(a, k, ch)
             if t >= 0 and t != only:
-                require(only, k, place(t, ch) + 1, n, n, f.need, f.clock, f.rank, f.status)
+                require(only, k, place(t, ch) + 1, f.need, f.clock, f.rank, f.status)
     return count > 0
 
 
 @njit(cache=True)
 def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
-    """Visit every block, each until there is nothing new in it. Returns _STEADY, _CHANGED or _CONFLICT."""
+    """Visit every block, and again what it says something new about. Returns _STEADY, _CHANGED or
+    _CONFLICT."""
     n, settled = ch.op.size, f.status[SETTLED]
-    f.status[EARLIER] = f.status[GROWN] = f.status[OPEN] = 0
+    f.status[NEEDED] = f.status[GROWN] = f.status[OPEN] = 0
     for first in range(0, n, _BLOCK):
-        again = True
-        while again:
-            f.status[INSIDE] = 0
-            if not sweep(ch, f, first, min(first + _BLOCK, n)):
+        last = min(first + _BLOCK, n)
+        start = first
+        while start < last:
+            f.status[AGAIN] = n
+            if not sweep(ch, f, start, last):
                 return _CONFLICT
-            again = f.status[INSIDE] > 0
+            start = max(f.status[AGAIN], first - _BACK)
     for a in range(ch.final.size):
         if ch.final[a] >= 0 and not keep_final(a, ch, f):
             return _CONFLICT
     # What a read with several candidates can read also depends on the clocks of nodes visited after it.
     unsure = f.status[OPEN] and f.status[GROWN]
-    return _CHANGED if f.status[EARLIER] or f.status[SETTLED] > settled or unsure else _STEADY
+    return _CHANGED if f.status[NEEDED] or f.status[SETTLED] > settled or unsure else _STEADY
 
 
 def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
@@ -97,18 +102,11 @@ def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
     passes, and may raise."""
     if chains.contradictory or not settle_obvious(chains, facts):
         return False
-    while True:
+    result = _CHANGED
+    while result == _CHANGED:
         if not arrange(chains, facts):
             return False
-        passes = 0
-        result = _CHANGED
-        while result == _CHANGED:
-            if callable(on_time):
-                on_time()
-            result = deduce_pass(chains, facts)
-            passes += 1
-        if result == _CONFLICT:
-            return False
-        # Clocks are whole once a pass in an order that keeps all that is known lets none grow.
-        if passes == 1 and not facts.status[GROWN]:
-            return True
+        if callable(on_time):
+            on_time()
+        result = deduce_pass(chains, facts)
+    return result == _STEADY

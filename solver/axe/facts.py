@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solver.axe.chains import UNKNOWN, Chains
 
 #: Words of `Facts.status`.
-EARLIER, INSIDE, SETTLED, GROWN, OPEN = 0, 1, 2, 3, 4
+AGAIN, NEEDED, SETTLED, GROWN, OPEN = 0, 1, 2, 3, 4
 
 
 class Facts(NamedTuple):
@@ -23,9 +23,10 @@ class Facts(NamedTuple):
     order, rank: int32 (n,), an order in which nodes are visited, and a node's place in it. newest: int32
     (n, chains), how far into `writers` of its location the clock of a node reaches. stamp: int64
     (locations,), the number of reads that had been settled anywhere when the last one at a location was;
-    done: int64 (n,), when the rules were last applied to a node. status: int64 (5,), whether a node before
-    the block got a new need, one inside the block that was visited already; reads settled; in this pass,
-    whether a clock grew, and whether a read with several candidates was seen."""
+    done: int64 (n,), when the rules were last applied to a node. status: int64 (5,), the least rank of a
+    node that others were noted to come before since the visits of a block began; in this pass, whether any
+    node got a new need; reads settled; in this pass, whether a clock grew, and whether a read with several
+    candidates was seen."""
 
     need: NDArray[np.int32]
     clock: NDArray[np.int32]
@@ -79,12 +80,9 @@ def comes_before(x, y, ch, f):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def require(x, k, count, now, first, need, clock, rank, status):  # type: ignore[no-untyped-def]
-    """Note that `count` nodes of chain k come before node x, which is not the one being visited. now: the
-    rank of that one; first: where the block begins."""
+def require(x, k, count, need, clock, rank, status):  # type: ignore[no-untyped-def]
+    """Note that `count` nodes of chain k come before node x, which is not the one being visited."""
     if count > clock[x, k] and count > need[x, k]:
         need[x, k] = count
-        if rank[x] < first:
-            status[EARLIER] = 1
-        elif rank[x] < now:
-            status[INSIDE] = 1
+        status[NEEDED] = 1
+        status[AGAIN] = min(status[AGAIN], np.int64(rank[x]))

@@ -39,14 +39,14 @@ def enlist(r, s, chain, first_reader, next_reader):  # type: ignore[no-untyped-d
 @njit(cache=True)
 def precede_writes(r, ch, f):  # type: ignore[no-untyped-def]
     """Note that r, which reads the initial value, comes before every write of its location."""
-    n_chains, n = ch.chain_ptr.size - 1, ch.op.size
+    n_chains = ch.chain_ptr.size - 1
     for j in range(n_chains):
         at = ch.address[r] * n_chains + j
         i, end = ch.writer_at[at], ch.writer_at[at + 1]
         if i < end and ch.writers[i] == r:
             i += 1
         if i < end:
-            require(ch.writers[i], ch.chain[r], place(r, ch) + 1, n, 0, f.need, f.clock, f.rank, f.status)
+            require(ch.writers[i], ch.chain[r], place(r, ch) + 1, f.need, f.clock, f.rank, f.status)
 
 
 @njit(cache=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from solver.axe.chains import UNKNOWN
-from solver.axe.facts import GROWN, OPEN, require
+from solver.axe.facts import GROWN, NEEDED, OPEN, require
 from solver.axe.sources import settle
 
 #: Nodes of one chain that `arrange` takes in one go.
@@ -58,10 +58,71 @@ def join(row, need, clock, chain_ptr, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def look(y, a, before, whole, row, chain_ptr, clock, newest, writers, writer_at, visible):  # type: ignore[no-untyped-def]
+    """Fill `visible` with the last write of location a that comes before y, chain by chain: -1 where there is
+    none, and, unless all are asked for (`whole`), where it was known at the visit before. True if there is
+    any. row: the clock of y without y itself; before: as `previous` of `Chains`."""
+    n_chains, any_seen = row.size, False
+    for k in range(n_chains):
+        visible[k] = -1
+        if whole or row[k] > clock[y, k]:
+            start, end = writer_at[a * n_chains + k], writer_at[a * n_chains + k + 1]
+            known = np.int64(newest[y, k])
+            i = max(known, np.int64(newest[before, k])) if before >= 0 else known
+            limit = chain_ptr[k] + row[k]
+            while i < end and writers[i] < limit:
+                i += 1
+            if i > start and (whole or i > known):
+                visible[k] = writers[i - 1]
+                any_seen = True
+            newest[y, k] = i
+    return any_seen
+
+
+@njit(cache=True)
+def precede_source(s, visible, chain_ptr, chain, need, clock, rank, status):  # type: ignore[no-untyped-def]
+    """Visible writes other than s come before s, which the read that sees them reads. False if they
+    cannot."""
+    for k in range(visible.size):
+        t = visible[k]
+        if t >= 0 and t != s:
+            if s < 0 or (k == chain[s] and t > s):
+                return False
+            require(s, k, t - chain_ptr[k] + 1, need, clock, rank, status)
+    return True
+
+
+@njit(cache=True)
+def follow_readers(  # type: ignore[no-untyped-def]
+    y, row, visible, chain_ptr, chain, need, clock, rank, first_reader, next_reader
+):
+    """Reads of a write that comes before write y come before y. Those of a write that comes before another
+    such write come before that one, and are left to it. True if y needs more than `row`, its clock."""
+    top, more = np.int64(-1), False
+    for k in range(visible.size):
+        t = visible[k]
+        if t >= 0 and (top < 0 or rank[t] > rank[top]):
+            top = t
+    for k in range(visible.size):
+        t = visible[k]
+        if t < 0 or (t != top and clock[top, k] > t - chain_ptr[k]):
+            continue
+        r = np.int64(first_reader[t])
+        while r >= 0:
+            j = np.int64(chain[r])
+            count = r - chain_ptr[j] + 1
+            if count > row[j] and r != y:
+                need[y, j] = max(need[y, j], count)
+                more = True
+            r = np.int64(next_reader[r])
+    return more
+
+
+@njit(cache=True)
 def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
-    """Visit the nodes of one block: bring their clocks up to date and apply the rules where they may say
-    something new. False at a conflict. (The fields stand in variables since reading them costs more than
-    the work.)"""
+    """Visit nodes first to last of the order: bring their clocks up to date and apply the rules where they
+    may say something new. False at a conflict. (The fields stand in variables since reading them costs more
+    than the work.)"""
     chain_ptr, writers, writer_at, reads, writes = ch.chain_ptr, ch.writers, ch.writer_at, ch.reads, ch.writes
     chain, address, buffered, own_commits = ch.chain, ch.address, ch.buffered, ch.own_commits
     need, clock, reads_from, first_reader, newest = f.need, f.clock, f.reads_from, f.first_reader, f.newest
@@ -75,69 +136,58 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
         p = y - chain_ptr[c]
         for j in range(n_chains):
             row[j] = clock[y - 1, j] if p > 0 else 0
-        join(row, need, clock, chain_ptr, y)
-        if row[c] > p:
-            return False
-        row[c] = p + 1
-        grown = False
-        for j in range(n_chains):
-            grown |= row[j] > clock[y, j]
-            clock[y, j] = row[j] = max(row[j], clock[y, j])
-        status[GROWN] |= np.int64(grown)
-        if a < 0:
-            continue
-        unknown = reads[y] >= 0 and reads_from[y] == UNKNOWN
-        more = grown or unknown or done[y] < stamp[a]
+        more = True
         while more:
-            done[y] = stamp[a]
             more = False
-            # The last write of the location that is known to be visible, chain by chain.
-            before, own = np.int64(previous[y]), np.int64(own_commits[y])
-            for k in range(n_chains):
-                at = a * n_chains + k
-                start, end, i = writer_at[at], writer_at[at + 1], np.int64(newest[y, k])
-                if before >= 0:
-                    i = max(i, np.int64(newest[before, k]))
-                limit = chain_ptr[k] + (row[k] if k != c else p)
-                while i < end and writers[i] < limit:
-                    i += 1
-                newest[y, k] = i
-                visible[k] = writers[i - 1] if i > start else -1
+            join(row, need, clock, chain_ptr, y)
+            if row[c] > p:
+                return False
+            grown = False
+            for j in range(n_chains):
+                if j != c:
+                    row[j] = max(row[j], clock[y, j])
+                    grown |= row[j] > clock[y, j]
+            status[GROWN] |= np.int64(grown)
+            unknown = a >= 0 and reads[y] >= 0 and reads_from[y] == UNKNOWN
+            whole = a >= 0 and (unknown or done[y] < stamp[a])
+            seen = False
+            if a >= 0 and (grown or whole):
+                seen = look(
+                    y,
+                    a,
+                    np.int64(previous[y]),
+                    whole,
+                    row,
+                    chain_ptr,
+                    clock,
+                    newest,
+                    writers,
+                    writer_at,
+                    visible,
+                )
+            for j in range(n_chains):
+                if j != c:
+                    clock[y, j] = row[j]
+            if not (seen or whole):
+                break
+            done[y] = stamp[a]
+            own = np.int64(own_commits[y])
             if own >= 0:
-                visible[own] = buffered[y]
+                visible[own] = buffered[y] if whole else -1
             if unknown:
                 if not settle(y, row, visible, meet, ch, f):
                     return False
                 unknown = reads_from[y] == UNKNOWN
                 status[OPEN] |= np.int64(unknown)
+                for k in range(n_chains):
+                    more |= need[y, k] > row[k]
             if reads[y] >= 0 and not unknown:
-                # Other visible writes come before the one that y reads.
                 s = np.int64(reads_from[y])
-                for k in range(n_chains):
-                    t = visible[k]
-                    if t >= 0 and t != s:
-                        if s < 0 or (k == chain[s] and t > s):
-                            return False
-                        require(s, k, t - chain_ptr[k] + 1, now, first, need, clock, rank, status)
-            if writes[y] >= 0:
-                # Reads of a write that comes before y come before y.
-                for k in range(n_chains):
-                    r = np.int64(first_reader[visible[k]]) if visible[k] >= 0 else np.int64(-1)
-                    while r >= 0:
-                        reader_chain = np.int64(chain[r])
-                        count = r - chain_ptr[reader_chain] + 1
-                        if count > need[y, reader_chain] and r != y:
-                            need[y, reader_chain] = count
-                        r = np.int64(next_reader[r])
-            for k in range(n_chains):
-                more |= need[y, k] > row[k]
-            if more:
-                status[GROWN] = 1
-                row[c] = p
-                join(row, need, clock, chain_ptr, y)
-                if row[c] > p:
+                if not precede_source(s, visible, chain_ptr, chain, need, clock, rank, status):
                     return False
-                row[c] = p + 1
-                for j in range(n_chains):
-                    clock[y, j] = row[j]
+            if writes[y] >= 0:
+                more |= follow_readers(
+                    y, row, visible, chain_ptr, chain, need, clock, rank, first_reader, next_reader
+                )
+            status[NEEDED] |= np.int64(more)
     return True
