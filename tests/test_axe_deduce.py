@@ -11,7 +11,8 @@ import pytest
 from bench.axe_traces import Shape, corrupted, random_ops, to_trace
 from solver.axe.chains import INITIAL, MODELS, UNKNOWN, Chains, make_chains
 from solver.axe.decide import decide
-from solver.axe.deduce import deduce, no_facts
+from solver.axe.deduce import deduce
+from solver.axe.facts import no_facts
 from solver.axe.numbering import enter_values, numbered
 from solver.problem import Verdict
 

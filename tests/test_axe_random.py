@@ -18,7 +18,8 @@ from solver.axe import decide as decide_module
 from solver.axe.chains import MODELS, make_chains
 from solver.axe.checker import check_order
 from solver.axe.decide import decide
-from solver.axe.deduce import deduce, no_facts
+from solver.axe.deduce import deduce
+from solver.axe.facts import no_facts
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
 from solver.problem import Verdict
 

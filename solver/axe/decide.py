@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from solver.axe.chains import make_chains
 from solver.axe.checker import check_order
-from solver.axe.deduce import deduce, no_facts
+from solver.axe.deduce import deduce
+from solver.axe.facts import no_facts
 from solver.axe.search import search_order
 from solver.problem import Verdict
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solver.axe.chains import Chains
 from solver.axe.dash import dash
-from solver.axe.deduce import Facts
+from solver.axe.facts import Facts
 from solver.axe.walk import best_choice, describe, entangled, run, start_walk, take_back
 from solver.cut_table import row_hash
 from solver.problem import Verdict

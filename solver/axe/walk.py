@@ -39,7 +39,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.axe.chains import INITIAL, UNKNOWN, Chains
-from solver.axe.deduce import Facts
+from solver.axe.facts import Facts
 
 
 class Walk(NamedTuple):
