@@ -99,13 +99,13 @@ class Run:
         if kind != READ:
             new = int.from_bytes(bytes(rng.choices(range(self._domain), k=size)), "little")
         lines = range(address // LINE, (address + size - 1) // LINE + 1)
-        # An atomic access reads its lines before it wants to write to them.
-        for for_write in (False, True):
+        if stream == len(self.cores) or self._careless:
+            for line in lines:
+                self._claim(stream, line, kind != READ)
+        # A core's atomic access reads its lines before it wants to write to them.
+        for for_write in (False, True) if stream < len(self.cores) else ():
             for line in lines if kind in (RMW, WRITE if for_write else READ) else ():
-                if stream < len(self.cores):
-                    self._obtain(stream, line, for_write)
-                if stream == len(self.cores) or self._careless:
-                    self._claim(stream, line, for_write)
+                self._obtain(stream, line, for_write)
         self.memory[address : address + size] = new.to_bytes(size, "little")
         stratum = len(self.strata)
         rows.append((len(rows), count, 0, address, old, new, stratum, stream, size, kind, 0))
