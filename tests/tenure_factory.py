@@ -4,6 +4,7 @@ likewise."""
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,6 +171,7 @@ class Tenure:
     rows: list[int] = field(default_factory=list)
     writes: dict[int, bytes] = field(default_factory=dict)
     earlier: Tenure | None = None
+    flags: int = 0
 
 
 def naive_tenures(run: Run) -> list[list[Tenure]]:
@@ -178,6 +180,7 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
     for k, core in enumerate(run.cores):
         open_: dict[int, Tenure] = {}
         content: dict[int, bytes] = {}
+        flags: dict[int, int] = {}
         left, region, first = list(core.records), 0, 0
         for number, row in enumerate(core.rows):
             while region < row[6]:
@@ -185,7 +188,7 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
                 for line in open_:
                     open_[line] = Tenure(-1, line, True)
             while left and left[0][0] <= row[1]:
-                _, address, _, offset, size, _, _ = left.pop(0)
+                _, address, _, offset, size, _, flags[address // LINE] = left.pop(0)
                 content[address // LINE] = bytes(core.blob[offset : offset + size])
                 open_.pop(address // LINE, None)
             for line in range(row[3] // LINE, (row[3] + row[8] - 1) // LINE + 1):
@@ -194,6 +197,7 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
                     same = [t for t in regions[row[6]] if (t.stream, t.line) == (k, line)]
                     earlier = same[-1] if same and now is None else None
                     now = open_[line] = Tenure(k, line, now is not None, content[line], earlier=earlier)
+                    now.flags = flags[line]
                     regions[row[6]].append(now)
                 now.rows.append(number - first)
                 if row[9] != READ:
@@ -219,17 +223,26 @@ Row = tuple[int, int]
 class Naive:
     """What the rules prove of a region, as a set of pairs of rows."""
 
-    def __init__(self, tenures: list[Tenure], n_streams: int, unbounded: bool) -> None:
+    def __init__(
+        self,
+        tenures: list[Tenure],
+        n_streams: int,
+        unbounded: bool,
+        had: Sequence[Row] = (),
+        more: Sequence[Row] = (),
+    ) -> None:
+        """had: streams and lines of which it is known that they met. more: rows to be told of too."""
         lines = {t.line for t in tenures}
+        met = {*had, *((t.stream, t.line) for t in tenures)}
         hot = [
             line
             for line in lines
-            if len({t.stream for t in tenures if t.line == line}) > 1
+            if len({stream for stream, other in met if other == line}) > 1
             and any(t.writes for t in tenures if t.line == line)
         ]
         self.tenures = [t for t in tenures if t.line in hot]
         self.agents = n_streams - 1
-        rows = {(t.stream, r) for t in self.tenures for r in (t.rows[0], t.rows[-1], *t.writes)}
+        rows = {(t.stream, r) for t in self.tenures for r in (t.rows[0], t.rows[-1], *t.writes)} | {*more}
         self.rows = sorted(rows)
         self.before = {(a, b) for a in rows for b in rows if a[0] == b[0] and a[1] < b[1]}
         self.writes = [((t.stream, r), t, after) for t in self.tenures for r, after in t.writes.items()]
@@ -246,6 +259,11 @@ class Naive:
             for tenure in self.tenures if unbounded and not self.wrong else ():
                 self._missed(tenure)
             self._close()
+            self._further()
+            self._close()
+
+    def _further(self) -> None:
+        """Rules of those who know more."""
 
     def _missed(self, t: Tenure) -> None:
         """Somebody wrote to the line between a tenure of a core and its next one."""
