@@ -183,7 +183,12 @@ class _Turn:
         if i == len(core.records):
             raise _Refuted
         at, address, _, offset, size, _, said = core.records[i]
-        if (at, address, said, core.blob[offset : offset + size]) != (count, line * LINE, flags, image):
+        if (at, address, said, bytes(core.blob[offset : offset + size])) != (
+            count,
+            line * LINE,
+            flags,
+            image,
+        ):
             raise _Refuted
         self._records[s] += 1
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tenure_factory import Run, pairs_of
+from tenure_losses_twin import naive_regions
 from test_solver_engines import SOAK
 from test_tenures_rules import deduced, false_edges
 
@@ -90,3 +91,24 @@ def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool]
         noticed += bool(false or contradictions)
     print(f"{noticed} of {damaged} noticed")
     assert noticed > least
+
+
+@pytest.mark.parametrize("damage", [None, turn_owned])
+def test_the_rules_in_plain_python_find_the_same(
+    damage: Callable[[Run, random.Random], bool] | None,
+) -> None:
+    pairs = wrong = 0
+    for seed in range((100 if damage is None else 40) * SOAK):
+        run = lossy(seed)
+        if damage is not None:
+            damage(run, random.Random(seed))
+        n = len(run.cores) + 1
+        for (_, found), naive in zip(deduced(run, losses=True), naive_regions(run), strict=True):
+            assert found.contradiction == naive.wrong, f"Run({seed})"
+            wrong += naive.wrong
+            if not naive.wrong:
+                expected = {(a, b) for a, b in naive.before if a[0] != b[0]}
+                assert pairs_of(found.clocks, n) == expected, f"Run({seed})"
+                pairs += len(expected)
+    print(f"{pairs} pairs, {wrong} regions contradict themselves")
+    assert pairs > 100 if damage else pairs > 5000
