@@ -4,63 +4,91 @@ likewise."""
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from recorder.event import EVENT, READ, RMW, WRITE
-from recorder.record import MISS, RECORD
-from solver.traces import MemoryTraces
+from recorder.losses import DOWNGRADED, LOSS, LOST
+from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
+from solver.traces import Events, MemoryTraces
 
 LINE, LINES = 16, 3
 MEMORY = LINE * LINES
+#: How a core holds a line: with others, alone, alone and written to.
+SHARED, EXCLUSIVE, MODIFIED = 1, 2, 3
 
 
 @dataclass
 class _Core:
     count: int = 0
-    held: set[int] = field(default_factory=set)
+    held: dict[int, int] = field(default_factory=dict)
+    losses: list[tuple[int, ...]] = field(default_factory=list)
     rows: list[tuple[int, ...]] = field(default_factory=list)
     records: list[tuple[int, ...]] = field(default_factory=list)
     blob: bytearray = field(default_factory=bytearray)
 
 
 class Run:
-    """A random run of 2 to 4 cores and agents. order: the stream of each row, as it ran. careless: records of
-    a line that is lost are left out now and then, which no machine does."""
+    """A random run of 2 to 4 cores and agents, whose bus is a MESI in plain Python. order: the stream of each
+    row, as it ran. careless: records of a line that is lost are left out now and then, which no machine does.
+    steps: how many there are, of 2 or 3 cores; else it is drawn. stops: whether reads are stopped after they
+    obtained their lines."""
 
-    def __init__(self, seed: int, careless: bool = False) -> None:
+    def __init__(self, seed: int, careless: bool = False, *, steps: int = 0, stops: bool = True) -> None:
         self._rng = rng = random.Random(seed)
         self._careless = careless
         self.memory = bytearray(rng.randrange(3) for _ in range(MEMORY))
         self.before = bytes(self.memory)
-        self.cores = [_Core() for _ in range(rng.randint(2, 4))]
+        self.cores = [_Core() for _ in range(rng.randint(2, 3 if steps else 4))]
         self.agents: list[tuple[int, ...]] = []
         self._domain = rng.choice((2, 3, 200))
         self._agent, self._evict = rng.choice((0, 0, 0.1)), rng.choice((0, 0, 0.1))
         self.unbounded = not self._evict
-        self._cut, self._stop = rng.choice((0, 0.05)), rng.choice((0, 0.1))
+        self._cut, self._stop = rng.choice((0, 0.05)), rng.choice((0, 0.1)) if stops else 0
         self._reads, self._stay = rng.choice((0.3, 0.6)), rng.choice((0.3, 0.8))
         self.strata: list[list[int]] = []
         self.order: list[int] = []
         k = 0
-        for _ in range(rng.randint(10, 60)):
+        for _ in range(steps or rng.randint(10, 60)):
             if rng.random() > self._stay:
                 k = rng.randrange(len(self.cores))
             self._step(k)
 
-    def _lose(self, line: int, but: int) -> None:
+    def _claim(self, stream: int, line: int, for_write: bool) -> bool:
+        """A stream takes a line from all others, or their right to write to it. Whether one had it."""
+        had = False
         for k, core in enumerate(self.cores):
-            if k != but:
-                core.held.discard(line)
+            if k == stream or line not in core.held:
+                continue
+            had = True
+            if for_write:
+                del core.held[line]
+                self._lose(core, line, LOST)
+            elif core.held[line] != SHARED:
+                core.held[line] = SHARED
+                self._lose(core, line, DOWNGRADED)
+        return had
 
-    def _obtain(self, k: int, line: int) -> None:
+    def _lose(self, core: _Core, line: int, way: int) -> None:
+        core.losses.append((core.count, line * LINE, len(self.strata), way))
+
+    def _obtain(self, k: int, line: int, for_write: bool = False) -> None:
         core = self.cores[k]
-        if line in core.held or (self._careless and self._rng.random() < 0.3):
+        if line in core.held:
+            if for_write and core.held[line] == SHARED:
+                self._claim(k, line, True)
+            core.held[line] = MODIFIED if for_write else core.held[line]
             return
-        core.held.add(line)
-        core.records.append((core.count, line * LINE, 0, len(core.blob), LINE, MISS, 0))
+        if self._careless and self._rng.random() < 0.3:
+            return
+        owned = any(other.held.get(line, SHARED) != SHARED for other in self.cores)
+        flags = (MISS_OWNED if owned else 0) | (MISS_WRITE if for_write else 0)
+        shared = self._claim(k, line, for_write)
+        core.held[line] = MODIFIED if for_write else SHARED if shared else EXCLUSIVE
+        core.records.append((core.count, line * LINE, 0, len(core.blob), LINE, MISS, flags))
         core.blob += self.memory[line * LINE : (line + 1) * LINE]
 
     def _row(self, stream: int, rows: list[tuple[int, ...]], count: int) -> None:
@@ -71,11 +99,14 @@ class Run:
         old = new = int.from_bytes(self.memory[address : address + size], "little")
         if kind != READ:
             new = int.from_bytes(bytes(rng.choices(range(self._domain), k=size)), "little")
-        for line in range(address // LINE, (address + size - 1) // LINE + 1):
-            if stream < len(self.cores):
-                self._obtain(stream, line)
-            if kind != READ:
-                self._lose(line, stream)
+        lines = range(address // LINE, (address + size - 1) // LINE + 1)
+        if stream == len(self.cores) or self._careless:
+            for line in lines:
+                self._claim(stream, line, kind != READ)
+        # A core's atomic access reads its lines before it wants to write to them.
+        for for_write in (False, True) if stream < len(self.cores) else ():
+            for line in lines if kind in (RMW, WRITE if for_write else READ) else ():
+                self._obtain(stream, line, for_write)
         self.memory[address : address + size] = new.to_bytes(size, "little")
         stratum = len(self.strata)
         rows.append((len(rows), count, 0, address, old, new, stratum, stream, size, kind, 0))
@@ -86,7 +117,7 @@ class Run:
         if rng.random() < self._agent:
             self._row(len(self.cores), self.agents, len(self.agents))
         elif rng.random() < self._evict and core.held:
-            core.held.discard(rng.choice(sorted(core.held)))
+            del core.held[rng.choice(sorted(core.held))]
         elif rng.random() < self._stop:
             # An access that obtains its line and is stopped.
             self._obtain(k, rng.randrange(LINES))
@@ -100,8 +131,12 @@ class Run:
                 one.count += 1
             self.strata.append([*(one.count for one in self.cores), len(self.agents)])
 
-    def traces(self) -> MemoryTraces:
-        """The run as traces with miss records."""
+    def lost(self) -> list[Events]:
+        """What each core lost: LOSS (n,)."""
+        return [np.array(core.losses, LOSS) for core in self.cores]
+
+    def traces(self, *, losses: bool = False) -> MemoryTraces:
+        """The run as traces with miss records. losses: with what the cores lost."""
         rows = [np.array(rows, EVENT) for rows in (*(core.rows for core in self.cores), self.agents)]
         strata = np.array(self.strata, np.uint64).reshape(-1, len(rows))
         before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
@@ -109,7 +144,8 @@ class Run:
             (np.array(core.records, RECORD), np.frombuffer(bytes(core.blob), np.uint8)) for core in self.cores
         ]
         traces = MemoryTraces(rows, strata, before, after, chunk_rows=3, line_bytes=LINE, logs=logs)
-        traces.misses_prove_writes = self.unbounded
+        traces.misses_prove_writes = traces.unbounded = self.unbounded
+        traces.lost = self.lost() if losses else []
         return traces
 
     def ranks(self) -> list[list[int]]:
@@ -135,6 +171,7 @@ class Tenure:
     rows: list[int] = field(default_factory=list)
     writes: dict[int, bytes] = field(default_factory=dict)
     earlier: Tenure | None = None
+    flags: int = 0
 
 
 def naive_tenures(run: Run) -> list[list[Tenure]]:
@@ -143,6 +180,7 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
     for k, core in enumerate(run.cores):
         open_: dict[int, Tenure] = {}
         content: dict[int, bytes] = {}
+        flags: dict[int, int] = {}
         left, region, first = list(core.records), 0, 0
         for number, row in enumerate(core.rows):
             while region < row[6]:
@@ -150,7 +188,7 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
                 for line in open_:
                     open_[line] = Tenure(-1, line, True)
             while left and left[0][0] <= row[1]:
-                _, address, _, offset, size, _, _ = left.pop(0)
+                _, address, _, offset, size, _, flags[address // LINE] = left.pop(0)
                 content[address // LINE] = bytes(core.blob[offset : offset + size])
                 open_.pop(address // LINE, None)
             for line in range(row[3] // LINE, (row[3] + row[8] - 1) // LINE + 1):
@@ -159,6 +197,7 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
                     same = [t for t in regions[row[6]] if (t.stream, t.line) == (k, line)]
                     earlier = same[-1] if same and now is None else None
                     now = open_[line] = Tenure(k, line, now is not None, content[line], earlier=earlier)
+                    now.flags = flags[line]
                     regions[row[6]].append(now)
                 now.rows.append(number - first)
                 if row[9] != READ:
@@ -184,17 +223,26 @@ Row = tuple[int, int]
 class Naive:
     """What the rules prove of a region, as a set of pairs of rows."""
 
-    def __init__(self, tenures: list[Tenure], n_streams: int, unbounded: bool) -> None:
+    def __init__(
+        self,
+        tenures: list[Tenure],
+        n_streams: int,
+        unbounded: bool,
+        had: Sequence[Row] = (),
+        more: Sequence[Row] = (),
+    ) -> None:
+        """had: streams and lines of which it is known that they met. more: rows to be told of too."""
         lines = {t.line for t in tenures}
+        met = {*had, *((t.stream, t.line) for t in tenures)}
         hot = [
             line
             for line in lines
-            if len({t.stream for t in tenures if t.line == line}) > 1
+            if len({stream for stream, other in met if other == line}) > 1
             and any(t.writes for t in tenures if t.line == line)
         ]
         self.tenures = [t for t in tenures if t.line in hot]
         self.agents = n_streams - 1
-        rows = {(t.stream, r) for t in self.tenures for r in (t.rows[0], t.rows[-1], *t.writes)}
+        rows = {(t.stream, r) for t in self.tenures for r in (t.rows[0], t.rows[-1], *t.writes)} | {*more}
         self.rows = sorted(rows)
         self.before = {(a, b) for a in rows for b in rows if a[0] == b[0] and a[1] < b[1]}
         self.writes = [((t.stream, r), t, after) for t in self.tenures for r, after in t.writes.items()]
@@ -211,6 +259,11 @@ class Naive:
             for tenure in self.tenures if unbounded and not self.wrong else ():
                 self._missed(tenure)
             self._close()
+            self._further()
+            self._close()
+
+    def _further(self) -> None:
+        """Rules of those who know more."""
 
     def _missed(self, t: Tenure) -> None:
         """Somebody wrote to the line between a tenure of a core and its next one."""

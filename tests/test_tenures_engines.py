@@ -14,7 +14,7 @@ from tenure_factory import Run
 from test_solver_engines import ENGINES, RECORDING, SOAK, verdict_of
 
 import solver.stages
-from bench.tiny_runs import damage
+from bench.tiny_runs import damage, is_legal
 from solver.boundary import Forward
 from solver.certificate import Certificate
 from solver.checker import check_certificate
@@ -88,6 +88,37 @@ def test_damaged_runs_get_the_verdict_that_values_give(tmp_path: Path) -> None:
         seen.update(verdicts)
     print(dict(seen))
     assert min(seen[Verdict.LEGAL], seen[Verdict.ILLEGAL]) > 5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_losses_leave_verdicts_as_they_are(engine: str, tmp_path: Path) -> None:
+    """Of runs and damaged ones: what values alone say, and what a search over all orders says."""
+    seen: Counter[Verdict] = Counter()
+    for seed in range(30 * SOAK):
+        traces = Run(seed, steps=14, stops=seed % 3 == 0).traces(losses=True)
+        if seed % 2:
+            traces.rows = damage(traces.rows, seed)
+        expected = Verdict.LEGAL if is_legal(traces) else Verdict.ILLEGAL
+        for one in (traces, without(traces)):
+            assert verdict_of(one, tmp_path / "c", ENGINES[engine]) is expected, f"Run({seed})"
+        seen[expected] += 1
+    assert min(seen[Verdict.LEGAL], seen[Verdict.ILLEGAL]) > 3
+
+
+def test_orders_obey_what_losses_prove() -> None:
+    edges = 0
+    for seed in range(60 * SOAK):
+        run = Run(seed, stops=False)
+        ranks = run.ranks()
+        for _, problem, base in problems(run.traces(losses=True)):
+            order = solve(problem, Options("auto")).order.tolist() if problem.n_ops else []
+            for a, b in problem.edges.tolist():
+                s, t = problem.op_stream[a], problem.op_stream[b]
+                first, then = (int(base[u] + problem.end_row[op] - 1) for u, op in ((s, a), (t, b)))
+                assert ranks[s][first] < ranks[t][then], f"Run({seed})"
+                assert order.index(a) < order.index(b), f"Run({seed})"
+                edges += 1
+    assert edges > 250
 
 
 def test_wrong_edges_never_make_a_region_illegal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,18 +18,18 @@ from solver.tenures.deduce import Deduced
 from solver.tenures.edges import row_edges
 
 
-def deduced(run: Run) -> Iterator[tuple[Region, Deduced]]:
-    """What is deduced of every region of a run."""
-    for region in iter_regions(run.traces()):
+def deduced(run: Run, *, losses: bool = False) -> Iterator[tuple[Region, Deduced]]:
+    """What is deduced of every region of a run. losses: from those too."""
+    for region in iter_regions(run.traces(losses=losses)):
         assert region.tenures is not None
         yield region, region.tenures.deduced(region)
 
 
-def false_edges(run: Run) -> tuple[int, list[list[int]], int]:
+def false_edges(run: Run, *, losses: bool = False) -> tuple[int, list[list[int]], int]:
     """(how many edges, those that do not hold in the run, how many regions contradict themselves)."""
     ranks, base = run.ranks(), [0] * (len(run.cores) + 1)
     n, false, contradictions = 0, [], 0
-    for region, found in deduced(run):
+    for region, found in deduced(run, losses=losses):
         contradictions += found.contradiction
         for edge in row_edges(found.clocks).tolist():
             s, rows, t, row = edge

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from solver.tenures.candidates import some_after, some_before
-from solver.tenures.clocks import CHANGED, Clocks, first_after, learn
+from solver.tenures.clocks import CHANGED, CYCLE, Clocks, first_after, learn
 from solver.tenures.holds import EARLIER, EITHER, NO, OPEN, UNTOLD, YES
 from solver.tenures.spans import Losses
 
@@ -42,8 +42,11 @@ def first_from(places, low, high, node):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def tell(c, u, i, t, j):  # type: ignore[no-untyped-def]
-    """Node i of stream u, if there is one, comes before node j of stream t, if there is one."""
-    if i >= 0 and j < c.ptr[t + 1] - c.ptr[t]:
+    """Node i of stream u, if there is one, comes before node j of stream t, if there is one. Nothing
+    comes before what was before the region (j is -1)."""
+    if i >= 0 and j < 0:
+        c.state[CYCLE] = 1
+    elif i >= 0 and j < c.ptr[t + 1] - c.ptr[t]:
         learn(c, u, i, t, j)
 
 
