@@ -33,6 +33,8 @@ FIRMWARES = [
     ("smc", ["--cores", 4, "--slice", 100]),
     ("primitives", ["--cores", 4, "--cache", "512:1:16", "--slice", 50]),
     ("pgas_uts", ["--cores", 4]),
+    ("bug_aba", ["--cores", 4, "--strata", "cycles:3000", "--slice", 60]),
+    ("dma_race", ["--cores", 4, "--slice", 80, "--cache", "1k:2:64"]),
     ("uts", ["--model", "tso", "--cores", 4, "--strata", "none"]),
     ("uts", ["--model", "tso", "--cores", 8, "--strata", "cycles:5000", "--slice", 30]),
     ("bug_aba", ["--model", "tso", "--cores", 4, "--cache", "1k:2:64", "--seed", 2]),
@@ -75,7 +77,9 @@ def true_edges(recording: Recording) -> int:
     """Assert that everything deduced of a recording is true; how many edges there were."""
     ranks, n = ranks_of(recording), 0
     base = [0] * len(ranks)
-    for region in iter_regions(RecordingTraces(recording, constraints=LOSSES)):
+    traces = RecordingTraces(recording, constraints=LOSSES)
+    assert traces.has_losses == (not traces.buffered)
+    for region in iter_regions(traces):
         assert region.tenures is not None
         found = region.tenures.deduced(region)
         assert not found.contradiction, f"region {region.index}"
