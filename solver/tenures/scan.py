@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import READ, UNCACHED
+from recorder.event import FETCH, GLUED, READ, UNCACHED
 from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.image import zeros
 from solver.tenures.placed import LossCursor, Placed, nothing_lost
@@ -33,6 +33,8 @@ _KEPT = np.uint8(MISS_OWNED | MISS_WRITE)
 _DONE, _WANTS_RECORDS, _WANTS_ROOM = 0, 1, 2
 #: Most pieces that there is room for at a time.
 _ROOM = 1 << 12
+#: Room for what is kept of an instruction: an access that is GLUED has at most 16 rows.
+_RECENT = 3 + 2 * 17
 #: A core's miss records: RECORD[n] and the bytes that they index.
 Records = tuple[NDArray[np.void], NDArray[np.uint8]]
 
@@ -43,8 +45,10 @@ class Begins(NamedTuple):
     row: int64 (n,), number of the first access among the stream's rows of the region. line: int64 (n,),
     address / bytes in a line. how: uint8 (n,). image: uint8 (n, line_bytes), the line as the core sees it
     right before that access. flags: uint8 (n,), MISS_OWNED and MISS_WRITE of its record. losses: the
-    core's in the region. loose: int64 (m,), lines of which there was a record without an access: what was
-    fetched for an instruction that did not run then.
+    core's in the region. loose: int64 (m,), lines that the core may have got earlier than its rows say: of
+    which there was a record without an access, as where an instruction was fetched that did not run then, or
+    which an instruction missed on that went on to another access, where it may have been stopped or have
+    failed, and have begun again.
     """
 
     row: NDArray[np.int64]
@@ -88,7 +92,22 @@ def take_records(records, blob, at, upto, shift, memory, marks, loose):  # type:
 
 
 @njit(cache=True, nogil=True)
-def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, region, out, n, loose):  # type: ignore[no-untyped-def]
+def follow_instruction(row, recent, loose):  # type: ignore[no-untyped-def]
+    """Take note of a core's next row. recent: int64, of the last instruction its count, plus 1, whether its
+    last row is GLUED, how many lines it missed on, and these; if it goes on, they are loose."""
+    same = recent[0] == np.int64(row.count) + 1
+    if same and recent[1] == 0:
+        for k in range(recent[2]):
+            loose[0] += 1
+            loose[loose[0]] = recent[3 + k]
+    if not (same and recent[1] != 0):
+        recent[2] = 0
+    recent[0] = np.int64(row.count) + 1
+    recent[1] = 1 if row.flags & GLUED else 0
+
+
+@njit(cache=True, nogil=True)
+def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, region, out, n, loose, recent):  # type: ignore[no-untyped-def]
     """Scan rows from `start` on. number: that of rows[0] in its region. log: records and the bytes that they
     index. at: the next record. ended: whether
     there are no more records. last: uint32[lines], the region of each line's last access, plus 1. out: as of
@@ -105,6 +124,7 @@ def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, r
         if n + 2 > row_out.size:
             return i, at, n, _WANTS_ROOM
         first, end = np.int64(row.addr), np.int64(row.addr) + np.int64(row.size)
+        follow_instruction(row, recent, loose)
         for line in range(first >> shift, ((end - 1) >> shift) + 1):
             pending = marks[line] & _PENDING
             if not pending and last[line] == region + 1:
@@ -113,6 +133,9 @@ def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, r
             how_out[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
             image_out[n] = memory[line << shift : (line + 1) << shift]
             flags_out[n] = marks[line] & _KEPT
+            if pending and (row.flags & FETCH) == 0 and recent[2] + 3 < recent.size:
+                recent[3 + recent[2]] = line
+                recent[2] += 1
             marks[line] = _SEEN
             last[line] = region + 1
             n += 1
@@ -146,7 +169,7 @@ class Scanner:
         self._line_bytes, self._number = line_bytes, 0
         self._parts = [no_begins(line_bytes)]
         self._losses = LossCursor(losses, line_bytes)
-        self._loose = np.zeros(1, np.int64)
+        self._loose, self._recent = np.zeros(1, np.int64), np.zeros(_RECENT, np.int64)
         self._more()
 
     def _more(self) -> None:
@@ -155,8 +178,10 @@ class Scanner:
             self._ended = True
         else:
             self._piece, self._at = piece, 0
-            if len(self._loose) <= self._loose[0] + len(piece[0]):
-                self._loose = np.concatenate([self._loose, np.zeros(len(piece[0]), np.int64)])
+            # A record is one of these lines twice at most, and those of the last instruction are to come.
+            more = 2 * len(piece[0]) + _RECENT
+            if len(self._loose) <= self._loose[0] + more:
+                self._loose = np.concatenate([self._loose, np.zeros(more, np.int64)])
 
     def scan(self, region: int, pieces: Iterator[Events]) -> Begins:
         """Where tenures begin, or go on, in a region. pieces: all rows of the core's stream there."""
@@ -178,7 +203,7 @@ class Scanner:
             while status == _WANTS_RECORDS:
                 start, self._at, n, status = scan_rows(
                     rows, start, self._number, self._piece, self._at, self._ended, self._shift,
-                    self._memory, self._marks, self._last, region, out, n, self._loose,
+                    self._memory, self._marks, self._last, region, out, n, self._loose, self._recent,
                 )  # fmt: skip
                 if status == _WANTS_RECORDS:
                     self._more()
