@@ -211,7 +211,7 @@ def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_orders_are_held_against_the_truth() -> None:
-    """By values and by tenures; an engine whose evidence a recording lacks is left out."""
+    """By values, tenures and losses; an engine whose evidence a recording lacks is left out."""
     arguments = [
         "--programs",
         "fig2,input_echo",
@@ -228,6 +228,7 @@ def test_orders_are_held_against_the_truth() -> None:
     assert {tuple(row[4:6]) for row in rows} == {
         ("auto", "values"),
         ("auto", "tenures"),
+        ("auto", "losses"),
         ("linkage", "values"),
     }
     assert sum(row[3] for row in tables["scored-all"]["rows"] if row[1] == "auto") >= 2

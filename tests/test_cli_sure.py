@@ -24,7 +24,7 @@ from solver.unfiltered import iter_problems, rows_of_ops
 def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of uts on 3 cores, not ordered."""
     path = tmp_path_factory.mktemp("sure") / "rec"
-    assert record(path, "uts", "--cores", 3, "--strata", "cycles:3000").code == 0
+    assert record(path, "uts", "--cores", 3, "--strata", "cycles:3000", "--evidence", "none").code == 0
     return path
 
 

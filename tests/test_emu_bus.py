@@ -15,7 +15,7 @@ from emu.cache import CacheGeometry
 from emu.event import EVENT
 from emu.losses import DOWNGRADED, LOSS_LIMIT, LOSS_ROOM, LossNotes
 from emu.losses import LOST as LINE_LOST
-from emu.record import MISS_LATE, MISS_WRITE, RECORD
+from emu.record import MISS_LATE, MISS_OWNED, MISS_WRITE, RECORD
 from emu.replay_hooks import apply_miss
 from emu.state import (
     CODE,
@@ -144,10 +144,11 @@ class Model:
         self.stands[core] = count
         state = self.held[core].get(line, INVALID)
         if state == INVALID:
+            alone = any(held.get(line, INVALID) in (MODIFIED, EXCLUSIVE) for held in self.held)
             shared = self.claim(core, line, write)
             span = slice(line * self.line, (line + 1) * self.line)
             self.memory[core][span] = self.home[span]
-            flags = MISS_WRITE * write | MISS_LATE * (line in self.lost[core])
+            flags = MISS_WRITE * write | MISS_LATE * (line in self.lost[core]) | MISS_OWNED * alone
             self.log[core].append((count, line * self.line, flags, bytes(self.home[span])))
             self.lost[core].discard(line)
             self.held[core][line] = MODIFIED if write else SHARED if shared else EXCLUSIVE

@@ -26,7 +26,12 @@ def _row(kind: int, line: int) -> st.SearchStrategy[tuple[int, ...]]:
     zero = st.just(0)
     lines = st.one_of(st.integers(0, 40), st.integers(0, MEMORY // line - 1)).map(lambda n: n * line)
     fields = {
-        MISS: (st.integers(0, 7), lines, zero, st.just(line)),
+        MISS: (
+            st.sampled_from([late | owned for late in range(8) for owned in (0, 16)]),
+            lines,
+            zero,
+            st.just(line),
+        ),
         RECEIVED: (zero, lines, zero, st.just(line)),
         INPUT: (st.integers(1, 4), U64, U64, st.integers(0, 8)),
         STRATUM: (zero, zero, st.one_of(st.integers(0, 3), st.sampled_from([2**64 - 1])), zero),
@@ -124,7 +129,7 @@ _V, _TOP = twin.varint, 2**64 - 1
         (b"\x1b\0\0\1" + _V(65536), "size"),
         (b"\x41\0\0\1" + bytes(LINE) + b"\x41\0\0" + _V(_TOP) + bytes(LINE), "goes back"),
         (b"\2\0\0\0\0", "flags"),
-        (b"\xf9\0", "flags"),
+        (b"\x0c\0", "flags"),
     ],
 )
 def test_hostile_payloads_by_hand(raw: bytes, reason: str) -> None:
