@@ -34,12 +34,13 @@ class _Core:
 class Run:
     """A random run of 2 to 4 cores and agents, whose bus is a MESI in plain Python. order: the stream of each
     row, as it ran. careless: records of a line that is lost are left out now and then, which no machine does.
-    steps: how many there are, of 2 or 3 cores; else it is drawn. stops: whether reads are stopped after they
-    obtained their lines."""
+    steps: how many there are, of 2 or 3 cores; else it is drawn. stops: whether instructions make more than
+    one access, of which losses say less (`Begins.loose`), and reads are stopped after they obtained their
+    lines."""
 
     def __init__(self, seed: int, careless: bool = False, *, steps: int = 0, stops: bool = True) -> None:
         self._rng = rng = random.Random(seed)
-        self._careless = careless
+        self._careless, self._several = careless, stops
         self.memory = bytearray(rng.randrange(3) for _ in range(MEMORY))
         self.before = bytes(self.memory)
         self.cores = [_Core() for _ in range(rng.randint(2, 3 if steps else 4))]
@@ -123,7 +124,7 @@ class Run:
             self._obtain(k, rng.randrange(LINES))
         else:
             # One instruction makes several accesses, and nobody comes between.
-            for _ in range(rng.choice((1, 1, 1, 2))):
+            for _ in range(rng.choice((1, 1, 1, 2)) if self._several else 1):
                 self._row(k, core.rows, core.count)
             core.count += rng.randrange(1, 3)
         if rng.random() < self._cut:

@@ -83,7 +83,7 @@ class _Walk:
                     alone = Span(piece.stream, piece.line, int(when), True, begun)
                     self.alone.append(alone)
             elif loss.way == DOWNGRADED:
-                if alone is None and untouched:
+                if alone is None and untouched and self._unbounded:
                     alone = Span(piece.stream, piece.line, hold.first, hold.wrote, hold.owned)
                     self.alone.append(alone)
                 if alone is not None:

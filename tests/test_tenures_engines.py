@@ -94,7 +94,7 @@ def test_damaged_runs_get_the_verdict_that_values_give(tmp_path: Path) -> None:
 def test_losses_leave_verdicts_as_they_are(engine: str, tmp_path: Path) -> None:
     """Of runs and damaged ones: what values alone say, and what a search over all orders says."""
     seen: Counter[Verdict] = Counter()
-    for seed in range(30 * SOAK):
+    for seed in range(60 * SOAK):
         traces = Run(seed, steps=14, stops=seed % 3 == 0).traces(losses=True)
         if seed % 2:
             traces.rows = damage(traces.rows, seed)
