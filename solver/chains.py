@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.inner_kernel import inner
+from solver.inner_kernel import first_from, inner
 from solver.problem import Problem
 
 
@@ -64,18 +64,6 @@ def forwarded(p, position, chains):  # type: ignore[no-untyped-def]
     if chains.source.size == 0 or chains.source[p] < 0:
         return False
     return position[chains.op_stream[chains.source[p]]] <= chains.source[p]
-
-
-@inner
-def first_from(ops, low, high, op):  # type: ignore[no-untyped-def]
-    """Index of the first of ops[low:high] (ascending) that is not below `op`; high if there is none."""
-    while low < high:
-        middle = (low + high) >> 1
-        if ops[middle] < op:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inner

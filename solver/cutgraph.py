@@ -33,7 +33,6 @@ from solver.chains import (
     Chains,
     change_below,
     content,
-    first_from,
     forwarded,
     no_contents,
     stuck,
@@ -41,7 +40,7 @@ from solver.chains import (
 )
 from solver.cut_table import node_slot
 from solver.deduction import Clocks
-from solver.inner_kernel import copy_row, inner
+from solver.inner_kernel import copy_row, first_from, inner
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.

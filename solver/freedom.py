@@ -26,11 +26,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.chains import Chains, chains_of, first_from
+from solver.chains import Chains, chains_of
 from solver.cut import DEFAULT_NODES
 from solver.cutgraph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
 from solver.decide import solve_auto
 from solver.deduction import MAX_PROJECTED, NO_LIMIT, Clocks, Deduction
+from solver.inner_kernel import first_from
 from solver.links import with_links
 from solver.pathfind import PathFinder
 from solver.problem import Problem, Verdict

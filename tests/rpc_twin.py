@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from format_twin import varint
+
 from emu.mail_state import ENTRY_POINTS, RECEIVED, TESTED
-
-
-def varint(value: int) -> bytes:
-    """LEB128."""
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def _identifier(number: int, before: int) -> bytes:

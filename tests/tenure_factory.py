@@ -249,8 +249,8 @@ class Naive:
         self.writes = [((t.stream, r), t, after) for t in self.tenures for r, after in t.writes.items()]
         self.wrong = False
         size = -1
-        while len(self.before) != size and not self.wrong:
-            size = len(self.before)
+        while self._size() != size and not self.wrong:
+            size = self._size()
             for tenure in self.tenures:
                 self._foreign(tenure)
             self._close()
@@ -262,6 +262,10 @@ class Naive:
             self._close()
             self._further()
             self._close()
+
+    def _size(self) -> int:
+        """Of what is known, which only grows."""
+        return len(self.before)
 
     def _further(self) -> None:
         """Rules of those who know more."""

@@ -152,6 +152,9 @@ class NaiveLosses(Naive):
         more = sorted(row for row in rows if 0 <= row[1] < n_rows[row[0]])
         super().__init__(tenures, len(n_rows), unbounded, sorted(met), more)
 
+    def _size(self) -> int:
+        return len(self.before) + len(self._mates)
+
     def _further(self) -> None:
         for a in self._alone:
             for h in self._holds:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_factory import ROOT, record, run
+from format_twin import varint, zigzag
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from losses_factory import EVIDENCE, firmware, losses_of
@@ -46,18 +47,6 @@ def notes_of(drawn: list[Note]) -> np.ndarray:
     return rows
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def zigzag(new: int, old: int) -> int:
-    return 2 * (new - old) if new >= old else 2 * (old - new) - 1
-
-
 def naive(rows: np.ndarray) -> bytes:
     """A payload as docs/format.md has it, from lists."""
     heads, counts, codes, fresh = [], [], [], []
@@ -76,7 +65,7 @@ def naive(rows: np.ndarray) -> bytes:
                 place = recent.index(line) + 1 if line in recent else 0
                 codes.append(place * 6 + what * 2 + (number < len(merged) - 1))
                 if not place:
-                    fresh.append(zigzag(line, last))
+                    fresh.append(zigzag(line - last))
                     last = line
                 recent = [line, *(other for other in recent if other != line)][:64]
             counts.append(count - before)

@@ -117,11 +117,11 @@ def unsound_foreign(t: Any, p: Any, c: Any) -> None:
 def unsound_misses(t: Any, p: Any, c: Any, earlier: Any) -> int:
     """Takes the first foreign write to a line for the one that every miss on it proves."""
     n = c.clock.shape[1]
-    for k in np.flatnonzero(earlier >= 0):
+    for k in np.flatnonzero(earlier[:, 0] >= 0):
         for u in range(n):
             begin, end = p.ptr[t.line[k] * n + u], p.ptr[t.line[k] * n + u + 1]
             if u != t.stream[k] and begin < end:
-                learn(c, np.int64(t.stream[k]), p.last[earlier[k]], np.int64(u), p.node[begin])
+                learn(c, np.int64(t.stream[k]), p.last[earlier[k, 0]], np.int64(u), p.node[begin])
     return -1
 
 

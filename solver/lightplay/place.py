@@ -11,24 +11,12 @@ from numpy.typing import NDArray
 
 from recorder.event import EVENT, READ, UNCACHED
 from recorder.slice_codec import SliceTable
+from solver.inner_kernel import first_from
 from solver.lightplay.slice_problem import Misfit
 from solver.problem import Problem
 from solver.regions import Region
 
 _BYTE = np.uint64(0xFF)
-
-
-@njit(cache=True)
-def find_byte(address, a):  # type: ignore[no-untyped-def]
-    """Index of the first of `address` (uint64, ascending) that is not below `a`."""
-    low, high = 0, address.size
-    while low < high:
-        middle = (low + high) // 2
-        if address[middle] < a:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @njit(cache=True)
@@ -38,7 +26,7 @@ def write_rows(rows, start, end, address, value):  # type: ignore[no-untyped-def
         row = rows[i]
         if row.kind == READ or row.flags & UNCACHED:
             continue
-        k = find_byte(address, row.addr)
+        k = first_from(address, 0, address.size, row.addr)
         while k < address.size and address[k] < row.addr + np.uint64(row.size):
             value[k] = np.uint8((row.new >> (np.uint64(8) * (address[k] - row.addr))) & _BYTE)
             k += 1
@@ -48,7 +36,7 @@ def write_rows(rows, start, end, address, value):  # type: ignore[no-untyped-def
 def read_places(first, size, address, value, out):  # type: ignore[no-untyped-def]
     """The values of places. Returns False if a byte of them is not one that matters."""
     for p in range(first.size):
-        k = find_byte(address, first[p])
+        k = first_from(address, 0, address.size, first[p])
         out[p] = np.uint64(0)
         for b in range(np.int64(size[p])):
             if k + b >= address.size or address[k + b] != first[p] + np.uint64(b):
@@ -77,7 +65,7 @@ def order_of_ops(run_stream, run_rows, stream_ptr, end_row, order):  # type: ign
 def write_places(first, size, values, address, value):  # type: ignore[no-untyped-def]
     """Places hold these values now."""
     for p in range(first.size):
-        k = find_byte(address, first[p])
+        k = first_from(address, 0, address.size, first[p])
         for b in range(np.int64(size[p])):
             value[k + b] = np.uint8((values[p] >> np.uint64(8 * b)) & _BYTE)
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from solver.program_order import core_rows
 from solver.tenures.buffered_clocks import make_buffered_clocks, of_rows
 from solver.tenures.buffered_lines import BufferedLines, Followed, ties_of
-from solver.tenures.buffered_misses import apply_buffered_misses, parts_before
+from solver.tenures.buffered_misses import parts_before
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close
 from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.deduce import Deduced
 from solver.tenures.foreign import apply_foreign
+from solver.tenures.misses import apply_misses
 from solver.tenures.syncs import learn_syncs
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _apply_rules(
         wrong = apply_contents(found.tenures, places, clocks, contents) >= 0
         close(clocks)
         if before is not None and not wrong:
-            wrong = apply_buffered_misses(found.tenures, places, clocks, before) >= 0
+            wrong = apply_misses(found.tenures, places, clocks, before) >= 0
             close(clocks)
         wrong = wrong or bool(clocks.state[CYCLE])
         if not clocks.state[CHANGED]:

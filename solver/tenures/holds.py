@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from emu.losses import DOWNGRADED, LOST
 from recorder.record import MISS_OWNED, MISS_WRITE
+from solver.inner_kernel import first_from
 from solver.tenures.lines import Tenures, Writes
 from solver.tenures.scan import CONTINUED, Begins
 
@@ -68,18 +69,6 @@ def _put(out, n, line, stream, first, start, before, after, end, owned, ended): 
 
 
 @njit(cache=True, nogil=True)
-def _first_at(rows, low, high, row):  # type: ignore[no-untyped-def]
-    """The first index from low to high at which ascending `rows` is at least `row`."""
-    while low < high:
-        middle = (low + high) // 2
-        if rows[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True, nogil=True)
 def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
     """Put together the spans of one core on one line.
 
@@ -108,7 +97,7 @@ def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n,
         while True:
             lost = j < l_before.size and (last_piece or l_before[j] < following)
             bound = min(l_before[j], following - 1) if lost else p_last[i]
-            w = _first_at(write, 0, write.size, seen)
+            w = first_from(write, 0, write.size, seen)
             if not sole and w < write.size and write[w] <= bound:
                 sole, sole_from, sole_start = True, write[w], TAKEN
                 # If not with the line: from those who shared it, unless it came as the only copy.

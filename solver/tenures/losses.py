@@ -22,25 +22,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from solver.inner_kernel import first_from, inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, first_after, learn
 from solver.tenures.holds import EARLIER, EITHER, NO, OPEN, UNTOLD, YES
 from solver.tenures.spans import Losses
 
 
-@njit(cache=True, nogil=True)
-def first_from(places, low, high, node):  # type: ignore[no-untyped-def]
-    """The first index from low to high at which ascending `places` (int64) is at least `node`."""
-    while low < high:
-        middle = (low + high) // 2
-        if places[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True, nogil=True)
+@inner
 def tell(c, u, i, t, j):  # type: ignore[no-untyped-def]
     """Node i of stream u, if there is one, comes before node j of stream t, if there is one. Nothing
     comes before what was before the region (j is -1)."""
@@ -83,7 +72,7 @@ def apply_alone(a, h, c):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fits(loss, begin):  # type: ignore[no-untyped-def]
     """Whether a loss of this kind (`ended`) may be caused by an access of that kind (`owned`)."""
     return begin == EITHER or loss in (EITHER, begin)

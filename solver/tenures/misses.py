@@ -25,31 +25,33 @@ from solver.tenures.scan import MISSED
 
 def earlier_tenures(t: Tenures) -> NDArray[np.int64]:
     """For each tenure that began with a miss the one that the same core had on the line before, in the same
-    region; -1 for none, and for tenures that began otherwise: int64 (n,)."""
+    region; -1 for none, and for tenures that began otherwise: int64 (n, 1)."""
     cores = np.flatnonzero(t.begin >= 0)
     # Of one core they are in the order in which they begin.
     by = cores[np.lexsort((t.line[cores], t.stream[cores]))]
     same = (t.stream[by][1:] == t.stream[by][:-1]) & (t.line[by][1:] == t.line[by][:-1])
-    earlier = np.full(len(t.line), -1, np.int64)
-    earlier[by[1:][same]] = by[:-1][same]
+    earlier = np.full((len(t.line), 1), -1, np.int64)
+    earlier[by[1:][same], 0] = by[:-1][same]
     earlier[t.how != MISSED] = -1
     return earlier
 
 
 @inner
 def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-def]
-    """For every stream the nodes of the first and the last write that may lie between tenure `before` and
-    tenure k of the same core, -1 for none. Returns whether there is any."""
-    n_streams, s = c.clock.shape[1], t.stream[k]
-    mine = c.clock[c.ptr[s] + p.last[before]]
+    """For every stream the nodes of the first and the last write that may lie between the parts `before` of a
+    tenure and the record of tenure k, -1 for none. Returns whether there is any."""
+    n_streams, b = c.clock.shape[1], p.begins[k]
     found = False
     for u in range(n_streams):
         earliest[u] = latest[u] = -1
         begin, end = p.ptr[t.line[k] * n_streams + u], p.ptr[t.line[k] * n_streams + u + 1]
-        if u == s:
+        if p.owner[u] == p.owner[b] or begin == end:
             continue
-        low = first_write(p, begin, end, mine[u])
-        high = first_write(p, begin, end, first_after(c, u, s, p.first[k]))
+        low = begin
+        for part in before:
+            if part >= 0:
+                low = max(low, first_write(p, begin, end, c.clock[c.ptr[t.stream[part]] + p.last[part], u]))
+        high = first_write(p, begin, end, first_after(c, u, b, p.first[k]))
         if low < high:
             earliest[u], latest[u] = p.node[low], p.node[high - 1]
             found = True
@@ -57,16 +59,20 @@ def _between(k, before, t, p, c, earliest, latest):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def apply_misses(t, p, c, earlier):  # type: ignore[no-untyped-def]
-    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`). earlier: of `earlier_tenures`. Returns a
-    tenure whose miss nobody can have caused, -1 if there is none."""
+def apply_misses(t, p, c, before):  # type: ignore[no-untyped-def]
+    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`), under TSO over all parts of them. before:
+    int64 (n, 1), of `earlier_tenures`, or (n, 2), of `buffered_misses.parts_before`. Returns a tenure whose
+    miss nobody can have caused, -1 if there is none."""
     n_streams = c.clock.shape[1]
     earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
     for k in range(t.line.size):
-        if earlier[k] < 0:
+        # The first part may be missing, and the second be there.
+        if before[k].max() < 0:
             continue
-        if not _between(k, earlier[k], t, p, c, earliest, latest):
+        if not _between(k, before[k], t, p, c, earliest, latest):
             return k
-        some_before(c, earliest, np.int64(t.stream[k]), p.first[k])
-        some_after(c, latest, np.int64(t.stream[k]), p.last[earlier[k]])
+        some_before(c, earliest, p.begins[k], p.first[k])
+        for part in before[k]:
+            if part >= 0:
+                some_after(c, latest, np.int64(t.stream[part]), p.last[part])
     return -1
