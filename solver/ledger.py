@@ -24,7 +24,8 @@ from solver.traces import Traces
 STATUS = {reason: status for status, reason in REASONS.items()}
 _PROBLEM_FIELDS = (
     "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
-    "initial", "final", "edges", "deduced", "syncs", "buffered", "source", "links", "loads_before", "needs",
+    "initial", "final", "edges", "deduced", "dropped", "syncs", "buffered", "source", "links",
+    "loads_before", "needs",
 )  # fmt: skip
 #: Those of two dimensions.
 _COLUMNS = {"edges": 2, "syncs": 5, "needs": 3}
@@ -81,7 +82,7 @@ class Ledger:
         """The problem of a composed region."""
         arrays: list[NDArray[Any]] = self._problems.get(region)
         named: dict[str, Any] = dict(zip(_PROBLEM_FIELDS, arrays, strict=True))
-        for name in ("buffered", "links", "deduced"):
+        for name in ("buffered", "links", "deduced", "dropped"):
             named[name] = int(named[name][0])
         return Problem(region, **named | {name: named[name].reshape(-1, n) for name, n in _COLUMNS.items()})
 

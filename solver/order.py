@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from solver.cut import DEFAULT_NODES, solve_cut
 from solver.decide import solve_auto
 from solver.filters import Counts
 from solver.links import with_links
-from solver.problem import Problem, Solution, Verdict, implied_initial, no_order
+from solver.problem import DROPPED, Problem, Solution, Verdict, implied_initial, no_order
 from solver.regions import Region
 from solver.sync_runs import synced_runs_of
 from solver.traces import Traces
@@ -159,7 +159,11 @@ def solve(problem: Problem, options: Options) -> Solution:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
     solution = _solve_linked(with_links(problem), options)
     if solution.verdict is Verdict.ILLEGAL and problem.deduced:
-        return _solve_linked(with_links(problem.by_values()), options)
+        problem = problem.by_values()
+        solution = _solve_linked(with_links(problem), options)
+    if solution.verdict is Verdict.LEGAL and problem.dropped:
+        told = [DROPPED[problem.dropped], solution.reason]
+        return replace(solution, reason="; ".join(filter(None, told)))
     return solution
 
 

@@ -20,7 +20,7 @@ from recorder.frame import FileHeader, FrameWriter, iter_frames
 from recorder.varint import MAX_VARINT
 from solver.certificate import FILE_VERSION, decode, encode
 from solver.order import Answer, Options
-from solver.problem import Problem, Verdict
+from solver.problem import DROPPED, Problem, Verdict
 
 FILE_NAME = "order.partial"
 #: Kind of stream in the file header (recorder.frame).
@@ -46,6 +46,11 @@ def problem_digest(problem: Problem) -> bytes:
 def solver_digest() -> bytes:
     """16 bytes that say which solver this is: a digest of its sources."""
     return bytes.fromhex(import_closure_digest(Path(__file__).parent / "order.py"))
+
+
+def _dropped(answer: Answer) -> int:
+    """The key in `DROPPED` of what the answer says it leaves out, 0 for nothing."""
+    return next((what for what, told in DROPPED.items() if answer.reason.startswith(told)), 0)
 
 
 class Partial:
@@ -110,7 +115,8 @@ class Partial:
             at += len(part)
             last = at == len(runs)
             out = np.empty(len(part) * MAX_VARINT, np.uint8)
-            head = _ENTRY.pack(region, verdict, last, 0, milliseconds, digest, answer.engine.encode("ascii"))
+            name = answer.engine.encode("ascii")
+            head = _ENTRY.pack(region, verdict, last, _dropped(answer), milliseconds, digest, name)
             assert self._writer is not None
             payload = head + out[: encode(part, out)].tobytes()
             self._writer.append(payload, len(part), self._finished, self._finished)
@@ -135,7 +141,7 @@ class Partial:
         for frame, raw in frames:
             if len(raw) < _ENTRY.size:
                 raise self._bad(f"frame {frame.sequence} is too short")
-            region, verdict, last, _, milliseconds, digest, engine = _ENTRY.unpack_from(raw)
+            region, verdict, last, dropped, milliseconds, digest, engine = _ENTRY.unpack_from(raw)
             values = np.empty(len(raw), np.uint64)
             n = decode(np.frombuffer(raw, np.uint8, offset=_ENTRY.size), values)
             if (
@@ -152,7 +158,7 @@ class Partial:
             what = Verdict.LEGAL if verdict == _LEGAL else Verdict.ILLEGAL
             name = engine.rstrip(b"\0").decode("ascii", "replace")
             self._entries[region, digest] = Answer(
-                what, name, milliseconds / 1000, "", runs[0::2], runs[1::2]
+                what, name, milliseconds / 1000, DROPPED.get(dropped, ""), runs[0::2], runs[1::2]
             )
 
     def _bad(self, what: str) -> FormatError:

@@ -17,6 +17,15 @@ class Verdict(enum.Enum):
     UNDECIDED = "undecided"
 
 
+#: What a problem leaves out: nothing, what losses prove, or also what tenures prove.
+NOTHING, LOSSES, TENURES = 0, 1, 2
+#: That in words.
+DROPPED = {
+    LOSSES: "without losses, which contradict its events",
+    TENURES: "by values alone: tenures contradict its events",
+}
+
+
 @dataclass(frozen=True)
 class Problem:
     """The unfiltered events of one region as indivisible operations on granules.
@@ -32,7 +41,8 @@ class Problem:
 
     edges: int64 (n, 2), operations of different streams, of which the first comes before the second; the last
     `deduced` of them follow from tenures (`solver.tenures`), the others are facts of the recording. syncs:
-    where agents met cores, `solver.sync_order.places`; what they say of operations is in `edges`. links: how
+    where agents met cores, `solver.sync_order.places`; what they say of operations is in `edges`. dropped:
+    what `edges` has nothing of, since it contradicts the rows or itself (`LOSSES`, `TENURES`). links: how
     many of the granules, the last ones, only tell order (`solver.links`).
 
     buffered: under TSO the number of cores, each of which has two streams, loads and stores
@@ -57,6 +67,7 @@ class Problem:
     final: NDArray[np.uint64]
     edges: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
     deduced: int = 0
+    dropped: int = 0
     syncs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 5), np.int64))
     buffered: int = 0
     source: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -104,7 +115,8 @@ class Problem:
 
     def by_values(self) -> Problem:
         """The same without what tenures say."""
-        return replace(self, edges=self.edges[: len(self.edges) - self.deduced], deduced=0)
+        edges = self.edges[: len(self.edges) - self.deduced]
+        return replace(self, edges=edges, deduced=0, dropped=TENURES)
 
     def bounded(self, initial: NDArray[np.uint64], final: NDArray[np.uint64]) -> Problem:
         """The same with the values at the region's two ends filled in."""
@@ -116,7 +128,7 @@ class Solution:
     """An engine's answer. order: int64 (n_ops,), the operations in a legal order, if LEGAL.
 
     reason: why it is undecided: "timeout", "budget", "too large" or "gave up"; what was reached, where an
-    order was chosen (`solver.choose`); empty otherwise.
+    order was chosen (`solver.choose`); what was dropped (`DROPPED`), if anything; empty otherwise.
     """
 
     verdict: Verdict

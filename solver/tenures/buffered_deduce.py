@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.problem import NOTHING, TENURES
 from solver.program_order import core_rows
 from solver.tenures.buffered_clocks import make_buffered_clocks, of_rows
 from solver.tenures.buffered_lines import BufferedLines, Followed, ties_of
@@ -47,7 +48,8 @@ class BufferedTenures:
         if wrong:
             clocks.clock[:] = 0
         known = of_rows(clocks, 2 * n_cores + 1)
-        return Deduced(known, len(found.parts.last_write), rounds, wrong, ties)
+        dropped = TENURES if wrong else NOTHING
+        return Deduced(known, len(found.parts.last_write), rounds, dropped, ties)
 
 
 def _apply_rules(

@@ -8,12 +8,13 @@ Rules, each sound by itself, to a fixed point over one set of clocks: nobody wri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.problem import LOSSES, NOTHING, TENURES
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close, make_clocks
 from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.foreign import apply_foreign
@@ -31,14 +32,19 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Deduced:
     """What was deduced: the clocks of the nodes. tenures: how many there are on hot lines. rounds: to the
-    fixed point. contradiction: whether the rules contradict the rows or one another: then the clocks say
-    nothing. ties: of each core under TSO what is known of its two streams without the rules."""
+    fixed point. dropped: what contradicted the rows or itself, and is not in the clocks (`Problem.dropped`).
+    ties: of each core under TSO what is known of its two streams without the rules."""
 
     clocks: Clocks
     tenures: int
     rounds: int
-    contradiction: bool
+    dropped: int
     ties: Sequence[Ties] = ()
+
+    @property
+    def contradiction(self) -> bool:
+        """Whether something was dropped."""
+        return self.dropped > 0
 
 
 def deduce(
@@ -52,17 +58,21 @@ def deduce(
 ) -> Deduced:
     """Apply the rules to a fixed point. n_streams: cores and, the last, agents. syncs: `Region.places`.
     by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`, and how many rows each
-    stream has, where the cores have noted their losses."""
+    stream has, where the cores have noted their losses. Without those, if they contradict the rows; and
+    without anything, if tenures alone do."""
     more = rows_of(*spans) if spans else []
     clocks, places = make_clocks(tenures, writes, n_streams, n_lines, more)
     losses = make_losses(spans[0], clocks, n_streams, n_lines) if spans else None
     rules = _Rules(tenures, places, n_lines, by_writes, losses)
     learn_syncs(syncs, n_streams - 1, clocks)
     close(clocks)
-    wrong = rules.apply(clocks)
-    if wrong:
-        clocks.clock[:] = 0
-    return Deduced(clocks, len(tenures.line), rules.rounds, wrong)
+    if not rules.apply(clocks):
+        return Deduced(clocks, len(tenures.line), rules.rounds, NOTHING)
+    if spans:
+        found = deduce(tenures, writes, n_streams, n_lines, syncs, by_writes)
+        return replace(found, dropped=max(found.dropped, LOSSES))
+    clocks.clock[:] = 0
+    return Deduced(clocks, len(tenures.line), rules.rounds, TENURES)
 
 
 class _Rules:

@@ -112,4 +112,5 @@ def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
         more = more[~implied_by(problem.edges, more, problem.op_stream, problem.n_streams)]
     told = {tuple(edge) for edge in problem.edges.tolist()}
     more = np.array([edge for edge in more.tolist() if tuple(edge) not in told], np.int64).reshape(-1, 2)
-    return replace(problem, edges=np.concatenate([problem.edges, more]), deduced=len(more))
+    edges = np.concatenate([problem.edges, more])
+    return replace(problem, edges=edges, deduced=len(more), dropped=deduced.dropped)
