@@ -18,6 +18,7 @@ _BENCHMARKS = {
     "paper": "paper",
     "ordering": "ordering",
     "sure": "sure",
+    "settled": "settled",
     "path": "ordering_path",
     "check": "axe_check",
     "locks": "ordering_linux",

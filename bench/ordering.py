@@ -1,5 +1,4 @@
-"""How fast regions are ordered, by what their values tell, against the paper's formulas in z3; and how much
-of every firmware program is decided, with strata and without any.
+"""How fast regions are ordered, by what their values tell, against the paper's formulas in z3.
 
 Regions of simulated cores (`bench.ordering_traces`) are given whole to an engine; preparation counts.
 """
@@ -13,7 +12,6 @@ from collections.abc import Callable
 from rich.console import Console
 
 from bench import tso_traces
-from bench.ordering_firmware import firmware_table
 from bench.ordering_traces import CLASSES, region
 from bench.report import Column, Table, publish
 from solver.cut import solve_cut
@@ -155,12 +153,7 @@ def warm_up() -> None:
         solve_smt(problem, timeout_s=60, encoding="paper")
 
 
-def main(
-    console: Console,
-    seeds: int = 8,
-    timeout_s: float = 5.0,
-    firmware_cores: tuple[int, ...] = (8, 16),
-) -> list[Table]:
+def main(console: Console, seeds: int = 8, timeout_s: float = 5.0) -> list[Table]:
     """Measure and publish."""
     with console.status("kernels are being loaded") as status:
         warm_up()
@@ -169,6 +162,5 @@ def main(
             large_table(max(seeds // 4, 1), timeout_s, status.update),
             tso_table(max(seeds // 4, 1), timeout_s, status.update),
         ]
-        tables += [firmware_table(cores, timeout_s, status.update) for cores in firmware_cores]
     publish("ordering", tables, console)
     return tables

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from losses_factory import firmware
 from rich.console import Console
 
-from bench import ordering, ordering_path, paper, report, scored, speed, sure
+from bench import ordering, ordering_path, paper, report, scored, settled, speed, sure
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -204,10 +205,19 @@ def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ordering, "LARGE", 60)
     monkeypatch.setattr(ordering, "HUGE", ((80, 2),))
     monkeypatch.setattr(ordering, "TSO_LARGE", 60)
-    small, large, tso = ordering.main(quiet(), seeds=2, timeout_s=30, firmware_cores=())
+    small, large, tso = ordering.main(quiet(), seeds=2, timeout_s=30)
     assert (len(small.rows), len(large.rows), len(tso.rows)) == (18, 7, 20)
     rows = (*small.rows, *large.rows, *tso.rows)
     assert not any("undecided" in str(cell) for row in rows for cell in row)
+
+
+def test_what_losses_settle_is_shown_beside_what_values_leave_open(tmp_path: Path) -> None:
+    recording = firmware(tmp_path / "rec", "bug_dcl", seed=1, longest_slice=2000)
+    table = settled.settled_table("one", "one", iter([("bug_dcl", "none", recording)]), 30, lambda _: None)
+    assert [column.name for column in table.columns][-3:] == ["may %", "orders", "executions"]
+    (row,) = table.texts()
+    before, after = row[-3].split(" -> ")
+    assert float(before.split()[0]) > 10 * float(after.split()[0])
 
 
 def test_orders_are_held_against_the_truth() -> None:
