@@ -1,4 +1,4 @@
-"""The README's examples of the command line can be repeated: what it shows is what is printed."""
+"""The examples of the README and the docs can be repeated: what they show is what is printed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT, Ran, run
 
-PAGES = ("README.md", "docs/sure.md")
-_RECORD = ["record", "-o", "REC", "--cores", "4", "--strata", "cycles:10000", "firmware/x86_64/uts.elf"]
+PAGES = ("README.md", "docs/sure.md", "docs/linkage.md", "docs/opr.md", "docs/crosscheck.md")
 #: What differs from run to run.
-_SECONDS = re.compile(r"\b\d+\.\d{3}$")
+_SECONDS = re.compile(r"\b\d+\.\d{3,}\b")
 
 
 def examples(page: str) -> list[tuple[str, list[str]]]:
@@ -33,29 +32,31 @@ def shown_by(ran: Ran) -> list[str]:
     return [_SECONDS.sub("S", line.rstrip()) for line in (*ran.out.splitlines(), *ran.err.splitlines())]
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    folder = tmp_path_factory.mktemp("readme")
-    program = ROOT / _RECORD[-1]
-    return folder, run(*(folder / "REC" if word == "REC" else word for word in _RECORD[:-1]), program)
+def is_printed(line: str, printed: list[str]) -> bool:
+    """Whether a line shown is among them; one that ends in ... may go on."""
+    wanted = _SECONDS.sub("S", line.rstrip())
+    if wanted.endswith(" ..."):
+        return any(one.startswith(wanted[:-4]) for one in printed)
+    return wanted in printed
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_line_shown_is_printed(
-    page: str, recorded: tuple[Path, Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, ran = recorded
-    monkeypatch.chdir(folder)
+def test_every_line_shown_is_printed(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "firmware").symlink_to(ROOT / "firmware")
     missing, lines = [], 0
     for command, shown in examples(page):
         words = shlex.split(command)[1:]
-        if words[0] != "record":
-            ran = run(*words)
-        printed = [line.replace(f"{folder}/", "") for line in shown_by(ran)]
+        if not shown and words[0] != "record":
+            continue
+        ran = run(*words)
         assert ran.code == 0, (command, ran.err)
+        printed = shown_by(ran)
         lines += len(shown)
         for line in shown:
-            if line != "..." and _SECONDS.sub("S", line.rstrip()) not in printed:
+            if line != "..." and not is_printed(line, printed):
                 missing.append((command, line, printed[:12]))
-    assert lines > 20
-    assert not missing, "\n".join(f"$ {command}\n- {line}\n+ " + "\n+ ".join(p) for command, line, p in missing)
+    assert lines > 5
+    assert not missing, "\n".join(
+        f"$ {command}\n- {line}\n+ " + "\n+ ".join(p) for command, line, p in missing
+    )
