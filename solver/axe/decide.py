@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from isa.errors import OrderError
 from solver.axe.chains import make_chains
 from solver.axe.checker import check_order
-from solver.axe.deduce import deduce
-from solver.axe.facts import no_facts
+from solver.axe.deduce import CHANGED, CONFLICT, begin, one_pass
+from solver.axe.facts import OPEN, no_facts
 from solver.axe.hinted import says_all, search_hinted
-from solver.axe.search import search_order
+from solver.axe.search import search_order, walk_straight
 from solver.problem import Verdict
 
 if TYPE_CHECKING:
@@ -56,10 +56,6 @@ class Answer:
     seconds: float
     reason: str = ""
     hints: str = NO_HINTS
-
-
-class _OutOfTimeError(Exception):
-    """The time is used up."""
 
 
 def decide(
@@ -126,19 +122,20 @@ def _search(
     chains = make_chains(trace, model, hints=hints)
     facts = no_facts(chains)
     passes = 0
-
-    def on_time() -> None:
-        nonlocal passes
+    result = CHANGED if begin(chains, facts) else CONFLICT
+    while result == CHANGED:
         passes += 1
         show("deduction, pass", passes, 0)
         if time.monotonic() > deadline:
-            raise _OutOfTimeError
-
-    try:
-        if not deduce(chains, facts, on_time):
-            return Verdict.ILLEGAL, none, "deduction", ""
-    except _OutOfTimeError:
-        return Verdict.UNDECIDED, none, "", "timeout"
+            return Verdict.UNDECIDED, none, "", "timeout"
+        result = one_pass(chains, facts)
+        if result == CHANGED and passes == 1 and not facts.status[OPEN]:
+            # Mostly the further passes find what no walk would have run into.
+            nodes = walk_straight(chains, facts, len(trace.threads))
+            if len(nodes):
+                return Verdict.LEGAL, chains.op[nodes], "search", ""
+    if result == CONFLICT:
+        return Verdict.ILLEGAL, none, "deduction", ""
     verdict, nodes = search_order(
         chains, facts, len(trace.threads), deadline, cuts, lambda n: show("search", n, trace.n_ops)
     )

@@ -4,7 +4,8 @@ Then memory is a function of the cut, as it is for recordings (`solver.cut`), wh
 traces cannot assume. Each part of the run that hints tell apart is a problem of its own: what memory holds
 between two parts follows from what is overwritten and left in them. Left out of a problem are accesses to
 what one thread alone touches or nobody writes in that part, and successive loads that read the same, where
-no order is told of them; they are put back behind what comes before them in their chain.
+no order is told of them; they are put back behind what comes before them in their chain. What they see then
+is the same in every order, and is looked at last.
 
 Nothing here is proved of the trace: an order is one if `solver.axe.checker` says so, and that there is none
 is said of the trace with its hints.
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from solver.axe.chains import LOAD, TSO, Chains, make_chains
@@ -58,6 +60,10 @@ def search_hinted(trace: Trace, model: str, deadline: float, show: Show) -> tupl
     none = np.empty(0, np.int64)
     chains = make_chains(trace, model, hints=True)
     nodes = _nodes_of(chains, trace, model)
+    own = chains.need[np.arange(len(chains.op)), chains.chain]
+    if (own > np.arange(len(own)) - chains.chain_ptr[chains.chain]).any():
+        # An operation is said to come after a later one of its own chain.
+        return Verdict.ILLEGAL, none
     if chains.contradictory or (nodes.part[nodes.edges[:, 0]] > nodes.part[nodes.edges[:, 1]]).any():
         return Verdict.ILLEGAL, none
     held, placed = chains.initial.copy(), [none]
@@ -74,9 +80,24 @@ def search_hinted(trace: Trace, model: str, deadline: float, show: Show) -> tupl
         placed.append(order)
         held, done = after, done + len(here)
         show("hints", done, trace.n_ops)
-    if ((chains.final >= 0) & (chains.final != held)).any():
+    order = np.concatenate(placed)
+    wrong = first_wrong_write(order, chains.address, chains.reads, chains.writes, chains.initial.copy())
+    if wrong >= 0 or ((chains.final >= 0) & (chains.final != held)).any():
         return Verdict.ILLEGAL, none
-    return Verdict.LEGAL, chains.op[np.concatenate(placed)]
+    return Verdict.LEGAL, chains.op[order]
+
+
+@njit(cache=True, nogil=True)
+def first_wrong_write(order, address, reads, writes, held):  # type: ignore[no-untyped-def]
+    """The first place in an order of nodes of a write that does not overwrite what it says, or -1. held:
+    int32 (locations,), the pairs in memory; updated."""
+    for i in range(order.size):
+        y = order[i]
+        if writes[y] >= 0:
+            if held[address[y]] != reads[y]:
+                return i
+            held[address[y]] = writes[y]
+    return -1
 
 
 def _nodes_of(ch: Chains, trace: Trace, model: str) -> _Nodes:
