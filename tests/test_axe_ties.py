@@ -30,7 +30,7 @@ from solver.axe.chains import MODELS
 from solver.axe.decide import CONTRADICTED, GIVEN_UP, MET, decide
 from solver.axe.text import read_traces
 from solver.axe.trace import RMW, STORE, Trace
-from solver.problem import Verdict
+from solver.problem import Problem, Solution, Verdict
 from solver.regions import iter_regions
 from solver.tenures.buffered_edges import not_told
 from solver.tenures.edges import row_edges
@@ -358,3 +358,24 @@ def test_planted_edges_the_wrong_way_round_are_noticed(
     answer = decide(trace, "sc", timeout_s=20)
     assert answer.hints == CONTRADICTED
     assert answer.verdict is not Verdict.ILLEGAL
+
+
+def test_a_wrong_order_that_hints_gave_is_never_called_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: engines that put the operations in any order."""
+    rng, wrong = random.Random(2), 0
+    right = hinted.solve_auto
+
+    def shuffled(problem: Problem, **options: object) -> Solution:
+        solution = right(problem, **options)  # type: ignore[arg-type]
+        return replace(
+            solution, order=np.array(rng.sample(solution.order.tolist(), len(solution.order)), np.int64)
+        )
+
+    monkeypatch.setattr(hinted, "solve_auto", shuffled)
+    for _ in range(40):
+        plain, order = a_trace(rng, "sc", 20)
+        answer = decide(hinted_by(plain, order, rng), "sc", engine="search")
+        assert answer.verdict is Verdict.LEGAL
+        assert naive_check(plain, answer.order.tolist(), "sc")
+        wrong += answer.hints == CONTRADICTED
+    assert wrong
