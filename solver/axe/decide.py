@@ -122,6 +122,10 @@ def _search(
     chains = make_chains(trace, model, hints=hints)
     facts = no_facts(chains)
     passes = 0
+
+    def placed(n: int) -> None:
+        show("search", n, trace.n_ops)
+
     result = CHANGED if begin(chains, facts) else CONFLICT
     while result == CHANGED:
         passes += 1
@@ -131,14 +135,12 @@ def _search(
         result = one_pass(chains, facts)
         if result == CHANGED and passes == 1 and not facts.status[OPEN]:
             # Mostly the further passes find what no walk would have run into.
-            nodes = walk_straight(chains, facts, len(trace.threads))
+            nodes = walk_straight(chains, facts, len(trace.threads), placed)
             if len(nodes):
                 return Verdict.LEGAL, chains.op[nodes], "search", ""
     if result == CONFLICT:
         return Verdict.ILLEGAL, none, "deduction", ""
-    verdict, nodes = search_order(
-        chains, facts, len(trace.threads), deadline, cuts, lambda n: show("search", n, trace.n_ops)
-    )
+    verdict, nodes = search_order(chains, facts, len(trace.threads), deadline, cuts, placed)
     if verdict is not Verdict.UNDECIDED:
         return verdict, chains.op[nodes], "search", ""
     return verdict, none, "", "timeout" if time.monotonic() >= deadline else "too large"

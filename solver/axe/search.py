@@ -134,10 +134,10 @@ def _known_before(facts: Facts) -> NDArray[np.int32]:
     return facts.clock.sum(axis=1, dtype=np.int64).astype(np.int32)
 
 
-def walk_straight(chains: Chains, facts: Facts, n_threads: int) -> NDArray[np.int64]:
+def walk_straight(chains: Chains, facts: Facts, n_threads: int, show: Show = ignore) -> NDArray[np.int64]:
     """Nodes in a legal order if the first walk of `search_order` meets no dead end, else none. What is known
-    need not be all that can be deduced."""
-    verdict, nodes = _walk(chains, facts, n_threads, math.inf, 1, _known_before(facts), ignore)
+    need not be all that can be deduced. show: as there."""
+    verdict, nodes = _walk(chains, facts, n_threads, math.inf, 1, _known_before(facts), show)
     return nodes if verdict is Verdict.LEGAL else np.empty(0, np.int64)
 
 
