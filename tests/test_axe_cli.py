@@ -172,7 +172,8 @@ def test_a_corrupted_value_is_no(rec: Path, tmp_path: Path) -> None:
     lines = text.splitlines()
     read = next(i for i, line in enumerate(lines) if "] == " in line and not line.startswith("final"))
     head, _, rest = lines[read].partition("] == ")
-    lines[read] = f"{head}] == {int(rest.split()[0]) ^ 0x55AA}"
+    value, blank, comment = rest.partition(" ")
+    lines[read] = f"{head}] == {int(value) ^ 0x55AA}{blank}{comment}"
     file = tmp_path / "t.axe"
     file.write_text("\n".join(lines))
     ran = run("check", file, "--model", "sc", "--explain")

@@ -112,7 +112,7 @@ def test_a_recording_is_decided_by_its_hints(options: list[str], tmp_path: Path)
     text = file.read_text()
     stores = [line for line in text.splitlines() if re.match(r"\d+: M\[\d+\] :=", line)]
     assert stores
-    assert all(re.search(r"# in \d+ was \d+;", line) for line in stores)
+    assert all(re.search(r"# in \d+ was \d+( is @\d+)?( after @\d+)*;", line) for line in stores)
     # A read of a value that nobody stores is NO whatever the hints say.
     broken, times = re.subn(r"(\d+: M\[\d+\] ==) \d+", r"\1 987654321", text, count=1)
     assert times == 1

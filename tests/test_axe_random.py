@@ -118,14 +118,17 @@ def test_checker_and_its_twin_agree(model: str) -> None:
     assert min(counts.values()) > 200, counts
 
 
-def test_a_wrong_order_is_never_called_ok(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a search that returns a program order of the threads one after the other."""
+@pytest.mark.parametrize("straight", [[], [0, 1, 2]])
+def test_a_wrong_order_is_never_called_ok(straight: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a search, or a walk between two passes of deduction, that returns a program order of the
+    threads one after the other."""
     trace = to_trace([(0, STORE, 0, 0, 1), (1, LOAD, 0, 1, 0), (0, STORE, 0, 0, 2)], [])
 
     def wrong(chains: object, facts: object, *_: object) -> tuple[Verdict, np.ndarray]:
         return Verdict.LEGAL, np.arange(3)
 
     monkeypatch.setattr(decide_module, "search_order", wrong)
+    monkeypatch.setattr(decide_module, "walk_straight", lambda *_: np.array(straight, np.int64))
     with pytest.raises(OrderError, match="a read that would not read its value"):
         decide(trace, "sc", engine="search")
 

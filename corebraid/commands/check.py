@@ -45,10 +45,20 @@ _MOST_NAMED = 10
     help="search: deduction and exact search. smt: z3 alone. auto: search, then smt for what it leaves.",
 )
 @click.option("--witness", is_flag=True, help="With --json: the order that was found for each OK.")
+@click.option(
+    "--hints/--no-hints", default=True, help="Whether comments may have hints; else they say nothing."
+)
 @click.option("--explain", is_flag=True, help="For each NO, a small set of lines that is illegal by itself.")
 @json_option
 def command(
-    file: Path, model: str, timeout: float, engine: str, witness: bool, explain: bool, as_json: bool
+    file: Path,
+    model: str,
+    timeout: float,
+    engine: str,
+    witness: bool,
+    hints: bool,
+    explain: bool,
+    as_json: bool,
 ) -> int:
     """Say OK or NO for each trace of FILE ('-': standard input), one line each, in order.
 
@@ -56,7 +66,7 @@ def command(
     one they overwrite, values may repeat, and every location is 0 at first. OK: some order of the accesses is
     legal under the model; it was found, and passed an independent checker. NO: there is none. UNDECIDED: not
     decided within --timeout. Comments with hints, as those of a recording's trace, can make OK quicker, and
-    are never needed for an answer or the ground of a NO.
+    are never the ground of a NO: that no order meets them is said on stderr, and they are let go.
 
     \b
     A trace:                          Lines:
@@ -89,7 +99,7 @@ def command(
     model = model.lower()
 
     def decided(shown: CheckProgress) -> Iterator[tuple[Trace, Answer, Explanation | None]]:
-        for trace in read_traces(file, shown.read):
+        for trace in read_traces(file, shown.read, hints=hints):
             shown.begin(trace)
             answer = decide(trace, model, engine=engine, timeout_s=timeout, show=shown.step)
             reason = None
@@ -106,8 +116,7 @@ def command(
         else:
             for trace, answer, reason in decided(shown):
                 click.echo(tally.word(answer))
-                if answer.reason:
-                    console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
+                _note(trace, answer, file)
                 for line in reason.text(trace) if reason else ():
                     click.echo(f"  {line}")
     if tally.undecided:
@@ -145,6 +154,17 @@ def _called(trace: Trace, file: Path) -> str:
     return f"{file}:{trace.line}" + (f" ({trace.name})" if trace.name else "")
 
 
+def _note(trace: Trace, answer: Answer, file: Path) -> None:
+    """Say what the one word of an answer does not."""
+    if answer.reason:
+        console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
+    if answer.hints == "contradicted" and answer.verdict.value != "illegal":
+        console.note(
+            f"{_called(trace, file)}: the hints in its comments contradict the trace: "
+            "no legal order meets them, and they were not used"
+        )
+
+
 def _print_json(
     answers: Iterator[tuple[Trace, Answer, Explanation | None]],
     file: Path,
@@ -165,7 +185,9 @@ def _print_json(
         }
         if answer.reason:
             fields["reason"] = answer.reason
-            console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
+        if answer.hints:
+            fields["hints"] = answer.hints
+        _note(trace, answer, file)
         if witness and answer.verdict.value == "legal":
             fields["order"] = trace.lines[answer.order].tolist()
         if reason:

@@ -128,11 +128,12 @@ def _write_axe(
 ) -> None:
     from corebraid.export.axe import export_axe
     from corebraid.export.columns import Places
+    from recorder.constraints import LOSSES
     from recorder.traces import RecordingTraces
 
     manifest = recording.manifest
     places = Places(program, manifest.n_cores)
-    traces = RecordingTraces(recording)
+    traces = RecordingTraces(recording, constraints=LOSSES)
     name = f"{manifest.program.name}: shared accesses of {manifest.n_cores} cores"
     if not export_axe(traces, sink, places, name, wanted.addresses, show):
         console.note("no two cores share a location that one of them writes")

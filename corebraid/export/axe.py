@@ -10,7 +10,8 @@ core, since a store may belong to a later region than the loads behind it. Fence
 wait for the store buffer there, are `sync`.
 
 Comments say what makes an order easy to find and what other readers of the format skip: in which stratum an
-access took effect and what a store overwrote (docs/axe.md, "Hints").
+access took effect, what a store overwrote, and what came before it as tenures and losses prove
+(`corebraid.export.axe_ties`; docs/axe.md, "Hints").
 
 Where an agent met a core (`emu.sync_points`) a message says so, at an address of its own behind memory: a
 store by the one that was there first, a load of it by the other.
@@ -24,6 +25,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.export.axe_ties import Ties
 from corebraid.export.columns import Places, Rows
 from corebraid.selection import AddressRange
 from emu.sync_points import ENTER, LEAVE
@@ -34,11 +36,12 @@ from solver.regions import Rows as StreamRows
 from solver.traces import Traces
 
 _FULL = np.uint64((1 << 64) - 1)
-_LEGEND = "# a location is the address of a granule; comments: stratum, what was overwritten; count, pc"
+_LEGEND = "# a location is the address of a granule; comments: hints (docs/axe.md); count, pc"
+_FENCE = "{0}: sync # in {4}{5}"
 _TEXTS = {
-    READ: "{0}: M[{1}] == {2} # in {4}",
-    WRITE: "{0}: M[{1}] := {3} # in {4} was {2}",
-    RMW: "{0}: {{ M[{1}] == {2}; M[{1}] := {3} }} # in {4}",
+    READ: "{0}: M[{1}] == {2} # in {4}{5}",
+    WRITE: "{0}: M[{1}] := {3} # in {4} was {2}{5}",
+    RMW: "{0}: {{ M[{1}] == {2}; M[{1}] := {3} }} # in {4}{5}",
 }
 
 _Words = NDArray[np.uint64]
@@ -85,6 +88,10 @@ class _Locations:
         mask = _FULL >> (np.uint64(64) - np.uint64(8) * self.size[location].astype(np.uint64))
         return row, address, (rows["old"][row] >> shift) & mask, (rows["new"][row] >> shift) & mask
 
+    def touching(self, rows: Rows) -> NDArray[np.int64]:
+        """Which of the rows (indices, ascending) cover a location."""
+        return np.unique(self.parts(rows)[0])
+
     def values(self, memory: NDArray[np.uint8]) -> list[int]:
         """What memory holds at each location."""
         places = zip(self.address.tolist(), self.size.tolist(), strict=True)
@@ -115,28 +122,30 @@ def export_axe(
     if not len(locations.address):
         sink.write(f"# {name}\ncheck\n".encode())
         return 0
-    messages = [_Messages(traces, stream) for stream in range(n_threads)]
     sink.write(f"# {name}\n{_LEGEND}\n".encode())
-    written = _initial(traces, sink, locations)
-    if traces.buffered:
-        for stream in range(traces.n_streams - traces.buffered):
-            for rows in traces.program_order(stream):
-                written += _write(rows, stream, sink, places, locations, messages[stream], syncs=True)
-    else:
-        for region in iter_regions(traces):
-            for stream, stream_rows in enumerate(region.streams):
-                for rows in stream_rows.pieces():
-                    written += _write(rows, stream, sink, places, locations, messages[stream])
-    for message in messages:
-        lines = message.rest()
-        sink.write("".join(lines).encode())
-        written += len(lines)
+    written = _initial(traces, sink, locations) + _accesses(traces, sink, places, locations)
     if traces.has_final:
         values = locations.values(traces.final())
         for address, value in zip(locations.address.tolist(), values, strict=True):
             sink.write(f"final M[{address}] == {value}\n".encode())
     sink.write(b"check\n")
     return written
+
+
+def _accesses(traces: Traces, sink: BinaryIO, places: Places, locations: _Locations) -> int:
+    n_threads = traces.n_streams - traces.buffered
+    ties = Ties(n_threads)
+    threads = [_Thread(traces, stream, sink, places, locations, ties) for stream in range(n_threads)]
+    for region in iter_regions(traces) if traces.line_bytes or not traces.buffered else ():
+        ties.add(region, locations.touching)
+        if not traces.buffered:
+            for thread, rows in zip(threads, region.streams, strict=True):
+                thread.write(rows.pieces())
+            ties.clear()
+    if traces.buffered:
+        for stream, thread in enumerate(threads):
+            thread.write(traces.program_order(stream))
+    return sum(thread.end() for thread in threads)
 
 
 def _initial(traces: Traces, sink: BinaryIO, locations: _Locations) -> int:
@@ -166,7 +175,8 @@ class _Messages:
                 if points["way"][number] & way:
                     sends = (way == LEAVE) == (stream == agents)
                     at = traces.memory_bytes + 1 + 2 * number + (way == LEAVE)
-                    text = f"{stream}: M[{at}] {':=' if sends else '=='} 1 # sync point {number}\n"
+                    hints = f"in {points['stratum'][number]}" + (" was 0" if sends else "")
+                    text = f"{stream}: M[{at}] {':=' if sends else '=='} 1 # {hints}; sync point {number}\n"
                     self._said.append((int(place[number]), text))
         self._next = 0
 
@@ -183,38 +193,69 @@ class _Messages:
         return [text for _, text in self._said[first:]]
 
 
-def _write(
-    rows: Rows,
-    stream: int,
-    sink: BinaryIO,
-    places: Places,
-    locations: _Locations,
-    messages: _Messages,
-    *,
-    syncs: bool = False,
-) -> int:
-    row, address, old, new = locations.parts(rows)
-    if syncs:
-        fences = np.flatnonzero(rows["flags"] & np.uint8(UNCACHED))
-        row = np.concatenate([row, fences])
-        by = np.argsort(row, kind="stable")
-        none = np.zeros(len(fences), np.uint64)
-        row, address = row[by], np.concatenate([address, none])[by]
-        old, new = np.concatenate([old, none])[by], np.concatenate([new, none])[by]
-    if not len(row):
-        return 0
-    rows = rows[row]
-    is_fence = (rows["flags"] & np.uint8(UNCACHED) != 0).tolist()
-    place = places.index(rows)
-    columns = (a.tolist() for a in (rows["kind"], address, old, new, rows["stratum"], rows["count"], place))
-    lines = []
-    for fence, (kind, a, before, after, stratum, count, number) in zip(
-        is_fence, zip(*columns, strict=True), strict=True
-    ):
-        where = places.places[number]
-        lines += messages.before(count)
-        said = where.agent or f"{count}, {where.pc:#x} {where.name}".rstrip()
-        form = "{0}: sync # in {4}" if fence else _TEXTS[kind]
-        lines.append(f"{form.format(stream, a, before, after, stratum)}; {said}\n")
-    sink.write("".join(lines).encode())
-    return len(lines)
+class _Thread:
+    """Writes the operations of one thread. syncs: also fences and device accesses."""
+
+    def __init__(
+        self, traces: Traces, stream: int, sink: BinaryIO, places: Places, locations: _Locations, ties: Ties
+    ) -> None:
+        self._stream, self._sink, self._places = stream, sink, places
+        self._locations, self._ties = locations, ties
+        self._messages, self._syncs = _Messages(traces, stream), bool(traces.buffered)
+        self._written = 0
+
+    def write(self, pieces: Iterator[Rows]) -> None:
+        """Write those of rows, which come next."""
+        for rows in pieces:
+            self._put(self._lines(rows))
+
+    def end(self) -> int:
+        """Write what stands behind all accesses. Returns how many operations there are."""
+        self._put(self._messages.rest())
+        return self._written
+
+    def _put(self, lines: list[str]) -> None:
+        self._sink.write("".join(lines).encode())
+        self._written += len(lines)
+
+    def _parts(self, rows: Rows) -> tuple[Rows, _Words, _Words, _Words]:
+        """(row, address, old, new) of every operation of the rows."""
+        row, address, old, new = self._locations.parts(rows)
+        if self._syncs:
+            fences = np.flatnonzero(rows["flags"] & np.uint8(UNCACHED))
+            row = np.concatenate([row, fences])
+            by = np.argsort(row, kind="stable")
+            none = np.zeros(len(fences), np.uint64)
+            row, address = row[by], np.concatenate([address, none])[by]
+            old, new = np.concatenate([old, none])[by], np.concatenate([new, none])[by]
+        return rows[row], address, old, new
+
+    def _lines(self, rows: Rows) -> list[str]:
+        rows, address, old, new = self._parts(rows)
+        if not len(rows):
+            return []
+        fences = (rows["flags"] & np.uint8(UNCACHED) != 0).tolist()
+        hints, place = self._hints(rows["seq"]), self._places.index(rows)
+        columns = rows["kind"], address, old, new, rows["stratum"], rows["count"], place
+        fields = (column.tolist() for column in columns)
+        lines = []
+        for fence, hint, (kind, a, before, after, stratum, count, number) in zip(
+            fences, hints, zip(*fields, strict=True), strict=True
+        ):
+            where = self._places.places[number]
+            lines += self._messages.before(count)
+            said = where.agent or f"{count}, {where.pc:#x} {where.name}".rstrip()
+            form = _FENCE if fence else _TEXTS[kind]
+            lines.append(f"{form.format(self._stream, a, before, after, stratum, hint)}; {said}\n")
+        return lines
+
+    def _hints(self, seq: NDArray[np.uint64]) -> list[str]:
+        """What is proved of the order of each operation."""
+        hints = [""] * len(seq)
+        if self._ties:
+            begins = np.flatnonzero(np.concatenate([[True], seq[1:] != seq[:-1]]))
+            ends = np.append(begins[1:], len(seq)) - 1
+            for first, last, number in zip(begins.tolist(), ends.tolist(), seq[begins].tolist(), strict=True):
+                hints[last] = self._ties.name(self._stream, number)
+                hints[first] += self._ties.afters(self._stream, number)
+        return hints

@@ -110,8 +110,8 @@ def _grouped(group: NDArray[np.int32], n: int) -> tuple[NDArray[np.int64], NDArr
 
 def make_chains(trace: Trace, model: str, *, hints: bool = False) -> Chains:
     """The chains of a trace under SC or TSO. hints: as if they were demanded too. A store then also reads
-    what it is said to have overwritten, at the moment at which it commits, and what took effect in an
-    earlier part of the run comes before what did in a later one."""
+    what it is said to have overwritten, at the moment at which it commits; what took effect in an earlier
+    part of the run comes before what did in a later one, and so does what is said to come before."""
     tso = model == TSO
     kind = trace.kind
     chain = 2 * trace.thread + (kind == STORE) if tso else trace.thread
@@ -130,6 +130,9 @@ def make_chains(trace: Trace, model: str, *, hints: bool = False) -> Chains:
     reads, writes, initial, final, pair_address, contradictory = _pairs(trace, hints)
     if hints:
         need = keep_parts(trace.part_of[op], chain_ptr, need)
+        first, then = place[trace.edges].T
+        before = chain[op[first]]
+        np.maximum.at(need, (then, before), (first - chain_ptr[before] + 1).astype(np.int32))
         if not tso:
             kind = np.where(trace.hinted, RMW, kind).astype(np.uint8)
     kind, address, reads, writes = kind[op], trace.address[op], reads[op], writes[op]

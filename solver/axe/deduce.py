@@ -36,7 +36,7 @@ from solver.axe.facts import AGAIN, GROWN, NEEDED, OPEN, SETTLED, Facts, comes_b
 from solver.axe.sources import settle_obvious
 from solver.axe.sweep import arrange, sweep
 
-_STEADY, _CHANGED, _CONFLICT = 0, 1, 2
+STEADY, CHANGED, CONFLICT = 0, 1, 2
 #: Nodes of a block, and how far before it nodes are visited again: clocks stay in the processor's cache.
 _BLOCK, _BACK = 512, 2048
 
@@ -77,8 +77,8 @@ def keep_final(a, ch, f):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
-    """Visit every block, and again what it says something new about. Returns _STEADY, _CHANGED or
-    _CONFLICT."""
+    """Visit every block, and again what it says something new about. Returns STEADY, CHANGED or
+    CONFLICT."""
     n, settled = ch.op.size, f.status[SETTLED]
     f.status[NEEDED] = f.status[GROWN] = f.status[OPEN] = 0
     for first in range(0, n, _BLOCK):
@@ -87,26 +87,30 @@ def deduce_pass(ch, f):  # type: ignore[no-untyped-def]
         while start < last:
             f.status[AGAIN] = n
             if not sweep(ch, f, start, last):
-                return _CONFLICT
+                return CONFLICT
             start = max(f.status[AGAIN], first - _BACK)
     for a in range(ch.final.size):
         if ch.final[a] >= 0 and not keep_final(a, ch, f):
-            return _CONFLICT
+            return CONFLICT
     # What a read with several candidates can read also depends on the clocks of nodes visited after it.
     unsure = f.status[OPEN] and f.status[GROWN]
-    return _CHANGED if f.status[NEEDED] or f.status[SETTLED] > settled or unsure else _STEADY
+    return CHANGED if f.status[NEEDED] or f.status[SETTLED] > settled or unsure else STEADY
 
 
-def deduce(chains: Chains, facts: Facts, on_time: object = None) -> bool:
-    """Apply the rules until nothing changes. False: there is no legal order. on_time: called between two
-    passes, and may raise."""
-    if chains.contradictory or not settle_obvious(chains, facts):
-        return False
-    result = _CHANGED
-    while result == _CHANGED:
-        if not arrange(chains, facts):
-            return False
-        if callable(on_time):
-            on_time()
-        result = deduce_pass(chains, facts)
-    return result == _STEADY
+def begin(chains: Chains, facts: Facts) -> bool:
+    """Note what is plain before any pass. False: there is no legal order."""
+    return not chains.contradictory and bool(settle_obvious(chains, facts))
+
+
+def one_pass(chains: Chains, facts: Facts) -> int:
+    """Apply the rules once more, after `begin`: STEADY, nothing changed; CHANGED, what is known is true, and
+    may not be all; CONFLICT, there is no legal order."""
+    return int(deduce_pass(chains, facts)) if arrange(chains, facts) else CONFLICT
+
+
+def deduce(chains: Chains, facts: Facts) -> bool:
+    """Apply the rules until nothing changes. False: there is no legal order."""
+    result = CHANGED if begin(chains, facts) else CONFLICT
+    while result == CHANGED:
+        result = one_pass(chains, facts)
+    return result == STEADY

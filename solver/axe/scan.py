@@ -6,7 +6,7 @@ One item a line, blanks between any two tokens, `#` begins a comment anywhere:
     T: M[A] := V          T: sync                          check
 
 with `@ B:E`, `@ B:`, `@ :E` or `@ :` after an operation. `vA` may stand for `M[A]`, `< >` for `{ }`. A
-comment after an operation may begin with hints: `# in N was V; ...`, each of them once or not at all.
+comment after an operation may begin with hints: `# in N was V is @A after @B after @C; ...`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ import numpy as np
 from numba import njit
 
 #: Kinds of a row beyond those of an operation (`solver.axe.trace`).
-FINAL, CHECK, NAME = 4, 5, 6
+FINAL, CHECK, NAME, IS, AFTER = 4, 5, 6, 7, 8
 #: Columns of a row (uint64). A NAME has the first and one past the last byte of its text in READ and
 #: WRITTEN. BEGIN and END are one more than the time stamp, 0 where there is none. OLD is the hint `was`, if
-#: WAS is 1; PART one more than the hint `in`, 0 where there is none.
+#: WAS is 1; PART one more than the hint `in`, 0 where there is none. Rows IS and AFTER follow their
+#: operation's and have the number behind '@' in READ.
 KIND, THREAD, ADDRESS, READ, WRITTEN, BEGIN, END, LINE, OLD, WAS, PART = range(11)
 COLUMNS = 11
+#: Most rows IS and AFTER of one operation; what is said beyond them is a comment.
+MOST_TIES = 256
 
 _LOAD, _STORE, _RMW, _SYNC = 0, 1, 2, 3
 _BLANKS = (32, 9, 13, 11, 12)
 _TEN = np.uint64(10)
 _TENTH = np.uint64((1 << 64) // 10)
 
-_CHECK, _FINAL, _SYNC_WORD, _IN, _WAS = (
-    np.frombuffer(word, np.uint8) for word in (b"check", b"final", b"sync", b"in ", b"was ")
+_CHECK, _FINAL, _SYNC_WORD, _IN, _WAS, _IS, _AFTER = (
+    np.frombuffer(word, np.uint8)
+    for word in (b"check", b"final", b"sync", b"in ", b"was ", b"is @", b"after @")
 )
+#: Which hint a word begins.
+_NO_HINT, _IN_HINT, _WAS_HINT, _IS_HINT, _AFTER_HINT = range(5)
 
 #: What was expected, by the code that `scan` gives.
 EXPECTED = (
@@ -216,24 +222,49 @@ def scan_operation(buf, i, end, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def scan_hints(buf, i, end, row):  # type: ignore[no-untyped-def]
-    """Note the hints at the beginning of a comment, of which '#' is at i. What is none ends them."""
-    i = skip(buf, i + 1, end)
-    while word(buf, i, end, _IN) or word(buf, i, end, _WAS):
-        old = word(buf, i, end, _WAS)
-        value, i, wrong = number(buf, skip(buf, i + (_WAS.size if old else _IN.size), end), end)
+def which_hint(buf, i, end):  # type: ignore[no-untyped-def]
+    """(hint, where its number begins) of the word at i."""
+    if word(buf, i, end, _IN):
+        return _IN_HINT, skip(buf, i + _IN.size, end)
+    if word(buf, i, end, _WAS):
+        return _WAS_HINT, skip(buf, i + _WAS.size, end)
+    if word(buf, i, end, _IS):
+        return _IS_HINT, i + _IS.size
+    if word(buf, i, end, _AFTER):
+        return _AFTER_HINT, i + _AFTER.size
+    return _NO_HINT, i
+
+
+@njit(cache=True)
+def scan_hints(buf, i, end, rows, at):  # type: ignore[no-untyped-def]
+    """Note the hints at the beginning of a comment, of which '#' is at i, in row `at`, and in rows IS and
+    AFTER behind it; returns how many those are. What is no hint ends them."""
+    i, row, ties = skip(buf, i + 1, end), rows[at], 0
+    while True:
+        hint, i = which_hint(buf, i, end)
+        if hint == _NO_HINT:
+            return ties
+        value, i, wrong = number(buf, i, end)
         if wrong or (i < end and buf[i] not in _BLANKS and buf[i] != 59):
-            return
-        if old:
+            return ties
+        if hint == _WAS_HINT:
             row[OLD], row[WAS] = value, np.uint64(1)
-        elif value >> np.uint64(31) == 0:
-            row[PART] = value + np.uint64(1)
+        elif hint == _IN_HINT:
+            if value >> np.uint64(31) == 0:
+                row[PART] = value + np.uint64(1)
+        elif ties == MOST_TIES:
+            return ties
+        else:
+            ties += 1
+            rows[at + ties, :] = np.uint64(0)
+            rows[at + ties, KIND] = np.uint64(IS if hint == _IS_HINT else AFTER)
+            rows[at + ties, READ], rows[at + ties, LINE] = value, row[LINE]
         i = skip(buf, i, end)
 
 
 @njit(cache=True)
 def scan_line(buf, i, end, row):  # type: ignore[no-untyped-def]
-    """(position, 0 or what is wrong) after the item at i, which is not a blank."""
+    """(position, 0 or what is wrong) after the item at i, which is not a blank; before its comment."""
     if 48 <= buf[i] <= 57:
         i, wrong = scan_operation(buf, i, end, row)
     elif word(buf, i, end, _CHECK):
@@ -252,21 +283,19 @@ def scan_line(buf, i, end, row):  # type: ignore[no-untyped-def]
     if wrong:
         return i, wrong
     i = skip(buf, i, end)
-    if i < end and buf[i] == 35 and row[KIND] < np.uint64(FINAL):
-        scan_hints(buf, i, end, row)
     return i, 0 if i == end or buf[i] == 35 else _END_OF_LINE
 
 
 @njit(cache=True)
-def scan(buf, rows, state):  # type: ignore[no-untyped-def]
-    """Scan whole lines until `buf` or `rows` is used up.
+def scan(buf, rows, state, hints):  # type: ignore[no-untyped-def]
+    """Scan whole lines until `buf` is used up or `rows` might be.
 
-    buf: uint8, ends with a newline. rows: uint64 (n, COLUMNS). state: int64, [next byte, its line number,
-    whether a trace has its name or its first item]; updated.
+    buf: uint8, ends with a newline. rows: uint64 (n > MOST_TIES, COLUMNS). state: int64, [next byte, its line
+    number, whether a trace has its name or its first item]; updated. hints: whether comments may have any.
     Returns (rows filled, where, what): `where` is the byte at which EXPECTED[what] was expected, if what > 0.
     """
     filled = 0
-    while state[0] < buf.size and filled < rows.shape[0]:
+    while state[0] < buf.size and filled < rows.shape[0] - MOST_TIES:
         start = state[0]
         end = start
         while buf[end] != 10:
@@ -285,6 +314,8 @@ def scan(buf, rows, state):  # type: ignore[no-untyped-def]
                 if wrong:
                     return filled, i, wrong
                 state[2] = row[KIND] != np.uint64(CHECK)
+                if hints and i < end and row[KIND] < np.uint64(FINAL):
+                    filled += scan_hints(buf, i, end, rows, filled)
             filled += 1
         state[0] = end + 1
         state[1] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -117,8 +118,7 @@ def search_order(
     choose and each time more cuts; one that ends proves its answer. The ways: by how much is known to come
     before a write; by what is waited for; by the file, which often follows time.
     """
-    before = facts.clock.sum(axis=1, dtype=np.int64)
-    ways = (before.astype(np.int32), np.empty(0, np.int32), chains.op.astype(np.int32))
+    ways = (_known_before(facts), np.empty(0, np.int32), chains.op.astype(np.int32))
     turn, number = _FIRST_CUTS, 0
     while True:
         budget = min(turn, cuts)
@@ -128,6 +128,17 @@ def search_order(
         if verdict is not Verdict.UNDECIDED or cuts <= 0 or time.monotonic() > deadline or not len(nodes):
             return verdict, nodes
         turn, number = turn * 3 // 2, number + 1
+
+
+def _known_before(facts: Facts) -> NDArray[np.int32]:
+    return facts.clock.sum(axis=1, dtype=np.int64).astype(np.int32)
+
+
+def walk_straight(chains: Chains, facts: Facts, n_threads: int, show: Show = ignore) -> NDArray[np.int64]:
+    """Nodes in a legal order if the first walk of `search_order` meets no dead end, else none. What is known
+    need not be all that can be deduced. show: as there."""
+    verdict, nodes = _walk(chains, facts, n_threads, math.inf, 1, _known_before(facts), show)
+    return nodes if verdict is Verdict.LEGAL else np.empty(0, np.int64)
 
 
 def _walk(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from isa.errors import FormatError
 from solver.axe import scan
 from solver.axe.numbering import numbered
+from solver.axe.ties import edges_of
 from solver.axe.trace import STORE, SYNC, Trace
 
 MAX_THREADS = 64
@@ -27,14 +28,17 @@ def _show_nothing(_: int) -> None:
     pass
 
 
-def read_traces(path: Path, show: Callable[[int], None] = _show_nothing) -> Iterator[Trace]:
-    """Every trace of a file; '-' is standard input. show: called with the bytes read so far.
+def read_traces(
+    path: Path, show: Callable[[int], None] = _show_nothing, *, hints: bool = True
+) -> Iterator[Trace]:
+    """Every trace of a file; '-' is standard input. show: called with the bytes read so far. hints: whether
+    comments may have any; else they are only comments.
 
     A trace ends with a line 'check' or with the file, there if it holds anything. Raises FormatError: no
     such file, a line that cannot be read (file, line, what was expected and found), more than MAX_THREADS
-    threads, a file without a trace.
+    threads, a hint that names an operation that there is not, or one of several, a file without a trace.
     """
-    yield from _traces(_sections(path, show), str(path))
+    yield from _traces(_sections(path, show, hints), str(path))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -78,7 +82,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 _Section = tuple[_Rows, str | None, bool]
 
 
-def _sections(path: Path, show: Callable[[int], None]) -> Iterator[_Section]:
+def _sections(path: Path, show: Callable[[int], None], hints: bool) -> Iterator[_Section]:
     """(rows of one trace, its name if it is among them, whether the trace ends here), piece by piece."""
     state = np.array([0, 1, 0], np.int64)
     read = 0
@@ -87,8 +91,8 @@ def _sections(path: Path, show: Callable[[int], None]) -> Iterator[_Section]:
         show(read)
         state[0], buf = 0, np.frombuffer(block, np.uint8)
         while state[0] < len(buf):
-            rows = np.empty((_ROWS, scan.COLUMNS), np.uint64)
-            filled, where, what = scan.scan(buf, rows, state)
+            rows = np.empty((_ROWS + scan.MOST_TIES, scan.COLUMNS), np.uint64)
+            filled, where, what = scan.scan(buf, rows, state, hints)
             if filled < _ROWS // 2:
                 rows = rows[:filled].copy()
             yield from _split(rows[:filled], block)
@@ -177,7 +181,7 @@ class _Columns:
 
 def make_trace(parts: list[_Rows], name: str, where: str) -> Trace:
     """The trace of rows as `scan` makes them, piece after piece. Raises FormatError for more than MAX_THREADS
-    threads."""
+    threads, and as `ties.edges_of`."""
     rows = _Columns(parts)
     kind = rows.ops(scan.KIND).astype(np.uint8)
     threads, thread = numbered(rows.ops(scan.THREAD))
@@ -213,4 +217,5 @@ def make_trace(parts: list[_Rows], name: str, where: str) -> Trace:
         hinted=(rows.ops(scan.WAS) > 0) & (kind == STORE),
         old=rows.ops(scan.OLD),
         part_of=rows.ops(scan.PART).astype(np.int32) - 1,
+        edges=edges_of(parts, where),
     )

@@ -23,7 +23,8 @@ class Trace:
 
     Hints, which are no part of what is asked (docs/axe.md): hinted: bool (n,), stores of which `old`, uint64
     (n,), says what they overwrote. part_of: int32 (n,), the number of the part of the run in which an
-    operation took effect, -1 if it is not said.
+    operation took effect, -1 if it is not said. edges: int64 (m, 2), operations of which the first is said to
+    have taken effect before the second.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Trace:
     hinted: NDArray[np.bool_]
     old: NDArray[np.uint64]
     part_of: NDArray[np.int32]
+    edges: NDArray[np.int64]
 
     @property
     def n_ops(self) -> int:
@@ -53,7 +55,7 @@ class Trace:
     @property
     def has_hints(self) -> bool:
         """Whether anything is said of how it ran."""
-        return bool(self.hinted.any() or (self.part_of >= 0).any())
+        return bool(self.hinted.any() or (self.part_of >= 0).any() or len(self.edges))
 
     def part(self, ops: NDArray[np.bool_], finals: NDArray[np.bool_]) -> Trace:
         """The trace of some of the operations and final constraints; threads and addresses stay numbered.
@@ -68,6 +70,7 @@ class Trace:
             hinted=np.zeros(int(ops.sum()), np.bool_),
             old=self.old[ops],
             part_of=np.full(int(ops.sum()), -1, np.int32),
+            edges=np.empty((0, 2), np.int64),
         )
 
     def op_text(self, op: int) -> str:
