@@ -39,11 +39,10 @@ class RegionTenures:
     def deduced(self, region: Region) -> Deduced:
         """What the tenures prove of the region's rows."""
         lines, tenures, writes = self.lines.find(region, list(self.begins))
-        spans = None
+        n_rows, spans = [len(rows) for rows in region.streams[: len(self.begins) + 1]], None
         if self.by_losses:
-            n_rows = [len(rows) for rows in region.streams[: len(self.begins) + 1]]
-            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded), n_rows
-        return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes, spans)
+            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded)
+        return deduce(tenures, writes, n_rows, len(lines), region.places, self.by_writes, spans)
 
 
 def scanner_of(traces: Traces, core: int) -> Scanner:
