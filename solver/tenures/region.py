@@ -109,6 +109,6 @@ def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
     more = op_edges(deduced.clocks, problem.stream_ptr, problem.end_row)
     if problem.buffered:
         more = more[~implied_by(problem.edges, more, problem.op_stream, problem.n_streams)]
-    told = {tuple(edge) for edge in problem.edges.tolist()}
-    more = np.array([edge for edge in more.tolist() if tuple(edge) not in told], np.int64).reshape(-1, 2)
+    told, deduced_too = (edges[:, 0] * problem.n_ops + edges[:, 1] for edges in (problem.edges, more))
+    more = more[~np.isin(deduced_too, told)]
     return replace(problem, edges=np.concatenate([problem.edges, more]), deduced=len(more))
