@@ -41,12 +41,15 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
         yield rows
 
 
-def iter_losses(recording: Recording, core: int) -> Iterator[npt.NDArray[np.void]]:
+def iter_losses(
+    recording: Recording, core: int, table: npt.NDArray[np.uint64] | None = None
+) -> Iterator[npt.NDArray[np.void]]:
     """What a core lost, in the order in which it happened, in pieces: LOSS[n]; counts and strata never fall.
 
-    Raises UsageError if the recording has no losses, FormatError.
+    table: `strata` of the recording, for which all logs are read unless it is given. Raises UsageError if the
+    recording has no losses, FormatError.
     """
-    cuts = strata(recording)[:, core]
+    cuts = (strata(recording) if table is None else table)[:, core]
     firsts = cuts + np.arange(1, len(cuts) + 1, dtype=np.uint64)
     for rows in iter_all_losses(recording):
         mine = rows[rows["core"] == core]

@@ -77,7 +77,7 @@ class RecordingTraces:
 
     def losses(self, core: int) -> Iterator[NDArray[np.void]]:
         """What a core lost, in that order, frame by frame: LOSS[n]."""
-        return iter_losses(self._recording, core)
+        return iter_losses(self._recording, core, self.strata)
 
     def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
         """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""

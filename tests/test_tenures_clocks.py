@@ -10,7 +10,9 @@ from test_solver_engines import SOAK
 
 from solver.tenures.clocks import CYCLE, Clocks, close, learn
 from solver.tenures.contents import sort_each
-from solver.tenures.nodes import number_rows, own_order, sort_writes
+from solver.tenures.holds import sort_by_line
+from solver.tenures.nodes import own_order, sort_writes
+from solver.tenures.numbers import count_nodes, list_nodes, mark_nodes, no_nodes, number_nodes
 
 
 def make_clocks(sizes: list[int]) -> Clocks:
@@ -83,15 +85,34 @@ def test_close_finds_what_follows_whenever_it_is_asked() -> None:
 def test_rows_are_numbered_as_a_set_is_sorted() -> None:
     for seed in range(50 * SOAK):
         rng = np.random.default_rng(seed)
-        given = [np.sort(rng.integers(0, 30, rng.integers(0, 12))) for _ in range(3)]
-        numbers = [np.full(len(rows), -1, np.int64) for rows in given]
-        rows = np.full(40, -1, np.int64)
-        n = number_rows(*given, 3, *numbers, rows)
-        expected = sorted({row for some in given for row in some.tolist()})
-        assert rows[3 : 3 + n].tolist() == expected
-        assert rows[:3].tolist() == [-1] * 3
-        for some, number in zip(given, numbers, strict=True):
-            assert number.tolist() == [expected.index(row) for row in some.tolist()]
+        n_rows = rng.choice([0, 1, 63, 64, 65, 300], 3).tolist()
+        numbers, sets = no_nodes(n_rows), [set[int]() for _ in n_rows]
+        for _ in range(3):
+            stream = rng.integers(0, 3, rng.integers(0, 40)).astype(np.int32)
+            row = rng.integers(-1, 1 + np.array(n_rows)[stream])
+            mark_nodes(numbers, stream, row)
+            for s, r in zip(stream.tolist(), row.tolist(), strict=True):
+                sets[s] |= {r} if 0 <= r < n_rows[s] else set()
+        expected = [sorted(some) for some in sets]
+        ptr = np.full(4, -1, np.int64)
+        count_nodes(numbers, ptr)
+        assert np.diff(ptr).tolist() == [len(some) for some in expected], f"seed {seed}"
+        rows = np.full(ptr[-1], -1, np.int64)
+        list_nodes(numbers, rows)
+        assert rows.tolist() == [row for some in expected for row in some], f"seed {seed}"
+        for s, some in enumerate(expected):
+            asked = np.arange(n_rows[s] + 1)
+            found = np.empty(len(asked), np.int64)
+            number_nodes(numbers, np.full(len(asked), s, np.int32), asked, found)
+            assert found.tolist() == [sum(row < r for row in some) for r in asked.tolist()], f"seed {seed}"
+
+
+def test_lines_are_sorted_as_python_sorts_them() -> None:
+    for seed in range(50 * SOAK):
+        line = np.random.default_rng(seed).integers(0, 5, seed).astype(np.int32)
+        by = np.full(seed, -1, np.int64)
+        sort_by_line(line, 5, by)
+        assert by.tolist() == sorted(range(seed), key=lambda i: int(line[i]))
 
 
 def test_writes_are_sorted_as_python_sorts_them() -> None:

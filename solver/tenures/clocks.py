@@ -13,8 +13,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.inner_kernel import inner
+from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
-from solver.tenures.nodes import number_rows, own_order, sort_writes
+from solver.tenures.nodes import own_order, sort_writes
+from solver.tenures.numbers import Numbers, count_nodes, list_nodes, mark_nodes, no_nodes, number_nodes
 
 #: `state`: whether a clock has changed since it was last 0; whether a node was found to precede itself.
 CHANGED, CYCLE = 0, 1
@@ -56,42 +58,41 @@ class Places(NamedTuple):
 
 
 def make_clocks(
-    tenures: Tenures, writes: Writes, n_streams: int, n_lines: int, more: Sequence[NDArray[np.int64]] = ()
-) -> tuple[Clocks, Places]:
-    """Clocks that know nothing but the order of each stream. more: further rows of each stream (ascending)
-    that are to be nodes."""
+    tenures: Tenures, writes: Writes, n_rows: list[int], n_lines: int, spans: Sequence[Spans] = ()
+) -> tuple[Clocks, Places, Numbers]:
+    """Clocks that know nothing but the order of each stream. n_rows: of each stream. spans: all rows that
+    they name are to be nodes too."""
+    n_streams, numbers = len(n_rows), no_nodes(n_rows)
     wrote_in = tenures.stream[writes.tenure]
-    begins = np.searchsorted(tenures.stream, np.arange(n_streams + 1))
-    writing = np.searchsorted(wrote_in, np.arange(n_streams + 1))
-    first, last = np.empty(len(tenures.first), np.int64), np.empty(len(tenures.first), np.int64)
-    node, ptr = np.empty(len(writes.row), np.int64), np.zeros(n_streams + 1, np.int64)
-    row = np.empty(2 * len(first) + len(node) + sum(map(len, more)), np.int64)
-    for s in range(n_streams):
-        mine, wrote = slice(begins[s], begins[s + 1]), slice(writing[s], writing[s + 1])
-        by = np.argsort(tenures.last[mine], kind="stable")
-        at = np.empty(len(by), np.int64)
-        named = np.concatenate([writes.row[wrote], *more[s : s + 1]])
-        number, ascending = np.empty(len(named), np.int64), np.argsort(named, kind="stable")
-        n = number_rows(
-            tenures.first[mine], tenures.last[mine][by], named[ascending], ptr[s], first[mine], at, number,
-            row,
-        )  # fmt: skip
-        last[mine][by] = at
-        told = np.empty_like(number)
-        told[ascending] = number
-        node[wrote] = told[: len(node[wrote])]
-        ptr[s + 1] = ptr[s] + n
-    clock = np.zeros((ptr[-1], n_streams), np.int32)
+    for stream, row in (
+        (tenures.stream, tenures.first),
+        (tenures.stream, tenures.last),
+        (wrote_in, writes.row),
+    ):
+        mark_nodes(numbers, stream, row)
+    for part in spans:
+        for row in (part.first, part.before, part.after):
+            mark_nodes(numbers, part.stream, row)
+    ptr = np.empty(n_streams + 1, np.int64)
+    count_nodes(numbers, ptr)
+    row, clock = np.empty(ptr[-1], np.int64), np.zeros((ptr[-1], n_streams), np.int32)
+    list_nodes(numbers, row)
     own_order(ptr, clock)
-    clocks = Clocks(ptr, row[: ptr[-1]].copy(), clock, np.zeros(2, np.int64), np.diff(ptr))
+    clocks = Clocks(ptr, row, clock, np.zeros(2, np.int64), np.diff(ptr))
+    first, last = np.empty(len(tenures.first), np.int64), np.empty(len(tenures.first), np.int64)
+    node = np.empty(len(writes.row), np.int64)
+    number_nodes(numbers, tenures.stream, tenures.first, first)
+    number_nodes(numbers, tenures.stream, tenures.last, last)
+    number_nodes(numbers, wrote_in, writes.row, node)
     starts, by = np.zeros(n_lines * n_streams + 1, np.int64), np.empty(len(node), np.int64)
     final = np.empty(len(node), np.bool_)
     sort_writes(tenures.line, tenures.stream, writes.tenure, n_streams, starts, by, final)
     tenure = writes.tenure[by].astype(np.int64)
-    return clocks, Places(
+    places = Places(
         first, last, tenures.stream.astype(np.int64), np.ones(len(first), np.bool_), np.arange(n_streams),
         starts, node[by], tenure, writes.after[by], final,
     )  # fmt: skip
+    return clocks, places, numbers
 
 
 @inner

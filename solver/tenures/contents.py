@@ -32,16 +32,20 @@ class Contents(NamedTuple):
     """Writes by what they leave. sound: bool (n_lines,), whether all bytes of the line are known all along.
     start: uint64 (n_lines,), digest of the line at the region's begin; started: bool, whether it is known.
     by: int64 (n_writes,), writes (of `Places`) sorted by line, what they leave, stream and place; ptr: int64
-    (n_lines + 1,), where each line's begin there. after: uint64 (n_writes,), what those leave; stream:
-    int64."""
+    (n_lines + 1,), where each line's begin there; stream: int64 (n_writes,). low, high: int64 (n_tenures,),
+    where in `by` those are that leave what each tenure found. following, preceding: int64 (n_writes,), of
+    each place in `by` the next one, and the one before, that is its tenure's last write, itself included."""
 
     sound: NDArray[np.bool_]
     start: NDArray[np.uint64]
     started: NDArray[np.bool_]
     by: NDArray[np.int64]
     ptr: NDArray[np.int64]
-    after: NDArray[np.uint64]
     stream: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    following: NDArray[np.int64]
+    preceding: NDArray[np.int64]
 
 
 def make_contents(t: Tenures, p: Places, n_lines: int) -> Contents:
@@ -59,7 +63,11 @@ def make_contents(t: Tenures, p: Places, n_lines: int) -> Contents:
     ptr = np.searchsorted(line, np.arange(n_lines + 1))
     by = np.empty(len(line), np.int64)
     sort_each(p.after, ptr, by)
-    return Contents(sound, start, started, by, ptr, p.after[by], stream[by])
+    low, high = np.empty(len(t.line), np.int64), np.empty(len(t.line), np.int64)
+    find_fitting(t.line, t.before, ptr, p.after[by], low, high)
+    following, preceding = np.empty_like(by), np.empty_like(by)
+    mark_finals(p.final, by, following, preceding)
+    return Contents(sound, start, started, by, ptr, stream[by], low, high, following, preceding)
 
 
 def _infer_start(
@@ -86,20 +94,54 @@ def _infer_start(
     started[line[at]] = True
 
 
+@njit(cache=True, nogil=True)
+def find_fitting(line, before, w_ptr, w_after, low, high):  # type: ignore[no-untyped-def]
+    """For each tenure, of line `line` (int32 (n,)) that begins with `before` (uint64 (n,)), where among the
+    writes sorted by what they leave those that leave this begin and end: fills low, high (int64 (n,))."""
+    for k in range(line.size):
+        first, end = w_ptr[line[k]], w_ptr[line[k] + 1]
+        low[k] = first + np.searchsorted(w_after[first:end], before[k])
+        high[k] = first + np.searchsorted(w_after[first:end], before[k], side="right")
+
+
+@njit(cache=True, nogil=True)
+def mark_finals(final, by, following, preceding):  # type: ignore[no-untyped-def]
+    """For each place in `by` the next one whose write is its tenure's last, and the one before, itself
+    included: int64 (n,). final: bool (n,), of the writes."""
+    n = by.size
+    for i in range(n):
+        preceding[i] = i if final[by[i]] else preceding[i - 1] if i else -1
+    for i in range(n - 1, -1, -1):
+        following[i] = i if final[by[i]] else following[i + 1] if i + 1 < n else n
+
+
 @inner
-def _find(w, line, digest):  # type: ignore[no-untyped-def]
-    """Where in `by` the writes to a line that leave a digest begin and end."""
-    low, high = w.ptr[line], w.ptr[line + 1]
+def _place(w, low, high, x):  # type: ignore[no-untyped-def]
+    """The first place from low to high, all of one stream and content, whose write is x or a later one."""
     while low < high:
         middle = (low + high) // 2
-        if w.after[middle] < digest:
+        if w.by[middle] < x:
             low = middle + 1
         else:
             high = middle
-    end = low
-    while end < w.ptr[line + 1] and w.after[end] == digest:
-        end += 1
-    return low, end
+    return low
+
+
+@inner
+def _end_of_stream(w, low, high):  # type: ignore[no-untyped-def]
+    """Where the places of the stream at `low` end, among those up to high of one content."""
+    stream, step = w.stream[low], 1
+    while low + step < high and w.stream[low + step] == stream:
+        low += step
+        step *= 2
+    high = min(high, low + step)
+    while low < high:
+        middle = (low + high) // 2
+        if w.stream[middle] == stream:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inner
@@ -122,9 +164,9 @@ def _overwritten(k, x, u, t, p, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
+def candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
     """For every stream its first and last candidate for tenure k, -1 for none. Returns (how many candidates,
-    whether the region's begin is one)."""
+    more than one of a stream as two; whether the region's begin is one)."""
     n_streams = c.clock.shape[1]
     b, line, first = p.begins[k], t.line[k], p.first[k]
     mine = c.clock[c.ptr[b] + first]
@@ -134,22 +176,43 @@ def _candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def
     for u in range(n_streams):
         begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
         begins = begins and not (begin < end and p.node[begin] < mine[u])
-    low, high = _find(w, line, t.before[k])
-    for i in range(low, high):
-        u, x = w.stream[i], w.by[i]
-        own = p.owner[u] == p.owner[b]
-        if p.tenure[x] == k or (t.writes[k] and not own and not p.final[x]):
-            continue
-        known = p.node[x] < mine[u]
-        if not known and (own or p.node[x] >= first_after(c, u, b, first)):
-            continue
-        if known and _overwritten(k, x, u, t, p, c):
-            continue
-        n += 1
-        if earliest[u] < 0:
-            earliest[u] = x
-        latest[u] = x
+    i, high = w.low[k], w.high[k]
+    while i < high:
+        u, end = w.stream[i], _end_of_stream(w, i, high)
+        n += _of_stream(k, u, i, end, t, p, c, w, earliest, latest)
+        i = end
     return n, begins
+
+
+@inner
+def _of_stream(k, u, low, high, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
+    """Note the first and the last candidate for tenure k among the writes of stream u that leave what it
+    found, places from low to high. Returns how many there are, 2 for more."""
+    b, first, line = p.begins[k], p.first[k], t.line[k]
+    mine = np.int64(c.clock[c.ptr[b] + first, u])
+    own = p.owner[u] == p.owner[b]
+    last_only = t.writes[k] and not own
+    begin, end = p.ptr[line * c.clock.shape[1] + u], p.ptr[line * c.clock.shape[1] + u + 1]
+    open_from, n = first_write(p, begin, end, mine), 0
+    at = _place(w, low, high, open_from)
+    # Of those known to come before, the last one overwrites the others.
+    x = open_from - 1
+    fits = at > low and w.by[at - 1] == x and p.tenure[x] != k and (p.final[x] or not last_only)
+    if fits and not _overwritten(k, x, u, t, p, c):
+        n, earliest[u], latest[u] = 1, x, x
+    if own or at == high:
+        return n
+    # One that is neither known to come before nor after is a candidate.
+    at_end = _place(w, at, high, first_write(p, open_from, end, first_after(c, u, b, first)))
+    until = at_end - 1
+    if last_only and at < at_end:
+        at, until = w.following[at], w.preceding[until]
+    if at > until:
+        return n
+    if n == 0:
+        earliest[u] = w.by[at]
+    latest[u] = w.by[until]
+    return 2 if n > 0 or at < until else 1
 
 
 @inner
@@ -231,7 +294,7 @@ def apply_contents(t, p, c, w):  # type: ignore[no-untyped-def]
         line = t.line[k]
         if not p.lead[k] or not w.sound[line] or not t.known[k] or t.how[k] == CONTINUED:
             continue
-        n, begins = _candidates(k, t, p, c, w, earliest, latest)
+        n, begins = candidates(k, t, p, c, w, earliest, latest)
         if begins and n == 0:
             for u in range(n_streams):
                 begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]

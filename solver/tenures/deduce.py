@@ -22,7 +22,7 @@ from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
 from solver.tenures.losses import apply_alone, apply_losses
 from solver.tenures.misses import apply_misses, earlier_tenures
-from solver.tenures.spans import Losses, make_losses, rows_of
+from solver.tenures.spans import Losses, make_losses
 from solver.tenures.syncs import learn_syncs
 
 if TYPE_CHECKING:
@@ -50,26 +50,24 @@ class Deduced:
 def deduce(
     tenures: Tenures,
     writes: Writes,
-    n_streams: int,
+    n_rows: list[int],
     n_lines: int,
     syncs: NDArray[np.int64],
     by_writes: bool = False,
-    spans: tuple[tuple[Spans, Spans, Spans], list[int]] | None = None,
+    spans: tuple[Spans, Spans, Spans] | None = None,
 ) -> Deduced:
-    """Apply the rules to a fixed point. n_streams: cores and, the last, agents. syncs: `Region.places`.
-    by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`, and how many rows each
-    stream has, where the cores have noted their losses. Without those, if they contradict the rows; and
-    without anything, if tenures alone do."""
-    more = rows_of(*spans) if spans else []
-    clocks, places = make_clocks(tenures, writes, n_streams, n_lines, more)
-    losses = make_losses(spans[0], clocks, n_streams, n_lines) if spans else None
+    """Apply the rules to a fixed point. n_rows: of cores and, the last, agents. syncs: `Region.places`.
+    by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`, where the cores have noted
+    their losses. Without those, if they contradict the rows; and without anything, if tenures alone do."""
+    clocks, places, numbers = make_clocks(tenures, writes, n_rows, n_lines, spans or ())
+    losses = make_losses(spans, numbers, n_lines) if spans else None
     rules = _Rules(tenures, places, n_lines, by_writes, losses)
-    learn_syncs(syncs, n_streams - 1, clocks)
+    learn_syncs(syncs, len(n_rows) - 1, clocks)
     close(clocks)
     if not rules.apply(clocks):
         return Deduced(clocks, len(tenures.line), rules.rounds, NOTHING)
     if spans:
-        found = deduce(tenures, writes, n_streams, n_lines, syncs, by_writes)
+        found = deduce(tenures, writes, n_rows, n_lines, syncs, by_writes)
         return replace(found, dropped=max(found.dropped, LOSSES))
     clocks.clock[:] = 0
     return Deduced(clocks, len(tenures.line), rules.rounds, TENURES)

@@ -56,8 +56,10 @@ def lift_clocks(c, stream_ptr, end_row, clock):  # type: ignore[no-untyped-def]
     """Fill clock (int32 (n_ops, n_streams)): how many operations of each stream come before each operation.
     stream_ptr, end_row: as of `Problem`."""
     n_streams = c.clock.shape[1]
+    told = np.empty(n_streams, np.int32)
     for t in range(n_streams):
         node = c.ptr[t]
+        told[:] = 0
         for o in range(stream_ptr[t], stream_ptr[t + 1]):
             while node < c.ptr[t + 1] and c.row[node] < end_row[o]:
                 node += 1
@@ -67,6 +69,10 @@ def lift_clocks(c, stream_ptr, end_row, clock):  # type: ignore[no-untyped-def]
                 n = c.clock[node - 1, u]
                 if u == t or n == 0:
                     continue
+                if n == told[u]:
+                    clock[o, u] = clock[o - 1, u]
+                    continue
+                told[u] = n
                 ends = end_row[stream_ptr[u] : stream_ptr[u + 1]]
                 clock[o, u] = np.searchsorted(ends, c.row[c.ptr[u] + n - 1] + 1, side="right")
 

@@ -20,6 +20,9 @@ def apply_foreign(t, p, c):  # type: ignore[no-untyped-def]
     n_streams = c.clock.shape[1]
     for k in range(t.line.size):
         s, b, first, last = t.stream[k], p.begins[k], p.first[k], p.last[k]
+        if t.how[k] != CONTINUED and first == last and b == s:
+            # A single access, as each of an agent's: nothing can come within.
+            continue
         mine = c.clock[c.ptr[s] + last]
         for u in range(n_streams):
             begin, end = p.ptr[t.line[k] * n_streams + u], p.ptr[t.line[k] * n_streams + u + 1]
@@ -27,8 +30,6 @@ def apply_foreign(t, p, c):  # type: ignore[no-untyped-def]
                 continue
             if t.how[k] == CONTINUED:
                 learn(c, s, last, u, p.node[begin])
-                continue
-            if first == last and b == s:
                 continue
             before = first_write(p, begin, end, mine[u])
             if before > begin:

@@ -12,7 +12,7 @@ itself have given the line back, which no loss says: then a hold is known to las
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,6 +22,7 @@ from emu.losses import DOWNGRADED, LOST
 from recorder.record import MISS_OWNED, MISS_WRITE
 from solver.inner_kernel import first_from
 from solver.tenures.lines import Tenures, Writes
+from solver.tenures.placed import Placed
 from solver.tenures.scan import CONTINUED, Begins
 
 #: How a span of time ends. KNOWN: between two rows, by somebody else's access in between. OPEN: not in the
@@ -133,13 +134,13 @@ def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n,
 
 
 @njit(cache=True, nogil=True)
-def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, holds, alone, ended_by):  # type: ignore[no-untyped-def]
+def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
     """As `spans_of_line`, of all lines: each of the three comes sorted by line, its first column (ascending),
     and order. lines: how many. Returns (n, m)."""
     p_line, p_first, p_last, p_how, p_flags = pieces
     w_line, w_row = writes
     l_line, l_before, l_after, l_way = losses
-    n = m = i = w = j = 0
+    i = w = j = 0
     for line in range(lines):
         i0, w0, j0 = i, w, j
         while i < p_line.size and p_line[i] == line:
@@ -158,18 +159,65 @@ def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, hold
     return n, m
 
 
+@njit(cache=True, nogil=True)
+def spans_of_agents(stream, line, first, writes, holds, n, alone, m):  # type: ignore[no-untyped-def]
+    """Each access of an agent is a span of its own, one that writes alone. Columns: of `Tenures`. Returns
+    (n, m) as `spans_of_line`."""
+    for i in range(line.size):
+        start = TAKEN if writes[i] else GOT
+        here = line[i], stream, first[i], start, first[i], first[i] + 1, GIVEN, EITHER, EITHER
+        n = _put(holds, n, *here)
+        if writes[i]:
+            m = _put(alone, m, *here)
+    return n, m
+
+
+@njit(cache=True, nogil=True)
+def sort_by_line(line, n_lines, by):  # type: ignore[no-untyped-def]
+    """Fill by (int64 (n,)) with the order of `line` (from 0 to n_lines - 1), in which equals keep theirs."""
+    ptr = np.zeros(n_lines + 1, np.int64)
+    for i in range(line.size):
+        ptr[line[i] + 1] += 1
+    for k in range(n_lines):
+        ptr[k + 1] += ptr[k]
+    for i in range(line.size):
+        by[ptr[line[i]]] = i
+        ptr[line[i]] += 1
+
+
 def _empty(n: int) -> tuple[NDArray[np.generic], ...]:
     return tuple(np.empty(n, kind) for kind in _KINDS)
 
 
-def no_spans() -> Spans:
-    """Of a line and stream where there are none."""
-    return Spans(*_empty(0))  # type: ignore[arg-type]
+def _by_line(line: NDArray[np.int32], n_lines: int) -> NDArray[np.int64]:
+    by = np.empty(len(line), np.int64)
+    sort_by_line(line, n_lines, by)
+    return by
 
 
-def _join(parts: list[Spans]) -> Spans:
-    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Spans(*columns)
+class _Found:
+    """Room for the spans and losses of a region, stream after stream. most: tenures; losses of lines that
+    matter."""
+
+    def __init__(self, tenures: int, losses: int) -> None:
+        self.holds, self.alone = _empty(tenures), _empty(tenures + losses)
+        self.n = self.m = 0
+        self.lost: list[Spans] = []
+
+    def sorted(self, n_lines: int, loose: NDArray[np.bool_]) -> tuple[Spans, Spans, Spans]:
+        """(holds, spans alone, losses) by line, stream and time. loose: lines of which nothing is told."""
+        lost = [np.concatenate(column) for column in zip(*self.lost, strict=True)] if self.lost else _empty(0)
+        first, second, third = (
+            _without(_ordered(columns, n_lines), loose)
+            for columns in ([c[: self.n] for c in self.holds], [c[: self.m] for c in self.alone], lost)
+        )
+        return first, second, third
+
+
+def _ordered(columns: Sequence[NDArray[Any]], n_lines: int) -> Spans:
+    """Those of each stream are in order of time on every line, and the streams follow each other."""
+    by = _by_line(columns[0], n_lines)
+    return Spans(*(column.take(by) for column in columns))
 
 
 def find_spans(
@@ -181,48 +229,53 @@ def find_spans(
 
     lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region.
     """
-    holds, alone, lost = [no_spans()], [no_spans()], [no_spans()]
+    t, agents = tenures, len(begins)
+    begun = np.searchsorted(t.stream, np.arange(agents + 2)).tolist()
+    wrote = np.searchsorted(t.stream[writes.tenure], np.arange(agents + 2)).tolist()
+    found = _Found(len(t.line), sum(len(mine.losses.line) for mine in begins))
     by_address = np.argsort(lines, kind="stable")
-    for s, begun in enumerate(begins):
-        losses = begun.losses
-        mine = np.flatnonzero(tenures.stream == s)
-        mine = mine[np.lexsort((tenures.first[mine], tenures.line[mine]))]
-        wrote = np.flatnonzero(tenures.stream[writes.tenure] == s)
-        line_of = tenures.line[writes.tenure[wrote]]
-        order = np.lexsort((writes.row[wrote], line_of))
-        at = np.minimum(np.searchsorted(lines[by_address], losses.line), max(len(lines) - 1, 0))
-        known = lines[by_address][at] == losses.line if len(lines) else np.zeros(len(losses.line), np.bool_)
-        hot = by_address[at[known]] if len(lines) else np.empty(0, np.int64)
-        by_line = np.argsort(hot, kind="stable")
-        room = _empty(len(mine)), _empty(len(mine) + int(known.sum()))
-        ended_by = np.where(losses.way[known][by_line] == DOWNGRADED, YES, EITHER).astype(np.uint8)
-        line, way = hot[by_line].astype(np.int64), losses.way[known][by_line]
-        lost_at, got_on = losses.before[known][by_line], losses.after[known][by_line]
-        n, m = spans_of_core(
+    for s, mine in enumerate(begins):
+        here, there = slice(begun[s], begun[s + 1]), slice(wrote[s], wrote[s + 1])
+        line, way, before, after = _of_hot(mine.losses, lines, by_address)
+        ended_by = np.where(way == DOWNGRADED, YES, EITHER).astype(np.uint8)
+        by, written = _by_line(t.line[here], len(lines)), t.line[writes.tenure[there]]
+        by_write = _by_line(written, len(lines))
+        found.n, found.m = spans_of_core(
             s, n_rows[s], len(lines),
-            (tenures.line[mine].astype(np.int64), tenures.first[mine], tenures.last[mine], tenures.how[mine],
-             begun.flags[tenures.begin[mine]]),
-            (line_of[order].astype(np.int64), writes.row[wrote][order]),
-            (line, lost_at, got_on, way), unbounded, *room, ended_by,
+            (t.line[here][by], t.first[here][by], t.last[here][by], t.how[here][by],
+             mine.flags[t.begin[here][by]]),
+            (written[by_write], writes.row[there][by_write]), (line, before, after, way), unbounded,
+            found.holds, found.n, found.alone, found.m, ended_by,
         )  # fmt: skip
-        holds.append(Spans(*(column[:n] for column in room[0])))  # type: ignore[arg-type]
-        alone.append(Spans(*(column[:m] for column in room[1])))  # type: ignore[arg-type]
-        lost.append(_of_losses(s, line, way, lost_at, got_on, ended_by))
-    agents = _of_agents(tenures)
-    holds.append(agents)
-    alone.append(_kept(agents, np.flatnonzero(agents.start == TAKEN)))
-    loose = np.isin(lines, np.concatenate([begun.loose for begun in begins]))
-    found = (_sorted(_join(parts)) for parts in (holds, alone, lost))
-    first, second, third = (_without(spans, loose) for spans in found)
-    return first, second, third
+        found.lost.append(_of_losses(s, line, way, before, after, ended_by))
+    here = slice(begun[agents], begun[agents + 1])
+    found.n, found.m = spans_of_agents(
+        agents, t.line[here], t.first[here], t.writes[here], found.holds, found.n, found.alone, found.m
+    )
+    loose = np.isin(lines, np.concatenate([mine.loose for mine in begins]))
+    return found.sorted(len(lines), loose)
+
+
+def _of_hot(
+    losses: Placed, lines: NDArray[np.int64], by_address: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """(line, way, before, after) of the losses of lines that matter, by their numbers and in order."""
+    if not len(lines) or not len(losses.line):
+        none = np.empty(0, np.int64)
+        return none, np.empty(0, np.uint8), none, none
+    at = by_address[np.minimum(np.searchsorted(lines, losses.line, sorter=by_address), len(lines) - 1)]
+    known = np.flatnonzero(lines[at] == losses.line)
+    which = known[np.argsort(at[known], kind="stable")]
+    return at[which], losses.way[which], losses.before[which], losses.after[which]
 
 
 def _without(spans: Spans, loose: NDArray[np.bool_]) -> Spans:
     """Nothing is told of lines that are `loose`."""
+    if not loose.any():
+        return spans
     untold = loose[spans.line]
-    owned, ended = spans.owned.copy(), spans.ended.copy()
-    owned[untold] = ended[untold] = UNTOLD
-    return spans._replace(owned=owned, ended=ended)
+    spans.owned[untold] = spans.ended[untold] = UNTOLD
+    return spans
 
 
 def _of_losses(
@@ -235,22 +288,3 @@ def _of_losses(
         line.astype(np.int32), np.full(n, stream, np.int32), before, way, before, after, np.full(n, KNOWN),
         np.full(n, EITHER), ended,
     )  # fmt: skip
-
-
-def _of_agents(t: Tenures) -> Spans:
-    """Each access of an agent is a span of its own."""
-    mine = np.flatnonzero(t.begin < 0)
-    start = np.where(t.writes[mine], TAKEN, GOT).astype(np.uint8)
-    end = np.full(len(mine), GIVEN, np.uint8)
-    return Spans(
-        t.line[mine], t.stream[mine], t.first[mine], start, t.first[mine], t.first[mine] + 1, end,
-        np.full(len(mine), EITHER), np.full(len(mine), EITHER),
-    )  # fmt: skip
-
-
-def _sorted(spans: Spans) -> Spans:
-    return _kept(spans, np.lexsort((spans.first, spans.stream, spans.line)))
-
-
-def _kept(spans: Spans, which: NDArray[np.int64]) -> Spans:
-    return Spans(*(column[which] for column in spans))  # type: ignore[arg-type]

@@ -1,39 +1,9 @@
-"""Which rows become nodes, and where the writes of a line and stream are among them: kernels on columns."""
+"""What nodes know of their own streams, and where the writes of a line and stream are among them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
-
-@njit(cache=True, nogil=True)
-def number_rows(firsts, lasts, wrote, base, first, last, node, rows):  # type: ignore[no-untyped-def]
-    """Number the rows of one stream that begin or end a tenure, or write, from 0 in ascending order.
-
-    firsts, lasts, wrote: int64, ascending. first, last, node: int64 of the same lengths, filled with the
-    numbers of those rows. rows: int64, filled from `base` on with the rows. Returns how many there are.
-    """
-    n, i, j, k = 0, 0, 0, 0
-    while i < firsts.size or j < lasts.size or k < wrote.size:
-        row = np.int64(np.iinfo(np.int64).max)
-        if i < firsts.size:
-            row = min(row, firsts[i])
-        if j < lasts.size:
-            row = min(row, lasts[j])
-        if k < wrote.size:
-            row = min(row, wrote[k])
-        while i < firsts.size and firsts[i] == row:
-            first[i] = n
-            i += 1
-        while j < lasts.size and lasts[j] == row:
-            last[j] = n
-            j += 1
-        while k < wrote.size and wrote[k] == row:
-            node[k] = n
-            k += 1
-        rows[base + n] = row
-        n += 1
-    return n
 
 
 @njit(cache=True, nogil=True)

@@ -47,16 +47,18 @@ class LossCursor:
 
     def _begin(self, region: int) -> None:
         """Regions come in order."""
-        found = [self._rest[:0]]
+        found = []
         while True:
             n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
-            found.append(self._rest[:n])
+            if n:
+                found.append(self._rest[:n])
             self._rest = self._rest[n:]
             piece = next(self._pieces, None) if not len(self._rest) else None
             if piece is None:
                 break
             self._rest = piece
-        self._here, self._region = np.concatenate(found), region
+        self._here = np.concatenate(found) if len(found) > 1 else found[0] if found else self._rest[:0]
+        self._region = region
         self._low, self._high = np.zeros(len(self._here), np.int64), np.zeros(len(self._here), np.int64)
 
     def add(self, region: int, rows: Events) -> None:
@@ -73,6 +75,8 @@ class LossCursor:
         if region != self._region:
             self._begin(region)
         losses, low, high = self._here, self._low, self._high
+        if not len(losses):
+            return nothing_lost()
         line = (losses["line"] >> self._shift).astype(np.int64)
         inside = (losses["way"] & INSIDE) != 0
         return Placed(line, losses["way"] & ~np.uint8(INSIDE), low - 1, np.where(inside, high, low))

@@ -39,11 +39,10 @@ class RegionTenures:
     def deduced(self, region: Region) -> Deduced:
         """What the tenures prove of the region's rows."""
         lines, tenures, writes = self.lines.find(region, list(self.begins))
-        spans = None
+        n_rows, spans = [len(rows) for rows in region.streams[: len(self.begins) + 1]], None
         if self.by_losses:
-            n_rows = [len(rows) for rows in region.streams[: len(self.begins) + 1]]
-            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded), n_rows
-        return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes, spans)
+            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded)
+        return deduce(tenures, writes, n_rows, len(lines), region.places, self.by_writes, spans)
 
 
 def scanner_of(traces: Traces, core: int) -> Scanner:
@@ -110,7 +109,7 @@ def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
     more = op_edges(deduced.clocks, problem.stream_ptr, problem.end_row)
     if problem.buffered:
         more = more[~implied_by(problem.edges, more, problem.op_stream, problem.n_streams)]
-    told = {tuple(edge) for edge in problem.edges.tolist()}
-    more = np.array([edge for edge in more.tolist() if tuple(edge) not in told], np.int64).reshape(-1, 2)
-    edges = np.concatenate([problem.edges, more])
-    return replace(problem, edges=edges, deduced=len(more), dropped=deduced.dropped)
+    told, deduced_too = (edges[:, 0] * problem.n_ops + edges[:, 1] for edges in (problem.edges, more))
+    edges = np.concatenate([problem.edges, more[~np.isin(deduced_too, told)]])
+    n = len(edges) - len(problem.edges)
+    return replace(problem, edges=edges, deduced=n, dropped=deduced.dropped)

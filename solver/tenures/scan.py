@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from recorder.event import FETCH, GLUED, READ, UNCACHED
 from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.image import zeros
+from solver.inner_kernel import inlined
 from solver.tenures.placed import LossCursor, Placed, nothing_lost
 from solver.traces import Events
 
@@ -73,7 +74,7 @@ def no_begins(line_bytes: int) -> Begins:
     )
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def take_records(records, blob, at, upto, shift, memory, marks, loose):  # type: ignore[no-untyped-def]
     """Lay the lines of miss records with a count of at most `upto` over what the core knows. Returns the next
     record. loose: int64 (n,): loose[0] lines of `Begins.loose`, from loose[1] on; it has room for them."""
@@ -91,7 +92,7 @@ def take_records(records, blob, at, upto, shift, memory, marks, loose):  # type:
     return at
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def follow_instruction(row, recent, loose):  # type: ignore[no-untyped-def]
     """Take note of a core's next row. recent: int64, of the last instruction its count, plus 1, whether its
     last row is GLUED, how many lines it missed on, and these; if it goes on, they are loose."""
@@ -170,6 +171,11 @@ class Scanner:
         self._parts = [no_begins(line_bytes)]
         self._losses = LossCursor(losses, line_bytes)
         self._loose, self._recent = np.zeros(1, np.int64), np.zeros(_RECENT, np.int64)
+        # It serves piece after piece: a fresh page costs more than to fill it.
+        self._out = (
+            np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.uint8),
+            np.empty((_ROOM, line_bytes), np.uint8), np.empty(_ROOM, np.uint8),
+        )  # fmt: skip
         self._more()
 
     def _more(self) -> None:
@@ -194,12 +200,7 @@ class Scanner:
         self._losses.add(region, rows)
         start = 0
         while start < len(rows):
-            room, n, status = min(2 * (len(rows) - start) + 2, _ROOM), 0, _WANTS_RECORDS
-            image = np.empty((room, self._line_bytes), np.uint8)
-            out = (
-                np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8), image,
-                np.empty(room, np.uint8),
-            )  # fmt: skip
+            out, n, status = self._out, 0, _WANTS_RECORDS
             while status == _WANTS_RECORDS:
                 start, self._at, n, status = scan_rows(
                     rows, start, self._number, self._piece, self._at, self._ended, self._shift,
@@ -208,7 +209,7 @@ class Scanner:
                 if status == _WANTS_RECORDS:
                     self._more()
             found = Begins(
-                out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), image[:n].copy(),
+                out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), out[3][:n].copy(),
                 out[4][:n].copy(), nothing_lost(), np.empty(0, np.int64),
             )  # fmt: skip
             self._parts.append(found)
@@ -219,8 +220,13 @@ class Scanner:
         parts, self._parts, self._number = self._parts, [no_begins(self._line_bytes)], 0
         loose = self._loose[1 : self._loose[0] + 1].copy()
         self._loose[0] = 0
-        return Begins(
-            np.concatenate([part.row for part in parts]), np.concatenate([part.line for part in parts]),
-            np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
-            np.concatenate([part.flags for part in parts]), self._losses.take(region), loose,
-        )  # fmt: skip
+        found = parts[-1] if len(parts) <= 2 else _joined(parts)
+        return found._replace(losses=self._losses.take(region), loose=loose)
+
+
+def _joined(parts: list[Begins]) -> Begins:
+    return Begins(
+        np.concatenate([part.row for part in parts]), np.concatenate([part.line for part in parts]),
+        np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
+        np.concatenate([part.flags for part in parts]), nothing_lost(), np.empty(0, np.int64),
+    )  # fmt: skip

@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from emu.losses import DOWNGRADED, LOST
-from solver.tenures.clocks import Clocks
 from solver.tenures.holds import EARLIER, GOT, KNOWN, NO, TAKEN, Spans
+from solver.tenures.numbers import Numbers, nodes_before
 
 
 class Nodes(NamedTuple):
@@ -57,68 +58,95 @@ class Losses(NamedTuple):
         return self._replace(mate=(taken.copy(), takes.copy(), downgraded.copy(), gets.copy()))
 
 
-def rows_of(spans: tuple[Spans, Spans, Spans], n_rows: list[int]) -> list[NDArray[np.int64]]:
-    """Rows of each stream that must be nodes."""
-    rows = []
-    for s, n in enumerate(n_rows):
-        parts = [
-            column[part.stream == s] for part in spans for column in (part.first, part.before, part.after)
-        ]
-        here = np.unique(np.concatenate(parts))
-        rows.append(here[(here >= 0) & (here < n)])
-    return rows
-
-
-def make_losses(spans: tuple[Spans, Spans, Spans], clocks: Clocks, n_streams: int, n_lines: int) -> Losses:
-    """The spans in terms of nodes, all of whose rows `clocks` has."""
-    holds, alone, lost = (_nodes(part, clocks, n_streams, n_lines) for part in spans)
+def make_losses(spans: tuple[Spans, Spans, Spans], numbers: Numbers, n_lines: int) -> Losses:
+    """The spans in terms of nodes, which `numbers` has of all their rows."""
+    n_streams = len(numbers.n_rows)
+    holds, alone, lost = (_nodes(part, numbers, n_lines) for part in spans)
     parts = (
         _chosen(lost, lost.start == LOST, n_streams, n_lines),
         _chosen(alone, alone.start == TAKEN, n_streams, n_lines),
         _chosen(lost, lost.start == DOWNGRADED, n_streams, n_lines),
         _chosen(holds, holds.start == GOT, n_streams, n_lines),
     )
-    ender = _enders(alone, parts[2], parts[0])
+    ender = np.full(len(alone.line), -1, np.int64)
+    find_enders(alone, parts[2], parts[0], n_streams, ender)
     unowned = _chosen(holds, (holds.owned == NO) & (holds.start != EARLIER), n_streams, n_lines)
     taken, takes, downgraded, gets = (np.full(len(part.line), -1, np.int64) for part in parts)
     return Losses(holds, alone, *parts, unowned, ender, (taken, takes, downgraded, gets))
 
 
-def _nodes(spans: Spans, clocks: Clocks, n_streams: int, n_lines: int) -> Nodes:
-    stream, line = spans.stream.astype(np.int64), spans.line.astype(np.int64)
-    first, before, after = (np.empty(len(line), np.int64) for _ in range(3))
-    for s in range(n_streams):
-        mine, rows = stream == s, clocks.row[clocks.ptr[s] : clocks.ptr[s + 1]]
-        first[mine] = np.searchsorted(rows, spans.first[mine])
-        before[mine] = np.searchsorted(rows, spans.before[mine], side="right") - 1
-        after[mine] = np.searchsorted(rows, spans.after[mine])
-    first[spans.first < 0] = -1
-    ptr = _ptr(line, stream, n_streams, n_lines)
+@njit(cache=True, nogil=True)
+def number_spans(spans, numbers, line, stream, first, before, after):  # type: ignore[no-untyped-def]
+    """Fill these columns of `Nodes` from `Spans`."""
+    for i in range(line.size):
+        s = np.int64(spans.stream[i])
+        line[i], stream[i] = spans.line[i], s
+        first[i] = nodes_before(numbers, s, spans.first[i]) if spans.first[i] >= 0 else -1
+        before[i] = nodes_before(numbers, s, spans.before[i] + 1) - 1
+        after[i] = nodes_before(numbers, s, spans.after[i])
+
+
+@njit(cache=True, nogil=True)
+def count_spans(line, stream, n_streams, ptr):  # type: ignore[no-untyped-def]
+    """Fill `Nodes.ptr` (all 0)."""
+    for i in range(line.size):
+        ptr[line[i] * n_streams + stream[i] + 1] += 1
+    for key in range(ptr.size - 1):
+        ptr[key + 1] += ptr[key]
+
+
+def _nodes(spans: Spans, numbers: Numbers, n_lines: int) -> Nodes:
+    n = len(spans.line)
+    line, stream, first, before, after = (np.empty(n, np.int64) for _ in range(5))
+    number_spans(spans, numbers, line, stream, first, before, after)
+    ptr = _ptr(line, stream, len(numbers.n_rows), n_lines)
     return Nodes(line, stream, first, before, after, spans.start, spans.end, spans.owned, spans.ended, ptr)
 
 
 def _ptr(
     line: NDArray[np.int64], stream: NDArray[np.int64], n_streams: int, n_lines: int
 ) -> NDArray[np.int64]:
-    starts = np.searchsorted(line * n_streams + stream, np.arange(n_lines * n_streams + 1))
-    return starts.astype(np.int64)
+    ptr = np.zeros(n_lines * n_streams + 1, np.int64)
+    count_spans(line, stream, n_streams, ptr)
+    return ptr
 
 
 def _chosen(nodes: Nodes, which: NDArray[np.bool_], n_streams: int, n_lines: int) -> Nodes:
-    line, stream = nodes.line[which], nodes.stream[which]
+    at = np.flatnonzero(which)
+    line, stream = nodes.line.take(at), nodes.stream.take(at)
     return Nodes(
-        line, stream, nodes.first[which], nodes.before[which], nodes.after[which], nodes.start[which],
-        nodes.end[which], nodes.owned[which], nodes.ended[which], _ptr(line, stream, n_streams, n_lines),
+        line, stream, nodes.first.take(at), nodes.before.take(at), nodes.after.take(at), nodes.start.take(at),
+        nodes.end.take(at), nodes.owned.take(at), nodes.ended.take(at),
+        _ptr(line, stream, n_streams, n_lines),
     )  # fmt: skip
 
 
-def _enders(alone: Nodes, downgraded: Nodes, taken: Nodes) -> NDArray[np.int64]:
-    """`Losses.ender`."""
-    where = {}
-    for first, lost in ((0, downgraded), (len(downgraded.line), taken)):
-        columns = (column.tolist() for column in (lost.line, lost.stream, lost.before, lost.after))
-        for i, key in enumerate(zip(*columns, strict=True)):
-            where[(first > 0 or lost is taken, *key)] = first + i
-    columns = (column.tolist() for column in (alone.line, alone.stream, alone.before, alone.after))
-    keys = zip((alone.end != KNOWN).tolist(), *columns, strict=True)
-    return np.array([where.get(key, -1) for key in keys], np.int64)
+@njit(cache=True, nogil=True)
+def _last_like(lost, key, before, after):  # type: ignore[no-untyped-def]
+    """The last of the losses of a line and stream that lies between these nodes, -1 if there is none."""
+    low, high = lost.ptr[key], lost.ptr[key + 1]
+    first = low
+    while low < high:
+        middle = (low + high) // 2
+        if lost.before[middle] <= before:
+            low = middle + 1
+        else:
+            high = middle
+    # Which of them, where several lie between two rows, nobody can say: they have the same `before`.
+    while low > first and lost.before[low - 1] == before:
+        low -= 1
+        if lost.after[low] == after:
+            return low
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def find_enders(alone, downgraded, taken, n_streams, ender):  # type: ignore[no-untyped-def]
+    """Fill `Losses.ender`: KNOWN ends of spans alone are downgrades, the others losses, if they are known."""
+    for x in range(alone.line.size):
+        key, before, after = alone.line[x] * n_streams + alone.stream[x], alone.before[x], alone.after[x]
+        if alone.end[x] == KNOWN:
+            ender[x] = _last_like(downgraded, key, before, after)
+        else:
+            loss = _last_like(taken, key, before, after)
+            ender[x] = loss + downgraded.line.size if loss >= 0 else -1
