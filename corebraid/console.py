@@ -34,14 +34,17 @@ def note(line: str) -> None:
         click.echo(f"corebraid: {line}", err=True)
 
 
-def announce_compilation(package: str) -> None:
-    """Say on stderr that kernels of `package` ('emu', 'solver') will be compiled, if none are cached.
+def announce_compilation(package: str) -> bool:
+    """Say on stderr that kernels of `package` ('emu', 'solver') will be compiled, if none are cached. Returns
+    whether none are.
 
     Call before they are imported. Says nothing when somebody else chose Numba's cache directory.
     """
     directory = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
-    if directory.parent.name == "corebraid" and not any(directory.glob(f"{package}_*")):
+    missing = not any(directory.glob(f"{package}_*"))
+    if directory.parent.name == "corebraid" and missing:
         note("compiling kernels (once; this takes about half a minute)")
+    return missing
 
 
 def note_missing_order(manifest: Manifest) -> None:

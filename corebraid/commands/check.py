@@ -90,13 +90,17 @@ def command(
         from isa.errors import UsageError
 
         raise UsageError("--witness is printed as JSON only", remedy="give --json too")
-    console.announce_compilation("axe")
+    missing = console.announce_compilation("axe")
     from corebraid.check_progress import check_progress
     from solver.axe.decide import decide
     from solver.axe.explain import explain as find_reason
     from solver.axe.text import read_traces
 
     model = model.lower()
+    if missing:
+        from solver.axe.kernels import compile_kernels
+
+        compile_kernels(model)
 
     def decided(shown: CheckProgress) -> Iterator[tuple[Trace, Answer, Explanation | None]]:
         for trace in read_traces(file, shown.read, hints=hints):
