@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from emu.losses import DOWNGRADED, LOST
 from recorder.record import MISS_OWNED, MISS_WRITE
-from solver.tenures.lines import Tenures, Writes
+from solver.tenures.lines import EITHER, NO, UNTOLD, YES, Tenures, Writes
 from solver.tenures.scan import CONTINUED, Begins
 
 #: How a span of time ends. KNOWN: between two rows, by somebody else's access in between. OPEN: not in the
@@ -28,11 +28,6 @@ from solver.tenures.scan import CONTINUED, Begins
 KNOWN, OPEN, GIVEN = np.uint8(0), np.uint8(1), np.uint8(2)
 #: How a span begins. EARLIER: before the region. TAKEN: by a write. GOT: by a read.
 EARLIER, TAKEN, GOT = np.uint8(0), np.uint8(1), np.uint8(2)
-
-
-#: Whether a line came from, or was lost by, a core that had it alone. UNTOLD: of lines that some core got for
-#: an instruction that did not run then, of which there is no row: nothing follows.
-NO, YES, EITHER, UNTOLD = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
 
 
 class Spans(NamedTuple):
@@ -185,12 +180,13 @@ def _join(parts: list[Spans]) -> Spans:
 
 def find_spans(
     tenures: Tenures, writes: Writes, begins: Sequence[Begins], lines: NDArray[np.int64], n_rows: list[int],
-    unbounded: bool,
+    unbounded: bool, agents_say: bool,
 ) -> tuple[Spans, Spans, Spans]:  # fmt: skip
     """(holds, spans alone, losses) of all streams, cores' and agents', sorted by line, stream and time. A
     loss is given as a span that ends by it; how it begins is not told, and `start` has the way.
 
-    lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region.
+    lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region. agents_say:
+    whether agents' rows are OWNED where a core had the line alone.
     """
     holds, alone, lost = [no_spans()], [no_spans()], [no_spans()]
     by_address = np.argsort(lines, kind="stable")
@@ -219,7 +215,7 @@ def find_spans(
         holds.append(Spans(*(column[:n] for column in room[0])))  # type: ignore[arg-type]
         alone.append(Spans(*(column[:m] for column in room[1])))  # type: ignore[arg-type]
         lost.append(_of_losses(s, line, way, lost_at, got_on, ended_by))
-    agents = _of_agents(tenures)
+    agents = _of_agents(tenures, agents_say)
     holds.append(agents)
     alone.append(_kept(agents, np.flatnonzero(agents.start == TAKEN)))
     loose = np.isin(lines, np.concatenate([begun.loose for begun in begins]))
@@ -248,14 +244,15 @@ def _of_losses(
     )  # fmt: skip
 
 
-def _of_agents(t: Tenures) -> Spans:
+def _of_agents(t: Tenures, agents_say: bool) -> Spans:
     """Each access of an agent is a span of its own."""
     mine = np.flatnonzero(t.begin < 0)
     start = np.where(t.writes[mine], TAKEN, GOT).astype(np.uint8)
     end = np.full(len(mine), GIVEN, np.uint8)
+    owned = t.owned[mine] if agents_say else np.full(len(mine), EITHER)
     return Spans(
         t.line[mine], t.stream[mine], t.first[mine], start, t.first[mine], t.first[mine] + 1, end,
-        np.full(len(mine), EITHER), np.full(len(mine), EITHER),
+        owned, np.full(len(mine), EITHER),
     )  # fmt: skip
 
 

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class RegionTenures:
     """Where the tenures of a region begin, core by core, and what finds the lines that matter. by_writes:
     whether a miss proves a foreign write (`solver.tenures.misses`). by_losses: whether the cores have noted
-    all that they lost; unbounded: and lose nothing else."""
+    all that they lost; unbounded: and lose nothing else; agents_say: and agents whether a core had the line
+    alone."""
 
     begins: Sequence[Begins]
     lines: HotLines
     by_writes: bool
     by_losses: bool = False
     unbounded: bool = False
+    agents_say: bool = False
 
     def deduced(self, region: Region) -> Deduced:
         """What the tenures prove of the region's rows."""
@@ -42,7 +44,8 @@ class RegionTenures:
         spans = None
         if self.by_losses:
             n_rows = [len(rows) for rows in region.streams[: len(self.begins) + 1]]
-            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded), n_rows
+            found = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded, self.agents_say)
+            spans = found, n_rows
         return deduce(tenures, writes, len(self.begins) + 1, len(lines), region.places, self.by_writes, spans)
 
 
@@ -54,7 +57,14 @@ def scanner_of(traces: Traces, core: int) -> Scanner:
 
 def tenures_in(traces: Traces, begins: Sequence[Begins], lines: HotLines) -> RegionTenures:
     """Those of a region of the traces."""
-    return RegionTenures(begins, lines, traces.misses_prove_writes, traces.has_losses, traces.unbounded)
+    return RegionTenures(
+        begins,
+        lines,
+        traces.misses_prove_writes,
+        traces.has_losses,
+        traces.unbounded,
+        traces.agents_say_owned,
+    )
 
 
 class TenuresOfRegions:
