@@ -44,6 +44,8 @@ FIRMWARES = [
     ("timer", ["--model", "tso", "--cores", 4, "--strata", "downgrades:50", "--store-buffer", 64]),
     ("smc", ["--model", "tso", "--cores", 4, "--slice", 100]),
     ("primitives", ["--model", "tso", "--cores", 4, "--cache", "512:1:16", "--slice", 50]),
+    ("rpc_strassen", ["--cores", 4, "--strata", "none", "--slice", 300]),
+    ("rpc_strassen", ["--model", "tso", "--cores", 3, "--strata", "cycles:20000", "--slice", 300]),
 ]
 LINUX = [
     ("mutexes", ["--cores", 3, "--strata", "cycles:50000"]),
@@ -54,6 +56,9 @@ LINUX = [
     ("condvars", ["--model", "tso", "--cores", 4, "--strata", "none"]),
     ("signals", ["--model", "tso", "--cores", 2, "--slice", 200, "--cache", "2k:2:64"]),
     ("thread_order", ["--model", "tso", "--cores", 3]),
+    # Pages are filled, written and given back; others share them.
+    ("mmap_play", ["--cores", 3, "--slice", 400, "--seed", 3]),
+    ("mmap_play", ["--model", "tso", "--cores", 3, "--slice", 400, "--strata", "none"]),
 ]
 
 
