@@ -67,7 +67,7 @@ class RecordingTraces:
     @property
     def constraints(self) -> str:
         """What an order obeys: what was asked for, as far as the recording has it."""
-        told = LOSSES in self._recording.manifest.evidence and not self.buffered
+        told = LOSSES in self._recording.manifest.evidence
         return TENURES if self._asked == LOSSES and not told else self._asked
 
     @property

@@ -12,6 +12,7 @@ from solver.problem import Problem
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_edges import implied_by
 from solver.tenures.buffered_lines import BufferedLines
+from solver.tenures.buffered_placed import LossMatcher
 from solver.tenures.buffered_scan import BufferedScanner
 from solver.tenures.deduce import Deduced, deduce
 from solver.tenures.edges import op_edges
@@ -93,7 +94,11 @@ class TenuresOfRegions:
 
 def buffered_scanner_of(traces: Traces, core: int) -> BufferedScanner:
     """`scanner_of` under TSO."""
-    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes)
+    losses = None
+    if traces.has_losses:
+        lost, records = traces.losses(core), traces.records(core)
+        losses = LossMatcher(lost, records, traces.memory_bytes, traces.line_bytes)
+    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses)
 
 
 class BufferedTenuresOfRegions:
@@ -103,7 +108,7 @@ class BufferedTenuresOfRegions:
         n_cores = traces.buffered
         self._scanners = [buffered_scanner_of(traces, core) for core in range(n_cores)]
         self._lines = BufferedLines(traces.memory_bytes, traces.line_bytes, n_cores)
-        self._by_writes = traces.misses_prove_writes
+        self._by_writes, self._by_losses = traces.misses_prove_writes, traces.has_losses
 
     def of_region(self, index: int, streams: Sequence[RowSource]) -> BufferedTenures:
         """Those of the next region. streams: its rows."""
@@ -112,7 +117,7 @@ class BufferedTenuresOfRegions:
             scanner.scan((streams[core].pieces(), streams[n_cores + 1 + core].pieces()))
             for core, scanner in enumerate(self._scanners)
         ]
-        return BufferedTenures(begins, self._lines, self._by_writes)
+        return BufferedTenures(begins, self._lines, self._by_writes, self._by_losses)
 
 
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
