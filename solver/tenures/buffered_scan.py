@@ -286,6 +286,6 @@ def _with_others(begins: BufferedBegins, before: Sequence[NDArray[np.int64]]) ->
         nowhere, nowhere, nowhere, np.zeros(n, np.uint8), places[:, 0], places[:, 1],
         np.zeros((n, begins.image.shape[1]), np.uint8), nowhere, nowhere, np.zeros(n, np.uint8),
     )  # fmt: skip
-    columns: Any = zip(begins[: len(others)], others, strict=True)
-    joined: Any = (np.concatenate(both) for both in columns)
-    return BufferedBegins(*joined, begins.losses, begins.loose)
+    named: Any = zip(begins._fields[: len(others)], begins, others, strict=False)
+    joined: Any = {name: np.concatenate([mine, more]) for name, mine, more in named}
+    return begins._replace(**joined)
