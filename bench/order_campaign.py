@@ -3,10 +3,10 @@ orders of their rows (`bench.tiny_runs`).
 
     python -m bench.order_campaign [--traces 20000] [--seed 0] [--models sc,tso] [--agents]
 
-Of each trace: pipeline, cut search and z3 answer as that search does, by values and by tenures, whose miss
-records a coherent simulation makes up; an order that is found passes the
-checker; of a region without one, what the explanation names cannot be ordered, which a search of its own
-confirms. Prints counts, and exits with 1 after a disagreement.
+Of each trace: pipeline, cut search and z3 answer as that search does, by values, by tenures and by losses,
+which a coherent simulation makes up; an order that is found passes the checker; of a region without one,
+what the explanation names cannot be ordered, which a search of its own confirms. Prints counts, and
+exits with 1 after a disagreement.
 """
 
 from __future__ import annotations
@@ -127,10 +127,12 @@ def campaign(model: str, traces: int, seed: int, path: Path, *, agents: bool = F
                 continue
             legal, regions = verdict(replace(held, line_bytes=0), path, options)
             by_tenures, _ = verdict(held, path, options)
-            if legal != truth or by_tenures != truth:
+            with_losses = replace(held, lost=run.lost())
+            by_losses, _ = verdict(with_losses, path, options)
+            if {legal, by_tenures, by_losses} != {truth}:
                 counts["DISAGREE"] += 1
                 what = f"Run({number}, {model!r}, agents={agents}, evicting={number % 4 > 1})"
-                said = f"{name}: {legal}, by tenures {by_tenures}"
+                said = f"{name}: {legal}, by tenures {by_tenures}, by losses {by_losses}"
                 print(f"DISAGREE: {what}, {said}, all orders: {truth}", flush=True)
             if name == "auto" and not legal:
                 counts["contradicts itself"] += not regions

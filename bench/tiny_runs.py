@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.sync_points import ENTER, LEAVE, SYNC_POINT
-from recorder.event import EVENT, FENCE, READ, RMW, UNCACHED, WRITE
-from recorder.record import MISS, RECEIVED, RECORD
+from recorder.event import EVENT, FENCE, OWNED, READ, RMW, UNCACHED, WRITE
+from recorder.losses import DOWNGRADED, LOSS, LOST
+from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
 from solver.traces import Events, MemoryTraces
 
 _MEMORY = 64
 #: Bytes in a line of the cores' caches.
 LINE = 16
+#: How a core holds a line: with others, or alone.
+_SHARED, _ALONE = 1, 2
 
 
 @dataclass
@@ -36,7 +39,10 @@ class _Core:
     buffer: list[_Store] = field(default_factory=list)
     loads: list[tuple[int, ...]] = field(default_factory=list)
     stores: list[tuple[int, ...]] = field(default_factory=list)
-    held: set[int] = field(default_factory=set)
+    held: dict[int, int] = field(default_factory=dict)
+    losses: list[tuple[int, ...]] = field(default_factory=list)
+    held_by: dict[int, int] = field(default_factory=dict)
+    lost_by: list[int] = field(default_factory=list)
     records: list[tuple[int, ...]] = field(default_factory=list)
     blob: bytearray = field(default_factory=bytearray)
 
@@ -82,19 +88,39 @@ class Run:
     def _write(self, address: int, size: int, value: int) -> None:
         self.memory[address : address + size] = value.to_bytes(size, "little")
 
-    def _lose(self, k: int, address: int, size: int) -> None:
-        """A write of stream k takes its lines from everybody else."""
-        for other, core in enumerate(self._cores):
-            if other != k:
-                core.held -= {address // LINE, (address + size - 1) // LINE}
+    def _claim(self, k: int, line: int, for_write: bool) -> bool:
+        """Stream k takes a line from everybody else, or their right to write to it. Whether one had it."""
+        others = [core for other, core in enumerate(self._cores) if other != k and line in core.held]
+        for core in others:
+            way = LOST if for_write else DOWNGRADED
+            if for_write or core.held[line] == _ALONE:
+                core.losses.append((core.count, line * LINE, self._stratum, way))
+                core.lost_by.append(core.held_by[line])
+            core.held[line] = _SHARED
+            if for_write:
+                del core.held[line]
+        return bool(others)
 
-    def _obtain(self, k: int, address: int, size: int, count: int) -> None:
+    def _owned(self, line: int) -> bool:
+        return any(core.held.get(line) == _ALONE for core in self._cores)
+
+    def _take(self, k: int, address: int, size: int) -> None:
+        """A write of core k, which holds its lines, takes them from everybody else."""
+        for line in range(address // LINE, (address + size - 1) // LINE + 1):
+            if self._cores[k].held[line] != _ALONE:
+                self._claim(k, line, True)
+            self._cores[k].held[line] = _ALONE
+
+    def _obtain(self, k: int, address: int, size: int, count: int, for_write: bool = False) -> None:
         """Core k misses on the lines that it does not hold."""
         core = self._cores[k]
         for line in range(address // LINE, (address + size - 1) // LINE + 1):
             if line in core.held:
                 continue
-            core.held.add(line)
+            flags = MISS_WRITE * for_write | MISS_OWNED * self._owned(line)
+            shared = self._claim(k, line, for_write)
+            core.held[line] = _SHARED if shared and not for_write else _ALONE
+            core.held_by[line] = sum(record[5] == MISS for record in core.records)
             received = self.memory[line * LINE : (line + 1) * LINE]
             seen = bytearray(received)
             for store in core.buffer:
@@ -105,7 +131,9 @@ class Run:
             for kind, content in ((MISS, seen), (RECEIVED, received)):
                 if kind == MISS or content != seen:
                     value = committed if kind == MISS else 0
-                    core.records.append((count, line * LINE, value, len(core.blob), LINE, kind, 0))
+                    core.records.append(
+                        (count, line * LINE, value, len(core.blob), LINE, kind, flags * (kind == MISS))
+                    )
                     core.blob += content
 
     def _cut(self) -> None:
@@ -117,8 +145,8 @@ class Run:
     def _commit(self, k: int) -> None:
         core = self._cores[k]
         store = core.buffer[0]
-        self._obtain(k, store.address, store.size, core.count if self._tso else store.count)
-        self._lose(k, store.address, store.size)
+        self._obtain(k, store.address, store.size, core.count if self._tso else store.count, True)
+        self._take(k, store.address, store.size)
         core.buffer.pop(0)
         self.order.append(len(self._cores) + 1 + k if self._tso else k)
         old = self._read(store.address, store.size)
@@ -145,7 +173,7 @@ class Run:
             self._obtain(k, address, size, core.count)
         self.order.append(k)
         if new is not None:
-            self._lose(k, address, size)
+            self._take(k, address, size)
             self._write(address, size, new)
         place = (address, old, old if new is None else new, self._stratum, k, size, kind, flags)
         core.loads.append((core.seq, core.count, 0x1000 + core.count, *place))
@@ -161,10 +189,12 @@ class Run:
         old = self._read(address, size)
         new = old if kind == READ else rng.choice((0, 1, 2, rng.randrange(1 << (8 * size))))
         self._write(address, size, new)
-        if kind != READ:
-            self._lose(len(self._cores), address, size)
+        lines = range(address // LINE, (address + size - 1) // LINE + 1)
+        flags = OWNED * any(map(self._owned, lines))
+        for line in lines:
+            self._claim(len(self._cores), line, kind != READ)
         self.order.append(len(self._cores))
-        place = (address, old, new, self._stratum, len(self._cores), size, kind, 0)
+        place = (address, old, new, self._stratum, len(self._cores), size, kind, flags)
         self._of_agents.append((number, number, 1, *place))
         return None
 
@@ -231,8 +261,19 @@ class Run:
             for core in self._cores
         ]
 
-    def traces(self, rows: list[Events] | None = None, *, tenures: bool = False) -> MemoryTraces:
-        """The run, or the same with other rows, as traces. tenures: with the miss records."""
+    def lost_by(self) -> list[list[int]]:
+        """Of what each core lost the number of the miss record by which it held it."""
+        return [core.lost_by for core in self._cores]
+
+    def lost(self) -> list[Events]:
+        """What each core lost, as of `MemoryTraces`."""
+        return [np.array(core.losses, LOSS) for core in self._cores]
+
+    def traces(
+        self, rows: list[Events] | None = None, *, tenures: bool = False, losses: bool = False
+    ) -> MemoryTraces:
+        """The run, or the same with other rows, as traces. tenures: with the miss records. losses: with what
+        the cores lost too."""
         n = len(self._cores) if self._tso else 0
         strata = np.array(self.strata, np.uint64).reshape(-1, len(self._cores) + 1 + n)
         before, after = (np.frombuffer(bytes(memory), np.uint8) for memory in (self.before, self.memory))
@@ -242,6 +283,8 @@ class Run:
         )
         if tenures:
             traces.line_bytes, traces.logs, traces.misses_prove_writes = LINE, self.logs(), self.unbounded
+            traces.unbounded, traces.agents_say_owned = self.unbounded, True
+            traces.lost = self.lost() if losses else []
         return traces
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numba import carray, njit
 
 from emu.bus import claim_from_others
-from emu.event import EVENT, READ, WRITE
+from emu.event import EVENT, OWNED, READ, WRITE
 from emu.native import pointer
 from emu.state import PAGE_SHIFT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
@@ -28,7 +28,16 @@ _ANY = RIGHT_EXECUTE | RIGHT_WRITE | RIGHT_READ
 
 
 @njit(cache=True)
-def _append(machine, n_cores, kind, address, old, new, cause):
+def claim(cores, machine, line, for_write):
+    """Get line number `line` for an agent, or take it from all cores. Returns (whether a core held it, the
+    flag of the access: OWNED if one had it alone)."""
+    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    flags = OWNED if owner[line] != np.uint8(0) else 0
+    return claim_from_others(AGENT, cores, machine, line, for_write), flags
+
+
+@njit(cache=True)
+def _append(machine, n_cores, kind, address, old, new, cause, flags):
     rows = carray(pointer(machine.agent_rows), np.int64(machine.agent_n) + 1, EVENT)
     row = rows[np.int64(machine.agent_n)]
     row.seq = machine.agent_number
@@ -41,7 +50,7 @@ def _append(machine, n_cores, kind, address, old, new, cause):
     row.core = np.uint8(n_cores)
     row.size = np.uint8(8)
     row.kind = np.uint8(kind)
-    row.flags = np.uint8(0)
+    row.flags = np.uint8(flags)
     machine.agent_n += _ONE
     machine.agent_number += _ONE
 
@@ -55,9 +64,9 @@ def _home_word(machine, address):
 def agent_read(cores, machine, address, cause):
     """Read the aligned 8-byte word at `address` through the bus."""
     shift = cores[0].line_shift
-    claim_from_others(AGENT, cores, machine, address >> shift, False)
+    _, flags = claim(cores, machine, address >> shift, False)
     value = _home_word(machine, address)[0]
-    _append(machine, len(cores), READ, address, value, value, cause)
+    _append(machine, len(cores), READ, address, value, value, cause, flags)
     return value
 
 
@@ -65,9 +74,9 @@ def agent_read(cores, machine, address, cause):
 def agent_write(cores, machine, address, value, cause):
     """Write the aligned 8-byte word at `address` through the bus: every core loses the line."""
     shift = cores[0].line_shift
-    claim_from_others(AGENT, cores, machine, address >> shift, True)
+    _, flags = claim(cores, machine, address >> shift, True)
     word = _home_word(machine, address)
-    _append(machine, len(cores), WRITE, address, word[0], value, cause)
+    _append(machine, len(cores), WRITE, address, word[0], value, cause, flags)
     word[0] = value
 
 

@@ -1,7 +1,8 @@
 """A Linux guest's kernel as an agent on the bus: copies between guest memory and buffers of ours.
 
-A copy is a row for each aligned word, or part of one, that it touches. Kernels stop when the buffer of the
-agents' rows, or of what cores lost, is full, and say how far they came.
+A copy is a row for each aligned word, or part of one, that it touches; the first of each line says whether a
+core had that alone. Kernels stop when the buffer of the agents' rows, or of what cores lost, is full, and say
+how far they came.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from emu.agents import AGENT
-from emu.bus import claim_from_others
+from emu.agents import claim
 from emu.event import EVENT, READ, RMW, WRITE
 from emu.native import pointer
 
@@ -20,7 +20,7 @@ _PAGE = np.uint64(4096)
 
 
 @njit(cache=True)
-def _note(machine, n_cores, kind, address, size, old, new, cause):
+def _note(machine, n_cores, kind, address, size, old, new, cause, flags):
     rows = carray(pointer(machine.agent_rows), np.int64(machine.agent_n) + 1, EVENT)
     row = rows[np.int64(machine.agent_n)]
     row.seq = machine.agent_number
@@ -33,7 +33,7 @@ def _note(machine, n_cores, kind, address, size, old, new, cause):
     row.core = np.uint8(n_cores)
     row.size = np.uint8(size)
     row.kind = np.uint8(kind)
-    row.flags = np.uint8(0)
+    row.flags = np.uint8(flags)
     machine.agent_n += _ONE
     machine.agent_number += _ONE
 
@@ -71,17 +71,18 @@ def read_bytes(cores, machines, address, out, start, cause):
     Returns how far it came.
     """
     machine = machines[0]
-    shift, held = cores[0].line_shift, _NOWHERE
+    shift, held, flags = cores[0].line_shift, _NOWHERE, 0
     at = start
     while at < out.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift
-            claim_from_others(AGENT, cores, machine, held, False)
+            _, flags = claim(cores, machine, held, False)
         size = _piece(here, np.uint64(out.size - at))
         home = carray(pointer(machine.home + here), size, np.uint8)
         value = _number(home, 0, size)
-        _note(machine, len(cores), READ, here, size, value, value, cause)
+        _note(machine, len(cores), READ, here, size, value, value, cause, flags)
+        flags = 0
         _put(out, at, size, value)
         at += size
     return at
@@ -91,17 +92,18 @@ def read_bytes(cores, machines, address, out, start, cause):
 def write_bytes(cores, machines, address, data, start, cause):
     """Write data[start:] (uint8[n]) at `address` (uint64) + start. Returns how far it came."""
     machine = machines[0]
-    shift, held = cores[0].line_shift, _NOWHERE
+    shift, held, flags = cores[0].line_shift, _NOWHERE, 0
     at = start
     while at < data.size and _room(machine):
         here = address + np.uint64(at)
         if here >> shift != held:
             held = here >> shift
-            claim_from_others(AGENT, cores, machine, held, True)
+            _, flags = claim(cores, machine, held, True)
         size = _piece(here, np.uint64(data.size - at))
         home = carray(pointer(machine.home + here), size, np.uint8)
         old, new = _number(home, 0, size), _number(data, at, size)
-        _note(machine, len(cores), WRITE, here, size, old, new, cause)
+        _note(machine, len(cores), WRITE, here, size, old, new, cause, flags)
+        flags = 0
         _put(home, 0, size, new)
         at += size
     return at
@@ -116,9 +118,7 @@ def fill_bytes(cores, machines, address, data, start, cause):
     line = np.int64(machine.line_bytes)
     at = start
     while at < data.size and _room(machine):
-        held = claim_from_others(
-            AGENT, cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True
-        )
+        held, flags = claim(cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True)
         end = min(at + line, data.size)
         while at < end:
             here = address + np.uint64(at)
@@ -126,9 +126,9 @@ def fill_bytes(cores, machines, address, data, start, cause):
             old, new = _number(home, 0, 8), _number(data, at, 8)
             at += 8
             if old != new or (held and at >= end):
-                _note(machine, len(cores), WRITE, here, 8, old, new, cause)
+                _note(machine, len(cores), WRITE, here, 8, old, new, cause, flags)
                 _put(home, 0, 8, new)
-                held = False
+                held, flags = False, 0
     return at
 
 
@@ -136,9 +136,9 @@ def fill_bytes(cores, machines, address, data, start, cause):
 def read_modify_write(cores, machines, address, size, new, cause):
     """Replace the number at `address` (uint64, inside one word) by `new`, as one access."""
     machine = machines[0]
-    claim_from_others(AGENT, cores, machine, address >> cores[0].line_shift, True)
+    _, flags = claim(cores, machine, address >> cores[0].line_shift, True)
     home = carray(pointer(machine.home + address), size, np.uint8)
-    _note(machine, len(cores), RMW, address, size, _number(home, 0, size), new, cause)
+    _note(machine, len(cores), RMW, address, size, _number(home, 0, size), new, cause, flags)
     _put(home, 0, size, new)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError
-from recorder.event import GLUED, READ, RMW, UNCACHED
+from recorder.event import GLUED, OWNED, READ, RMW, UNCACHED
 from recorder.manifest import MAX_CORES
 from recorder.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 
@@ -50,12 +50,12 @@ assert AGENT_OP.itemsize == 40
 ROW_MOST = 1 + MAX_VARINT + 2 + 16
 HEAD_MOST = 2 * MAX_VARINT
 
-#: Tag of an access: kind in bits 0 and 1, size - 1 in bits 2 to 4, and these bits. Of a sync point: its way
-#: in bits 2 and 3, whether its core is that of the sync point before it, and whether its thread is that of
-#: the core's one before it.
-_NEXT, _SAME = 32, 64
+#: Tag of an access: kind in bits 0 and 1, size - 1 in bits 2 to 4, and these bits (_TAKEN: OWNED).
+#: Of a sync point: its way in bits 2 and 3, whether its core is that of the sync point before it, and whether
+#: its thread is that of the core's one before it.
+_NEXT, _SAME, _TAKEN = 32, 64, 128
 _WAYS, _AGAIN, _GOES_ON = 12, 16, 32
-_FLAGS = np.int64(UNCACHED | GLUED)
+_FLAGS, _OWNED = np.int64(UNCACHED | GLUED), np.int64(OWNED)
 
 _BAD_TAG, _BAD_ADDRESS, _BAD_VALUE, _BAD_CAUSE, _BAD_NUMBER, _TOO_MANY, _NOT_SHORTEST = range(-9, -2)
 _BAD_CORE, BACKWARDS = -10, -11
@@ -120,7 +120,7 @@ def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
         return _BAD_VALUE
     if row.kind == READ and row.old != row.new:
         return _BAD_VALUE
-    if not _is_cause(row.cause) or (np.int64(row.flags) & ~_FLAGS) != 0:
+    if not _is_cause(row.cause) or (np.int64(row.flags) & ~(_FLAGS | _OWNED)) != 0:
         return _BAD_CAUSE
     return 0
 
@@ -222,16 +222,17 @@ def encode_ops(rows, start, limit, out):  # type: ignore[no-untyped-def]
             pos = _put_sync(out, pos, row, met)
             continue
         size, tag_at = np.int64(row.size), pos
-        tag = np.int64(row.kind) | ((size - 1) << 2)
+        tag = np.int64(row.kind) | ((size - 1) << 2) | (_TAKEN if row.flags & OWNED else 0)
         pos += 1
         if row.addr == next_addr:
             tag |= _NEXT
         else:
             pos = put_varint(out, pos, zigzag(row.addr, next_addr))
-        if row.cause == cause and row.flags == flags:
+        told = np.uint8(np.int64(row.flags) & _FLAGS)
+        if row.cause == cause and told == flags:
             tag |= _SAME
         else:
-            cause, flags = row.cause, row.flags
+            cause, flags = row.cause, told
             out[pos], out[pos + 1] = cause, flags
             pos += 2
         out[tag_at] = np.uint8(tag)
@@ -273,11 +274,11 @@ def _read_cause(raw, pos, tag, cause, flags):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _read_op(raw, at, next_addr, cause, flags, limit, row):  # type: ignore[no-untyped-def]
-    """One access at `at` into `row`: the position after, or why not."""
+def _read_op(raw, at, next_addr, cause, flags, limit, told, row):  # type: ignore[no-untyped-def]
+    """One access at `at` into `row`: the position after, or why not. told: whether it may say OWNED."""
     tag = np.int64(raw[at])
     kind, size = tag & 3, ((tag >> 2) & 7) + 1
-    if kind == MARK or tag & 128:
+    if kind == MARK or (tag & _TAKEN and not told):
         return np.int64(_BAD_TAG)
     old = new = _U0
     addr, pos = _read_address(raw, at + 1, tag, next_addr, size, limit)
@@ -289,7 +290,8 @@ def _read_op(raw, at, next_addr, cause, flags, limit, row):  # type: ignore[no-u
     if pos >= 0 and kind != READ:
         new, pos = _get_value(raw, pos, size)
     row.addr, row.old, row.new = addr, old, new
-    row.size, row.kind, row.cause, row.flags = size, kind, cause, flags
+    row.size, row.kind, row.cause = size, kind, cause
+    row.flags = flags | (_OWNED if tag & _TAKEN else 0)
     return pos
 
 
@@ -298,7 +300,7 @@ def decode_ops(raw, limit, n_cores, rows):  # type: ignore[no-untyped-def]
     """Decode `raw` (uint8[]; nothing in it is trusted) into `rows` (AGENT_OP[]).
 
     limit: accesses lie below this address (uint64). n_cores: of the recording; 0 where the format has no sync
-    points. Returns (rows, 0 or why not, position in raw).
+    points, and no OWNED. Returns (rows, 0 or why not, position in raw).
     """
     n = 0
     number, pos = get_varint(raw, 0)
@@ -330,10 +332,10 @@ def decode_ops(raw, limit, n_cores, rows):  # type: ignore[no-untyped-def]
             if pos < 0:
                 return n, pos, at
             continue
-        pos = _read_op(raw, at, next_addr, cause, flags, limit, row)
+        pos = _read_op(raw, at, next_addr, cause, flags, limit, n_cores > 0, row)
         if pos < 0:
             return n, pos, at
-        cause, flags = np.int64(row.cause), np.int64(row.flags)
+        cause, flags = np.int64(row.cause), np.int64(row.flags) & _FLAGS
         next_addr = row.addr + np.uint64(row.size)
         number += _U1
     return n, 0, pos

@@ -125,7 +125,7 @@ def agent_rows(events: Rows, syncs: Rows, stratum: int) -> Rows:
     met, done = rows[: len(syncs)], rows[len(syncs) :]
     met["number"], met["addr"], met["kind"] = syncs["number"], syncs["count"], SYNC
     met["cause"], met["flags"], met["old"] = syncs["core"], syncs["way"], syncs["who"]
-    for name in ("addr", "old", "new", "size", "kind"):
+    for name in ("addr", "old", "new", "size", "kind", "flags"):
         done[name] = events[name]
     done["number"], done["cause"] = events["seq"], events["pc"]
     rows["stratum"] = stratum

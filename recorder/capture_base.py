@@ -23,7 +23,7 @@ from recorder.evidence import OF_EVENTS, Collector, Guest, make_collector
 from recorder.evidence_capture import EvidenceCapture
 from recorder.image_file import nonzero_pages
 from recorder.json_fields import Scalar
-from recorder.manifest import MISSES_PROVE_WRITES, PROGRAM_ELF, End, Manifest, Program
+from recorder.manifest import AGENTS_SAY_OWNED, MISSES_PROVE_WRITES, PROGRAM_ELF, End, Manifest, Program
 from recorder.record import CONTEXT, DIGEST, END, STRATUM
 from recorder.record_options import Outcome, RecordOptions
 from recorder.truth import TRUTH
@@ -251,6 +251,7 @@ class BaseCapture:
         names = ("accesses", "misses", "upgrades", "downgrades", "evictions")
         totals: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
         totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
+        totals[AGENTS_SAY_OWNED] = True
         totals[MISSES_PROVE_WRITES] = self._options.cache.sets == 0 and not int(rows["undone"].sum())
         manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
         return Outcome(manifest, board.fault)

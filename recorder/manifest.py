@@ -29,6 +29,8 @@ MAX_MEMORY = 1 << 40
 #: One of the totals: whether cores lost lines to writes of others alone, so that a miss on a line that the
 #: core had before proves that somebody wrote to it.
 MISSES_PROVE_WRITES = "misses_prove_writes"
+#: One of the totals: whether agents' accesses say that a core had the line alone (OWNED), where one had.
+AGENTS_SAY_OWNED = "agents_say_owned"
 #: Guest memory is whole pages of this many bytes.
 PAGE = 4096
 _MAX_BYTES = 1 << 20
@@ -123,6 +125,12 @@ class Manifest:
         """Whether every miss but the first on a line proves a foreign write. Never of a recording that does
         not say so."""
         return self.totals.get(MISSES_PROVE_WRITES) is True
+
+    @property
+    def agents_say_owned(self) -> bool:
+        """Whether agents' accesses that got or took a line from a core that had it alone are OWNED. Never of
+        a recording that does not say so."""
+        return self.totals.get(AGENTS_SAY_OWNED) is True
 
     @property
     def has_syncs(self) -> bool:

@@ -60,9 +60,14 @@ class RecordingTraces:
         return self._recording.manifest.misses_prove_writes
 
     @property
+    def agents_say_owned(self) -> bool:
+        """Whether agents' accesses say that a core had the line alone."""
+        return self._recording.manifest.agents_say_owned
+
+    @property
     def constraints(self) -> str:
         """What an order obeys: what was asked for, as far as the recording has it."""
-        told = LOSSES in self._recording.manifest.evidence and not self.buffered
+        told = LOSSES in self._recording.manifest.evidence
         return TENURES if self._asked == LOSSES and not told else self._asked
 
     @property

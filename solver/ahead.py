@@ -36,6 +36,7 @@ class _Stoppable:
         self.memory_bytes, self.has_final = traces.memory_bytes, traces.has_final
         self.line_bytes, self.misses_prove_writes = traces.line_bytes, traces.misses_prove_writes
         self.unbounded, self.has_losses = traces.unbounded, traces.has_losses
+        self.agents_say_owned = traces.agents_say_owned
 
     @property
     def strata(self) -> NDArray[np.uint64]:

@@ -4,7 +4,7 @@ before, or from the file that it is in, is left out.
 A row is a head word, then those of the others that it needs: address (if it does not fit the head), number,
 count and pc (if they do not follow closely), old bytes, new bytes (if they differ). Head, from bit 0: address
 (48), size - 1 (3), lower bits of kind (2), flags (3), four bits for the words that follow, FAR to NEW,
-upper bit of kind (1), unused (3).
+upper bit of kind (1), upper bit of flags (1), unused (2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_WORDS = 7
 #: Rows that are unpacked at a time, before what completes an indivisible access.
 ROWS = 1 << 12
 _MOST_GLUED = 16
-_FAR, _JUMP, _LONG, _NEW, _KIND = 1, 2, 4, 8, 16
+_FAR, _JUMP, _LONG, _NEW, _KIND, _FLAG = 1, 2, 4, 8, 16, 32
 _ADDRESS_BITS = np.uint64(48)
 _PC_BITS = np.uint64(48)
 _ONE = np.uint64(1)
@@ -61,9 +61,9 @@ def pack_rows(rows, out, last):  # type: ignore[no-untyped-def]
         small = (
             np.uint64(row.size - 1)
             | np.uint64(row.kind & 3) << np.uint64(3)
-            | np.uint64(row.flags) << np.uint64(5)
+            | np.uint64(row.flags & 7) << np.uint64(5)
         )
-        upper = np.uint64(row.kind >> 2) << np.uint64(60)
+        upper = np.uint64(row.kind >> 2) << np.uint64(60) | np.uint64(row.flags >> 3) << np.uint64(61)
         out[at] = address | small << _ADDRESS_BITS | np.uint64(more) << np.uint64(56) | upper
         number, count = row.seq, row.count
     last[0], last[1] = number, count
@@ -110,7 +110,7 @@ def unpack_rows(words, at, region, core, last, rows, most):  # type: ignore[no-u
         small = np.int64(head >> _ADDRESS_BITS)
         row.size = np.uint8((small & 7) + 1)
         row.kind = np.uint8(((small >> 3) & 3) | ((more & _KIND) >> 2))
-        row.flags = np.uint8((small >> 5) & 7)
+        row.flags = np.uint8(((small >> 5) & 7) | ((more & _FLAG) >> 2))
         glued = (row.flags & GLUED) != 0
         n += 1
     last[0], last[1] = number, count

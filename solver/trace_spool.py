@@ -232,7 +232,8 @@ class TraceSpool:
         found = [self._begins.read(core, border) for core, border in enumerate(borders.begins)]
         if isinstance(self._lines, BufferedLines):
             begins = [one for one in found if isinstance(one, BufferedBegins)]
-            return BufferedTenures(begins, self._lines, self._traces.misses_prove_writes)
+            traces = self._traces
+            return BufferedTenures(begins, self._lines, traces.misses_prove_writes, traces.has_losses)
         return tenures_in(self._traces, [one for one in found if isinstance(one, Begins)], self._lines)
 
     def close(self) -> None:

@@ -28,7 +28,8 @@ class Traces(Protocol):
     (`solver.sync_order`). line_bytes: bytes in a line of the cores' caches, 0 if tenures are not to be used
     (`solver.tenures`); else `records` gives the cores' miss records, and misses_prove_writes says whether
     every miss but the first on a line proves a foreign write. unbounded: whether caches are. has_losses:
-    whether the cores have noted the lines that they lost; then `losses` gives them.
+    whether the cores have noted the lines that they lost; then `losses` gives them. agents_say_owned: whether
+    agents' accesses are OWNED where a core had the line alone.
     """
 
     @property
@@ -58,6 +59,10 @@ class Traces(Protocol):
     @property
     def misses_prove_writes(self) -> bool:
         """Whether caches are unbounded, and lines are lost to writes alone."""
+
+    @property
+    def agents_say_owned(self) -> bool:
+        """Whether agents' accesses say that a core had the line alone."""
 
     @property
     def unbounded(self) -> bool:
@@ -109,6 +114,7 @@ class MemoryTraces:
     line_bytes: int = 0
     misses_prove_writes: bool = False
     unbounded: bool = False
+    agents_say_owned: bool = False
     logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
     lost: list[Events] = field(default_factory=list)
     n_streams: int = field(init=False)

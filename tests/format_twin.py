@@ -166,7 +166,9 @@ def encode_ops(rows: Iterable[Any]) -> bytes:
             out += b"" if old == before[1] else varint(old)
             met[cause], last = (addr, old), cause
             continue
+        taken, flags = flags & 8, flags & ~8
         tag = kind | size - 1 << 2 | (32 if addr == nxt else 0) | (64 if (cause, flags) == same else 0)
+        tag |= 128 if taken else 0
         out.append(tag)
         if addr != nxt:
             out += varint(zigzag((addr - nxt + 2**63) % 2**64 - 2**63))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.true_order import held_traces
-from recorder.event import READ, RMW, UNCACHED
+from recorder.event import OWNED, READ, RMW, UNCACHED
 from recorder.losses import DOWNGRADED, LOST
 from recorder.reader import Recording, iter_sealed_truth
 from recorder.truth import TRUTH
@@ -23,7 +23,8 @@ Loss = tuple[int, int, int, int]
 @dataclass
 class Lines:
     """Who holds what. owners: who may write without asking. stands: the count at which each core stands.
-    stratum: strata cut so far."""
+    stratum: strata cut so far. told: of every access of agents whether it says that a core had the line
+    alone, and whether one had."""
 
     cores: int
     stands: list[int] = field(init=False)
@@ -31,6 +32,7 @@ class Lines:
     holders: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     owners: dict[int, int] = field(default_factory=dict)
     stratum: int = 0
+    told: list[tuple[bool, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.stands, self.lost = [0] * self.cores, [[] for _ in range(self.cores)]
@@ -63,8 +65,8 @@ class Lines:
             self.holders[line], self.owners[line] = {stream}, stream
 
 
-def derived_losses(recording: Recording) -> list[list[Loss]]:
-    """The losses of each core, in their order."""
+def derived_losses(recording: Recording) -> Lines:
+    """What was lost, core by core in order, and what agents found."""
     traces = held_traces(recording)
     cores, size = recording.manifest.n_cores, recording.manifest.line
     truth = np.concatenate([np.zeros(0, TRUTH), *iter_sealed_truth(recording)])
@@ -76,17 +78,18 @@ def derived_losses(recording: Recording) -> list[list[Loss]]:
         at[stream] = upto
         if stream < cores:
             lines.stands[stream] = end
-    return lines.lost
+    return lines
 
 
 def walk(lines: Lines, stream: int, rows: np.ndarray, size: int) -> None:
     """One slice's rows (EVENT[n]). size: bytes in a line."""
     kept = rows[(rows["flags"] & UNCACHED) == 0]
-    for kind, address, length, stratum in zip(
-        *(kept[name].tolist() for name in ("kind", "addr", "size", "stratum")), strict=True
-    ):
+    names = "kind", "addr", "size", "stratum", "flags"
+    for kind, address, length, stratum, flags in zip(*(kept[name].tolist() for name in names), strict=True):
         lines.stratum = stratum
         touched = range(address // size * size, address + length, size)
+        if stream == lines.cores:
+            lines.told.append((bool(flags & OWNED), any(line in lines.owners for line in touched)))
         # What an agent replaces it does not fetch first.
         if kind == READ or (kind == RMW and stream < lines.cores):
             for line in touched:

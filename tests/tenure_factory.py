@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recorder.event import EVENT, READ, RMW, WRITE
+from recorder.event import EVENT, OWNED, READ, RMW, WRITE
 from recorder.losses import DOWNGRADED, LOSS, LOST
 from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.traces import Events, MemoryTraces
@@ -36,7 +36,8 @@ class Run:
     row, as it ran. careless: records of a line that is lost are left out now and then, which no machine does.
     steps: how many there are, of 2 or 3 cores; else it is drawn. stops: whether instructions make more than
     one access, of which losses say less (`Begins.loose`), and reads are stopped after they obtained their
-    lines."""
+    lines. agents_say: whether agents' rows are OWNED where a core had the line alone, as of all but some
+    seeds."""
 
     def __init__(self, seed: int, careless: bool = False, *, steps: int = 0, stops: bool = True) -> None:
         self._rng = rng = random.Random(seed)
@@ -47,7 +48,7 @@ class Run:
         self.agents: list[tuple[int, ...]] = []
         self._domain = rng.choice((2, 3, 200))
         self._agent, self._evict = rng.choice((0, 0, 0.1)), rng.choice((0, 0, 0.1))
-        self.unbounded = not self._evict
+        self.unbounded, self.agents_say = not self._evict, seed % 5 > 0
         self._cut, self._stop = rng.choice((0, 0.05)), rng.choice((0, 0.1)) if stops else 0
         self._reads, self._stay = rng.choice((0.3, 0.6)), rng.choice((0.3, 0.8))
         self.strata: list[list[int]] = []
@@ -76,6 +77,10 @@ class Run:
     def _lose(self, core: _Core, line: int, way: int) -> None:
         core.losses.append((core.count, line * LINE, len(self.strata), way))
 
+    def _owned(self, line: int) -> bool:
+        """Whether a core has the line alone."""
+        return any(core.held.get(line, SHARED) != SHARED for core in self.cores)
+
     def _obtain(self, k: int, line: int, for_write: bool = False) -> None:
         core = self.cores[k]
         if line in core.held:
@@ -85,8 +90,7 @@ class Run:
             return
         if self._careless and self._rng.random() < 0.3:
             return
-        owned = any(other.held.get(line, SHARED) != SHARED for other in self.cores)
-        flags = (MISS_OWNED if owned else 0) | (MISS_WRITE if for_write else 0)
+        flags = (MISS_OWNED if self._owned(line) else 0) | (MISS_WRITE if for_write else 0)
         shared = self._claim(k, line, for_write)
         core.held[line] = MODIFIED if for_write else SHARED if shared else EXCLUSIVE
         core.records.append((core.count, line * LINE, 0, len(core.blob), LINE, MISS, flags))
@@ -101,6 +105,7 @@ class Run:
         if kind != READ:
             new = int.from_bytes(bytes(rng.choices(range(self._domain), k=size)), "little")
         lines = range(address // LINE, (address + size - 1) // LINE + 1)
+        flags = OWNED if stream == len(self.cores) and any(map(self._owned, lines)) else 0
         if stream == len(self.cores) or self._careless:
             for line in lines:
                 self._claim(stream, line, kind != READ)
@@ -110,7 +115,7 @@ class Run:
                 self._obtain(stream, line, for_write)
         self.memory[address : address + size] = new.to_bytes(size, "little")
         stratum = len(self.strata)
-        rows.append((len(rows), count, 0, address, old, new, stratum, stream, size, kind, 0))
+        rows.append((len(rows), count, 0, address, old, new, stratum, stream, size, kind, flags))
         self.order.append(stream)
 
     def _step(self, k: int) -> None:
@@ -146,6 +151,7 @@ class Run:
         ]
         traces = MemoryTraces(rows, strata, before, after, chunk_rows=3, line_bytes=LINE, logs=logs)
         traces.misses_prove_writes = traces.unbounded = self.unbounded
+        traces.agents_say_owned = self.agents_say
         traces.lost = self.lost() if losses else []
         return traces
 
@@ -163,7 +169,7 @@ class Run:
 @dataclass
 class Tenure:
     """A piece of a tenure. rows: numbers in the region; contents: the line before its first access, and after
-    each of its writes, by row."""
+    each of its writes, by row. owned: whether an agent got the line from a core that had it alone."""
 
     stream: int
     line: int
@@ -173,6 +179,7 @@ class Tenure:
     writes: dict[int, bytes] = field(default_factory=dict)
     earlier: Tenure | None = None
     flags: int = 0
+    owned: bool | None = None
 
 
 def naive_tenures(run: Run) -> list[list[Tenure]]:
@@ -211,10 +218,12 @@ def naive_tenures(run: Run) -> list[list[Tenure]]:
     for region, cut in enumerate(run.strata):
         firsts[region + 1] = cut[-1]
     for number, row in enumerate(run.agents):
-        for line in range(row[3] // LINE, (row[3] + row[8] - 1) // LINE + 1):
+        lines = range(row[3] // LINE, (row[3] + row[8] - 1) // LINE + 1)
+        owned = bool(row[10] & OWNED) if run.agents_say and len(lines) == 1 else None
+        for line in lines:
             here = number - firsts[row[6]]
             writes = {here: b""} if row[9] != READ else {}
-            regions[row[6]].append(Tenure(len(run.cores), line, False, b"", [here], writes))
+            regions[row[6]].append(Tenure(len(run.cores), line, False, b"", [here], writes, owned=owned))
     return regions
 
 

@@ -117,7 +117,7 @@ def naive_spans(
     for stream, line in sorted({(t.stream, t.line) for t in tenures}):
         pieces = [t for t in tenures if (t.stream, t.line) == (stream, line)]
         if stream == agents:
-            spans = [Span(stream, line, t.rows[0], bool(t.writes), None, t.rows[0]) for t in pieces]
+            spans = [Span(stream, line, t.rows[0], bool(t.writes), t.owned, t.rows[0]) for t in pieces]
             holds += spans
             alone += [span for span in spans if span.wrote]
             continue

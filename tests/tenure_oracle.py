@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tenure_factory import EXCLUSIVE, LINE, MODIFIED, SHARED, Row, Run
 
-from recorder.event import READ, RMW, WRITE
+from recorder.event import OWNED, READ, RMW, WRITE
 from recorder.losses import DOWNGRADED, LOST
 from recorder.record import MISS_OWNED, MISS_WRITE
 
@@ -131,12 +131,14 @@ class _Turn:
         agent = s == len(self._run.cores)
         rows = self._run.agents if agent else self._run.cores[s].rows
         for number in self._units[s][self._at[s]]:
-            _, count, _, address, old, new, _, _, size, kind, _ = rows[number]
+            _, count, _, address, old, new, _, _, size, kind, flags = rows[number]
             lines = range(address // LINE, (address + size - 1) // LINE + 1)
             for line in lines if kind in (READ, RMW) and not agent else ():
                 self._read(s, line, count)
             for line in lines if kind in (WRITE, RMW) and not agent else ():
                 self._write(s, line, count)
+            if agent and self._run.agents_say and bool(flags & OWNED) != any(map(self._owned, lines)):
+                raise _Refuted
             for line in lines if agent else ():
                 self._claim(s, line, kind != READ)
             if int.from_bytes(self._memory[address : address + size], "little") != old:

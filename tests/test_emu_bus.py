@@ -12,7 +12,7 @@ import pytest
 from emu.agents import AGENT, CAUSE_DMA, agent_read, agent_write
 from emu.bus import coherent_image, end_run, obtain
 from emu.cache import CacheGeometry
-from emu.event import EVENT
+from emu.event import EVENT, OWNED
 from emu.losses import DOWNGRADED, LOSS_LIMIT, LOSS_ROOM, LossNotes
 from emu.losses import LOST as LINE_LOST
 from emu.record import MISS_LATE, MISS_OWNED, MISS_WRITE, RECORD
@@ -230,6 +230,7 @@ def agent_step(kernel: Kernel, model: Model, draw: random.Random, line: int) -> 
     address = line * kernel.line
     value = draw.getrandbits(64)
     write = draw.random() < 0.5
+    alone = any(held.get(line, INVALID) in (MODIFIED, EXCLUSIVE) for held in model.held)
     model.claim(int(AGENT), line, write)
     before = int.from_bytes(model.home[address : address + 8], "little")
     if write:
@@ -240,6 +241,7 @@ def agent_step(kernel: Kernel, model: Model, draw: random.Random, line: int) -> 
         value = before
     last = kernel.agent_rows[int(kernel.machines[0]["agent_n"]) - 1]
     assert (last["addr"], last["old"], last["new"]) == (address, before, value)
+    assert last["flags"] == OWNED * alone
 
 
 @pytest.mark.parametrize("cores", [2, 3, 8])

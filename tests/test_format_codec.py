@@ -192,10 +192,21 @@ def _ops(draw: random.Random, count: int) -> np.ndarray:
         addr = nxt if nxt <= MEMORY - 8 and draw.random() < 0.5 else draw.randrange(MEMORY - 8)
         old = draw.randrange(1 << 8 * size)
         new = old if kind == 1 else draw.randrange(1 << 8 * size)
-        flags, cause = draw.choice([0, 0, 1, 2]), draw.choice([1, 1, 2, 3])
+        flags, cause = draw.choice([0, 0, 1, 2]) | draw.choice([0, 8]), draw.choice([1, 1, 2, 3])
         rows[index] = (number, addr, old, new, stratum, size, kind, cause, flags)
         number, nxt = number + 1, addr + size
     return rows
+
+
+def test_formats_without_sync_points_do_not_say_whose_a_line_was() -> None:
+    rows = np.zeros(1, dtype=AGENT_OP)
+    rows[0] = (0, 64, 5, 5, 0, 8, 1, 1, 8)
+    raw = np.frombuffer(bytes(agent_codec.Encoder(1 << 16, MEMORY).encode_some(rows, 0)[1]), np.uint8)
+    out = np.empty(1, dtype=AGENT_OP)
+    assert agent_codec.decode_ops(raw, np.uint64(MEMORY), CORES, out)[:2] == (1, 0)
+    assert out.tolist() == rows.tolist()
+    error = agent_codec.decode_ops(raw, np.uint64(MEMORY), 0, out)[1]
+    assert agent_codec.REASONS[error] == "no such kind or size of access"
 
 
 @pytest.mark.parametrize("seed_", range(20))
@@ -223,7 +234,7 @@ def test_agent_accesses_that_the_format_cannot_hold() -> None:
     encoder = agent_codec.Encoder(1 << 16, 1 << 16)
     good = (0, 0x100, 1, 1, 0, 8, 1, 1, 0)
     sync = (0, 9, 3, 0, 0, 0, SYNC, 1, 3)
-    bad = [(1, 0xFFFC), (2, 2), (5, 0), (5, 9), (6, 4), (7, 0), (8, 8)]
+    bad = [(1, 0xFFFC), (2, 2), (5, 0), (5, 9), (6, 4), (7, 0), (8, 4), (8, 16)]
     bad_sync = [(2, 1 << 32), (3, 1), (5, 1), (7, 64), (8, 0), (8, 4)]
     cases = [(good, *one) for one in bad] + [(sync, *one) for one in bad_sync]
     for whole, position, value in cases:

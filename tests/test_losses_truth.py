@@ -56,8 +56,10 @@ LINUX = [
 
 def assert_exact(recording: Recording) -> int:
     """The stream is what the truth says. Returns how many losses there were."""
-    found, expected = losses_of(recording), derived_losses(recording)
-    for core, (noted, derived) in enumerate(zip(found, expected, strict=True)):
+    found, lines = losses_of(recording), derived_losses(recording)
+    assert recording.manifest.agents_say_owned
+    assert all(said == true for said, true in lines.told)
+    for core, (noted, derived) in enumerate(zip(found, lines.lost, strict=True)):
         for number, pair in enumerate(zip(noted, derived, strict=False)):
             assert pair[0] == pair[1], f"core {core}, loss {number}"
         assert len(noted) == len(derived), f"core {core}"

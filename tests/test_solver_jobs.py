@@ -15,7 +15,7 @@ from trace_factory import Shape, damage, make
 
 import solver.order as order_module
 from isa.errors import CorebraidError
-from recorder.event import EVENT, GLUED, UNCACHED
+from recorder.event import EVENT, GLUED, OWNED, UNCACHED
 from solver.order import Options, OrderResult, Resources, order_recording, solve
 from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.problem import Problem, Solution, Verdict
@@ -137,7 +137,7 @@ def test_packed_rows_come_back() -> None:
         rows["new"] = np.where(rng.random(n) < 0.5, rows["old"], rng.integers(0, 1 << 63, n, np.uint64))
         rows["stratum"], rows["core"] = 7, 3
         rows["size"], rows["kind"] = rng.integers(1, 9, n), rng.integers(1, 4, n)
-        rows["flags"] = rng.choice([0, 0, UNCACHED, GLUED], n)
+        rows["flags"] = rng.choice([0, 0, UNCACHED, GLUED, OWNED], n)
         rows["flags"][15::16] = rows["flags"][-1:] = 0
         packed = np.empty(n * MOST_WORDS, np.uint64)
         last, used = start_of_region(), 0

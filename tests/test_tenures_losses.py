@@ -11,6 +11,7 @@ from tenure_losses_twin import naive_regions
 from test_solver_engines import SOAK
 from test_tenures_rules import deduced, false_edges
 
+from recorder.event import OWNED
 from recorder.record import MISS_OWNED
 
 
@@ -79,7 +80,17 @@ def turn_owned(run: Run, rng: random.Random) -> bool:
     return bool(core.records)
 
 
-@pytest.mark.parametrize(("damage", "least"), [(move_loss, 40), (leave_loss_out, 28), (turn_owned, 40)])
+def turn_agents(run: Run, rng: random.Random) -> bool:
+    """An agent's access says the contrary of whether a core had the line alone."""
+    if run.agents and run.agents_say:
+        i = rng.randrange(len(run.agents))
+        run.agents[i] = (*run.agents[i][:10], run.agents[i][10] ^ OWNED)
+    return bool(run.agents and run.agents_say)
+
+
+@pytest.mark.parametrize(
+    ("damage", "least"), [(move_loss, 40), (leave_loss_out, 28), (turn_owned, 40), (turn_agents, 1)]
+)
 def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool], least: int) -> None:
     noticed = damaged = 0
     for seed in range(150):
@@ -93,7 +104,7 @@ def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool]
     assert noticed > least
 
 
-@pytest.mark.parametrize("damage", [None, turn_owned])
+@pytest.mark.parametrize("damage", [None, turn_owned, turn_agents])
 def test_the_rules_in_plain_python_find_the_same(
     damage: Callable[[Run, random.Random], bool] | None,
 ) -> None:

@@ -12,23 +12,31 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from emu.losses import LOST
 from solver.tenures.buffered_lines import Followed, Ties
+from solver.tenures.buffered_losses import Noted
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.clocks import Clocks, Places
+from solver.tenures.scan import CONTINUED
 
 
 def make_buffered_clocks(
-    found: Followed, begins: Sequence[BufferedBegins], ties: Sequence[Ties], n_lines: int
+    found: Followed,
+    begins: Sequence[BufferedBegins],
+    ties: Sequence[Ties],
+    n_lines: int,
+    losses: Sequence[Noted],
 ) -> tuple[Clocks, Places]:
     """Clocks that know what holds within each core. Streams: the cores' loads, the agents, the cores' stores
-    (as in `Traces`), the cores' records."""
+    (as in `Traces`), the cores' records, the cores' losses: `noted`, or none."""
     t, w = found.tenures, found.writes
     n_cores = len(begins)
-    n_streams, n_all = 2 * n_cores + 1, 3 * n_cores + 1
+    n_streams, n_all = 2 * n_cores + 1, 4 * n_cores + 1
     core = np.where(t.stream > n_cores, t.stream - n_cores - 1, t.stream).astype(np.int64)
     stream_of_write = t.stream[w.tenure].astype(np.int64)
     rows = [_nodes(found, s) for s in range(n_streams)]
     rows += [np.unique(t.begin[(core == k) & (t.begin >= 0)]).astype(np.int64) for k in range(n_cores)]
+    rows += [np.arange(len(losses[k].at)) for k in range(n_cores)]
     ptr = np.cumsum([0, *(len(here) for here in rows)]).astype(np.int64)
     starts = np.where(t.begin < 0, t.stream, n_streams + core).astype(np.int64)
     first, last = np.zeros(len(t.first), np.int64), np.zeros(len(t.first), np.int64)
@@ -43,13 +51,15 @@ def make_buffered_clocks(
         clock[ptr[s] : ptr[s + 1], s] = np.arange(len(rows[s]))
     for k in range(n_cores):
         _tie(clock, ptr, rows, k, n_cores, begins[k], ties[k])
+        _tie_losses(clock, ptr, rows, k, n_cores, begins[k], ties[k], losses[k])
+        _tie_pieces(clock, ptr, rows, k, n_cores, found, begins[k], losses[k])
     key = t.line[w.tenure].astype(np.int64) * n_all + stream_of_write
     by = np.lexsort((node, key))
     final = np.zeros(len(by), np.bool_)
     final[found.parts.last_write[found.parts.last_write >= 0]] = True
     places = Places(
         first, last, starts, found.parts.lead,
-        np.concatenate([np.arange(n_cores + 1), np.arange(n_cores), np.arange(n_cores)]),
+        np.concatenate([np.arange(n_cores + 1), *[np.arange(n_cores)] * 3]),
         np.searchsorted(key[by], np.arange(n_lines * n_all + 1)).astype(np.int64),
         node[by], w.tenure[by].astype(np.int64), w.after[by], final[by],
     )  # fmt: skip
@@ -85,6 +95,70 @@ def _tie(
     clock[at[record], store] = np.searchsorted(rows[store], before_store)
     clock[at[load], record] = np.searchsorted(before_load, rows[load], side="right")
     clock[at[store], record] = np.searchsorted(before_store, rows[store], side="right")
+
+
+def _tie_losses(
+    clock: NDArray[np.int32],
+    ptr: NDArray[np.int64],
+    rows: list[NDArray[np.int64]],
+    core: int,
+    n_cores: int,
+    begins: BufferedBegins,
+    ties: Ties,
+    losses: Noted,
+) -> None:
+    """Note where a core's losses stand: exactly among its loads, and as far as is known among the others."""
+    load, store, record, lost = (core + k * n_cores + (k > 0) for k in range(4))
+    at = {s: slice(ptr[s], ptr[s + 1]) for s in (load, store, record, lost)}
+    need = np.concatenate([[0], ties.need])[losses.loads]
+    low = np.maximum(losses.low, need)
+    high = np.minimum(losses.high, np.searchsorted(ties.loads_before, losses.loads, side="right"))
+    clock[at[lost], load] = np.searchsorted(rows[load], losses.loads)
+    clock[at[load], lost] = np.searchsorted(losses.loads, rows[load], side="right")
+    clock[at[lost], store] = np.searchsorted(rows[store], low)
+    clock[at[store], lost] = np.searchsorted(high, rows[store], side="right")
+    stood = begins.at[rows[record]]
+    clock[at[lost], record] = np.searchsorted(stood, losses.at)
+    clock[at[record], lost] = np.searchsorted(losses.at, stood)
+
+
+def _tie_pieces(
+    clock: NDArray[np.int32],
+    ptr: NDArray[np.int64],
+    rows: list[NDArray[np.int64]],
+    core: int,
+    n_cores: int,
+    found: Followed,
+    begins: BufferedBegins,
+    losses: Noted,
+) -> None:
+    """Note that a core loses a line after the record that brought it, and, if it is gone then, after all that
+    it did there and before the next record."""
+    t = found.tenures
+    load, store, record, lost = (core + k * n_cores + (k > 0) for k in range(4))
+    following = {}
+    seen: dict[int, int] = {}
+    for node, begin in enumerate(rows[record].tolist()):
+        line = int(begins.line[begin])
+        if line in seen:
+            following[seen[line]] = node
+        seen[line] = begin
+    for i, (begin, way) in enumerate(zip(losses.begin.tolist(), losses.way.tolist(), strict=True)):
+        here = ptr[lost] + i
+        if begins.how[begin] != CONTINUED:
+            node = int(np.searchsorted(rows[record], begin))
+            clock[here, record] = max(clock[here, record], node + 1)
+        if way == LOST and begin in following:
+            then = ptr[record] + following[begin]
+            clock[then, lost] = max(clock[then, lost], i + 1)
+    ended = np.full(len(begins.line), -1)
+    gone = losses.way == LOST
+    ended[losses.begin[gone]] = np.flatnonzero(gone)
+    for s in (load, store):
+        mine = np.flatnonzero((t.stream == s) & (t.begin >= 0))
+        mine = mine[ended[t.begin[mine]] >= 0]
+        told = np.searchsorted(rows[s], t.last[mine]) + 1
+        np.maximum.at(clock[:, s], ptr[lost] + ended[t.begin[mine]], told)
 
 
 def of_rows(clocks: Clocks, n_streams: int) -> Clocks:

@@ -4,16 +4,18 @@ takes a line from others, and a core's own commits belong to its tenure."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.problem import NOTHING, TENURES
+from solver.problem import LOSSES, NOTHING, TENURES
 from solver.program_order import core_rows
+from solver.tenures.buffered_causes import Taken, apply_takers, make_taken
 from solver.tenures.buffered_clocks import make_buffered_clocks, of_rows
-from solver.tenures.buffered_lines import BufferedLines, Followed, ties_of
+from solver.tenures.buffered_lines import BufferedLines, Followed, Ties, ties_of
+from solver.tenures.buffered_losses import Times, apply_alone_times, make_times, noted
 from solver.tenures.buffered_misses import parts_before
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class BufferedTenures:
     """Where the tenures of a region begin under TSO, core by core, and what finds the lines that matter.
-    by_writes: whether a miss proves a foreign write."""
+    by_writes: whether a miss proves a foreign write. by_losses: whether the cores have noted what
+    they lost."""
 
     begins: Sequence[BufferedBegins]
     lines: BufferedLines
     by_writes: bool
+    by_losses: bool = False
 
     def deduced(self, region: Region) -> Deduced:
         """What the tenures prove of the region's rows. Raises OrderError as `program_order.core_rows`."""
@@ -42,14 +46,36 @@ class BufferedTenures:
         cores = [core_rows(region, core) for core in range(n_cores)]
         ties = [ties_of(rows, begins) for rows, begins in zip(cores, self.begins, strict=True)]
         lines, found = self.lines.follow(region, self.begins, cores, ties)
-        clocks, places = make_buffered_clocks(found, self.begins, ties, len(lines))
+        known = self._known(region, lines, found, ties, self.by_losses and self.by_writes)
+        return replace(known, clocks=of_rows(known.clocks, 2 * n_cores + 1))
+
+    def _known(
+        self,
+        region: Region,
+        lines: NDArray[np.int64],
+        found: Followed,
+        ties: list[Ties],
+        by_losses: bool,
+    ) -> Deduced:
+        """What is deduced; without losses if these contradict the rows, and nothing if the rest does."""
+        n_cores = len(self.begins)
+        losses = noted(found, self.begins, n_cores)
+        clocks, places = make_buffered_clocks(found, self.begins, ties, len(lines), losses)
+        learn_syncs(region.places, n_cores, clocks, buffered=True)
+        close(clocks)
+        times = None
+        if by_losses:
+            alone, holds = make_times(found, self.begins, losses, clocks, len(lines))
+            times = alone, holds, make_taken(found, self.begins, losses, lines)
         before = parts_before(found, n_cores) if self.by_writes else None
-        rounds, wrong = _apply_rules(found, clocks, places, len(lines), region.places, before)
+        rounds, wrong = _apply_rules(found, clocks, places, len(lines), before, times)
+        if wrong and by_losses:
+            known = self._known(region, lines, found, ties, by_losses=False)
+            return replace(known, dropped=max(known.dropped, LOSSES))
         if wrong:
             clocks.clock[:] = 0
-        known = of_rows(clocks, 2 * n_cores + 1)
         dropped = TENURES if wrong else NOTHING
-        return Deduced(known, len(found.parts.last_write), rounds, dropped, ties)
+        return Deduced(clocks, len(found.parts.last_write), rounds, dropped, ties)
 
 
 def _apply_rules(
@@ -57,20 +83,25 @@ def _apply_rules(
     clocks: Clocks,
     places: Places,
     n_lines: int,
-    syncs: NDArray[np.int64],
     before: NDArray[np.int64] | None,
+    times: tuple[Times, Times, Taken] | None,
 ) -> tuple[int, bool]:
     """The rules to a fixed point. Returns (rounds, whether they contradict each other or the rows)."""
     contents = make_contents(found.tenures, places, n_lines)
-    learn_syncs(syncs, (clocks.clock.shape[1] - 1) // 3, clocks, buffered=True)
-    close(clocks)
+    owners = 1 + (clocks.clock.shape[1] - 1) // 4
     rounds, wrong = 0, False
     while not wrong:
         rounds += 1
         clocks.state[CHANGED] = 0
         apply_foreign(found.tenures, places, clocks)
         close(clocks)
-        wrong = apply_contents(found.tenures, places, clocks, contents) >= 0
+        if times is not None:
+            alone, holds, taken = times
+            wrong = apply_alone_times(alone, holds, owners, clocks) >= 0
+            close(clocks)
+            wrong = wrong or apply_takers(taken, alone, owners, clocks) >= 0
+            close(clocks)
+        wrong = wrong or apply_contents(found.tenures, places, clocks, contents) >= 0
         close(clocks)
         if before is not None and not wrong:
             wrong = apply_misses(found.tenures, places, clocks, before) >= 0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from recorder.event import READ, UNCACHED
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.lines import (
+    EITHER,
     HotLines,
     Tenures,
     Writes,
@@ -183,7 +184,7 @@ class BufferedLines(HotLines):
         tenures = Tenures(
             np.where(chain == _STORES, self._n_cores + 1 + core, core).astype(np.int32),
             line.astype(np.int32), first.copy(), last.copy(), wrote[piece], begins.how[piece], known[piece],
-            before[piece], after[piece], piece.astype(np.int32),
+            before[piece], after[piece], piece.astype(np.int32), np.full(n_parts, EITHER),
         )  # fmt: skip
         lead = part[piece].max(axis=1, initial=-1) == np.arange(n_parts)
         w_part, w_row, w_after = writes
@@ -197,7 +198,11 @@ class BufferedLines(HotLines):
         source = region.streams[self._n_cores]
         room = 2 * len(source) + 2
         kinds = (np.int32, np.int32, np.int64, np.int64, np.bool_, np.uint8, np.bool_, np.uint64, np.uint64)
-        tenures = *(np.empty(room, kind) for kind in kinds), np.empty(room, np.int32)
+        tenures = (
+            *(np.empty(room, kind) for kind in kinds),
+            np.empty(room, np.int32),
+            np.empty(room, np.uint8),
+        )
         writes = np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.uint64)
         n = m = number = 0
         for rows in source.pieces():

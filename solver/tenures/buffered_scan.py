@@ -16,8 +16,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recorder.event import EVENT, READ, UNCACHED
-from recorder.record import MISS, RECEIVED
+from recorder.record import MISS, MISS_WRITE, RECEIVED
 from solver.image import zeros
+from solver.tenures.buffered_placed import LossMatcher, Matched, nothing_matched
 from solver.tenures.scan import CONTINUED, MISSED, Records
 from solver.traces import Events
 
@@ -30,7 +31,10 @@ class BufferedBegins(NamedTuple):
     piece, -1 for none; a load may turn out to have been answered by the store buffer. line: int64 (n,),
     address / bytes in a line. how: uint8 (n,), CONTINUED or MISSED. loads_before, stores_before: int64 (n,),
     how many rows of each chain in the region come before the record. image: uint8 (n, line_bytes), home
-    memory's line when the record was made, or where the region begins.
+    memory's line when the record was made, or where the region begins. number: int64 (n,), of the record,
+    among all of the core's. at: int64 (n,), its instruction count, -1 of CONTINUED. flags: uint8 (n,),
+    MISS_WRITE of a record in the region. losses: the core's in the region. loose: int64 (m,), lines of which
+    it is not told when the core held them.
     """
 
     load: NDArray[np.int64]
@@ -40,16 +44,22 @@ class BufferedBegins(NamedTuple):
     loads_before: NDArray[np.int64]
     stores_before: NDArray[np.int64]
     image: NDArray[np.uint8]
+    number: NDArray[np.int64]
+    at: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    losses: Matched
+    loose: NDArray[np.int64]
 
 
 class _Queue(NamedTuple):
     """Miss records that no row has passed. at: uint64 (n,), instruction counts. committed, line: int64 (n,).
-    image: uint8 (n, line_bytes)."""
+    image: uint8 (n, line_bytes). flags: uint8 (n,), MISS_WRITE."""
 
     at: NDArray[np.uint64]
     committed: NDArray[np.int64]
     line: NDArray[np.int64]
     image: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
 
 
 @njit(cache=True, nogil=True)
@@ -117,17 +127,31 @@ class BufferedScanner:
     """Finds where the tenures of one core begin, region after region.
 
     records: its miss records in the order of its log, in pieces. memory_bytes: of the guest. line_bytes: a
-    power of two. Needs memory for the lines that the core ever had, and for its rows of a region.
+    power of two. losses: the core's, if it noted them. Needs memory for the lines that the core ever had, and
+    for its rows of a region.
     """
 
-    def __init__(self, records: Iterator[Records], memory_bytes: int, line_bytes: int) -> None:
+    def __init__(
+        self,
+        records: Iterator[Records],
+        memory_bytes: int,
+        line_bytes: int,
+        losses: LossMatcher | None = None,
+    ) -> None:
         self._records, self._ended = records, False
+        self._losses, self._region = losses, 0
         self._shift, self._line_bytes = line_bytes.bit_length() - 1, line_bytes
         self._memory, lines = zeros(memory_bytes), memory_bytes // line_bytes
         self._current, self._opened = zeros(8 * lines).view(np.int64), zeros(8 * lines).view(np.int64)
         self._number = self._stores = 0
         nothing = np.empty(0, np.int64)
-        self._queue = _Queue(nothing.astype(np.uint64), nothing, nothing, np.empty((0, line_bytes), np.uint8))
+        self._queue = _Queue(
+            nothing.astype(np.uint64),
+            nothing,
+            nothing,
+            np.empty((0, line_bytes), np.uint8),
+            np.empty(0, np.uint8),
+        )
         self._chains: tuple[list[Events], list[Events]] = [], []
 
     def add(self, chain: int, rows: Events) -> None:
@@ -152,12 +176,33 @@ class BufferedScanner:
             np.clip(self._queue.committed - self._stores, 0, len(stores)),
         )
         begins = self._begins((loads, stores), before)
+        begins = self._with_losses(begins, counts, len(stores), before[1])
         queue = self._queue
         n = lay_records(loads, stores, *before, queue.line, queue.image, self._shift, self._memory)
         np.maximum.at(self._current, queue.line[:n], self._number + np.arange(n) + 1)
         self._number, self._stores = self._number + n, self._stores + len(stores)
-        self._queue = _Queue(queue.at[n:], queue.committed[n:], queue.line[n:], queue.image[n:])
+        self._queue = _Queue(*(column[n:] for column in queue))  # type: ignore[arg-type]
+        self._region += 1
         return begins
+
+    def _with_losses(
+        self, begins: BufferedBegins, counts: NDArray[np.uint64], stores: int, committed: NDArray[np.int64]
+    ) -> BufferedBegins:
+        """Add the losses of the region. counts: of its loads. stores: how many it has. committed: int64
+        (queue,), how many of them come before each record."""
+        if self._losses is None:
+            return begins
+        line, way, at, number = self._losses.take(self._region)
+        known = np.concatenate([[0], committed, [stores]])
+        records = self._queue.at.astype(np.int64)
+        low = known[np.searchsorted(records, at, side="left")]
+        high = known[np.searchsorted(records, at, side="right") + 1]
+        loads = np.searchsorted(counts.astype(np.int64), at).astype(np.int64)
+        touched = np.unique(begins.line[begins.line >= 0])
+        return begins._replace(
+            losses=Matched(line, way, at, number, loads, low, high),
+            loose=touched[self._losses.loose(touched)],
+        )
 
     def _begins(self, chains: tuple[Events, Events], before: Sequence[NDArray[np.int64]]) -> BufferedBegins:
         found = []
@@ -184,7 +229,12 @@ class BufferedScanner:
         for column, rows_before in zip(stand, before, strict=True):
             column[new] = rows_before[place]
         how = np.where(new, MISSED, CONTINUED).astype(np.uint8)
-        begins = BufferedBegins(first_load, first_store, line, how, stand[0], stand[1], image)
+        count, flags = np.full(len(numbers), -1, np.int64), np.zeros(len(numbers), np.uint8)
+        count[new], flags[new] = self._queue.at[place].astype(np.int64), self._queue.flags[place]
+        begins = BufferedBegins(
+            first_load, first_store, line, how, stand[0], stand[1], image, numbers, count, flags,
+            nothing_matched(), np.empty(0, np.int64),
+        )  # fmt: skip
         return _with_others(begins, before)
 
     def _read_behind(self, count: int, store: int) -> None:
@@ -222,7 +272,8 @@ class BufferedScanner:
             last.image[-1] = bytes_of[0]
         rows = records[missed]
         line = (rows["addr"] >> np.uint64(self._shift)).astype(np.int64)
-        return _Queue(rows["count"].copy(), rows["value"].astype(np.int64), line, image)
+        flags = rows["flags"] & np.uint8(MISS_WRITE)
+        return _Queue(rows["count"].copy(), rows["value"].astype(np.int64), line, image, flags)
 
 
 def _with_others(begins: BufferedBegins, before: Sequence[NDArray[np.int64]]) -> BufferedBegins:
@@ -233,7 +284,8 @@ def _with_others(begins: BufferedBegins, before: Sequence[NDArray[np.int64]]) ->
     nowhere = np.full(n, -1, np.int64)
     others = (
         nowhere, nowhere, nowhere, np.zeros(n, np.uint8), places[:, 0], places[:, 1],
-        np.zeros((n, begins.image.shape[1]), np.uint8),
+        np.zeros((n, begins.image.shape[1]), np.uint8), nowhere, nowhere, np.zeros(n, np.uint8),
     )  # fmt: skip
-    columns: Any = zip(begins, others, strict=True)
-    return BufferedBegins(*(np.concatenate(both) for both in columns))
+    named: Any = zip(begins._fields[: len(others)], begins, others, strict=False)
+    joined: Any = {name: np.concatenate([mine, more]) for name, mine, more in named}
+    return begins._replace(**joined)

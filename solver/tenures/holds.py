@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from emu.losses import DOWNGRADED, LOST
 from recorder.record import MISS_OWNED, MISS_WRITE
 from solver.inner_kernel import first_from
-from solver.tenures.lines import Tenures, Writes
+from solver.tenures.lines import EITHER, NO, UNTOLD, YES, Tenures, Writes
 from solver.tenures.placed import Placed
 from solver.tenures.scan import CONTINUED, Begins
 
@@ -30,11 +30,6 @@ from solver.tenures.scan import CONTINUED, Begins
 KNOWN, OPEN, GIVEN = np.uint8(0), np.uint8(1), np.uint8(2)
 #: How a span begins. EARLIER: before the region. TAKEN: by a write. GOT: by a read.
 EARLIER, TAKEN, GOT = np.uint8(0), np.uint8(1), np.uint8(2)
-
-
-#: Whether a line came from, or was lost by, a core that had it alone. UNTOLD: of lines that some core got for
-#: an instruction that did not run then, of which there is no row: nothing follows.
-NO, YES, EITHER, UNTOLD = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
 
 
 class Spans(NamedTuple):
@@ -160,12 +155,12 @@ def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, hold
 
 
 @njit(cache=True, nogil=True)
-def spans_of_agents(stream, line, first, writes, holds, n, alone, m):  # type: ignore[no-untyped-def]
+def spans_of_agents(stream, line, first, writes, owned, holds, n, alone, m):  # type: ignore[no-untyped-def]
     """Each access of an agent is a span of its own, one that writes alone. Columns: of `Tenures`. Returns
     (n, m) as `spans_of_line`."""
     for i in range(line.size):
         start = TAKEN if writes[i] else GOT
-        here = line[i], stream, first[i], start, first[i], first[i] + 1, GIVEN, EITHER, EITHER
+        here = line[i], stream, first[i], start, first[i], first[i] + 1, GIVEN, owned[i], EITHER
         n = _put(holds, n, *here)
         if writes[i]:
             m = _put(alone, m, *here)
@@ -222,12 +217,13 @@ def _ordered(columns: Sequence[NDArray[Any]], n_lines: int) -> Spans:
 
 def find_spans(
     tenures: Tenures, writes: Writes, begins: Sequence[Begins], lines: NDArray[np.int64], n_rows: list[int],
-    unbounded: bool,
+    unbounded: bool, agents_say: bool,
 ) -> tuple[Spans, Spans, Spans]:  # fmt: skip
     """(holds, spans alone, losses) of all streams, cores' and agents', sorted by line, stream and time. A
     loss is given as a span that ends by it; how it begins is not told, and `start` has the way.
 
-    lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region.
+    lines: of `HotLines.find`, ascending or not. n_rows: rows of each stream in the region. agents_say:
+    whether agents' rows are OWNED where a core had the line alone.
     """
     t, agents = tenures, len(begins)
     begun = np.searchsorted(t.stream, np.arange(agents + 2)).tolist()
@@ -249,8 +245,9 @@ def find_spans(
         )  # fmt: skip
         found.lost.append(_of_losses(s, line, way, before, after, ended_by))
     here = slice(begun[agents], begun[agents + 1])
+    owned = t.owned[here] if agents_say else np.full(here.stop - here.start, EITHER)
     found.n, found.m = spans_of_agents(
-        agents, t.line[here], t.first[here], t.writes[here], found.holds, found.n, found.alone, found.m
+        agents, t.line[here], t.first[here], t.writes[here], owned, found.holds, found.n, found.alone, found.m
     )
     loose = np.isin(lines, np.concatenate([mine.loose for mine in begins]))
     return found.sorted(len(lines), loose)

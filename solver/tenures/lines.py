@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import READ, UNCACHED
+from recorder.event import OWNED, READ, UNCACHED
 from solver.image import zeros
 from solver.inner_kernel import inner
 from solver.tenures.scan import CONTINUED, Begins
@@ -21,6 +21,10 @@ _SEVERAL = np.uint16(0x1FF)
 _WRITTEN = np.uint16(0x200)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
+#: Whether a line came from, or was lost by, a core that had it alone. UNTOLD: of lines that some core got for
+#: an instruction that did not run then, of which there is no row: nothing follows.
+NO, YES, EITHER, UNTOLD = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
+
 
 class Tenures(NamedTuple):
     """Pieces of tenures on hot lines, stream after stream, each stream's in the order in which they begin.
@@ -29,7 +33,7 @@ class Tenures(NamedTuple):
     region. writes: bool (n,), whether one of its accesses writes. how: uint8 (n,), as of `Begins`. known:
     bool (n,), whether the line's bytes are known all along; before, after: uint64 (n,), digests of them right
     before the first access and after the last. begin: int32 (n,), which of the stream's `Begins` it is, -1 of
-    agents."""
+    agents. owned: uint8 (n,), of agents whether their row is OWNED, else EITHER."""
 
     stream: NDArray[np.int32]
     line: NDArray[np.int32]
@@ -41,6 +45,7 @@ class Tenures(NamedTuple):
     before: NDArray[np.uint64]
     after: NDArray[np.uint64]
     begin: NDArray[np.int32]
+    owned: NDArray[np.uint8]
 
 
 class Writes(NamedTuple):
@@ -148,7 +153,7 @@ def follow_core(rows, number, stream, shift, ids, begins, at, current, content, 
     """Follow a core's rows. number: that of rows[0]. at: the next of `begins`. current: int32 (hot lines,),
     the tenure that is open, -1 for none. content: uint8 (hot lines, line_bytes). tenures, writes: columns as
     of `Tenures` and `Writes`, n and m filled. Returns (at, n, m, rows done); fewer where there is no room."""
-    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin = tenures
+    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin, t_owned = tenures
     w_tenure, w_row, w_after = writes
     for i in range(rows.size):
         row = rows[i]
@@ -165,7 +170,7 @@ def follow_core(rows, number, stream, shift, ids, begins, at, current, content, 
                     current[hot] = n
                     content[hot] = begins.image[at]
                     t_stream[n], t_line[n], t_first[n], t_how[n] = stream, hot, number + i, begins.how[at]
-                    t_writes[n], t_known[n], t_begin[n] = False, True, at
+                    t_writes[n], t_known[n], t_begin[n], t_owned[n] = False, True, at, EITHER
                     t_before[n] = t_after[n] = line_digest(begins.image[at])
                     n += 1
                 k = current[hot]
@@ -184,7 +189,7 @@ def follow_core(rows, number, stream, shift, ids, begins, at, current, content, 
 @njit(cache=True, nogil=True)
 def follow_agents(rows, number, stream, shift, ids, tenures, n, writes, m):  # type: ignore[no-untyped-def]
     """Follow the agents' rows: each access is a tenure of its own, of which little is known."""
-    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin = tenures
+    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin, t_owned = tenures
     w_tenure, w_row, w_after = writes
     for i in range(rows.size):
         row = rows[i]
@@ -200,6 +205,9 @@ def follow_agents(rows, number, stream, shift, ids, tenures, n, writes, m):  # t
             t_stream[n], t_line[n], t_first[n], t_last[n] = stream, hot, number + i, number + i
             t_writes[n], t_how[n], t_known[n], t_begin[n] = row.kind != READ, CONTINUED + 1, False, -1
             t_before[n] = t_after[n] = np.uint64(0)
+            # Of two lines in one row it is not told whose it was.
+            one = first >> shift == (first + np.int64(row.size) - 1) >> shift
+            t_owned[n] = EITHER if not one else YES if row.flags & OWNED else NO
             if row.kind != READ:
                 w_tenure[m], w_row[m], w_after[m] = n, number + i, np.uint64(0)
                 m += 1
@@ -209,6 +217,7 @@ def follow_agents(rows, number, stream, shift, ids, tenures, n, writes, m):  # t
 
 _TENURE_COLUMNS = (
     np.int32, np.int32, np.int64, np.int64, np.bool_, np.uint8, np.bool_, np.uint64, np.uint64, np.int32,
+    np.uint8,
 )  # fmt: skip
 _WRITE_COLUMNS = (np.int32, np.int64, np.uint64)
 

@@ -25,7 +25,8 @@ from numba import njit
 from solver.inner_kernel import first_from, inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, first_after, learn
-from solver.tenures.holds import EARLIER, EITHER, NO, OPEN, UNTOLD, YES
+from solver.tenures.holds import EARLIER, OPEN
+from solver.tenures.lines import EITHER, NO, UNTOLD, YES
 from solver.tenures.spans import Losses
 
 

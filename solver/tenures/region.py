@@ -12,6 +12,7 @@ from solver.problem import Problem
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_edges import implied_by
 from solver.tenures.buffered_lines import BufferedLines
+from solver.tenures.buffered_placed import LossMatcher
 from solver.tenures.buffered_scan import BufferedScanner
 from solver.tenures.deduce import Deduced, deduce
 from solver.tenures.edges import op_edges
@@ -28,20 +29,22 @@ if TYPE_CHECKING:
 class RegionTenures:
     """Where the tenures of a region begin, core by core, and what finds the lines that matter. by_writes:
     whether a miss proves a foreign write (`solver.tenures.misses`). by_losses: whether the cores have noted
-    all that they lost; unbounded: and lose nothing else."""
+    all that they lost; unbounded: and lose nothing else; agents_say: and agents whether a core had the line
+    alone."""
 
     begins: Sequence[Begins]
     lines: HotLines
     by_writes: bool
     by_losses: bool = False
     unbounded: bool = False
+    agents_say: bool = False
 
     def deduced(self, region: Region) -> Deduced:
         """What the tenures prove of the region's rows."""
         lines, tenures, writes = self.lines.find(region, list(self.begins))
         n_rows, spans = [len(rows) for rows in region.streams[: len(self.begins) + 1]], None
         if self.by_losses:
-            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded)
+            spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded, self.agents_say)
         return deduce(tenures, writes, n_rows, len(lines), region.places, self.by_writes, spans)
 
 
@@ -53,7 +56,14 @@ def scanner_of(traces: Traces, core: int) -> Scanner:
 
 def tenures_in(traces: Traces, begins: Sequence[Begins], lines: HotLines) -> RegionTenures:
     """Those of a region of the traces."""
-    return RegionTenures(begins, lines, traces.misses_prove_writes, traces.has_losses, traces.unbounded)
+    return RegionTenures(
+        begins,
+        lines,
+        traces.misses_prove_writes,
+        traces.has_losses,
+        traces.unbounded,
+        traces.agents_say_owned,
+    )
 
 
 class TenuresOfRegions:
@@ -82,7 +92,11 @@ class TenuresOfRegions:
 
 def buffered_scanner_of(traces: Traces, core: int) -> BufferedScanner:
     """`scanner_of` under TSO."""
-    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes)
+    losses = None
+    if traces.has_losses:
+        lost, records = traces.losses(core), traces.records(core)
+        losses = LossMatcher(lost, records, traces.memory_bytes, traces.line_bytes)
+    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses)
 
 
 class BufferedTenuresOfRegions:
@@ -92,7 +106,7 @@ class BufferedTenuresOfRegions:
         n_cores = traces.buffered
         self._scanners = [buffered_scanner_of(traces, core) for core in range(n_cores)]
         self._lines = BufferedLines(traces.memory_bytes, traces.line_bytes, n_cores)
-        self._by_writes = traces.misses_prove_writes
+        self._by_writes, self._by_losses = traces.misses_prove_writes, traces.has_losses
 
     def of_region(self, index: int, streams: Sequence[RowSource]) -> BufferedTenures:
         """Those of the next region. streams: its rows."""
@@ -101,7 +115,7 @@ class BufferedTenuresOfRegions:
             scanner.scan((streams[core].pieces(), streams[n_cores + 1 + core].pieces()))
             for core, scanner in enumerate(self._scanners)
         ]
-        return BufferedTenures(begins, self._lines, self._by_writes)
+        return BufferedTenures(begins, self._lines, self._by_writes, self._by_losses)
 
 
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:

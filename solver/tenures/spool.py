@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.tenures.buffered_placed import Matched
 from solver.tenures.buffered_scan import BufferedBegins
-from solver.tenures.placed import Placed, nothing_lost
+from solver.tenures.placed import Placed
 from solver.tenures.scan import Begins
 
 #: Where the begins of a core in a region are: first byte, how many, how many losses follow, and loose lines.
 Border = tuple[int, int, int, int]
-_LOSS = np.dtype([("line", "<i8"), ("way", "u1"), ("before", "<i8"), ("after", "<i8")])
 
 
 class BeginsSpool:
@@ -24,6 +25,8 @@ class BeginsSpool:
     def __init__(self, n_cores: int, line_bytes: int, *, buffered: bool = False) -> None:
         self._kind: type[Begins] | type[BufferedBegins] = BufferedBegins if buffered else Begins
         self._columns = [name for name in self._kind._fields if name not in ("losses", "loose")]
+        self._losses: type[Placed] | type[Matched] = Matched if buffered else Placed
+        self._loss = np.dtype([_field(name, 0) for name in self._losses._fields])
         self._row = np.dtype([_field(name, line_bytes) for name in self._columns])
         self._files = [
             tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
@@ -36,13 +39,11 @@ class BeginsSpool:
         rows = np.empty(len(begins.line), self._row)
         for name in self._columns:
             rows[name] = getattr(begins, name)
-        lost = begins.losses if isinstance(begins, Begins) else nothing_lost()
-        losses = np.empty(len(lost.line), _LOSS)
-        for name in Placed._fields:
-            losses[name] = getattr(lost, name)
-        loose = begins.loose if isinstance(begins, Begins) else np.empty(0, np.int64)
-        data, at = memoryview(rows.tobytes() + losses.tobytes() + loose.tobytes()), self._end[core]
-        border = at, len(rows), len(losses), len(loose)
+        losses = np.empty(len(begins.losses.line), self._loss)
+        for name in self._losses._fields:
+            losses[name] = getattr(begins.losses, name)
+        data, at = memoryview(rows.tobytes() + losses.tobytes() + begins.loose.tobytes()), self._end[core]
+        border = at, len(rows), len(losses), len(begins.loose)
         while data:
             n = os.pwrite(self._files[core].fileno(), data, at)
             data, at = data[n:], at + n
@@ -53,14 +54,14 @@ class BeginsSpool:
         """What `write` has returned the border of."""
         first, n, m, k = border
         size = n * self._row.itemsize
-        end = size + m * _LOSS.itemsize
+        end = size + m * self._loss.itemsize
         raw = os.pread(self._files[core].fileno(), end + k * 8, first)
-        rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, _LOSS, m, size)
+        rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, self._loss, m, size)
         columns = {name: np.ascontiguousarray(_column(rows, name)) for name in self._columns}
-        if self._kind is BufferedBegins:
-            return BufferedBegins(**columns)
-        placed = Placed(*(np.ascontiguousarray(_column(losses, name)) for name in Placed._fields))
-        return Begins(**columns, losses=placed, loose=np.frombuffer(raw, np.int64, k, end))
+        lost: Any = self._losses(
+            *(np.ascontiguousarray(_column(losses, name)) for name in self._losses._fields)
+        )
+        return self._kind(**columns, losses=lost, loose=np.frombuffer(raw, np.int64, k, end))
 
     def close(self) -> None:
         """Give the disk space back, once all processes have."""
@@ -71,7 +72,7 @@ class BeginsSpool:
 def _field(name: str, line_bytes: int) -> tuple[str, str] | tuple[str, str, tuple[int]]:
     if name == "image":
         return name, "u1", (line_bytes,)
-    return name, "u1" if name in ("how", "flags") else "<i8"
+    return name, "u1" if name in ("how", "flags", "way") else "<i8"
 
 
 def _column(rows: NDArray[np.void], name: str) -> NDArray[np.generic]:

@@ -1,0 +1,156 @@
+"""Losses under TSO: by which miss record a core held the line that it lost, and where it stood.
+
+A loss has the core's instruction count, as a miss record has; what came first at one count, while the core
+stood there, neither says. But a line that is held is lost before it is fetched again, and one that is not
+fetched before it is lost: so of each line losses and records take turns. Where they do not, as with a line
+that was fetched for an instruction that did not run and given back, nothing is told of the line from there
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from emu.losses import INSIDE, LOSS, LOST
+from recorder.record import MISS
+from solver.image import zeros
+from solver.traces import Events
+
+#: Of a line, beside the number of the record by which it is held, plus 1: it is not; nothing is told.
+_GONE, _LOOSE = 0, -1
+
+
+class Matched(NamedTuple):
+    """The losses of a core in a region, in order. line: int64 (n,), address / bytes in a line. way: uint8
+    (n,). at: int64 (n,), instruction count. piece: int64 (n,), number of the miss record by which the core
+    held the line, -1 if that is not told. loads: int64 (n,), how many of the core's loads in the region come
+    before; low, high: int64 (n,), how many of its stores have committed then, at least and at most."""
+
+    line: NDArray[np.int64]
+    way: NDArray[np.uint8]
+    at: NDArray[np.int64]
+    piece: NDArray[np.int64]
+    loads: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+
+def nothing_matched() -> Matched:
+    """Of a core that notes no losses, or has none."""
+    none = np.empty(0, np.int64)
+    return Matched(none, np.empty(0, np.uint8), none, none, none, none, none)
+
+
+@njit(cache=True, nogil=True)
+def take_in(line, number, held):  # type: ignore[no-untyped-def]
+    """A record of a line, which must not be held."""
+    if held[line] == _GONE:
+        held[line] = number + 1
+    else:
+        held[line] = _LOOSE
+
+
+@njit(cache=True, nogil=True)
+def match_losses(at, line, way, r_at, r_line, first, held, used, piece):  # type: ignore[no-untyped-def]
+    """Give losses (at, line: int64 (n,), way: uint8 (n,), ascending by `at`) the records by which lines were
+    held. r_at, r_line: int64 (m,), of the records, ascending, number `first` on; used: bool (m,), all False.
+    held: int64[lines], see _GONE. piece: int64 (n,), filled. Returns how many records were taken in."""
+    r = i = 0
+    while i < at.size:
+        count = at[i]
+        while r < r_at.size and r_at[r] < count:
+            take_in(r_line[r], first + r, held)
+            r += 1
+        here = r
+        while here < r_at.size and r_at[here] == count:
+            here += 1
+        while i < at.size and at[i] == count:
+            mine, same = -1, 0
+            for k in range(r, here):
+                if r_line[k] == line[i]:
+                    mine = k
+                    same += 1
+            if same > 1:
+                held[line[i]] = _LOOSE
+            elif held[line[i]] == _GONE:
+                if mine < 0 or used[mine]:
+                    held[line[i]] = _LOOSE
+                else:
+                    held[line[i]] = first + mine + 1
+                    used[mine] = True
+            piece[i] = max(held[line[i]], 0) - 1
+            if way[i] == LOST and held[line[i]] > 0:
+                held[line[i]] = _GONE
+            i += 1
+        while r < here:
+            if not used[r]:
+                take_in(r_line[r], first + r, held)
+            r += 1
+    return r
+
+
+class LossMatcher:
+    """The losses of one core, region after region, and by which records the core held the lines.
+
+    losses: LOSS (n,), records: RECORD (n,) and their bytes, both of the core, in order, in pieces.
+    """
+
+    def __init__(
+        self,
+        losses: Iterator[Events],
+        records: Iterator[tuple[Events, NDArray[np.uint8]]],
+        memory_bytes: int,
+        line_bytes: int,
+    ) -> None:
+        self._losses, self._records = losses, records
+        self._shift = np.uint64(line_bytes.bit_length() - 1)
+        self._held = zeros(8 * (memory_bytes // line_bytes)).view(np.int64)
+        self._rest = np.empty(0, LOSS)
+        none = np.empty(0, np.int64)
+        self._at, self._line, self._first, self._ended = none, none, 0, False
+
+    def take(
+        self, region: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """(line, way, count, number of the record or -1) of the losses of the next region."""
+        found = [self._rest[:0]]
+        while True:
+            n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
+            found.append(self._rest[:n])
+            self._rest = self._rest[n:]
+            piece = next(self._losses, None) if not len(self._rest) else None
+            if piece is None:
+                break
+            self._rest = piece
+        here = np.concatenate(found)
+        at, line = here["count"].astype(np.int64), (here["line"] >> self._shift).astype(np.int64)
+        way = (here["way"] & ~np.uint8(INSIDE)).astype(np.uint8)
+        self._read_behind(int(at[-1]) if len(at) else -1)
+        number = np.empty(len(at), np.int64)
+        used = np.zeros(len(self._at), np.bool_)
+        n = match_losses(at, line, way, self._at, self._line, self._first, self._held, used, number)
+        self._at, self._line, self._first = self._at[n:], self._line[n:], self._first + n
+        return line, way, at, number
+
+    def loose(self, lines: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Of which lines nothing is told."""
+        answer: NDArray[np.bool_] = self._held[lines] == _LOOSE
+        return answer
+
+    def _read_behind(self, count: int) -> None:
+        parts_at, parts_line = [self._at], [self._line]
+        while not self._ended and not (len(parts_at[-1]) and parts_at[-1][-1] > count):
+            piece = next(self._records, None)
+            if piece is None:
+                self._ended = True
+                break
+            rows = piece[0][piece[0]["kind"] == MISS]
+            if len(rows):
+                parts_at.append(rows["count"].astype(np.int64))
+                parts_line.append((rows["addr"] >> self._shift).astype(np.int64))
+        self._at, self._line = np.concatenate(parts_at), np.concatenate(parts_line)
