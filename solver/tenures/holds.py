@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from emu.losses import DOWNGRADED, LOST
 from recorder.record import MISS_OWNED, MISS_WRITE
-from solver.inner_kernel import first_from
+from solver.inner_kernel import first_from, inner
 from solver.tenures.lines import EITHER, NO, UNTOLD, YES, Tenures, Writes
 from solver.tenures.placed import Placed
 from solver.tenures.scan import CONTINUED, Begins
@@ -64,6 +64,16 @@ def _put(out, n, line, stream, first, start, before, after, end, owned, ended): 
     return n + 1
 
 
+@inner
+def _owned_before(start, fresh, owned):  # type: ignore[no-untyped-def]
+    """Whether another core had a line alone before a write of one that had it already, from `start` on, when
+    it came from a core that is `owned`. fresh: whether nothing was written or lost since."""
+    if start == TAKEN:
+        return owned if fresh else EITHER
+    # From those who share it, unless it came as the only copy.
+    return NO if not fresh or owned == YES else EITHER
+
+
 @njit(cache=True, nogil=True)
 def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
     """Put together the spans of one core on one line.
@@ -96,10 +106,7 @@ def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n,
             w = first_from(write, 0, write.size, seen)
             if not sole and w < write.size and write[w] <= bound:
                 sole, sole_from, sole_start = True, write[w], TAKEN
-                # If not with the line: from those who shared it, unless it came as the only copy.
-                sole_owned = NO if start != TAKEN and not (fresh and owned != YES) else EITHER
-                if start == TAKEN and fresh:
-                    sole_owned = owned
+                sole_owned = _owned_before(start, fresh, owned)
             if not lost:
                 break
             if l_way[j] == LOST:
