@@ -16,7 +16,7 @@ from cli_factory import COUNT_UP, ROOT, elf, record, run
 
 import corebraid
 from corebraid.selection import AddressRange, Selection
-from recorder.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from recorder.event import EVENT, FETCH, GLUED, OWNED, READ, RMW, UNCACHED, WRITE
 from recorder.reader import Recording
 
 Rows = np.ndarray[Any, Any]
@@ -67,6 +67,8 @@ def from_json(line: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
     kind = READ if line["kind"] == "F" else {"R": READ, "W": WRITE, "RMW": RMW}[line["kind"]]
     flags = (UNCACHED if line["uncached"] else 0) | (GLUED if line["glued"] else 0)
     flags |= FETCH if line["kind"] == "F" else 0
+    # Whose a line was is the bus's to know; no format shows it.
+    flags |= row[-1] & OWNED
     cause = {"dma": 1, "interrupt": 2, "device": 3}.get(line["agent"] or "")
     pc = line["pc"] if cause is None else cause
     values = (row[0], line["count"], pc, line["addr"], line["old"], line["new"], line["stratum"])

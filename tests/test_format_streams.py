@@ -41,7 +41,6 @@ AGENT = [
     ([(_HEAD + b"\x3e\1\4" + bytes(16), 1, 0, 0)], "cause"),
     ([(_HEAD + b"\x3e\1", 1, 0, 0)], "cut short"),
     ([(_HEAD + _WRITE[:-1], 1, 0, 0)], "cut short"),
-    ([(_HEAD + b"\xbe\1\0" + bytes(16), 1, 0, 0)], "kind or size"),
     ([(_HEAD + b"\4", 1, 0, 0)], "cut short"),
     ([(_HEAD + b"\4\1", 1, 0, 0)], "cut short"),
     ([(_HEAD + b"\4\2\0", 1, 0, 0)], "no such core"),
