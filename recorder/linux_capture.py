@@ -200,7 +200,8 @@ class LinuxCapture(BaseCapture):
                 return
             called = core.words[CORE_AT.stop_reason] == STOP_CALL
             machine.serve(number)
-            self._note_commits(number)
+            # The kernel may have waited for other cores' stores too.
+            self._note_all_commits()
             self._note_agents()
             if called and task is not None and self._has_called(task):
                 return

@@ -56,6 +56,8 @@ LINUX = [
     ("condvars", ["--model", "tso", "--cores", 4, "--strata", "none"]),
     ("signals", ["--model", "tso", "--cores", 2, "--slice", 200, "--cache", "2k:2:64"]),
     ("thread_order", ["--model", "tso", "--cores", 3]),
+    # Where rights shrink the kernel waits for the stores of all cores.
+    ("thread_order", ["--model", "tso", "--cores", 2, "--seed", 292, "--slice", 1000, "--strata", "none"]),
     # Pages are filled, written and given back; others share them.
     ("mmap_play", ["--cores", 3, "--slice", 400, "--seed", 3]),
     ("mmap_play", ["--model", "tso", "--cores", 3, "--slice", 400, "--strata", "none"]),
