@@ -453,8 +453,6 @@ def naive_buffered(traces: MemoryTraces, *, losses: bool) -> Iterator[tuple[Any,
         for core in range(n):
             stores = len(region.streams[n + 1 + core])
             misses = [row for row in traces.logs[core][0] if row["kind"] == MISS]
-            log.append(
-                [(int(m["count"]), min(max(int(m["value"]) - done[core], 0), stores)) for m in misses]
-            )
+            log.append([(int(m["count"]), min(max(int(m["value"]) - done[core], 0), stores)) for m in misses])
             done[core] += stores
         yield region, NaiveBuffered(region, log, losses=losses and by_writes, by_writes=by_writes)

@@ -1,4 +1,4 @@
-"""The kernels of tenures and losses under TSO against the same rules in plain Python: what is known is equal."""
+"""The kernels of tenures and losses under TSO against the rules in plain Python: what is known is equal."""
 
 from __future__ import annotations
 
