@@ -12,7 +12,8 @@ import pytest
 from tenure_buffered_twin import naive_buffered
 from tenure_factory import pairs_of
 from test_solver_engines import SOAK
-from test_tenures_buffered import leave_loss_out, move_loss, runs
+from test_tenures_buffered import runs
+from test_tenures_buffered_damage import leave_loss_out, move_loss
 
 import solver.tenures.buffered_deduce as buffered_deduce
 from bench.tiny_runs import Run
