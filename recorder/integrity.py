@@ -44,7 +44,7 @@ def integrity(recording: Recording) -> list[Finding]:
 
 
 def _check_losses(recording: Recording) -> Iterable[Finding]:
-    """What the cores lost, held against their logs."""
+    """What the cores lost, held against their logs, and what agents say of it."""
     if not recording.has_losses or recording.killed:
         return
     from recorder.loss_integrity import loss_fault
@@ -52,6 +52,11 @@ def _check_losses(recording: Recording) -> Iterable[Finding]:
     name = evidence_log(LOSSES)
     if fault := loss_fault(recording):
         yield Finding(name, 0, f"{recording.path / name}: {fault}")
+        return
+    from recorder.owned_integrity import owned_fault
+
+    if fault := owned_fault(recording):
+        yield Finding(AGENT_LOG, 0, f"{recording.agent_log_path}: {fault}")
 
 
 def _check_syncs(recording: Recording) -> Iterable[Finding]:

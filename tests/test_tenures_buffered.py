@@ -3,7 +3,6 @@ obey them."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -109,41 +108,6 @@ def test_losses_are_matched_with_the_records_by_which_lines_were_held() -> None:
             told, untold = told + sum(a >= 0 for a in found), untold + found.count(-1)
     print(f"{told} told, {untold} not")
     assert told > 20 * untold
-
-
-def move_loss(run: Run, rng: random.Random) -> bool:
-    """A loss comes two instructions of its core later than it did."""
-    lost = run.lost()
-    core = rng.randrange(len(lost))
-    if not len(lost[core]):
-        return False
-    i = rng.randrange(len(lost[core]))
-    lost[core]["count"][i:] += np.uint64(2)
-    run.lost = lambda: lost  # type: ignore[method-assign]
-    return True
-
-
-def leave_loss_out(run: Run, rng: random.Random) -> bool:
-    """A loss is missing."""
-    lost = run.lost()
-    core = rng.randrange(len(lost))
-    if not len(lost[core]):
-        return False
-    lost[core] = np.delete(lost[core], rng.randrange(len(lost[core])))
-    run.lost = lambda: lost  # type: ignore[method-assign]
-    return True
-
-
-@pytest.mark.parametrize("damage", [move_loss, leave_loss_out])
-def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool]) -> None:
-    noticed = damaged = 0
-    for seed in range(600):
-        run = Run(seed)
-        if not run.strata and damage(run, random.Random(seed)):
-            _, false, wrong = false_edges(run, losses=True)
-            noticed, damaged = noticed + (false > 0 or wrong > 0), damaged + 1
-    print(f"{noticed} of {damaged} noticed")
-    assert noticed > 3
 
 
 def unsound_alone(a: Any, h: Any, owners: int, c: Any) -> int:

@@ -15,7 +15,7 @@ from solver.program_order import core_rows
 from solver.tenures.buffered_causes import Taken, apply_takers, make_taken
 from solver.tenures.buffered_clocks import make_buffered_clocks, of_rows
 from solver.tenures.buffered_lines import BufferedLines, Followed, Ties, ties_of
-from solver.tenures.buffered_losses import Times, apply_alone_times, make_times, noted
+from solver.tenures.buffered_losses import Times, apply_alone_times, make_times, none_noted, noted
 from solver.tenures.buffered_misses import parts_before
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close
@@ -59,7 +59,9 @@ class BufferedTenures:
     ) -> Deduced:
         """What is deduced; without losses if these contradict the rows, and nothing if the rest does."""
         n_cores = len(self.begins)
-        losses = noted(found, self.begins, n_cores)
+        # Without them not even where they stand is told: that may be what contradicts.
+        losses = noted(found, self.begins if by_losses else (), n_cores)
+        losses += [none_noted()] * (n_cores - len(losses))
         clocks, places = make_buffered_clocks(found, self.begins, ties, len(lines), losses)
         learn_syncs(region.places, n_cores, clocks, buffered=True)
         close(clocks)

@@ -77,6 +77,12 @@ def noted(found: Followed, begins: Sequence[BufferedBegins], n_cores: int) -> li
     return chosen
 
 
+def none_noted() -> Noted:
+    """Of a core whose losses are not used."""
+    none = np.empty(0, np.int64)
+    return Noted(none, np.empty(0, np.uint8), none, none, none, none)
+
+
 @njit(cache=True, nogil=True)
 def is_before(c, s, i, t, j):  # type: ignore[no-untyped-def]
     """Whether node i of stream s is known to come before node j of stream t."""
