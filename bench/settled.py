@@ -33,7 +33,7 @@ from solver.unfiltered import iter_problems
 STRATA = ("cycles:100000", "none")
 CONSTRAINTS = (VALUES, LOSSES)
 #: Regions up to this many operations are asked what they leave open, each and all within so many seconds.
-_MOST_OPS, _REGION_S, _ALL_S, _CUTS = 3000, 1.0, 8.0, 200_000
+_MOST_OPS, _REGION_S, _ALL_S, _CUTS = 3000, 0.5, 3.0, 200_000
 _LINUX_CORES = 4
 _HEADINGS = ("decided", "asked", "seconds", "other source %", "may %", "orders", "executions")
 
