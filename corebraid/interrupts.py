@@ -107,7 +107,7 @@ def answered(command: Callable[[], int]) -> int:
         ignore_interrupts()
     except BaseException as error:
         # It came while modules were loading: the commands deal with it themselves.
-        if not _comes_of_interrupt(error):
+        if not (_comes_of_interrupt(error) or signal.getsignal(signal.SIGINT) is _second):
             raise
         if not interrupts_told():
             sys.stderr.write("corebraid: interrupted\n")
@@ -118,7 +118,8 @@ def answered(command: Callable[[], int]) -> int:
 
 
 def _comes_of_interrupt(error: BaseException | None) -> bool:
-    """Python 3.11 makes a RuntimeError of what is raised while a class is made; others do the like."""
+    """Python 3.11 makes a RuntimeError of what is raised while a class is made; others do the like. Native
+    code that imports a module makes an ImportError, and forgets what it comes of."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

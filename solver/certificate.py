@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from isa.errors import FormatError
 from recorder.constraints import LOSSES, TENURES, VALUES
-from recorder.frame import FileHeader, FrameWriter, iter_frames
+from recorder.frame import FileHeader, FrameHeader, FrameWriter, iter_frames
 from recorder.varint import MAX_VARINT, get_varint, put_varint
 
 FILE_NAME = "order.cert"
@@ -151,7 +151,7 @@ class Certificate:
         self.head = self._read_head()
 
     def _read_head(self) -> Head:
-        for _header, raw in iter_frames(self._path, self._header):
+        for _header, raw in self._frames():
             if len(raw) != _HEAD.size:
                 raise self._bad("a first frame of the wrong size", _HEAD.size, len(raw))
             version, n_streams, n_regions, engine = _HEAD.unpack(raw)
@@ -160,11 +160,19 @@ class Certificate:
             return Head(engine.rstrip(b"\0").decode("ascii", "replace"), n_streams, n_regions)
         raise self._bad("truncated", "a first frame", "none")
 
+    def _frames(self) -> Iterator[tuple[FrameHeader, bytes]]:
+        try:
+            yield from iter_frames(self._path, self._header)
+        except FormatError as error:
+            # Unlike what was recorded it can be made again.
+            error.remedy = _REMEDY
+            raise
+
     def _bad(self, what: str, expected: object, found: object) -> FormatError:
         return FormatError(what, expected=expected, found=found, where=str(self._path), remedy=_REMEDY)
 
     def _values(self) -> Iterator[NDArray[np.uint64]]:
-        frames = iter_frames(self._path, self._header)
+        frames = self._frames()
         next(frames)
         for header, raw in frames:
             out = np.empty(len(raw), np.uint64)

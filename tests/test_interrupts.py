@@ -175,6 +175,21 @@ def test_while_a_class_is_made(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == "corebraid: interrupted\n"
 
 
+def test_while_native_code_imports_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It makes an ImportError of what is raised, which does not say what it comes of."""
+
+    def arrive() -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ImportError("numba._devicearray failed to import")
+
+    monkeypatch.setattr(command_line, "_run", arrive)
+    assert _code_without_teardown(monkeypatch) == 130
+    assert capsys.readouterr().err == "corebraid: interrupted\n"
+
+
 def test_what_did_not_come_of_an_interrupt_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         try:

@@ -79,8 +79,9 @@ def test_every_truncation_and_every_flipped_bit_is_refused(tmp_path: Path) -> No
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
         (tmp_path / "c").write_bytes(bad)
-        with pytest.raises(FormatError):
+        with pytest.raises(FormatError) as refused:
             read(tmp_path / "c")
+        assert refused.value.line().endswith("; order the recording again")
     (tmp_path / "c").write_bytes(good)
     assert read(tmp_path / "c") == expected
 
