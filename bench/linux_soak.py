@@ -79,6 +79,7 @@ class Plan:
     cache: str = "unbounded"
     model: str = "sc"
     store_buffer: int = 16
+    evidence: tuple[str, ...] = DEFAULT_EVIDENCE
 
     @classmethod
     def wild(cls, program: str, cores: int, seed: int, model: str = "sc") -> Plan:
@@ -99,7 +100,7 @@ class Plan:
     def options(self) -> RecordOptions:
         """As the recorder takes them."""
         return RecordOptions(
-            evidence=DEFAULT_EVIDENCE,
+            evidence=self.evidence,
             cores=self.cores,
             seed=self.seed,
             schedule=self.schedule,

@@ -57,6 +57,11 @@ def slices_of(recording: Recording) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows["stream"].astype(np.int64), rows["end"].astype(np.uint64)
 
 
+def _evidence(chosen: argparse.Namespace) -> tuple[str, ...]:
+    """Losses, and what the engines need."""
+    return tuple(name for name in KINDS if name == LOSSES or name in chosen.engines)
+
+
 def firmware(
     name: str, cores: int, strata: str, chosen: argparse.Namespace, model: str, folder: Path
 ) -> None:
@@ -70,7 +75,7 @@ def firmware(
         limit=_LIMIT,
         input=b"corebraid\n",
         model=model,
-        evidence=tuple(name for name in KINDS if name == LOSSES or name in chosen.engines),
+        evidence=_evidence(chosen),
         evidence_options={"rset": ",".join(map(str, range(cores)))} if "opr" in chosen.engines else {},
     )
     record(FIRMWARE / "x86_64" / f"{name}.elf", folder, X86_64, options, lambda _: None)
@@ -110,10 +115,8 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
         try:
             if name.startswith("linux/"):
                 guest = name.split("/")[1]
-                record_plan(
-                    Plan(guest, cores, chosen.seed, strata=strata, model=model, longest_slice=chosen.slice),
-                    path,
-                )
+                told = {"strata": strata, "model": model, "longest_slice": chosen.slice}
+                record_plan(Plan(guest, cores, chosen.seed, **told, evidence=_evidence(chosen)), path)
             else:
                 firmware(name, cores, strata, chosen, model, path)
         except CorebraidError as error:
