@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -44,6 +44,7 @@ from emu.cache import CacheGeometry  # noqa: E402
 from isa.linux_x86_64 import LINUX_X86_64  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
+from recorder.json_fields import Scalar  # noqa: E402
 from recorder.linux_capture import record_linux  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.record_options import Outcome, RecordOptions  # noqa: E402
@@ -80,6 +81,7 @@ class Plan:
     model: str = "sc"
     store_buffer: int = 16
     evidence: tuple[str, ...] = DEFAULT_EVIDENCE
+    evidence_options: Mapping[str, Scalar] = field(default_factory=dict)
 
     @classmethod
     def wild(cls, program: str, cores: int, seed: int, model: str = "sc") -> Plan:
@@ -101,6 +103,7 @@ class Plan:
         """As the recorder takes them."""
         return RecordOptions(
             evidence=self.evidence,
+            evidence_options=dict(self.evidence_options),
             cores=self.cores,
             seed=self.seed,
             schedule=self.schedule,

@@ -7,8 +7,10 @@ Judged from sealed truth and core logs alone (bench/true_threads.py), never from
 Each recording is drawn from its seed: a Linux program or firmware, 2 to 8 cores, SC or TSO, a schedule,
 slices, cache, strata or none. Of each: an order is found and passes the checker; no access stands before one
 that its thread made earlier, on whichever core, nor before what calls, messages, transfers and interrupts put
-before it; and thread_order's own marks say the same. Prints a line for each program, and exits with 1 if a
-step is out of order or anything else failed.
+before it; and thread_order's own marks say the same. Every second recording is ordered by values alone, where
+nothing but sync points says so, the others as `order` does. And all that tenures and losses prove of it is
+true (bench/true_tenures.py). Prints a line for each program, and exits with 1 if a step is out of order, an
+edge is false or anything else failed.
 """
 
 from __future__ import annotations
@@ -36,11 +38,14 @@ from numpy.typing import NDArray  # noqa: E402
 from bench import linux_soak, soak  # noqa: E402
 from bench.marks_order import misplaced_marks  # noqa: E402
 from bench.true_order import Broken, held_traces  # noqa: E402
+from bench.true_tenures import proved_edges  # noqa: E402
 from bench.true_threads import Placed, misplaced, promises  # noqa: E402
 from corebraid.program import GuestProgram  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import record  # noqa: E402
+from recorder.constraints import LOSSES, VALUES  # noqa: E402
 from recorder.reader import Recording  # noqa: E402
+from recorder.traces import RecordingTraces  # noqa: E402
 from solver.order import Options, order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
 from solver.traces import MemoryTraces  # noqa: E402
@@ -61,7 +66,7 @@ FIRMWARE = (
 @dataclass
 class Found:
     """Of one recording, or many. steps: rows, edges, agents' accesses and those of them that are certainly
-    one thread's; wrong: steps out of order, by kind."""
+    one thread's; proved: edges of tenures and losses; wrong: steps out of order and false edges, by kind."""
 
     recordings: int = 0
     undecided: int = 0
@@ -69,11 +74,12 @@ class Found:
     edges: int = 0
     agents: int = 0
     attributed: int = 0
+    proved: int = 0
     wrong: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Found) -> None:
         """Add another's counts."""
-        for name in ("recordings", "undecided", "rows", "edges", "agents", "attributed"):
+        for name in ("recordings", "undecided", "rows", "edges", "agents", "attributed", "proved"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wrong += other.wrong
 
@@ -108,12 +114,14 @@ def make(plan: linux_soak.Plan | soak.Plan, folder: Path) -> None:
         record(image, folder, X86_64, plan.options(stdin), bytearray().extend)
 
 
-def examine(folder: Path, timeout_s: float = 10.0) -> Found:
-    """Order the recording and judge the order. Raises Broken or CorebraidError."""
+def examine(folder: Path, timeout_s: float = 10.0, constraints: str = VALUES) -> Found:
+    """Order the recording by `constraints` and judge the order, and what tenures and losses prove. Raises
+    Broken or CorebraidError."""
     recording = Recording.open(folder)
     traces = held_traces(recording)
     certificate = folder / "order.cert"
-    result = order_recording(traces, certificate, recording.manifest.id, Options(timeout_s=timeout_s))
+    obeyed = traces if constraints == VALUES else RecordingTraces(recording, constraints=constraints)
+    result = order_recording(obeyed, certificate, recording.manifest.id, Options(timeout_s=timeout_s))
     if any(region.verdict is Verdict.ILLEGAL for region in result.regions):
         raise Broken("the solver calls a region illegal, but it ran")
     kept, placed = promises(recording, traces), Placed(traces, certificate, recording.manifest.id)
@@ -123,6 +131,8 @@ def examine(folder: Path, timeout_s: float = 10.0) -> Found:
     found.wrong.update(misplaced(kept, placed))
     if recording.manifest.program.name == "thread_order" and not placed.undecided:
         found.wrong["marks"] += len(misplaced_marks(mark_lines(recording, traces, placed)))
+    found.proved, false = proved_edges(recording)
+    found.wrong["proved"] += len(false)
     found.wrong = +found.wrong
     return found
 
@@ -169,7 +179,7 @@ def main() -> int:
         with linux_soak.place() as folder:
             try:
                 make(plan, folder / "rec")
-                found = examine(folder / "rec", chosen.timeout)
+                found = examine(folder / "rec", chosen.timeout, (VALUES, LOSSES)[seed % 2])
             except (Exception, Broken) as error:
                 failed += 1
                 print(f"FAILED {seed}: {plan}\n       {type(error).__name__}: {error}", flush=True)
@@ -188,9 +198,10 @@ def main() -> int:
 
 def _line(name: str, found: Found) -> str:
     agents = f"{found.agents:>11,} accesses of agents, {found.attributed:,} certainly a thread's"
+    proved = f"{found.proved:>9,} edges proved"
     return (
         f"{name:20}{found.recordings:>5} recordings, {found.undecided} regions undecided, {found.rows:>12,} "
-        f"accesses, {found.edges:>9,} edges, {agents}, out of order: {dict(found.wrong) or 0}"
+        f"accesses, {found.edges:>9,} edges, {agents}, {proved}, wrong: {dict(found.wrong) or 0}"
     )
 
 

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from isa.kernel_cache import use_kernel_cache
 
@@ -57,9 +58,11 @@ def slices_of(recording: Recording) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows["stream"].astype(np.int64), rows["end"].astype(np.uint64)
 
 
-def _evidence(chosen: argparse.Namespace) -> tuple[str, ...]:
-    """Losses, and what the engines need."""
-    return tuple(name for name in KINDS if name == LOSSES or name in chosen.engines)
+def _evidence(chosen: argparse.Namespace, cores: int) -> dict[str, Any]:
+    """Losses, and what the engines need, as both kinds of recordings are asked for it."""
+    names = tuple(name for name in KINDS if name == LOSSES or name in chosen.engines)
+    told = {"rset": ",".join(map(str, range(cores)))} if "opr" in chosen.engines else {}
+    return {"evidence": names, "evidence_options": told}
 
 
 def firmware(
@@ -75,8 +78,7 @@ def firmware(
         limit=_LIMIT,
         input=b"corebraid\n",
         model=model,
-        evidence=_evidence(chosen),
-        evidence_options={"rset": ",".join(map(str, range(cores)))} if "opr" in chosen.engines else {},
+        **_evidence(chosen, cores),
     )
     record(FIRMWARE / "x86_64" / f"{name}.elf", folder, X86_64, options, lambda _: None)
 
@@ -116,7 +118,7 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
             if name.startswith("linux/"):
                 guest = name.split("/")[1]
                 told = {"strata": strata, "model": model, "longest_slice": chosen.slice}
-                record_plan(Plan(guest, cores, chosen.seed, **told, evidence=_evidence(chosen)), path)
+                record_plan(Plan(guest, cores, chosen.seed, **told, **_evidence(chosen, cores)), path)
             else:
                 firmware(name, cores, strata, chosen, model, path)
         except CorebraidError as error:

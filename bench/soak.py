@@ -40,6 +40,7 @@ from emu.cache import CacheGeometry  # noqa: E402
 from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import Outcome, RecordOptions, record  # noqa: E402
+from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.replay import replay_core  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
@@ -170,6 +171,7 @@ class Plan:
     def options(self, stdin: bytes) -> RecordOptions:
         """As the recorder takes them."""
         return RecordOptions(
+            evidence=DEFAULT_EVIDENCE,
             cores=self.cores,
             seed=self.seed,
             schedule=self.schedule,
