@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from cli_factory import FIRMWARE, run
+from cli_factory import FIRMWARE, record, run
 from test_opr_replay import StaleBlock
 
 from recorder import opr_collector
@@ -83,6 +83,15 @@ def test_no_evidence(tmp_path: Path) -> None:
     ran = run("opr", tmp_path / "rec")
     assert ran.code == 2
     assert "record again with --evidence opr" in ran.lines[-1]
+
+
+def test_where_the_stream_ends_another_engine_is_advised_and_not_more_time(tmp_path: Path) -> None:
+    assert record(tmp_path / "rec", "smc", "--cores", 2, "--evidence", "opr", "--rset", "0,1").code == 0
+    ran = run("order", tmp_path / "rec", "--engine", "opr")
+    assert ran.code == 0
+    assert "(no evidence)" in ran.err
+    assert "try another --engine" in ran.err
+    assert "region-timeout" not in ran.err
 
 
 def test_not_under_tso(tmp_path: Path) -> None:

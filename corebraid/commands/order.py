@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid import console
-from corebraid.engines import evidence_engine
+from corebraid.engines import ORDERING, evidence_engine
 from corebraid.options import constraints_option, json_option, positive, recording_argument
 from isa.errors import UsageError
 from recorder.constraints import LOSSES, TENURES, VALUES
@@ -271,14 +271,20 @@ def _show(recording: Path, result: OrderResult, seconds: float, constraints: str
         click.echo(f"constraints: {_OBEYED[constraints]}")
 
 
+def _remedy(undecided: list[RegionResult]) -> str:
+    """What may help; more time does not where an engine's evidence ends."""
+    if all(region.engine in ORDERING and region.reason != "timeout" for region in undecided):
+        return "try another --engine"
+    return "try a longer --region-timeout, or record with smaller --strata"
+
+
 def _verdict(result: OrderResult) -> int:
     undecided = _with_verdict(result, "undecided")
     if undecided:
         named = ", ".join(f"{region.region} ({region.reason})" for region in undecided[:10])
         more = f" and {len(undecided) - 10} more" if len(undecided) > 10 else ""
         console.note(
-            f"undecided regions: {named}{more}; they have no order, the others do; "
-            "try a longer --region-timeout, or record with smaller --strata"
+            f"undecided regions: {named}{more}; they have no order, the others do; {_remedy(undecided)}"
         )
     illegal = _with_verdict(result, "illegal")
     if illegal:
