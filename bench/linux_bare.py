@@ -16,8 +16,11 @@ from emu.board import Stopped
 from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
 from emu.linux.machine import LinuxMachine
 from emu.machine_config import MachineConfig
+from emu.policy import Scheduler, Slice
 from emu.record_hooks import on_block, on_memory
 from emu.recorded_core import RecordedCore
+from emu.run import Watcher, run
+from emu.scheduler import RoundRobin
 from emu.state import PADDED, PAGE_BYTES, address_of
 from isa.errors import CorebraidError
 from isa.linux import LinuxAbi
@@ -44,7 +47,7 @@ class BareMachine(LinuxMachine):
     """One `BareCore` and the kernel."""
 
     def __init__(self, config: MachineConfig, isa: Isa) -> None:
-        super().__init__(config, isa, lambda _: None)
+        super().__init__(config, isa, Watcher())
         self._core = self.cores[0]
         # Home memory and the core's are the same, so its code pages need no padding.
         self.home = self._core.memory
@@ -70,23 +73,16 @@ class BareMachine(LinuxMachine):
 
         guest.process.space.fill = fill_and_forget
 
-    def run(self) -> None:
-        """Run the process to its end."""
-        calls = 0
-        while not self.over and self.fault is None:
-            if not self.runnable():
-                if not self.wait_for_time():
-                    raise CorebraidError("the program waits for ever on the bare emulator")
-                self.between_slices()
-                continue
-            task = self.queue.current[0]
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+        """Run the task, its calls and pages served, until others are to be looked at."""
+        task = self.queue.current[0]
+        for _ in range(_CALLS):
             if self.run_slice(0, _FOR_EVER, exact=False) is not Stopped.KERNEL:
                 break
             self.serve(0)
             self._core.take_log()
-            calls += 1
-            if calls % _CALLS == 0 or self.queue.current[0] is not task or (task and task.yields):
-                self.between_slices()
+            if self.ended() or self.queue.current[0] is not task or (task and task.yields):
+                break
 
 
 @dataclass(frozen=True)
@@ -109,8 +105,10 @@ def run_bare_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, output: Sink, error
     guest = boot(machine, abi, spec, output, error, drop)
     began = time.process_time()
     machine.boot(guest)
-    machine.run()
+    reason, _ = run(machine, RoundRobin(_FOR_EVER))
     seconds = time.process_time() - began
+    if reason == "deadlock":
+        raise CorebraidError("the program waits for ever on the bare emulator")
     if machine.fault is not None:
         raise CorebraidError(f"the guest failed on the bare emulator: {machine.fault.what}")
     return BareLinuxRun(seconds, guest.process.exit_code, guest.kernel.calls_made)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
@@ -20,7 +19,9 @@ from emu.losses import LossNotes
 from emu.machine_config import MachineConfig
 from emu.one_sided import ENGINE
 from emu.pages import host_memory
+from emu.policy import Scheduler, Slice
 from emu.recorded_core import RecordedCore
+from emu.run import Watcher
 from emu.shared_words import SharedWords
 from emu.state import (
     CORE,
@@ -76,12 +77,12 @@ class Stopped(Enum):
 class Board:
     """Cores that share memory through the bus; what they run, and on what, is a subclass's.
 
-    `drain(number)` is called when a core's log must be emptied (`RecordedCore.take_log`).
+    watcher: told what happens (`emu.run`).
     """
 
-    def __init__(self, config: MachineConfig, isa: Isa, drain: Callable[[int], None]) -> None:
+    def __init__(self, config: MachineConfig, isa: Isa, watcher: Watcher) -> None:
         config.check()
-        self.config, self.isa, self._drain = config, isa, drain
+        self.config, self.isa, self.watcher = config, isa, watcher
         self.fault: Fault | None = None
         self._all = list(range(config.n_cores))
         self._random = random.Random(f"devices/{config.seed}")
@@ -136,6 +137,32 @@ class Board:
         core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
         return core
 
+    # -- what `emu.run` asks -------------------------------------------------------------------------
+
+    def runnable(self) -> list[int]:
+        """Cores that can run, ascending."""
+        raise NotImplementedError
+
+    def tasks(self) -> list[int] | None:
+        """The task that runs on each core, 0 for none; None: there are no tasks."""
+        return None
+
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+        """One slice of a core, with what falls in it. length: instructions, in place of the slice's own."""
+        raise NotImplementedError
+
+    def stands_still(self) -> str:
+        """No core can run: what that is called, or nothing if one can after what happens by itself."""
+        raise NotImplementedError
+
+    def ended(self) -> str:
+        """Why the guest has ended, or nothing: `recorder.manifest.End.reason`."""
+        raise NotImplementedError
+
+    def between_slices(self) -> None:
+        """What happens to the cores while none runs."""
+        raise NotImplementedError
+
     # -- running -------------------------------------------------------------------------------------
 
     def run_slice(self, number: int, length: int, *, exact: bool = True, events: int = 0) -> Stopped:
@@ -162,7 +189,7 @@ class Board:
                 if self._refuses(number, core.learn_block()):
                     return Stopped.FAULT
             elif reason == STOP_FLUSH:
-                self._drain(number)
+                self.watcher.drain(number)
                 self._flushed()
                 self.state["attention"] = self.state["power"] | self.state["want_stratum"]
             elif reason in (STOP_SLICE, STOP_STRATUM):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from unicorn import unicorn_const as uc
 
@@ -16,10 +14,12 @@ from emu.elf import Image
 from emu.faults import describe_exception, describe_fill
 from emu.machine_config import MachineConfig
 from emu.one_sided import step_transfers
+from emu.policy import Scheduler, Slice
 from emu.post import Post
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
-from emu.state import PAGE_BYTES
+from emu.run import Watcher
+from emu.state import MACHINE_AT, PAGE_BYTES
 from emu.sync_points import ENTER, LEAVE
 from isa.table import Isa
 
@@ -33,8 +33,8 @@ _PUT_WORDS_AT_ONCE, _PUTS_AT_ONCE = 32, 4
 class Machine(Board):
     """N cores, their devices, and a firmware image that all of them run."""
 
-    def __init__(self, config: MachineConfig, isa: Isa, image: Image, drain: Callable[[int], None]) -> None:
-        super().__init__(config, isa, drain)
+    def __init__(self, config: MachineConfig, isa: Isa, image: Image, watcher: Watcher) -> None:
+        super().__init__(config, isa, watcher)
         self._parked: set[int] = set()
         self.post = Post(self.machine_rows, config.n_cores, config.seed, config.mail_latency)
         self._load(image)
@@ -67,6 +67,21 @@ class Machine(Board):
             return self._all
         return [k for k in self._all if k not in self._parked and not resting >> k & 1]
 
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+        """One slice of a core."""
+        stopped = self.run_slice(piece.core, length, exact=piece.exact, events=piece.events)
+        self.watcher.ran(piece.core, failed=stopped is Stopped.FAULT)
+
+    def stands_still(self) -> str:
+        """Whether nothing can wake a core."""
+        return "halted" if self.deadlocked() else ""
+
+    def ended(self) -> str:
+        """A core has failed, or powered the machine off."""
+        if self.fault is not None:
+            return "fault"
+        return "power-off" if self.words[MACHINE_AT.power] else ""
+
     def _flushed(self) -> None:
         self.post.spill()
 
@@ -98,6 +113,18 @@ class Machine(Board):
         return Stopped.IDLE
 
     # -- between slices ------------------------------------------------------------------------------
+
+    def between_slices(self) -> None:
+        """Let devices, mail, store buffers and timers go on, and cores take their interrupts."""
+        if self.step_agents():
+            self.watcher.agents_moved()
+        self.step_mail()
+        if self.step_store_buffers():
+            self.watcher.stores_committed()
+        self.raise_timers()
+        for number in self.interrupted():
+            if self.deliver_interrupt(number):
+                self.watcher.interrupted(number)
 
     def step_agents(self) -> int:
         """Let the DMA and the put/get engine go on for a random number of words. Returns how many moved."""

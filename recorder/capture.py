@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from emu.elf import load_image
-from emu.machine import Machine, Stopped
+from emu.machine import Machine
+from emu.run import run
 from isa.table import Isa
-from recorder.capture_base import FLUSH_EVERY, BaseCapture, Console, Progress, machine_config
+from recorder.capture_base import BaseCapture, Console, Progress, machine_config
 from recorder.evidence import Collector, Guest, check_evidence
 from recorder.image_file import nonzero_pages
 from recorder.learning import (
@@ -59,7 +60,7 @@ class Capture(BaseCapture):
         self._scheduler = options.make_scheduler()
         image, raw = load_image(program, isa, options.memory_bytes)
         self._console = console
-        self.machine = Machine(config, isa, image, self._drain)
+        self.machine = Machine(config, isa, image, self)
         if options.shared is not None:
             self.machine.watch(options.shared)
         super().__init__(directory, isa, options, self.machine, program.name, raw, {})
@@ -81,58 +82,26 @@ class Capture(BaseCapture):
         self.writer.write_image("initial", nonzero_pages(machine.home))
         for number in range(len(machine.cores)):
             self._context(number, CONTEXT_START)
+        self._progress = progress
         try:
-            reason, ended_by = self._run_slices(progress)
+            reason, ended_by = run(machine, self._scheduler)
         except StopRecording as stop:
             reason, ended_by = stop.reason, None
         return self._finish(reason, ended_by)
 
-    def _run_slices(self, progress: Progress | None) -> tuple[str, int | None]:
-        machine = self.machine
-        counts = machine.core_rows["count"]
-        total = 0
-        while True:
-            if progress is not None:
-                progress(total)
-            runnable = machine.runnable()
-            if runnable:
-                piece = self._scheduler.next(runnable, counts.tolist(), int(machine.state["shared"]))
-                length = self._bounded(piece.length)
-                stopped = machine.run_slice(piece.core, length, exact=piece.exact, events=piece.events)
-                # An instruction that fails does not retire, but it was fetched.
-                tried = 1 if stopped is Stopped.FAULT else 0
-                self._note_commits(piece.core)
-                self._note_slice(piece.core, machine.cores[piece.core].count + tried)
-                self._evidence.turn(piece.core)
-                if stopped is Stopped.POWER:
-                    return "power-off", piece.core
-                if stopped is Stopped.FAULT:
-                    return "fault", piece.core
-            elif machine.deadlocked():
-                return "halted", None
-            self._between_slices()
-            if machine.fault is not None:
-                return "fault", machine.fault.core
-            total = int(counts.sum())
-            if self._options.limit and total >= self._options.limit:
-                return "limit", None
-            if total - self._written_at >= FLUSH_EVERY:
-                self._written_at = total
-                self._drain_all()
+    def agents_moved(self) -> None:
+        """Note how far the devices are."""
+        self._note_slice(len(self.machine.cores), int(self.machine.state["agent_number"]))
 
-    def _between_slices(self) -> None:
-        machine, agent = self.machine, len(self.machine.cores)
-        if machine.step_agents():
-            self._note_slice(agent, int(machine.state["agent_number"]))
-        machine.step_mail()
-        if machine.step_store_buffers():
-            self._note_all_commits()
-        machine.raise_timers()
-        for number in machine.interrupted():
-            if machine.deliver_interrupt(number):
-                self._note_commits(number)
-                self._note_slice(agent, int(machine.state["agent_number"]))
-                self._context(number, CONTEXT_INTERRUPT)
+    def interrupted(self, number: int) -> None:
+        """Note the frame, and the core's new registers."""
+        self._note_commits(number)
+        self.agents_moved()
+        self._context(number, CONTEXT_INTERRUPT)
+
+    def between_slices(self) -> None:
+        """Take out what devices did, and set a stratum where one is due."""
+        machine = self.machine
         self._evidence.agents()
         if machine.state["agent_n"] > machine.state["agent_limit"] // 2 or machine.syncs_wait:
             self._drain_agents()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from emu.board import Board
 from emu.fingerprint import Fingerprint
 from emu.machine_config import MachineConfig
+from emu.run import Watcher
 from emu.scheduler import is_named_policy
 from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
@@ -52,8 +53,8 @@ def machine_config(options: RecordOptions, watched: bool, *, linux: bool = False
     )
 
 
-class BaseCapture:
-    """One recording in the making. A subclass runs the machine.
+class BaseCapture(Watcher):
+    """One recording in the making: it watches a machine, which a subclass makes.
 
     board: the machine, before anything has run. program: the bytes of its image. more: further facts that
     decide the run, for the manifest.
@@ -75,6 +76,7 @@ class BaseCapture:
         self._strata = 0
         self._next_stratum = options.strata.bound
         self._written_at = 0
+        self._progress: Progress | None = None
         manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
         manifest = replace(manifest, options={**manifest.options, **more})
         self.writer = RecordingWriter.create(directory, manifest)
@@ -133,9 +135,43 @@ class BaseCapture:
 
     def _append(self, number: int, kind: int, flags: int, value: int, blob: bytes = b"") -> None:
         if self.board.cores[number].append_record(kind, flags, 0, value, blob):
-            self._drain(number)
+            self.drain(number)
 
-    def _drain(self, number: int) -> None:
+    # -- what the machine tells ----------------------------------------------------------------------
+
+    def before_slice(self, total: int) -> str:
+        """Write out what has gathered; tell how far the run is. Ends it at its limit."""
+        done = self._done(total)
+        if self._options.limit and done >= self._options.limit:
+            return "limit"
+        if done - self._written_at >= FLUSH_EVERY:
+            self._written_at = done
+            self._drain_all()
+        if self._progress is not None:
+            self._progress(total)
+        return ""
+
+    def _done(self, total: int) -> int:
+        """What counts for the limit, of `total` instructions."""
+        return total
+
+    def bounded(self, length: int) -> int:
+        """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
+        policy = self._options.strata
+        return min(length, policy.bound) if policy.kind == "cycles" else length
+
+    def ran(self, number: int, *, failed: bool) -> None:
+        """Note how far the core is. An instruction that fails does not retire, but it was fetched."""
+        self._note_commits(number)
+        self._note_slice(number, self.board.cores[number].count + (1 if failed else 0))
+        self._evidence.turn(number)
+
+    def stores_committed(self) -> None:
+        """Note it in the truth."""
+        self._note_all_commits()
+
+    def drain(self, number: int) -> None:
+        """Write out a core's log."""
         self._note_commits(number)
         self._evidence.write_ahead()
         rows, blob = self.board.cores[number].take_log()
@@ -159,7 +195,7 @@ class BaseCapture:
 
     def _drain_all(self) -> None:
         for number in range(len(self.board.cores)):
-            self._drain(number)
+            self.drain(number)
         self._drain_agents()
         self._drain_truth()
         self._evidence.flush()
@@ -202,7 +238,7 @@ class BaseCapture:
     def _context(self, number: int, flags: int, who: int = 0) -> None:
         core = self.board.cores[number]
         if core.append_record(CONTEXT, flags, who, core.cycles, core.context()):
-            self._drain(number)
+            self.drain(number)
 
     def _stratum(self) -> None:
         """A cut: every stream's progress at this instant, and a digest of every core."""
@@ -214,7 +250,7 @@ class BaseCapture:
         for number, core in enumerate(self.board.cores):
             committed, buffered = int(core.row["committed"]), int(core.row["buffered"])
             if core.append_record(STRATUM, 0, committed, self._strata, size=buffered):
-                self._drain(number)
+                self.drain(number)
             self._digest(number)
         self._strata += 1
         self._evidence.stratum(self._strata)
@@ -230,11 +266,6 @@ class BaseCapture:
                 self._next_stratum = (now // policy.bound + 1) * policy.bound
                 return True
         return False
-
-    def _bounded(self, length: int) -> int:
-        """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
-        policy = self._options.strata
-        return min(length, policy.bound) if policy.kind == "cycles" else length
 
     def _end(self, code: int, end: End) -> Outcome:
         """Finish the recording. code: END_*."""

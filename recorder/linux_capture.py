@@ -10,18 +10,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.board import Stopped
 from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
 from emu.linux.failure import Unsupported
 from emu.linux.machine import LinuxMachine
-from emu.linux.task import Task
-from emu.policy import Slice
+from emu.run import run
 from emu.scheduler import learns
-from emu.state import CORE_AT, MACHINE_AT, STOP_CALL
+from emu.state import MACHINE_AT
 from isa.errors import UsageError
 from isa.linux import LinuxAbi
 from isa.table import Isa
-from recorder.capture_base import FLUSH_EVERY, BaseCapture, Progress, machine_config
+from recorder.capture_base import BaseCapture, Progress, machine_config
 from recorder.evidence import Collector, Guest, check_evidence
 from recorder.image_file import nonzero_pages
 from recorder.json_fields import Scalar
@@ -77,7 +75,8 @@ class LinuxCapture(BaseCapture):
         self._scheduler = options.make_scheduler()
         #: Told of system calls that are made while there are several tasks: task, number.
         self.on_call: Callable[[int, int], None] = lambda who, number: None
-        self.machine = LinuxMachine(config, isa, self._drain)
+        self._total = 0
+        self.machine = LinuxMachine(config, isa, self)
         self.machine.shared = options.shared
         if learns(options.schedule):
             self.machine.queue.rank = self._scheduler.rank
@@ -94,7 +93,6 @@ class LinuxCapture(BaseCapture):
             )  # fmt: skip
             self._collect(guest, watchers)
             undone.pop_all()
-        self.machine.switched = self._switched
 
     def _identity(self, spec: GuestSpec, more: dict[str, Scalar]) -> tuple[str, bytes, dict[str, Scalar]]:
         """The program's name and bytes, and the facts that decide the run."""
@@ -122,12 +120,6 @@ class LinuxCapture(BaseCapture):
         lives = [Life(t.tid, t.parent, t.stack) for t in self.guest.process.tasks.values()]
         return (0 if task is None else task.tid), lives
 
-    def _switched(self, number: int, flags: int, tid: int) -> None:
-        # The kernel has waited for the core's stores.
-        self._note_all_commits()
-        self._note_agents()
-        self._context(number, flags, tid)
-
     def _note_agents(self) -> None:
         """What the kernel did so far came before what runs next."""
         agent, done = len(self.machine.cores), self.machine.words[MACHINE_AT.agent_number]
@@ -145,86 +137,36 @@ class LinuxCapture(BaseCapture):
         for number in range(len(machine.cores)):
             self._context(number, CONTEXT_START)
         machine.boot(self.guest)
+        self._progress = progress
         try:
-            reason, ended_by = self._run_slices(progress)
+            reason, ended_by = run(machine, self._scheduler)
         except StopRecording as stop:
             reason, ended_by = stop.reason, None
         return self._finish(reason, ended_by)
 
-    def _run_slices(self, progress: Progress | None) -> tuple[str, int | None]:
-        machine = self.machine
-        words = machine.words
-        while True:
-            counts = [core.count for core in machine.cores]
-            total = sum(counts)
-            if progress is not None:
-                progress(total)
-            runnable = machine.runnable()
-            if runnable:
-                who = [0 if task is None else task.tid for task in machine.queue.current]
-                piece = self._scheduler.next(runnable, counts, words[MACHINE_AT.shared], who)
-                self._run_slice(piece)
-                if machine.fault is not None:
-                    return "fault", piece.core
-                if machine.over:
-                    return ("signal" if machine.killed else "exit"), piece.core
-            elif not machine.wait_for_time():
-                return "deadlock", None
-            self._between_slices()
-            if machine.fault is not None:
-                return "fault", machine.fault.core
-            if machine.over:
-                return ("signal" if machine.killed else "exit"), None
-            if self._options.limit and total >= self._options.limit:
-                return "limit", None
-            if total - self._written_at >= FLUSH_EVERY:
-                self._written_at = total
-                self._drain_all()
+    def _done(self, total: int) -> int:
+        """Of the slice before: the limit has always been looked at after another one."""
+        done, self._total = self._total, total
+        return done
 
-    def _run_slice(self, piece: Slice) -> None:
-        """One slice, with the kernel's work that falls in it."""
-        number = piece.core
-        machine, core = self.machine, self.machine.cores[number]
-        task, end = machine.queue.current[number], core.count + self._bounded(piece.length)
-        words = machine.words
-        last_event = words[MACHINE_AT.shared] + piece.events if piece.events else 0
-        arrivals = machine.queue.arrivals
-        while True:
-            left = last_event - words[MACHINE_AT.shared] if last_event else 0
-            stopped = machine.run_slice(number, end - core.count, exact=piece.exact, events=left)
-            tried = 1 if stopped is Stopped.FAULT else 0
-            self._note_commits(number)
-            self._note_slice(number, core.count + tried)
-            self._evidence.turn(number)
-            if stopped is not Stopped.KERNEL:
-                return
-            called = core.words[CORE_AT.stop_reason] == STOP_CALL
-            machine.serve(number)
-            # The kernel may have waited for other cores' stores too.
-            self._note_all_commits()
-            self._note_agents()
-            if called and task is not None and self._has_called(task):
-                return
-            gone = machine.queue.current[number] is not task or machine.over or machine.fault is not None
-            news = self._scheduler.eager and machine.queue.arrivals != arrivals
-            if gone or news or core.count >= end:
-                return
-
-    def _has_called(self, task: Task) -> bool:
-        """The task has made a system call. Returns whether its slice ends with it."""
-        if len(self.guest.process.tasks) > 1:
-            self.on_call(task.tid, task.call_number)
-        if task.yields:
-            self._scheduler.yielded(task.tid)
-        return self.machine.shared_event() or task.yields
-
-    def _between_slices(self) -> None:
-        machine = self.machine
-        if machine.step_store_buffers():
-            self._note_all_commits()
-        machine.between_slices()
+    def served(self) -> None:
+        """The kernel may have waited for other cores' stores too."""
         self._note_all_commits()
         self._note_agents()
+
+    def called(self, who: int, call: int) -> None:
+        """Hand it on to who learns."""
+        self.on_call(who, call)
+
+    def switched(self, number: int, flags: int, who: int) -> None:
+        """Log the core's new registers. The kernel has waited for the core's stores."""
+        self.served()
+        self._context(number, flags, who)
+
+    def between_slices(self) -> None:
+        """Note what the kernel did, take it out, and set a stratum where one is due."""
+        machine = self.machine
+        self.served()
         if (
             machine.words[MACHINE_AT.agent_n] > machine.words[MACHINE_AT.agent_limit] // 2
             or machine.syncs_wait

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from emu.cache import CacheGeometry
 from emu.elf import Image, load_image
 from emu.faults import Fault
-from emu.machine import Machine, Stopped
+from emu.machine import Machine
 from emu.machine_config import MachineConfig
 from emu.mail_state import REQUEST
 from emu.post import DEFAULT_MAIL_LATENCY, EVERYTHING, Letter, Post, Script
+from emu.run import Watcher, run
 from emu.scheduler import DEFAULT_SLICE, make_scheduler
 from isa.errors import FormatError
 from isa.registry import isa_named
@@ -120,17 +121,25 @@ def reexecute(
     return run.to_end(script, _PATIENCE * sum(manifest.instructions) + _PATIENCE_MORE, progress)
 
 
-class _Run:
+class _Run(Watcher):
     """One execution in the making; nothing of it is recorded but its mail and what it prints."""
 
     def __init__(self, config: MachineConfig, isa: Isa, image: Image, conditions: Conditions) -> None:
-        self._machine = Machine(config, isa, image, self._drain)
+        self._machine = Machine(config, isa, image, self)
         self._scheduler = make_scheduler(
             conditions.schedule, conditions.seed, config.n_cores, conditions.longest_slice
         )
         self._printed = bytearray()
+        self._most = 0
+        self._progress: Progress | None = None
 
-    def _drain(self, number: int) -> None:
+    def before_slice(self, total: int) -> str:
+        """Tell how far the run is. Ends it where it has lost its way."""
+        if self._progress is not None:
+            self._progress(total)
+        return "limit" if total > self._most else ""
+
+    def drain(self, number: int) -> None:
         """What a recorder would have written of a core is not kept."""
         self._machine.cores[number].take_log()
         self._machine.cores[number].take_commits()
@@ -138,13 +147,29 @@ class _Run:
         if self._machine.state["console_n"]:
             self._printed += self._machine.take_console()
 
+    def ran(self, number: int, *, failed: bool) -> None:
+        """Empty the core's log."""
+        self.drain(number)
+
+    def stores_committed(self) -> None:
+        """Empty all logs."""
+        for number in range(len(self._machine.cores)):
+            self.drain(number)
+
+    def between_slices(self) -> None:
+        """Empty the agents' log before it is full."""
+        machine = self._machine
+        if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
+            machine.take_agent_rows()
+
     def to_end(self, script: Script | None, most: int, progress: Progress | None) -> Reexecution:
         """Run until the guest ends, fails, stands still or has run for `most` instructions."""
         machine = self._machine
         machine.post.keep(EVERYTHING)
         if script is not None:
             machine.post.force(script)
-        reason = self._slices(most, progress)
+        self._most, self._progress = most, progress
+        reason, _ = run(machine, self._scheduler)
         machine.empty_store_buffers()
         self._printed += machine.take_console()
         return Reexecution(
@@ -157,42 +182,6 @@ class _Run:
             machine.fault,
             waiting(machine.post, len(machine.cores)) if reason == "halted" else None,
         )
-
-    def _slices(self, most: int, progress: Progress | None) -> str:
-        machine = self._machine
-        counts = machine.core_rows["count"]
-        while True:
-            if runnable := machine.runnable():
-                piece = self._scheduler.next(runnable, counts.tolist())
-                stopped = machine.run_slice(piece.core, piece.length, exact=piece.exact)
-                self._drain(piece.core)
-                if stopped is Stopped.POWER:
-                    return "power-off"
-                if stopped is Stopped.FAULT:
-                    return "fault"
-            elif machine.deadlocked():
-                return "halted"
-            self._between_slices()
-            if machine.fault is not None:
-                return "fault"
-            total = int(counts.sum())
-            if progress is not None:
-                progress(total)
-            if total > most:
-                return "limit"
-
-    def _between_slices(self) -> None:
-        machine = self._machine
-        machine.step_agents()
-        machine.step_mail()
-        if machine.step_store_buffers():
-            for number in range(len(machine.cores)):
-                self._drain(number)
-        machine.raise_timers()
-        for number in machine.interrupted():
-            machine.deliver_interrupt(number)
-        if machine.state["agent_n"] > machine.state["agent_limit"] // 2:
-            machine.take_agent_rows()
 
 
 def _entry_of(letter: Letter) -> int:

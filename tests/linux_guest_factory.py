@@ -12,6 +12,7 @@ from emu.linux.boot import GuestSpec, boot
 from emu.linux.machine import LinuxMachine
 from emu.linux.task import State
 from emu.linux.wait import Reason
+from emu.run import Watcher
 from isa.linux_x86_64 import LINUX_X86_64
 from isa.x86_64 import X86_64
 from recorder.capture_base import machine_config
@@ -47,7 +48,7 @@ class BootedGuest:
     def __init__(self, spec: GuestSpec, seed: int = 0) -> None:
         options = RecordOptions(cores=2, seed=seed, memory_bytes=ADDRESS_SPACE)
         self.said = bytearray()
-        machine = LinuxMachine(machine_config(options, False, linux=True), X86_64, lambda core: None)
+        machine = LinuxMachine(machine_config(options, False, linux=True), X86_64, Watcher())
         self.guest = boot(
             machine, LINUX_X86_64, spec, self.said.extend, self.said.extend, lambda: machine.take_agent_rows()
         )

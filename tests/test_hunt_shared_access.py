@@ -11,6 +11,7 @@ from guest import DATA, Code, elf
 from emu.elf import load_image
 from emu.machine import Machine
 from emu.machine_config import MachineConfig
+from emu.run import Watcher
 from emu.shared_words import SHARED_EVENT, SharedWords
 from emu.state import WATCHED
 from isa.x86_64 import X86_64
@@ -22,14 +23,20 @@ def watching(*addresses: int) -> SharedWords:
     return SharedWords(np.array([a // 8 for a in addresses], np.uint64), np.zeros(0, SHARED_EVENT))
 
 
+class Emptied(Watcher):
+    """Keeps nothing of the cores' logs."""
+
+    machine: Machine
+
+    def drain(self, number: int) -> None:
+        self.machine.cores[number].take_log()
+
+
 def machine_of(code: Code, tmp_path: Path, *, n_cores: int = 2, store_buffer: int = 0) -> Machine:
     image, _ = load_image(elf(tmp_path / "guest.elf", code), X86_64, 64 << 20)
-    machine = Machine(
-        MachineConfig(n_cores, store_buffer=store_buffer),
-        X86_64,
-        image,
-        lambda number: machine.cores[number].take_log(),
-    )
+    watcher = Emptied()
+    machine = Machine(MachineConfig(n_cores, store_buffer=store_buffer), X86_64, image, watcher)
+    watcher.machine = machine
     return machine
 
 

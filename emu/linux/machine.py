@@ -32,10 +32,13 @@ from emu.linux.run_queue import RunQueue
 from emu.linux.signal_delivery import Death, deliver
 from emu.linux.signal_numbers import SIGKILL
 from emu.linux.task import State, Task
+from emu.linux.turn import take_turn
 from emu.linux.words import unsigned
 from emu.machine_config import MachineConfig
+from emu.policy import Scheduler, Slice
 from emu.rdrand import emulate_random_read
 from emu.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
+from emu.run import Watcher
 from emu.shared_words import SharedWords
 from emu.state import (
     CORE_AT,
@@ -57,16 +60,12 @@ CALL_CYCLES = 1000
 #: Calls that tell the time: it goes on with the fastest core, and would stand still for one that lags behind.
 _CLOCK_CALLS = ("clock_gettime", "gettimeofday", "time")
 
-#: Told of a core whose registers were replaced: (core, CONTEXT_*, tid).
-Switched = Callable[[int, int, int], None]
-
 
 class LinuxMachine(Board):
     """Cores, tasks and kernel. Nothing of the guest runs before `boot`."""
 
-    def __init__(self, config: MachineConfig, isa: Isa, drain: Callable[[int], None]) -> None:
-        super().__init__(config, isa, drain)
-        self.switched: Switched = lambda core, flags, tid: None
+    def __init__(self, config: MachineConfig, isa: Isa, watcher: Watcher) -> None:
+        super().__init__(config, isa, watcher)
         self.queue = RunQueue(config.n_cores, config.seed)
         self._since = [0] * config.n_cores
         self._status = 0
@@ -87,7 +86,7 @@ class LinuxMachine(Board):
         self.process.on_new_task = self._adopt
         for task in self.process.tasks.values():
             self._adopt(task)
-        self.between_slices()
+        self._dispatch()
 
     def _adopt(self, task: Task) -> None:
         task.on_runnable = self.queue.put
@@ -102,7 +101,7 @@ class LinuxMachine(Board):
             if self.state["tso"]:
                 commit_core(self.core_rows, self.machine_rows, number)
 
-    # -- what the recorder asks --------------------------------------------------------------------------
+    # -- what `emu.run` and the recorder ask -------------------------------------------------------------
 
     @property
     def over(self) -> bool:
@@ -113,13 +112,36 @@ class LinuxMachine(Board):
         """Cores that run a task, ascending."""
         return [k for k in self._all if self.queue.current[k] is not None]
 
+    def tasks(self) -> list[int]:
+        """The task on each core, 0 for none."""
+        return [0 if task is None else task.tid for task in self.queue.current]
+
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+        """One slice of a core, with the kernel's work that falls in it."""
+        take_turn(self, piece, length, scheduler)
+
+    def stands_still(self) -> str:
+        """Whether no task can be woken."""
+        return "" if self.wait_for_time() else "deadlock"
+
+    def ended(self) -> str:
+        """Something cannot be emulated, or the process has ended, by itself or by a signal."""
+        if self.fault is not None:
+            return "fault"
+        return ("signal" if self.killed else "exit") if self.over else ""
+
     def now(self) -> int:
         """The guest's monotonic clock, brought up to date."""
         self.process.clock.advance(self.clock())
         return self.process.clock.monotonic()
 
     def between_slices(self) -> None:
-        """Let time pass, deliver signals, give cores to tasks."""
+        """Let stores commit and time pass, deliver signals, give cores to tasks."""
+        if self.step_store_buffers():
+            self.watcher.stores_committed()
+        self._dispatch()
+
+    def _dispatch(self) -> None:
         self.now()
         queue, current, signals = self.queue, self.queue.current, self.process.signals
         # Timers of running time go off without a call of the task's.
@@ -262,7 +284,7 @@ class LinuxMachine(Board):
             core.restore(task.registers)
             task.changed, task.context = False, None
             begin_run(self.core_rows, self.machine_rows, number)
-            self.switched(number, flags, task.tid)
+            self.watcher.switched(number, flags, task.tid)
         else:
             task.context = None
 
