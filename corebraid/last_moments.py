@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from corebraid.ended import end_place
-from corebraid.pause import CoreState, PausedReplay
 from corebraid.shared_rows import Access
 from corebraid.threads import Threads
 from isa.decode import accessed_addresses
-from isa.errors import UsageError
 from isa.linux_x86_64 import LINUX_X86_64
 from recorder.event import EVENT
+from recorder.pause import CoreState, states_at
 from recorder.reader import Recording, iter_core_records
 from recorder.record import INPUT, INPUT_CALL
 
@@ -97,16 +96,12 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
     place = end_place(recording)
     if place is None:
         return
-    state = _state(recording, place.core, place.count)
+    state = states_at(recording, place.core, (place.count,)).get(place.count)
     if state is None:
         return
     pages = {address & -_PAGE for address in _touched(state)}
     threads = Threads(recording)
-    for call in _calls(recording):
-        core, count, name = call
-        at = _state(recording, core, count)
-        if at is None:
-            continue
+    for core, name, at in _calls(recording):
         start, size = at.registers["rdi"], at.registers["rsi"]
         hit = next((page for page in pages if start <= page < start + max(size, 1)), None)
         if hit is None:
@@ -114,7 +109,7 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
         before = [a for a in accesses if a.address & -_PAGE == hit]
         mine = [a for a in before if a.core == place.core][-1:]
         others = [a for a in before if a.core != place.core][-1:]
-        who = _thread(threads, core, count)
+        who = _thread(threads, core, at.count)
         last = _thread(threads, place.core, place.count)
         steps = sorted([*mine, *others], key=lambda a: a.at)
         yield Moment(
@@ -129,33 +124,26 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
         return
 
 
-def _state(recording: Recording, core: int, count: int) -> CoreState | None:
-    """The core before the instruction `count`."""
-    replay = PausedReplay(recording, core, count)
-    for _ in replay.run():
-        pass
-    try:
-        return replay.state
-    except UsageError:
-        return None
-
-
 def _touched(state: CoreState) -> list[int]:
     registers = state.registers
     return accessed_addresses(state.code, state.pc, lambda name: registers[name])
 
 
-def _calls(recording: Recording) -> Iterator[tuple[int, int, str]]:
-    """(core, count, name) of the last calls of each core that take memory away, the last first."""
+def _calls(recording: Recording) -> Iterator[tuple[int, str, CoreState]]:
+    """(core, name, the core before it) of each core's last calls that take memory away, the last first."""
     for core in range(recording.manifest.n_cores):
-        found: list[tuple[int, int, str]] = []
+        found: list[tuple[int, str]] = []
         for rows, _ in iter_core_records(recording, core):
             made = rows[(rows["kind"] == INPUT) & (rows["flags"] == INPUT_CALL)]
             for row in made:
                 name = LINUX_X86_64.calls.get(int(row["addr"]), "")
                 if name in _TAKING:
-                    found.append((core, int(row["count"]), name))
-        yield from reversed(found[-_MOST_CALLS:])
+                    found.append((int(row["count"]), name))
+        last = found[-_MOST_CALLS:]
+        states = states_at(recording, core, [count for count, _ in last]) if last else {}
+        for count, name in reversed(last):
+            if count in states:
+                yield core, name, states[count]
 
 
 def _thread(threads: Threads, core: int, count: int) -> int:

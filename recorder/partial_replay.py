@@ -11,38 +11,41 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, TraceFull
+from emu.isolated import Diverged, IsolatedCore
 from emu.value_feed import FED
-from isa.decode import disassemble
-from isa.errors import Divergence, FormatError
 from isa.registry import isa_named
 from recorder.digest import Digest
+from recorder.driver import Piece, ReplayDriver
 from recorder.opr_digest import AccessDigest
 from recorder.opr_log import OprLog
-from recorder.reader import Recording, iter_core_records
-from recorder.record import CONTEXT, DIGEST, END, MISS, MISS_LATE, RECEIVED, RECORD, STRATUM
+from recorder.reader import Recording
+from recorder.record import END, MISS, MISS_LATE, RECEIVED, RECORD, STRATUM
 
-_CODE_WINDOW = 16
 _WORD_BYTES = 8
 
 
-class MemberReplay:
-    """Replays one member; `run` yields its accesses. core: the core's number."""
+class MemberReplay(ReplayDriver):
+    """Replays one member; `run` yields its accesses, cut where the recorder has made a digest of them, `seq`
+    being SN - 1. core: the core's number.
+
+    Old bytes of a plain store are what this core knew there. Of a recording whose recorder was killed it goes
+    up to the last stratum that both logs reach.
+    """
+
+    _title = "partial replay diverged"
 
     def __init__(self, recording: Recording, log: OprLog, core: int) -> None:
-        manifest = recording.manifest
+        manifest, isa = recording.manifest, isa_named(recording.manifest.isa)
         member = log.members.index(core)
-        self._recording, self._number = recording, core
-        self._isa = isa_named(manifest.isa)
-        self._core = IsolatedCore(
-            self._isa, core, manifest.memory, log.unit, traced=True, fed=True, linux=manifest.linux
+        isolated = IsolatedCore(
+            isa, core, manifest.memory, log.unit, traced=True, fed=True, linux=manifest.linux
         )
+        super().__init__(recording, core, isa, isolated)
         self._core.feed_values(_fed(log, member))
         self._code = _CodeRecords(log, member)
         self._checks = log.checks(member)
-        self._digest = AccessDigest()
-        self._contexts = self.checks = self.registers = 0
-        self._complete = False
+        self._accesses = AccessDigest()
+        self.checks = self.registers = 0
 
     @property
     def count(self) -> int:
@@ -52,45 +55,22 @@ class MemberReplay:
     @property
     def accesses(self) -> int:
         """Accesses replayed, each like the recorded one as far as the last digest."""
-        return self._digest.accesses
+        return self._accesses.accesses
 
-    @property
-    def _cut_off(self) -> bool:
+    def _pieces(self) -> Iterator[Piece]:
+        return (self._code.merged(*piece) for piece in super()._pieces())
+
+    def _over(self) -> bool:
         """Whether the recorder was killed, and here is the last stratum that the value log reaches."""
         over = self.checks == len(self._checks) and self.registers == self.checks
         return self._recording.killed and over
 
-    def run(self) -> Iterator[NDArray[np.void]]:
-        """Replay to the log's end; yields accesses in bounded pieces, EVENT[n], `seq` being SN - 1.
+    def _before(self, kind: int) -> Iterator[NDArray[np.void]]:
+        # Digests of accesses are of strata: what was accessed up to here must be known.
+        if kind in (STRATUM, END):
+            yield from self._taken()
 
-        Old bytes of a plain store are what this core knew there. Of a recording whose recorder was killed,
-        up to the last stratum that both logs reach. Raises Divergence at the first digest that
-        differs, FormatError when a log is damaged.
-        """
-        frames = iter_core_records(self._recording, self._number)
-        while not self._complete and not self._cut_off:
-            step = self._core.step()
-            if isinstance(step, NeedRows):
-                piece = next(frames, None)
-                if piece is None:
-                    break
-                rows, blob = self._code.merged(*piece)
-                self._core.feed(rows, blob)
-            elif isinstance(step, AtBarrier):
-                # Digests of accesses are of strata: what was accessed up to here must be known.
-                if int(step.row["kind"]) in (STRATUM, END):
-                    yield from self._taken()
-                self._pass(step.row)
-            elif isinstance(step, TraceFull):
-                yield from self._taken()
-            else:
-                raise self._diverged(step)
-        if not (self._complete or self._recording.killed):
-            raise FormatError(
-                "the log stops before its end record",
-                where=str(self._recording.core_log_path(self._number)),
-                remedy="record again; the file has lost its tail",
-            )
+    def _rest(self) -> Iterator[NDArray[np.void]]:
         yield from self._taken()
         if self._complete:
             self._check_end()
@@ -101,10 +81,10 @@ class MemberReplay:
         while len(rows):
             piece = rows
             if self.checks < len(self._checks):
-                left = int(self._checks[self.checks]["sn"]) - self._digest.accesses
+                left = int(self._checks[self.checks]["sn"]) - self._accesses.accesses
                 piece = rows[: max(left, 0)] if left < len(rows) else rows
             if len(piece):
-                self._digest.take(piece)
+                self._accesses.take(piece)
                 yield piece
             self._compare_accesses()
             rows = rows[len(piece) :]
@@ -113,79 +93,34 @@ class MemberReplay:
     def _compare_accesses(self) -> None:
         while self.checks < len(self._checks):
             check = self._checks[self.checks]
-            if int(check["sn"]) != self._digest.accesses:
+            if int(check["sn"]) != self._accesses.accesses:
                 return
-            if int(check["value"]) != self._digest.value:
+            if int(check["value"]) != self._accesses.value:
                 before = int(self._checks[self.checks - 1]["sn"]) if self.checks else 0
                 what = f"accesses {before + 1} to {int(check['sn'])} are not those recorded"
-                expected, found = f"digest {int(check['value']):#018x}", f"{self._digest.value:#018x}"
+                expected, found = f"digest {int(check['value']):#018x}", f"{self._accesses.value:#018x}"
                 raise self._diverged(Diverged(what, expected, found))
             self.checks += 1
 
     def _check_end(self) -> None:
         left = len(self._checks) - self.checks
-        if left and int(self._checks[-1]["sn"]) != self._digest.accesses:
+        if left and int(self._checks[-1]["sn"]) != self._accesses.accesses:
             expected = f"{int(self._checks[-1]['sn'])} accesses"
-            raise self._diverged(Diverged("the core ended", expected, str(self._digest.accesses)))
+            raise self._diverged(Diverged("the core ended", expected, str(self._accesses.accesses)))
         if self._core.unused_values:
             found = f"{self._core.unused_values} at the end"
             raise self._diverged(Diverged("entries of the value log are left over", "none", found))
 
-    def _pass(self, row: np.void) -> None:
-        kind, core = int(row["kind"]), self._core
-        if int(row["count"]) != core.count:
-            what = f"the core passed a record of kind {kind}"
-            expected = f"instruction {int(row['count'])}"
-            raise self._diverged(Diverged(what, expected, f"instruction {core.count}"))
-        if kind == STRATUM:
-            core.set_stratum(int(row["value"]) + 1, 0, 0)
-        elif kind == DIGEST:
-            self._compare_registers(core.blob_of(row))
-        elif kind == CONTEXT:
-            self._contexts += 1
-            context = core.blob_of(row)
-            if len(context) != self._isa.context_bytes:
-                raise self._foreign("a context header")
-            core.restore(context)
-        elif kind == END:
-            if core.unused_inputs:
-                found = f"{core.unused_inputs} at the end of the log"
-                raise self._diverged(Diverged("inputs are left over", "none", found))
-            self._complete = True
-        elif kind != MISS:
-            raise self._foreign(f"a record of kind {kind}")
-        core.pass_barrier()
+    def _stratum(self, row: np.void) -> None:
+        self._core.set_stratum(int(row["value"]) + 1, 0, 0)
 
-    def _compare_registers(self, blob: bytes) -> None:
-        expected = Digest.unpack(blob, self._isa)
-        if expected is None:
-            raise self._foreign("a digest")
+    def _digest(self, expected: Digest) -> None:
         self.registers += 1
         # Of memory the member knows only what it accessed: the accesses are compared instead.
-        found = Digest(self._core.core.context(), expected.fingerprint)
-        differences = expected.differences(found, self._isa)
-        if differences:
-            what, wanted, got = differences[0]
-            raise self._diverged(Diverged(f"{what} differs", wanted, got))
+        self._compare(expected, expected.fingerprint)
 
-    def _diverged(self, step: Diverged) -> Divergence:
-        pc, count = self._core.core.pc, self._core.count
-        memory = self._core.core.memory
-        text = disassemble(memory[pc : pc + _CODE_WINDOW].tobytes(), pc) if pc < len(memory) else "?"
-        return Divergence(
-            f"partial replay diverged: {step.what}",
-            expected=step.expected,
-            found=step.found,
-            where=f"core {self._number}, instruction {count}, pc {pc:#x} ({text})",
-            remedy=f"compare with: corebraid replay {self._recording.path} --core {self._number}",
-        )
-
-    def _foreign(self, what: str) -> FormatError:
-        return FormatError(
-            f"{what} is not of {self._isa.name}",
-            where=str(self._recording.core_log_path(self._number)),
-            remedy="record again",
-        )
+    def _remedy(self, count: int) -> str:
+        return f"compare with: corebraid replay {self._recording.path} --core {self._number}"
 
 
 def _fed(log: OprLog, member: int) -> NDArray[np.void]:

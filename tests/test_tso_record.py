@@ -177,9 +177,9 @@ def test_a_store_that_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_a_wrong_number_of_committed_stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A stratum says that one store fewer has committed: the traced replay finds out."""
     _, recording = recorded(tmp_path / "rec", Plan("litmus", 2, 1, model="tso"))
-    import recorder.replay as replay
+    import recorder.driver as driver
 
-    read = replay.iter_core_records
+    read = driver.iter_core_records
 
     def tampered(opened: Recording, core: int) -> Any:
         for rows, blob in read(opened, core):
@@ -187,6 +187,6 @@ def test_a_wrong_number_of_committed_stores(monkeypatch: pytest.MonkeyPatch, tmp
             changed["addr"][(rows["kind"] == STRATUM) & (rows["value"] == 3)] -= 1
             yield changed, blob
 
-    monkeypatch.setattr(replay, "iter_core_records", tampered)
+    monkeypatch.setattr(driver, "iter_core_records", tampered)
     with pytest.raises(Divergence, match="store buffer at a stratum"):
         list(CoreReplay(recording, 0, traced=True).run())

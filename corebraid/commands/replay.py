@@ -17,8 +17,8 @@ from isa.errors import UsageError
 
 if TYPE_CHECKING:
     from corebraid.parallel import CoreVerdict
-    from corebraid.pause import CoreState
     from corebraid.program import GuestProgram
+    from recorder.pause import CoreState
     from recorder.reader import Recording
 
 _COLUMNS = 4
@@ -148,13 +148,13 @@ def verdict_facts(verdict: CoreVerdict) -> dict[str, object]:
 
 def _pause(recording: Recording, core: int, first: int | None, until: int, as_json: bool) -> int:
     from corebraid.devices import device_symbols
-    from corebraid.pause import PausedReplay
     from corebraid.program import GuestProgram
     from corebraid.selection import Selection
     from corebraid.threads import threads_of
     from corebraid.tracing import make_exporter
+    from recorder.pause import PausedReplay
 
-    replay = PausedReplay(recording, core, until, traced=first is not None)
+    replay = PausedReplay(recording, core, (until,), traced=first is not None)
     program = GuestProgram.of(recording.path, recording.manifest, device_symbols())
     wanted = Selection(first=first, until=until)
     seen = io.BytesIO()
@@ -171,7 +171,7 @@ def _pause(recording: Recording, core: int, first: int | None, until: int, as_js
         out.close()
         sink.flush()
     accesses = [json.loads(line) for line in seen.getvalue().splitlines()]
-    _show_state(replay.state, program, accesses, as_json)
+    _show_state(replay.state(until), program, accesses, as_json)
     return 0
 
 
