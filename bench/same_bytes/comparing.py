@@ -11,8 +11,8 @@ from bench.same_bytes.making import BLOCK
 #: Most fields of one file that are shown.
 _MOST_FIELDS = 5
 _NOTHING = object()
-#: Names of fields that change with any file of the recording.
-_FOLLOWING = ("files", "digest")
+#: Fields of the manifest that tell of the run, and so follow from what differs elsewhere.
+_FOLLOWING = ("complete", "end", "instructions", "totals", "files", "digest")
 
 
 @dataclass
@@ -82,23 +82,29 @@ def _compare_one(before: dict[str, Any], after: dict[str, Any], totals: Totals) 
 
 
 def _rank(name: str, old: dict[str, Any], new: dict[str, Any]) -> tuple[int, str]:
-    """Causes before what follows from them: the manifest's own fields, what was recorded, what the manifest
-    says of that, certificates, what commands say."""
+    """Causes before what follows from them: what decides the run, memory before it, what was recorded, what
+    the manifest says of that, certificates, what commands say."""
     if name == "manifest.json":
-        fields = [entries[name]["fields"] if name in entries else {} for entries in (old, new)]
-        own = {path.split(".")[0] for path, _, _ in differences(*fields)}
-        return (0 if own - set(_FOLLOWING) else 3, name)
+        fields = [entries[name].get("fields") if name in entries else {} for entries in (old, new)]
+        decides = any(not _follows(path) for path, _, _ in differences(*fields))
+        return (0 if decides else 4, name)
     if name.endswith("--json"):
-        return (5 if name.startswith("record") else 6, name)
+        return (6 if name.startswith("record") else 7, name)
     if " --engine " in name:
-        return (4, name)
-    return (2 if name.startswith(("evidence-", "final", "truth")) else 1, name)
+        return (5, name)
+    if name in ("initial.img", "program.elf"):
+        return (1, name)
+    return (3 if name.startswith(("evidence-", "final", "truth")) else 2, name)
+
+
+def _follows(path: str) -> bool:
+    return path.partition(".")[0].partition("[")[0] in _FOLLOWING
 
 
 def _where(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Where two files that differ do so first."""
     if "fields" in old and "fields" in new:
-        found = list(differences(old["fields"], new["fields"]))
+        found = sorted(differences(old["fields"], new["fields"]), key=lambda one: _follows(one[0]))
         if found:
             shown = [f"{path} {_short(a)}, then {_short(b)}" for path, a, b in found[:_MOST_FIELDS]]
             more = f"; and {len(found) - _MOST_FIELDS} more fields" if len(found) > _MOST_FIELDS else ""
