@@ -1,7 +1,8 @@
 """The manifest: what a recording is, and which bytes it must have (docs/format.md, section 7).
 
 `manifest.json` is written in one canonical form and carries its own digest, so that any changed byte is
-found. It holds no time, host name or path: the same run gives the same bytes.
+found. It holds no time and no host name, and of paths only the one that a Linux program was started by,
+which the program sees too: the same run gives the same bytes.
 """
 
 from __future__ import annotations
