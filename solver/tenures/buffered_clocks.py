@@ -50,9 +50,10 @@ def make_buffered_clocks(
     for s in range(n_all):
         clock[ptr[s] : ptr[s + 1], s] = np.arange(len(rows[s]))
     for k in range(n_cores):
-        _tie(clock, ptr, rows, k, n_cores, begins[k], ties[k])
-        _tie_losses(clock, ptr, rows, k, n_cores, begins[k], ties[k], losses[k])
-        _tie_pieces(clock, ptr, rows, k, n_cores, found, begins[k], losses[k])
+        core_clocks = _CoreClocks(clock, ptr, rows, k, n_cores)
+        core_clocks.tie(begins[k], ties[k])
+        core_clocks.tie_losses(begins[k], ties[k], losses[k])
+        core_clocks.tie_pieces(found, begins[k], losses[k])
     key = t.line[w.tenure].astype(np.int64) * n_all + stream_of_write
     by = np.lexsort((node, key))
     final = np.zeros(len(by), np.bool_)
@@ -76,89 +77,72 @@ def _nodes(found: Followed, stream: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([t.first[mine], t.last[mine], w.row[wrote]]))
 
 
-def _tie(
-    clock: NDArray[np.int32],
-    ptr: NDArray[np.int64],
-    rows: list[NDArray[np.int64]],
-    core: int,
-    n_cores: int,
-    begins: BufferedBegins,
-    ties: Ties,
-) -> None:
-    """Note what holds between the three streams of a core."""
-    load, store, record = core, n_cores + 1 + core, 2 * n_cores + 1 + core
-    at = {s: slice(ptr[s], ptr[s + 1]) for s in (load, store, record)}
-    before_load, before_store = begins.loads_before[rows[record]], begins.stores_before[rows[record]]
-    clock[at[load], store] = np.searchsorted(rows[store], ties.need[rows[load]])
-    clock[at[store], load] = np.searchsorted(rows[load], ties.loads_before[rows[store]])
-    clock[at[record], load] = np.searchsorted(rows[load], before_load)
-    clock[at[record], store] = np.searchsorted(rows[store], before_store)
-    clock[at[load], record] = np.searchsorted(before_load, rows[load], side="right")
-    clock[at[store], record] = np.searchsorted(before_store, rows[store], side="right")
+class _CoreClocks:
+    """The clocks of a core's four streams, and where each stream's nodes are. rows: of each stream."""
 
+    def __init__(
+        self, clock: NDArray[np.int32], ptr: NDArray[np.int64], rows: list[NDArray[np.int64]], core: int,
+        n_cores: int,
+    ) -> None:  # fmt: skip
+        self._clock, self._ptr = clock, ptr
+        self._streams = load, store, record, lost = [core + k * n_cores + (k > 0) for k in range(4)]
+        self._loads, self._stores, self._records = rows[load], rows[store], rows[record]
+        self._at = {s: slice(ptr[s], ptr[s + 1]) for s in (load, store, record, lost)}
 
-def _tie_losses(
-    clock: NDArray[np.int32],
-    ptr: NDArray[np.int64],
-    rows: list[NDArray[np.int64]],
-    core: int,
-    n_cores: int,
-    begins: BufferedBegins,
-    ties: Ties,
-    losses: Noted,
-) -> None:
-    """Note where a core's losses stand: exactly among its loads, and as far as is known among the others."""
-    load, store, record, lost = (core + k * n_cores + (k > 0) for k in range(4))
-    at = {s: slice(ptr[s], ptr[s + 1]) for s in (load, store, record, lost)}
-    need = np.concatenate([[0], ties.need])[losses.loads]
-    low = np.maximum(losses.low, need)
-    high = np.minimum(losses.high, np.searchsorted(ties.loads_before, losses.loads, side="right"))
-    clock[at[lost], load] = np.searchsorted(rows[load], losses.loads)
-    clock[at[load], lost] = np.searchsorted(losses.loads, rows[load], side="right")
-    clock[at[lost], store] = np.searchsorted(rows[store], low)
-    clock[at[store], lost] = np.searchsorted(high, rows[store], side="right")
-    stood = begins.at[rows[record]]
-    clock[at[lost], record] = np.searchsorted(stood, losses.at)
-    clock[at[record], lost] = np.searchsorted(losses.at, stood)
+    def tie(self, begins: BufferedBegins, ties: Ties) -> None:
+        """Note what holds between loads, stores and records."""
+        clock, at, (load, store, record, _) = self._clock, self._at, self._streams
+        loads, stores = self._loads, self._stores
+        before_load, before_store = begins.loads_before[self._records], begins.stores_before[self._records]
+        clock[at[load], store] = np.searchsorted(stores, ties.need[loads])
+        clock[at[store], load] = np.searchsorted(loads, ties.loads_before[stores])
+        clock[at[record], load] = np.searchsorted(loads, before_load)
+        clock[at[record], store] = np.searchsorted(stores, before_store)
+        clock[at[load], record] = np.searchsorted(before_load, loads, side="right")
+        clock[at[store], record] = np.searchsorted(before_store, stores, side="right")
 
+    def tie_losses(self, begins: BufferedBegins, ties: Ties, losses: Noted) -> None:
+        """Note where the losses stand: exactly among the loads, and as far as is known among the others."""
+        clock, at, (load, store, record, lost) = self._clock, self._at, self._streams
+        need = np.concatenate([[0], ties.need])[losses.loads]
+        low = np.maximum(losses.low, need)
+        high = np.minimum(losses.high, np.searchsorted(ties.loads_before, losses.loads, side="right"))
+        clock[at[lost], load] = np.searchsorted(self._loads, losses.loads)
+        clock[at[load], lost] = np.searchsorted(losses.loads, self._loads, side="right")
+        clock[at[lost], store] = np.searchsorted(self._stores, low)
+        clock[at[store], lost] = np.searchsorted(high, self._stores, side="right")
+        stood = begins.at[self._records]
+        clock[at[lost], record] = np.searchsorted(stood, losses.at)
+        clock[at[record], lost] = np.searchsorted(losses.at, stood)
 
-def _tie_pieces(
-    clock: NDArray[np.int32],
-    ptr: NDArray[np.int64],
-    rows: list[NDArray[np.int64]],
-    core: int,
-    n_cores: int,
-    found: Followed,
-    begins: BufferedBegins,
-    losses: Noted,
-) -> None:
-    """Note that a core loses a line after the record that brought it, and, if it is gone then, after all that
-    it did there and before the next record."""
-    t = found.tenures
-    load, store, record, lost = (core + k * n_cores + (k > 0) for k in range(4))
-    following = {}
-    seen: dict[int, int] = {}
-    for node, begin in enumerate(rows[record].tolist()):
-        line = int(begins.line[begin])
-        if line in seen:
-            following[seen[line]] = node
-        seen[line] = begin
-    for i, (begin, way) in enumerate(zip(losses.begin.tolist(), losses.way.tolist(), strict=True)):
-        here = ptr[lost] + i
-        if begins.how[begin] != CONTINUED:
-            node = int(np.searchsorted(rows[record], begin))
-            clock[here, record] = max(clock[here, record], node + 1)
-        if way == LOST and begin in following:
-            then = ptr[record] + following[begin]
-            clock[then, lost] = max(clock[then, lost], i + 1)
-    ended = np.full(len(begins.line), -1)
-    gone = losses.way == LOST
-    ended[losses.begin[gone]] = np.flatnonzero(gone)
-    for s in (load, store):
-        mine = np.flatnonzero((t.stream == s) & (t.begin >= 0))
-        mine = mine[ended[t.begin[mine]] >= 0]
-        told = np.searchsorted(rows[s], t.last[mine]) + 1
-        np.maximum.at(clock[:, s], ptr[lost] + ended[t.begin[mine]], told)
+    def tie_pieces(self, found: Followed, begins: BufferedBegins, losses: Noted) -> None:
+        """Note that the core loses a line after the record that brought it, and, if it is gone then, after
+        all that it did there and before the next record."""
+        clock, ptr, t = self._clock, self._ptr, found.tenures
+        load, store, record, lost = self._streams
+        following = {}
+        seen: dict[int, int] = {}
+        for node, begin in enumerate(self._records.tolist()):
+            line = int(begins.line[begin])
+            if line in seen:
+                following[seen[line]] = node
+            seen[line] = begin
+        for i, (begin, way) in enumerate(zip(losses.begin.tolist(), losses.way.tolist(), strict=True)):
+            here = ptr[lost] + i
+            if begins.how[begin] != CONTINUED:
+                node = int(np.searchsorted(self._records, begin))
+                clock[here, record] = max(clock[here, record], node + 1)
+            if way == LOST and begin in following:
+                then = ptr[record] + following[begin]
+                clock[then, lost] = max(clock[then, lost], i + 1)
+        ended = np.full(len(begins.line), -1)
+        gone = losses.way == LOST
+        ended[losses.begin[gone]] = np.flatnonzero(gone)
+        for s, rows in ((load, self._loads), (store, self._stores)):
+            mine = np.flatnonzero((t.stream == s) & (t.begin >= 0))
+            mine = mine[ended[t.begin[mine]] >= 0]
+            told = np.searchsorted(rows, t.last[mine]) + 1
+            np.maximum.at(clock[:, s], ptr[lost] + ended[t.begin[mine]], told)
 
 
 def of_rows(clocks: Clocks, n_streams: int) -> Clocks:
