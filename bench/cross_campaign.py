@@ -35,8 +35,8 @@ from recorder.evidence import KINDS  # noqa: E402
 from recorder.reader import Recording  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
+from solver.answers import Options  # noqa: E402
 from solver.crosscheck import Contender, crosscheck  # noqa: E402
-from solver.order import Options  # noqa: E402
 
 IMAGES = FIRMWARE / "x86_64"
 #: Programs that end before they share anything.

@@ -51,9 +51,10 @@ from recorder.record_options import Outcome, RecordOptions  # noqa: E402
 from recorder.replay import replay_core  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
+from solver.answers import Options  # noqa: E402
 from solver.certificate import FILE_NAME  # noqa: E402
 from solver.checker import check_slices  # noqa: E402
-from solver.order import Options, order_recording  # noqa: E402
+from solver.order import order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"

@@ -26,10 +26,11 @@ import numpy as np  # noqa: E402
 
 from bench.tiny_runs import Run, damage, displace, is_legal  # noqa: E402
 from isa.errors import OrderError  # noqa: E402
+from solver.answers import Options  # noqa: E402
 from solver.certificate import Certificate  # noqa: E402
 from solver.checker import check_certificate  # noqa: E402
 from solver.explain import Explanation, explain  # noqa: E402
-from solver.order import Options, order_recording  # noqa: E402
+from solver.order import order_recording  # noqa: E402
 from solver.problem import Problem, Verdict  # noqa: E402
 from solver.traces import MemoryTraces  # noqa: E402
 from solver.unfiltered import iter_problems  # noqa: E402

@@ -46,7 +46,8 @@ from recorder.capture import record  # noqa: E402
 from recorder.constraints import LOSSES, VALUES  # noqa: E402
 from recorder.reader import Recording  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
-from solver.order import Options, order_recording  # noqa: E402
+from solver.answers import Options  # noqa: E402
+from solver.order import order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
 from solver.traces import MemoryTraces  # noqa: E402
 

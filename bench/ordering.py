@@ -14,9 +14,9 @@ from rich.console import Console
 from bench import tso_traces
 from bench.ordering_traces import CLASSES, region
 from bench.report import Column, Table, publish
+from solver.answers import Options, solve
 from solver.cut import solve_cut
 from solver.decide import solve_auto
-from solver.order import Options, solve
 from solver.problem import Problem, Solution, Verdict
 from solver.smt import solve_smt
 

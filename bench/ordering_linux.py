@@ -17,7 +17,7 @@ from bench.report import Column, Table, publish
 from recorder.constraints import LOSSES, VALUES
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
-from solver.order import Options, solve
+from solver.answers import Options, solve
 from solver.problem import Problem
 from solver.unfiltered import iter_problems
 

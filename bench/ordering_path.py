@@ -23,10 +23,11 @@ from recorder.capture import RecordOptions
 from recorder.constraints import LOSSES
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
+from solver.answers import Options, answer
 from solver.certificate import FILE_NAME, Certificate
 from solver.checker import check_certificate
 from solver.ledger import Ledger
-from solver.order import Options, answer, order_recording
+from solver.order import order_recording
 from solver.regions import iter_regions
 from solver.stages import Walks, sift_region
 from solver.words import WordTable

@@ -38,8 +38,9 @@ from recorder.evidence_names import KINDS, LOSSES  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
+from solver.answers import Options  # noqa: E402
 from solver.certificate import Certificate  # noqa: E402
-from solver.order import Options, order_recording  # noqa: E402
+from solver.order import order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
 from solver.score import Score, score_certificate  # noqa: E402
 

@@ -44,8 +44,9 @@ from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.replay import replay_core  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
+from solver.answers import Options  # noqa: E402
 from solver.checker import check_slices  # noqa: E402
-from solver.order import Options, order_recording  # noqa: E402
+from solver.order import order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
 from solver.traces import MemoryTraces  # noqa: E402
 

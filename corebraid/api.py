@@ -18,11 +18,13 @@ from recorder.reader import Recording, iter_agent_trace
 from recorder.replay import CoreReplay, ReplayResult, replay_core
 from recorder.strata_policy import StrataPolicy
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.braid import braid
 from solver.certificate import FILE_NAME, Certificate
 from solver.checker import CheckReport, check_certificate
-from solver.order import Options, OrderResult, Resources, order_recording
+from solver.order import Resources, order_recording
 from solver.partial import FILE_NAME as PARTIAL_NAME
+from solver.results import OrderResult
 
 Path_ = Path | str
 

@@ -11,9 +11,9 @@ import click
 from corebraid import console
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.count import ONE, Count, count_orders, shorten
 from solver.freedom import Limits
-from solver.order import Options
 from solver.unfiltered import iter_problems
 
 #: Regions of one order each are not listed beyond so many lines.

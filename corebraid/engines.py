@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recorder.reader import Recording
-    from solver.order import EvidenceEngine
+    from solver.answers import EvidenceEngine
 
 #: Engines that order regions, and engines that replay the whole run. OPR does both.
 ORDERING = ("linkage", "slices", "opr")

@@ -15,8 +15,9 @@ from corebraid.shared_rows import Access, OrderedAccesses
 from isa.errors import UsageError
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.certificate import FILE_NAME
-from solver.order import Options, order_recording
+from solver.order import order_recording
 
 #: Instructions of a recording whose accesses are looked at, and what is told at most.
 _MOST_INSTRUCTIONS = 30_000_000

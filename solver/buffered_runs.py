@@ -1,4 +1,4 @@
-"""From an order of operations to runs of rows, for a region under TSO: `solver.order.make_runs` with two
+"""From an order of operations to runs of rows, for a region under TSO: `solver.answers.make_runs` with two
 chains a core, whose filtered rows keep to `solver.program_order` too."""
 
 from __future__ import annotations

@@ -16,10 +16,11 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from isa.errors import CorebraidError, UsageError
-from solver.order import Answer, Options
+from solver.answers import Options
 from solver.partial import solver_digest
 from solver.problem import Problem, Verdict, no_order
 from solver.remote import answer_here, digest_here
+from solver.results import Answer
 
 WORKER_DIED = "worker died"
 _CONNECT_S, _LONELY_S = 10, 60.0

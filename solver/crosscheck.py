@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from isa.errors import OrderError
 from solver.ahead import regions_ahead
+from solver.answers import Options, answer_of, solution_of
 from solver.ledger import Ledger
-from solver.order import Options, answer_of, solution_of
 from solver.problem import Problem, Solution, Verdict
 from solver.reads_from import BEGIN, Difference, compare, reads_from
 from solver.regions import Region

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,24 @@ from solver.boundary import Backward, Delta, Forward, Net
 from solver.certificate import ORDERED, REASONS, Certificate, CertificateWriter, Head
 from solver.checker import CheckReport
 from solver.filters import Counts
-from solver.order import Answer, OrderResult, RegionResult
 from solver.problem import Problem, Verdict
 from solver.regions import Region
+from solver.results import Answer, OrderResult, RegionResult
 from solver.seams import Seam, Seams
 from solver.spool import Spool
 from solver.stages import Sifted
 from solver.traces import Traces
 
 STATUS = {reason: status for status, reason in REASONS.items()}
-_PROBLEM_FIELDS = (
-    "rows", "stream_ptr", "end_row", "part_ptr", "granule", "old", "new", "address", "size",
-    "initial", "final", "edges", "deduced", "dropped", "syncs", "buffered", "source", "links",
-    "loads_before", "needs",
-)  # fmt: skip
-#: Those of two dimensions.
-_COLUMNS = {"edges": 2, "syncs": 5, "needs": 3}
+_PROBLEM_FIELDS = tuple(field for field in fields(Problem) if field.name != "region")
+_NAMES = tuple(field.name for field in _PROBLEM_FIELDS)
+#: Those that are numbers, and those of two dimensions with how many columns each has, as their defaults say.
+_NUMBERS = tuple(field.name for field in _PROBLEM_FIELDS if isinstance(field.default, int))
+_COLUMNS = {
+    field.name: empty.shape[1]
+    for field in _PROBLEM_FIELDS
+    if field.default_factory is not MISSING and (empty := field.default_factory()).ndim == 2
+}
 _SEAM_FIELDS = ("word", "known", "first", "last")
 
 
@@ -65,7 +68,7 @@ class Ledger:
         """The next region: its problem with the values at both ends, which are composed from those of the
         regions before. After the last one, the same backwards. Raises OrderError for a damaged recording."""
         problem, delta = self._forward.compose(region, sifted.problem, sifted.chains, sifted.net)
-        self._problems.put(problem.region, [*map(np.ravel, (getattr(problem, n) for n in _PROBLEM_FIELDS))])
+        self._problems.put(problem.region, [np.ravel(getattr(problem, name)) for name in _NAMES])
         net = sifted.net
         self._ends.put(
             problem.region,
@@ -81,8 +84,8 @@ class Ledger:
     def problem(self, region: int) -> Problem:
         """The problem of a composed region."""
         arrays: list[NDArray[Any]] = self._problems.get(region)
-        named: dict[str, Any] = dict(zip(_PROBLEM_FIELDS, arrays, strict=True))
-        for name in ("buffered", "links", "deduced", "dropped"):
+        named: dict[str, Any] = dict(zip(_NAMES, arrays, strict=True))
+        for name in _NUMBERS:
             named[name] = int(named[name][0])
         return Problem(region, **named | {name: named[name].reshape(-1, n) for name, n in _COLUMNS.items()})
 
@@ -165,7 +168,7 @@ class Ledger:
         writer = CertificateWriter(path, recording, Head(engine, n_streams, len(results)))
         totals = np.zeros(n_streams, np.int64)
         for result in results:
-            rows = self._problems.get(result.region)[0]
+            rows = self.problem(result.region).rows
             totals += rows
             if result.verdict is Verdict.LEGAL:
                 writer.ordered(result.region, *self.runs(result.region))

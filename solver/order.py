@@ -1,98 +1,32 @@
-"""The pass that orders a recording: traces to a certificate that the checker has accepted (DESIGN 6)."""
+"""The pass that orders a recording: traces to a certificate that the checker has accepted.
+
+Source: docs/architecture.md, "Ordering".
+Every region is sifted, composed, solved, walked, here or in other processes. Sifting, solving and walking a
+region need nothing of the others; composing its boundary values and crossing its seam need those before it,
+and are cheap. Whatever the order in which processes finish, the results are those of one process that takes
+region after region.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from isa.errors import OrderError, UsageError
-from solver.buffered_runs import buffered_runs_of
-from solver.checker import CheckReport
-from solver.choose import Choice, choose_order
-from solver.cut import DEFAULT_NODES, solve_cut
-from solver.decide import solve_auto
-from solver.filters import Counts
-from solver.links import with_links
-from solver.problem import DROPPED, Problem, Solution, Verdict, implied_initial, no_order
+from recorder.constraints import LOSSES, TENURES, VALUES
+from solver.ahead import regions_ahead
+from solver.answers import Options, answer
+from solver.certificate import OBEYED
+from solver.ledger import Ledger
+from solver.partial import Partial
+from solver.problem import Problem, Verdict
 from solver.regions import Region
-from solver.sync_runs import synced_runs_of
+from solver.results import Answer, OrderResult
+from solver.schedule import Schedule
+from solver.stages import Walks, sift_region
 from solver.traces import Traces
-
-ENGINES = ("auto", "cut", "smt")
-#: Engines that need evidence of their own: the stream of that name.
-EVIDENCE_ENGINES = ("linkage", "slices", "opr")
-
-
-class EvidenceEngine(Protocol):
-    """Solves regions from evidence, each once and in their order, in one process."""
-
-    def solve(self, region: Region, problem: Problem) -> Solution:
-        """An order of a region; also asked where there is nothing to order."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to solve. engine: one of ENGINES. timeout_s: per region. nodes: cuts that a cut search may
-    explore per region. encoding: of the SMT engine, "paper" or "chain". choice: which legal order to choose
-    in the regions that it concerns, instead of the engine's. evidence: what solves the regions in place of
-    all that, from evidence of its own; `engine` is its name then."""
-
-    engine: str = "auto"
-    timeout_s: float = 60.0
-    nodes: int = DEFAULT_NODES
-    encoding: str = "chain"
-    choice: Choice | None = None
-    evidence: EvidenceEngine | None = None
-
-    def check(self) -> None:
-        """Raises UsageError for values that make no sense."""
-        known = ENGINES if self.evidence is None else EVIDENCE_ENGINES
-        if self.engine not in known:
-            raise UsageError("unknown engine", expected=", ".join(known), found=self.engine)
-        if self.encoding not in ("paper", "chain"):
-            raise UsageError("unknown encoding", expected="paper or chain", found=self.encoding)
-        if not self.timeout_s > 0 or self.nodes < 1:
-            raise UsageError("a limit that is not positive", found=f"{self.timeout_s} s, {self.nodes} cuts")
-
-
-@dataclass(frozen=True)
-class RegionResult:
-    """One region: its event rows by what became of them, and the engine's answer.
-
-    engine: the one that answered, "" where nothing was left to solve. reason: why it is undecided.
-    """
-
-    region: int
-    counts: Counts
-    verdict: Verdict
-    engine: str
-    seconds: float
-    reason: str
-
-
-@dataclass(frozen=True)
-class OrderResult:
-    """A whole recording. regions: from the first to the last. check: the checker's report on the
-    certificate; every region whose verdict is LEGAL passed."""
-
-    regions: list[RegionResult]
-    counts: Counts
-    check: CheckReport
-
-    @property
-    def verdict(self) -> Verdict:
-        """ILLEGAL if any region is, else UNDECIDED if any is, else LEGAL."""
-        found = {region.verdict for region in self.regions}
-        for verdict in (Verdict.ILLEGAL, Verdict.UNDECIDED):
-            if verdict in found:
-                return verdict
-        return Verdict.LEGAL
+from solver.words import WordTable
 
 
 @dataclass(frozen=True)
@@ -114,124 +48,6 @@ class Resources:
             raise UsageError("jobs", expected="at least 1", found=self.jobs)
 
 
-@njit(cache=True)
-def make_runs(order, op_stream, end_row, rows, stream, run):  # type: ignore[no-untyped-def]
-    """Runs of rows for an order of operations. Before each operation come its stream's earlier filtered
-    rows; what remains of each stream comes last. Returns the number of runs."""
-    placed = np.zeros(rows.size, np.int64)
-    n = 0
-    for i in range(order.size + rows.size):
-        if i < order.size:
-            s = op_stream[order[i]]
-            end = end_row[order[i]]
-        else:
-            s = i - order.size
-            end = rows[s]
-        if end == placed[s]:
-            continue
-        if n > 0 and stream[n - 1] == s:
-            run[n - 1] += end - placed[s]
-        else:
-            stream[n] = s
-            run[n] = end - placed[s]
-            n += 1
-        placed[s] = end
-    return n
-
-
-def runs_of(problem: Problem, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(stream, rows) of the runs that place all rows of a region (int64 each)."""
-    if problem.buffered:
-        return buffered_runs_of(problem, order)
-    if len(problem.syncs):
-        return synced_runs_of(order, problem.op_stream, problem.end_row, problem.rows, problem.syncs)
-    n = problem.n_ops + problem.n_streams
-    stream, run = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    n = make_runs(order, problem.op_stream, problem.end_row, problem.rows, stream, run)
-    return stream[:n], run[:n]
-
-
-def solve(problem: Problem, options: Options) -> Solution:
-    """Give a region to the engine or engines that the options name.
-
-    Edges that were deduced from tenures never make a region illegal: then it is solved without them."""
-    if problem.n_ops == 0:
-        return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
-    solution = _solve_linked(with_links(problem), options)
-    if solution.verdict is Verdict.ILLEGAL and problem.deduced:
-        problem = problem.by_values()
-        solution = _solve_linked(with_links(problem), options)
-    if solution.verdict is Verdict.LEGAL and problem.dropped:
-        told = [DROPPED[problem.dropped], solution.reason]
-        return replace(solution, reason="; ".join(filter(None, told)))
-    return solution
-
-
-def _solve_linked(problem: Problem, options: Options) -> Solution:
-    if options.choice and options.choice.concerns(problem.region):
-        return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
-    if options.engine == "cut":
-        return solve_cut(problem, timeout_s=options.timeout_s, nodes=options.nodes)
-    if options.engine == "auto":
-        return solve_auto(
-            problem, timeout_s=options.timeout_s, nodes=options.nodes, encoding=options.encoding
-        )
-    from solver.smt import solve_smt
-
-    return solve_smt(problem, timeout_s=options.timeout_s, encoding=options.encoding)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What became of a region's problem. stream, rows: int64, the runs that place all of its rows, if LEGAL.
-
-    engine, seconds, reason: as in `Solution`.
-    """
-
-    verdict: Verdict
-    engine: str
-    seconds: float
-    reason: str
-    stream: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-
-def answer(problem: Problem, options: Options, region: Region | None = None) -> Answer:
-    """Solve a region and place its rows. region: the problem's, for an engine that has evidence. Raises
-    OrderError if the engine contradicts the recording."""
-    return answer_of(problem, solution_of(problem, options, region))
-
-
-def solution_of(problem: Problem, options: Options, region: Region | None) -> Solution:
-    """What the engine that the options name says of a region."""
-    if options.evidence is not None and region is not None:
-        return options.evidence.solve(region, problem)
-    return solve(problem, options)
-
-
-def answer_of(problem: Problem, solution: Solution) -> Answer:
-    """Place the rows of a region as its solution has them. Raises OrderError if the engine contradicts the
-    recording."""
-    runs = (no_order(), no_order())
-    if solution.verdict is Verdict.LEGAL:
-        _compare_initial(problem, solution)
-        runs = runs_of(problem, solution.order)
-    return Answer(solution.verdict, solution.engine, solution.seconds, solution.reason, *runs)
-
-
-def _compare_initial(problem: Problem, solution: Solution) -> None:
-    wrong = np.flatnonzero(implied_initial(problem, solution.order) != problem.initial)
-    if len(wrong):
-        g = int(wrong[0])
-        raise OrderError(
-            "a solved order implies another initial value than the recording",
-            expected=f"{int(problem.initial[g]):#x}",
-            found=f"{int(implied_initial(problem, solution.order)[g]):#x}",
-            where=f"region {problem.region}, address {int(problem.address[g]):#x}, engine {solution.engine}",
-            remedy="this is a defect of corebraid: please report it",
-        )
-
-
 def order_recording(
     traces: Traces,
     certificate: Path,
@@ -250,9 +66,6 @@ def order_recording(
     Raises OrderError if the recording is damaged (no order can exist, whatever the regions' insides), or
     if the checker rejects what an engine returned; UsageError for the paper's encoding under TSO.
     """
-    # Loaded only here: the pipeline is built from this module's `answer`.
-    from solver.pipeline import order_all
-
     options, resources = options or Options(), resources or Resources()
     options.check()
     resources.check()
@@ -267,4 +80,97 @@ def order_recording(
             "the paper's encoding knows no store buffers, and this recording is of model tso",
             remedy="use --encoding chain",
         )
-    return order_all(traces, certificate, recording, options, on_region, resources)
+    return _order_all(traces, certificate, recording, options, on_region, resources)
+
+
+def _order_all(
+    traces: Traces,
+    certificate: Path,
+    recording: bytes,
+    options: Options,
+    on_region: Callable[[int, int], None] | None,
+    resources: Resources,
+) -> OrderResult:
+    ledger = Ledger(traces)
+    kept = None
+    if resources.keep is not None:
+        kept = Partial(resources.keep, recording, options, fresh=resources.fresh)
+        if kept.note:
+            resources.say(f"{resources.keep.name}: {kept.note}")
+        elif kept.taken_over:
+            resources.say(
+                f"{kept.taken_over} solved regions are kept from an earlier run (--fresh starts over)"
+            )
+
+    def show() -> None:
+        if on_region:
+            on_region(ledger.answered, ledger.n)
+
+    try:
+        if resources.jobs == 1 and not resources.cluster:
+            _alone(traces, ledger, options, kept, show)
+        else:
+            _together(traces, ledger, options, kept, show, resources)
+        used = VALUES if options.evidence is not None else _used(traces)
+        result = ledger.certify(certificate, recording, options.engine + OBEYED[used])
+        if kept is not None and result.verdict is not Verdict.UNDECIDED:
+            kept.remove()
+        return result
+    finally:
+        if kept is not None:
+            kept.close()
+        ledger.close()
+
+
+def _used(traces: Traces) -> str:
+    """What orders obey."""
+    if not traces.line_bytes:
+        return VALUES
+    return LOSSES if traces.has_losses else TENURES
+
+
+def _alone(
+    traces: Traces, ledger: Ledger, options: Options, kept: Partial | None, show: Callable[[], None]
+) -> None:
+    """All regions in this process, one after the other."""
+    walks, words = Walks(traces), WordTable()
+    with regions_ahead(traces) as regions:
+        for region in regions:
+            problem = ledger.compose(region, sift_region(region, words))
+            found = kept.find(problem) if kept is not None and problem.n_ops else None
+            try:
+                _settle(ledger, walks, region, found or _fresh(region, problem, options, kept))
+            except OrderError:
+                if found is None:
+                    raise
+                ledger.take_back(region.index)
+                _settle(ledger, walks, region, _fresh(region, problem, options, kept))
+            show()
+
+
+def _fresh(region: Region, problem: Problem, options: Options, kept: Partial | None) -> Answer:
+    got = answer(problem, options, region)
+    if kept is not None and problem.n_ops:
+        kept.add(problem, got)
+    return got
+
+
+def _settle(ledger: Ledger, walks: Walks, region: Region, got: Answer) -> None:
+    if ledger.answer(region.index, got):
+        ledger.walked(walks.walk(region, *ledger.runs(region.index)))
+
+
+def _together(
+    traces: Traces,
+    ledger: Ledger,
+    options: Options,
+    kept: Partial | None,
+    show: Callable[[], None],
+    resources: Resources,
+) -> None:
+    """Regions in several processes, on a cluster, or both."""
+    schedule = Schedule(traces, ledger, options, kept, resources.cluster, resources.jobs, show)
+    try:
+        schedule.run()
+    finally:
+        schedule.close()

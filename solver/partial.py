@@ -18,9 +18,10 @@ from isa.errors import FormatError
 from isa.kernel_locator import import_closure_digest
 from recorder.frame import FileHeader, FrameWriter, iter_frames
 from recorder.varint import MAX_VARINT
+from solver.answers import Options
 from solver.certificate import FILE_VERSION, decode, encode
-from solver.order import Answer, Options
 from solver.problem import DROPPED, Problem, Verdict
+from solver.results import Answer
 
 FILE_NAME = "order.partial"
 #: Kind of stream in the file header (recorder.frame).
@@ -45,7 +46,7 @@ def problem_digest(problem: Problem) -> bytes:
 
 def solver_digest() -> bytes:
     """16 bytes that say which solver this is: a digest of its sources."""
-    return bytes.fromhex(import_closure_digest(Path(__file__).parent / "order.py"))
+    return bytes.fromhex(import_closure_digest(Path(__file__).with_name("answers.py")))
 
 
 def _dropped(answer: Answer) -> int:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from isa.kernel_cache import use_kernel_cache
 
 if TYPE_CHECKING:
-    from solver.order import Answer, Options
+    from solver.answers import Options
     from solver.problem import Problem
+    from solver.results import Answer
 
 use_kernel_cache()
 
@@ -21,7 +22,7 @@ def digest_here() -> bytes:
 
 
 def answer_here(problem: Problem, options: Options) -> Answer:
-    """`solver.order.answer` on this worker."""
-    from solver.order import answer
+    """`solver.answers.answer` on this worker."""
+    from solver.answers import answer
 
     return answer(problem, options)

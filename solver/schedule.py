@@ -11,13 +11,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 from isa.errors import CorebraidError, OrderError
+from solver.answers import Options, answer, runs_of
 from solver.cluster import WORKER_DIED, Cluster
 from solver.ledger import Ledger
-from solver.order import Answer, Options, answer, runs_of
 from solver.partial import Partial
 from solver.pool import DIED, DONE, FAILED, News, Pool
 from solver.problem import Problem, Verdict, no_order
 from solver.regions import Region
+from solver.results import Answer
 from solver.seams import Seam
 from solver.stages import Sifted, Walks, sift_region
 from solver.trace_spool import TraceSpool

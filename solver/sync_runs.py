@@ -80,7 +80,7 @@ def emit(s, end, placed, stream, run, n):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def make_synced_runs(order, op_stream, end_row, rows, ahead, stream, run):  # type: ignore[no-untyped-def]
-    """As `solver.order.make_runs`, where rows wait for sync points: before those that do come all rows that
+    """As `solver.answers.make_runs`, where rows wait for sync points: before those that do come all rows that
     the points have before them."""
     placed, n, n_cores = np.zeros(rows.size, np.int64), 0, rows.size - 1
     for i in range(order.size + rows.size):

@@ -14,11 +14,11 @@ from problem_factory import random_problem
 from recorder.reader import Recording
 from recorder.strata_policy import StrataPolicy
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.crosscheck import Contender, CrossCheck, crosscheck
 from solver.cut import solve_cut
 from solver.linkage.engine import LinkageEngine
 from solver.linkage.log import read_linkage
-from solver.order import Options
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.reads_from import compare, reads_from
 from solver.regions import Region

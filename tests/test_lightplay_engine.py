@@ -19,11 +19,12 @@ from recorder.slice_codec import iter_regions_of
 from recorder.slice_log import iter_slices
 from recorder.strata_policy import StrataPolicy
 from recorder.traces import RecordingTraces
+from solver.answers import EvidenceEngine, Options
 from solver.crosscheck import Contender, CrossCheck, crosscheck
 from solver.lightplay import search_cpu
 from solver.lightplay.decide import Settings
 from solver.lightplay.engine import SlicesEngine
-from solver.order import EvidenceEngine, Options, order_recording
+from solver.order import order_recording
 from solver.problem import Verdict
 
 SHAPES = [

@@ -21,12 +21,14 @@ from recorder.event import EVENT, READ
 from recorder.reader import Recording
 from recorder.strata_policy import StrataPolicy
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.linkage.engine import LinkageEngine
 from solver.linkage.log import LinkageLog, read_linkage
 from solver.linkage.match import link
 from solver.linkage.place import Misfit, place
-from solver.order import Options, OrderResult, order_recording
+from solver.order import order_recording
 from solver.problem import Verdict
+from solver.results import OrderResult
 from solver.unfiltered import iter_problems
 
 PROGRAMS = [

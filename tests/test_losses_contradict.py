@@ -15,8 +15,8 @@ from test_losses_codec import rewrite
 
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
+from solver.answers import Options, answer
 from solver.certificate import Certificate
-from solver.order import Options, answer
 from solver.partial import Partial
 from solver.problem import DROPPED, LOSSES, NOTHING, TENURES, Verdict
 from solver.unfiltered import iter_problems

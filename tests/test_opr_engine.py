@@ -12,10 +12,12 @@ from test_opr_replay import recorded
 from isa.errors import OrderError
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.opr.engine import OprEngine
 from solver.opr.order_log import OrderLog
-from solver.order import Options, OrderResult, order_recording
+from solver.order import order_recording
 from solver.problem import Verdict
+from solver.results import OrderResult
 
 
 def ordered(recording: Recording, engine: OprEngine | None = None) -> OrderResult:

@@ -9,12 +9,13 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, copy, make
 
+import solver.answers as answers_module
 import solver.braid
-import solver.order as order_module
 from isa.errors import OrderError
+from solver.answers import Options, solve
 from solver.braid import braid
 from solver.certificate import Certificate
-from solver.order import Options, order_recording, solve
+from solver.order import order_recording
 from solver.problem import Problem, Solution, Verdict, no_order
 
 
@@ -52,7 +53,7 @@ def test_a_region_without_an_order_is_marked(tmp_path: Path, monkeypatch: pytest
             return Solution(Verdict.UNDECIDED, "cut", 0.0, no_order(), "budget")
         return solve(problem, options)
 
-    monkeypatch.setattr(order_module, "solve", some)
+    monkeypatch.setattr(answers_module, "solve", some)
     order_recording(made.traces, tmp_path / "c", RECORDING)
     chunks = list(braid(made.traces, Certificate(tmp_path / "c", RECORDING)))
     for rows, ordered in chunks:

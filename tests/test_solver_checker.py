@@ -211,7 +211,8 @@ def test_slices_out_of_order_or_of_no_stream_are_refused() -> None:
 
 def test_a_planted_bug_in_an_engine_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that returns its order with the first two conflicting operations swapped."""
-    import solver.order as order
+    import solver.answers as answers
+    from solver.order import order_recording
     from solver.problem import Problem, Solution, Verdict
 
     traces = by_hand(
@@ -220,11 +221,11 @@ def test_a_planted_bug_in_an_engine_is_caught(tmp_path: Path, monkeypatch: pytes
         {0x100: 5, 0x108: 1},
     )
 
-    def wrong(problem: Problem, options: order.Options) -> Solution:
+    def wrong(problem: Problem, options: answers.Options) -> Solution:
         return Solution(Verdict.LEGAL, "wrong", 0.0, np.array([0, 1, 3, 2]))
 
-    monkeypatch.setattr(order, "solve", wrong)
-    monkeypatch.setattr(order, "_compare_initial", lambda *_: None)
+    monkeypatch.setattr(answers, "solve", wrong)
+    monkeypatch.setattr(answers, "_compare_initial", lambda *_: None)
     with pytest.raises(OrderError, match="does not read what memory holds"):
-        order.order_recording(traces, tmp_path / "c", RECORDING)
+        order_recording(traces, tmp_path / "c", RECORDING)
     assert not list(tmp_path.iterdir())

@@ -13,11 +13,12 @@ from trace_factory import make, problems
 import solver.choose as choose_module
 from bench.ordering_traces import region
 from isa.errors import UsageError
+from solver.answers import Options
 from solver.certificate import Certificate
 from solver.checker import check_certificate
 from solver.choose import Choice, choose, choose_order, count_switches
 from solver.freedom import Limits
-from solver.order import Options, order_recording
+from solver.order import order_recording
 from solver.problem import Problem, Verdict
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))

@@ -13,10 +13,11 @@ import pytest
 from test_solver_engines import RECORDING
 from trace_factory import Shape, make
 
+import solver.answers as answers_module
 import solver.cluster
-import solver.order as order_module
 from isa.errors import CorebraidError, UsageError
-from solver.order import Options, Resources, order_recording, solve
+from solver.answers import Options, solve
+from solver.order import Resources, order_recording
 from solver.problem import Problem, Solution, Verdict
 
 LONG = Shape(steps=120, strata=0.1)
@@ -44,9 +45,9 @@ def on_workers(cluster: distributed.LocalCluster, call: object, *arguments: obje
 
 def solve_badly(region: int, mark: str, times: int) -> None:
     """On a worker: solving `region` kills the process, the first `times` times; all others take a while."""
-    import solver.order
+    import solver.answers
 
-    original = solver.order.solve
+    original = solver.answers.solve
 
     def some(problem: Problem, options: Options) -> Solution:
         time.sleep(0.05)
@@ -57,7 +58,7 @@ def solve_badly(region: int, mark: str, times: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return original(problem, options)
 
-    solver.order.solve = some
+    solver.answers.solve = some
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_a_worker_that_dies_loses_nothing(
         assert problem.n_ops == 0, "solved here and not on the cluster"
         return solve(problem, options)
 
-    monkeypatch.setattr(order_module, "solve", nowhere)
+    monkeypatch.setattr(answers_module, "solve", nowhere)
     resources = Resources(jobs=1, cluster=cluster.scheduler_address)
     result = order_recording(make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, resources)
     assert result.verdict is Verdict.LEGAL

@@ -10,9 +10,10 @@ import pytest
 from trace_factory import Made, Shape, damage, make, oracle
 
 from isa.errors import FormatError, OrderError
+from solver.answers import Options
 from solver.certificate import Certificate
 from solver.checker import check_certificate, check_slices
-from solver.order import Options, order_recording
+from solver.order import order_recording
 from solver.problem import Verdict
 from solver.traces import MemoryTraces
 

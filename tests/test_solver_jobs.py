@@ -13,12 +13,14 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, damage, make
 
-import solver.order as order_module
+import solver.answers as answers_module
 from isa.errors import CorebraidError
 from recorder.event import EVENT, GLUED, OWNED, UNCACHED
-from solver.order import Options, OrderResult, Resources, order_recording, solve
+from solver.answers import Options, solve
+from solver.order import Resources, order_recording
 from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.problem import Problem, Solution, Verdict
+from solver.results import OrderResult
 from solver.traces import MemoryTraces
 
 LONG = Shape(steps=120, strata=0.1)
@@ -66,7 +68,7 @@ def dies(region: int, mark: Path, times: int, monkeypatch: pytest.MonkeyPatch) -
                 os.kill(os.getpid(), signal.SIGKILL)
         return solve(problem, options)
 
-    monkeypatch.setattr(order_module, "solve", some)
+    monkeypatch.setattr(answers_module, "solve", some)
 
 
 def hard_region(traces: MemoryTraces, tmp_path: Path) -> tuple[int, OrderResult]:

@@ -9,11 +9,11 @@ from test_solver_engines import SOAK, shape_of
 from trace_factory import make, problems, rows_of
 
 from recorder.event import GLUED, READ, UNCACHED
+from solver.answers import runs_of
 from solver.boundary import net_values
 from solver.cut_state import start
 from solver.filters import Counts, unfiltered
 from solver.granules import find_granules
-from solver.order import runs_of
 from solver.regions import Region, iter_regions
 
 Part = tuple[int, int, int, int]

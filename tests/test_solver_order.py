@@ -12,13 +12,14 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, by_hand, copy, make, problems
 
-import solver.order as order_module
+import solver.answers as answers_module
 from isa.errors import OrderError, UsageError
+from solver.answers import Options, solve
 from solver.certificate import Certificate
 from solver.checker import check_certificate
 from solver.cut import solve_cut
 from solver.deduction import deduce
-from solver.order import Options, order_recording, solve
+from solver.order import order_recording
 from solver.problem import Problem, Solution, Verdict, no_order
 from solver.smt import solve_smt
 from solver.spool import Spool
@@ -99,7 +100,7 @@ def undecided_at(region: int, monkeypatch: pytest.MonkeyPatch, verdict: Verdict 
             return Solution(verdict, "cut", 0.0, no_order(), reason)
         return solve(problem, options)
 
-    monkeypatch.setattr(order_module, "solve", some)
+    monkeypatch.setattr(answers_module, "solve", some)
 
 
 def test_one_undecided_region_does_not_stop_the_others(
@@ -137,7 +138,7 @@ def test_regions_are_solved_one_after_the_other_and_progress_is_told(
         seen.append(problem.region)
         return solve(problem, options)
 
-    monkeypatch.setattr(order_module, "solve", watched)
+    monkeypatch.setattr(answers_module, "solve", watched)
     told: list[tuple[int, int]] = []
     order_recording(made.traces, tmp_path / "c", RECORDING, None, lambda k, n: told.append((k, n)))
     n = len(made.traces.strata) + 1
@@ -180,7 +181,7 @@ def test_a_wrong_initial_value_of_an_engine_is_caught(
     def wrong(problem: Problem, options: Options) -> Solution:
         return Solution(Verdict.LEGAL, "wrong", 0.0, np.array([1, 0]))
 
-    monkeypatch.setattr(order_module, "solve", wrong)
+    monkeypatch.setattr(answers_module, "solve", wrong)
     traces = by_hand([[(0x100, 5, 6)], [(0x100, 6, 7)]], {0x100: 5}, {0x100: 7})
     with pytest.raises(OrderError, match="implies another initial value"):
         order_recording(traces, tmp_path / "c", RECORDING)

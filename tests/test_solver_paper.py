@@ -100,7 +100,8 @@ def test_initial_value_of_x_is_2_in_every_order_and_without_solving(example: obj
 
 
 def test_order_of_the_left_example_passes_the_checker(tmp_path: Path) -> None:
-    from solver.order import Options, order_recording
+    from solver.answers import Options
+    from solver.order import order_recording
 
     cores = [[(X, 2, 1), (Y, 1, 2), (X, 1, 2), (X, 2, 1)], [(X, 1, 1)], [(Y, 0, 1), (Y, 2, 3)]]
     traces = by_hand(cores, {X: 2, Y: 0}, {X: 1, Y: 3})

@@ -8,11 +8,13 @@ import pytest
 from test_solver_engines import RECORDING
 from trace_factory import Shape, make
 
-import solver.order as order_module
+import solver.answers as answers_module
 from isa.errors import OrderError
-from solver.order import Options, OrderResult, Resources, order_recording, solve
+from solver.answers import Options, solve
+from solver.order import Resources, order_recording
 from solver.partial import Partial
 from solver.problem import Problem, Solution, Verdict, no_order
+from solver.results import OrderResult
 from solver.traces import MemoryTraces
 
 LONG = Shape(steps=120, strata=0.1)
@@ -27,7 +29,7 @@ class Bench:
         self.said: list[str] = []
         self.solved: list[int] = []
         self.stop: dict[int, BaseException | str] = {}
-        monkeypatch.setattr(order_module, "solve", self.solve)
+        monkeypatch.setattr(answers_module, "solve", self.solve)
 
     def solve(self, problem: Problem, options: Options) -> Solution:
         what = self.stop.get(problem.region, "")
@@ -189,7 +191,7 @@ def test_an_engines_wrong_order_is_an_error_and_is_not_kept_silently(
         solution = solve(problem, options)
         return Solution(solution.verdict, "wrong", 0.0, solution.order[::-1].copy())
 
-    monkeypatch.setattr(order_module, "solve", wrong)
-    monkeypatch.setattr(order_module, "_compare_initial", lambda *_: None)
+    monkeypatch.setattr(answers_module, "solve", wrong)
+    monkeypatch.setattr(answers_module, "_compare_initial", lambda *_: None)
     with pytest.raises(OrderError, match="does not read what memory holds"):
         bench.order()

@@ -26,11 +26,12 @@ from recorder.event import READ
 from recorder.linux_capture import record_linux
 from recorder.reader import Recording
 from recorder.record_options import RecordOptions
+from solver.answers import Options
 from solver.buffered_seams import BufferedWalker
 from solver.certificate import Certificate
 from solver.checker import check_certificate
 from solver.choose import Choice
-from solver.order import Options, order_recording
+from solver.order import order_recording
 from solver.regions import iter_regions
 from solver.seams import RegionWalker
 from solver.sync_check import BEHIND

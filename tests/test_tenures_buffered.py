@@ -18,10 +18,11 @@ import solver.tenures.buffered_deduce as buffered_deduce
 from bench.tiny_runs import LINE, Run
 from recorder.event import READ, UNCACHED
 from recorder.record import MISS
+from solver.answers import Options, solve
 from solver.boundary import Forward
 from solver.certificate import Certificate
 from solver.checker import check_certificate
-from solver.order import Options, order_recording, solve
+from solver.order import order_recording
 from solver.problem import Verdict
 from solver.program_order import core_rows
 from solver.regions import Region, iter_regions

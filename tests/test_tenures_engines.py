@@ -15,10 +15,11 @@ from test_solver_engines import ENGINES, RECORDING, SOAK, verdict_of
 
 import solver.stages
 from bench.tiny_runs import damage, is_legal
+from solver.answers import Options, solve
 from solver.boundary import Forward
 from solver.certificate import Certificate
 from solver.checker import check_certificate
-from solver.order import Options, order_recording, solve
+from solver.order import order_recording
 from solver.problem import Problem, Verdict
 from solver.regions import Region, iter_regions
 from solver.stages import sift_region

@@ -21,8 +21,9 @@ from bench.true_order import held_traces
 from bench.true_threads import Placed, judge
 from corebraid.program import GuestProgram
 from recorder.reader import Recording, iter_sealed_truth
+from solver.answers import Options
 from solver.checker import check_slices
-from solver.order import Options, order_recording
+from solver.order import order_recording
 
 PLANS = (
     linux_soak.Plan("thread_order", 3, 1, strata="none"),

@@ -31,8 +31,9 @@ from recorder.reader import Recording, iter_sealed_truth
 from recorder.replay import replay_core
 from recorder.store_streams import SideBySide
 from recorder.traces import RecordingTraces
+from solver.answers import Options
 from solver.checker import check_slices
-from solver.order import Options, order_recording
+from solver.order import order_recording
 from solver.problem import Verdict
 
 BUFFERS = (1, 4, 64)

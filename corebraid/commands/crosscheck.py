@@ -105,8 +105,8 @@ def _names(recording: Recording, asked: str | None) -> list[str]:
 
 def _contenders(recording: Recording, names: list[str], timeout_s: float) -> list[Contender]:
     from corebraid.engines import ORDERING, WHOLE, evidence_engine
+    from solver.answers import Options
     from solver.crosscheck import Contender
-    from solver.order import Options
 
     made = []
     for name in names:

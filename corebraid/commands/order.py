@@ -17,7 +17,7 @@ from recorder.constraints import LOSSES, TENURES, VALUES
 
 if TYPE_CHECKING:
     from recorder.reader import Recording
-    from solver.order import OrderResult, RegionResult
+    from solver.results import OrderResult, RegionResult
 
 _MOST_ROWS = 40
 #: A recording of fewer instructions is ordered in one process: others would cost more than they save.
@@ -145,8 +145,9 @@ def command(
     from corebraid.order_progress import OrderProgress
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
+    from solver.answers import Options
     from solver.certificate import FILE_NAME
-    from solver.order import Options, Resources, order_recording
+    from solver.order import Resources, order_recording
     from solver.partial import FILE_NAME as PARTIAL_NAME
 
     opened = Recording.open(recording)
