@@ -26,12 +26,12 @@ use_kernel_cache()
 
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import OUT  # noqa: E402
-from corebraid.engines import evidence_engine, whole_runs  # noqa: E402
+from corebraid.engines import ENGINES, evidence_engine, ordering_engines, whole_runs  # noqa: E402
 from corebraid.evidence import objects_of  # noqa: E402
 from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.evidence import KINDS  # noqa: E402
+from recorder.evidence_names import GROUPS, STREAMS, settled  # noqa: E402
 from recorder.reader import Recording  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
@@ -46,7 +46,6 @@ _LIMIT = 3_000_000
 #: How turns, strata and variables are chosen, by seed.
 _SLICES = (300, 1000, 5000, 10_000)
 _STRATA = (5_000, 20_000, 100_000)
-_GROUPS = ("word", "line", "symbol")
 
 
 def names() -> list[str]:
@@ -56,7 +55,7 @@ def names() -> list[str]:
 
 def options_of(program: Path, cores: int, seed: int) -> RecordOptions:
     """How the run of this seed is recorded."""
-    group = _GROUPS[seed % len(_GROUPS)]
+    group = GROUPS[seed % len(GROUPS)]
     return RecordOptions(
         cores=cores,
         seed=seed,
@@ -64,8 +63,8 @@ def options_of(program: Path, cores: int, seed: int) -> RecordOptions:
         strata=StrataPolicy("cycles", _STRATA[seed % len(_STRATA)]),
         limit=_LIMIT,
         memory_bytes=16 << 20,
-        evidence=tuple(KINDS),
-        evidence_options={"group": group, "rset": ",".join(map(str, range(cores)))},
+        evidence=tuple(STREAMS),
+        evidence_options=settled(STREAMS, {"group": group}, cores),
         symbols=objects_of(program) if group == "symbol" else (),
     )
 
@@ -77,10 +76,10 @@ def one(
     record(program, folder, X86_64, options_of(program, cores, seed), lambda _: None)
     recording = Recording.open(folder)
     engines = [Contender("auto", Options("auto", timeout_s))]
-    for name in ("linkage", "slices", "opr"):
+    for name in (row.name for row in ordering_engines() if row.stream):
         engines.append(Contender(name, Options(name, timeout_s, evidence=evidence_engine(recording, name))))
     found = crosscheck(RecordingTraces(recording), engines)
-    wholes = whole_runs(recording, ["opr", "rpc"])
+    wholes = whole_runs(recording, ENGINES)
     counts: Counter[str] = Counter(recordings=1)
     for row in found.rows:
         counts[f"{row.engine} regions"] += 1

@@ -10,8 +10,7 @@ from bench.programs import image
 from bench.report import Column, Table
 from isa.x86_64 import X86_64
 from recorder.capture import Capture, RecordOptions
-from recorder.evidence import KINDS, LINKAGE, OPR
-from recorder.json_fields import Scalar
+from recorder.evidence_names import STREAMS, settled
 
 PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")
 ROUNDS = 3
@@ -19,11 +18,7 @@ ROUNDS = 3
 
 def seconds(program: Path, cores: int, evidence: tuple[str, ...], folder: Path) -> float:
     """Wall time of one recording, from the first instruction to the last byte."""
-    said: dict[str, Scalar] = {}
-    if LINKAGE in evidence:
-        said["group"] = "word"
-    if OPR in evidence:
-        said["rset"] = ",".join(map(str, range(cores)))
+    said = settled(evidence, {}, cores)
     options = RecordOptions(cores=cores, seed=1, evidence=evidence, evidence_options=said)
     capture = Capture(program, folder, X86_64, options, lambda _: None)
     began = time.perf_counter()
@@ -34,7 +29,7 @@ def seconds(program: Path, cores: int, evidence: tuple[str, ...], folder: Path) 
 
 def evidence_cost(programs: tuple[str, ...] = PROGRAMS, cores: int = 4, rounds: int = ROUNDS) -> Table:
     """The ratios, the best of some rounds in which all take turns."""
-    ways = {"none": (), **{name: (name,) for name in KINDS}, "all": tuple(KINDS)}
+    ways = {"none": (), **{name: (name,) for name in STREAMS}, "all": tuple(STREAMS)}
     columns = [Column("program"), Column("cores", ",d"), Column("seconds", ".2f")]
     columns += [Column(name, ".2f") for name in list(ways)[1:]]
     notes = [

@@ -17,7 +17,7 @@ from bench.true_order import held_traces, in_true_order
 from isa.x86_64 import X86_64
 from recorder.capture import Capture, RecordOptions
 from recorder.event import UNCACHED
-from recorder.evidence import evidence_log
+from recorder.evidence_names import evidence_log
 from recorder.reader import Recording, iter_evidence, iter_sealed_truth
 from recorder.slice_log import iter_slices
 from recorder.varint import MAX_VARINT, put_varint

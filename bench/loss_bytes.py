@@ -28,7 +28,7 @@ from corebraid.linux_guest import LinuxOptions, guest_spec  # noqa: E402
 from isa.linux_x86_64 import LINUX_X86_64  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.evidence import LOSSES, evidence_log  # noqa: E402
+from recorder.evidence_names import LOSSES, evidence_log  # noqa: E402
 from recorder.linux_capture import record_linux  # noqa: E402
 from recorder.manifest import AGENT_LOG, Manifest, core_log  # noqa: E402
 

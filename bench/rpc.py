@@ -25,7 +25,7 @@ from bench.programs import image
 from bench.report import OUT, Column, Table, publish
 from isa.x86_64 import X86_64
 from recorder.capture import Outcome, RecordOptions, record
-from recorder.evidence import RPC, evidence_log
+from recorder.evidence_names import RPC, evidence_log
 from recorder.mail_trace import recorded_mail
 from recorder.reader import Recording
 from recorder.receipts import read_receipts

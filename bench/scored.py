@@ -30,11 +30,11 @@ from rich.console import Console  # noqa: E402
 from bench.linux_soak import Plan, place, record_plan  # noqa: E402
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import Cell, Column, Table, publish  # noqa: E402
-from corebraid.engines import ORDERING, evidence_engine  # noqa: E402
+from corebraid.engines import ENGINES, evidence_engine, ordering_engines  # noqa: E402
 from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.evidence_names import KINDS, LOSSES  # noqa: E402
+from recorder.evidence_names import STREAMS, settled  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
@@ -59,11 +59,12 @@ def slices_of(recording: Recording) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows["stream"].astype(np.int64), rows["end"].astype(np.uint64)
 
 
-def _evidence(chosen: argparse.Namespace, cores: int) -> dict[str, Any]:
+def _evidence(chosen: argparse.Namespace, cores: int, model: str) -> dict[str, Any]:
     """Losses, and what the engines need, as both kinds of recordings are asked for it."""
-    names = tuple(name for name in KINDS if name == LOSSES or name in chosen.engines)
-    told = {"rset": ",".join(map(str, range(cores)))} if "opr" in chosen.engines else {}
-    return {"evidence": names, "evidence_options": told}
+    needed = {ENGINES[name].stream for name in chosen.engines}
+    rows = [row for row in STREAMS.values() if row.by_default or row.name in needed]
+    names = tuple(row.name for row in rows if model in row.models)
+    return {"evidence": names, "evidence_options": settled(names, {}, cores)}
 
 
 def firmware(
@@ -79,7 +80,7 @@ def firmware(
         limit=_LIMIT,
         input=b"corebraid\n",
         model=model,
-        **_evidence(chosen, cores),
+        **_evidence(chosen, cores, model),
     )
     record(FIRMWARE / "x86_64" / f"{name}.elf", folder, X86_64, options, lambda _: None)
 
@@ -119,7 +120,7 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
             if name.startswith("linux/"):
                 guest = name.split("/")[1]
                 told = {"strata": strata, "model": model, "longest_slice": chosen.slice}
-                record_plan(Plan(guest, cores, chosen.seed, **told, **_evidence(chosen, cores)), path)
+                record_plan(Plan(guest, cores, chosen.seed, **told, **_evidence(chosen, cores, model)), path)
             else:
                 firmware(name, cores, strata, chosen, model, path)
         except CorebraidError as error:
@@ -128,10 +129,10 @@ def one(table: Table, name: str, cores: int, strata: str, model: str, chosen: ar
             return
         recording = Recording.open(path)
         for engine in chosen.engines:
-            if engine in ORDERING and engine not in recording.manifest.evidence:
+            if not ENGINES[engine].applies(recording):
                 continue
             for constraints in chosen.constraints.split(","):
-                if constraints != "values" and engine in ORDERING:
+                if constraints != "values" and ENGINES[engine].stream:
                     continue
                 score, regions, undecided, seconds = scored(recording, engine, constraints, chosen.timeout)
                 row = name, cores, strata, model, engine, constraints
@@ -166,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--programs", default="", help="only these, with commas between")
     parser.add_argument("--cores", default="4,8,16")
     parser.add_argument("--strata", default="cycles:100000,none")
-    parser.add_argument("--engines", default="auto", help="auto, cut, linkage, slices, opr")
+    parser.add_argument("--engines", default="auto", help=", ".join(row.name for row in ordering_engines()))
     parser.add_argument("--constraints", default="values,tenures,losses")
     parser.add_argument("--models", default="sc")
     parser.add_argument("--seed", type=int, default=1)

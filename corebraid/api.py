@@ -8,11 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from corebraid.engines import evidence_engine
 from emu.cache import CacheGeometry
 from isa.x86_64 import X86_64
 from recorder.capture import Outcome, RecordOptions
 from recorder.capture import record as _record
-from recorder.constraints import LOSSES
+from recorder.constraints import LOSSES, VALUES
 from recorder.evidence_names import DEFAULT_EVIDENCE
 from recorder.reader import Recording, iter_agent_trace
 from recorder.replay import CoreReplay, ReplayResult, replay_core
@@ -103,18 +104,23 @@ def order(
 ) -> OrderResult:
     """Find a legal order of every strata region and write `order.cert` into the recording.
 
-    region_timeout: seconds for one region; one that takes longer is left undecided and the rest goes on.
-    jobs: processes to use, forked from this one. cluster: address of a dask.distributed scheduler that
-    solves the regions. keep: use and leave `order.partial`, the solved regions of an ordering that is not
-    finished, in the recording. constraints: "values" for the paper's alone, "tenures" for what miss records
-    prove besides, "losses" for what lost lines do, if the recording has them.
-    Raises OrderError when no order can exist, FormatError, Divergence.
+    engine: as on the command line; one with evidence takes that from the recording, obeys values alone, and
+    takes the regions in one process and once. region_timeout: seconds for one region; one that takes longer
+    is left undecided and the rest goes on. jobs: processes to use, forked from this one. cluster: address of
+    a dask.distributed scheduler that solves the regions. keep: use and leave `order.partial`, the solved
+    regions of an ordering that is not finished, in the recording. constraints: "values" for the paper's
+    alone, "tenures" for what miss records prove besides, "losses" for what lost lines do, if the recording
+    has them.
+    Raises OrderError when no order can exist, UsageError (no such engine; the recording lacks its evidence),
+    FormatError, Divergence.
     """
     opened = _opened(recording)
-    options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding)
-    resources = Resources(jobs, cluster, opened.path / PARTIAL_NAME if keep else None)
+    evidence = evidence_engine(opened, engine)
+    options = Options(engine=engine, timeout_s=region_timeout, encoding=encoding, evidence=evidence)
+    kept = opened.path / PARTIAL_NAME if keep and evidence is None else None
+    resources = Resources(jobs, cluster, kept)
     return order_recording(
-        RecordingTraces(opened, constraints=constraints),
+        RecordingTraces(opened, constraints=constraints if evidence is None else VALUES),
         opened.path / FILE_NAME,
         opened.manifest.id,
         options,

@@ -1,74 +1,69 @@
-"""What the command line says of evidence: `record --evidence`, `--rset`, `--group`."""
+"""What the command line says of evidence: `record --evidence` and the options of its streams."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from isa.errors import UsageError
+import click
+
+from recorder.evidence_names import (
+    DEFAULT_EVIDENCE,
+    STREAMS,
+    StreamOption,
+    check_evidence,
+    parse_names,
+    settled,
+)
 
 if TYPE_CHECKING:
     from recorder.capture import RecordOptions
-    from recorder.json_fields import Scalar
 
-GROUPS = ("word", "line", "symbol")
+
+def stream_options() -> list[StreamOption]:
+    """What can be said of how streams are recorded."""
+    return [row.option for row in STREAMS.values() if row.option is not None]
+
+
+def evidence_choices(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--evidence, and an option for each of `stream_options`: parameters of their keys."""
+    for option in reversed(stream_options()):
+        kind: click.Choice[str] | click.IntRange | None = None
+        if option.choices:
+            kind = click.Choice(option.choices)
+        elif option.bounds:
+            kind = click.IntRange(*option.bounds)
+        command = click.option(option.flag, type=kind, metavar=option.metavar, help=option.says)(command)
+    streams = "; ".join(f"{row.name}: {row.says}" for row in STREAMS.values())
+    told = f"Further streams, several with commas, all or none.  {streams}.  [default: {_NAMED}]"
+    return click.option("--evidence", metavar="NAMES", help=told)(command)
+
+
+_NAMED = ",".join(DEFAULT_EVIDENCE)
 
 
 def with_evidence(
     options: RecordOptions,
     program: Path,
     evidence: str | None,
-    rset: str | None,
-    group: str | None,
-    slice_accesses: int | None = None,
+    given: Mapping[str, object],
     mailboxes: bool = True,
 ) -> RecordOptions:
-    """`options` with the streams that were asked for, or the default ones. mailboxes: the guest may have
-    some, which `rpc` is for.
+    """`options` with the streams that were asked for, or the default ones. given: what was said of how they
+    are recorded, by the key of its `StreamOption`. mailboxes: the guest may have some; streams that need
+    them are recorded of others only where they are named.
 
     Raises UsageError.
     """
-    from recorder.evidence import DEFAULT_EVIDENCE, LINKAGE, OPR, RPC, SLICES, check_evidence, parse_names
-
     names = parse_names(evidence) if evidence is not None else DEFAULT_EVIDENCE
-    if not mailboxes and evidence is not None and RPC not in evidence:
-        names = tuple(name for name in names if name != RPC)
+    if not mailboxes and evidence is not None:
+        names = tuple(name for name in names if not STREAMS[name].only_for or name in evidence)
     check_evidence(names, options.model)
-    said: dict[str, Scalar] = {}
-    given: tuple[tuple[str, object, str], ...] = (
-        ("--rset", rset, OPR), ("--group", group, LINKAGE), ("--slice-accesses", slice_accesses, SLICES)
-    )  # fmt: skip
-    for option, value, name in given:
-        if value is not None and name not in names:
-            raise UsageError(
-                f"{option} says how evidence {name} is recorded, which was not asked for",
-                found=f"--evidence {evidence or 'not given'}",
-                remedy=f"add --evidence {name}",
-            )
-    if OPR in names:
-        members = parse_rset(rset, options.cores) if rset is not None else tuple(range(options.cores))
-        said["rset"] = ",".join(map(str, members))
-    if LINKAGE in names:
-        said["group"] = group or "word"
-    if slice_accesses is not None:
-        said["slice_accesses"] = slice_accesses
-    symbols = objects_of(program) if group == "symbol" else ()
+    said = settled(names, given, options.cores, evidence)
+    symbols = objects_of(program) if said.get("group") == "symbol" else ()
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
-
-
-def parse_rset(text: str, cores: int) -> tuple[int, ...]:
-    """The cores of a replay set, ascending, from 'K,K'. Raises UsageError."""
-    parts = [part.strip() for part in text.split(",")]
-    wrong = [part for part in parts if not part.isdecimal() or int(part) >= cores]
-    if wrong or len(set(map(int, parts))) != len(parts):
-        raise UsageError(
-            "no such replay set",
-            expected=f"different cores from 0 to {cores - 1}, as in 0,2",
-            found=text or "nothing",
-            remedy="choose another --rset",
-        )
-    return tuple(sorted(map(int, parts)))
 
 
 def objects_of(program: Path) -> tuple[tuple[int, int], ...]:

@@ -42,7 +42,7 @@ def summarize(outcome: Outcome, directory: Path) -> None:
 
 
 def _evidence_bytes(manifest: Manifest) -> str:
-    from recorder.evidence import evidence_log
+    from recorder.evidence_names import evidence_log
 
     sizes = [(name, manifest.files[evidence_log(name)].bytes) for name in manifest.evidence]
     return "".join(f", {size:,} of evidence {name}" for name, size in sizes)

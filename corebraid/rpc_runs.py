@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corebraid.engines import WholeRun
+from corebraid.whole_runs import WholeRun
 from isa.errors import UsageError
 from recorder.mail_trace import RecordedMail, recorded_mail
 from recorder.reader import Recording

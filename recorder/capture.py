@@ -10,7 +10,8 @@ from emu.machine import Machine
 from emu.run import run
 from isa.table import Isa
 from recorder.capture_base import BaseCapture, Console, Progress, machine_config
-from recorder.evidence import Collector, Guest, check_evidence
+from recorder.evidence import Collector, Guest
+from recorder.evidence_names import check_evidence
 from recorder.image_file import nonzero_pages
 from recorder.learning import (
     Learner,

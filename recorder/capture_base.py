@@ -20,8 +20,9 @@ from isa.table import Isa
 from recorder.agent_codec import AGENT_OP, MARK
 from recorder.agent_log import agent_rows
 from recorder.digest import Digest
-from recorder.evidence import OF_EVENTS, Collector, Guest, make_collector
+from recorder.evidence import Collector, Guest, make_collector
 from recorder.evidence_capture import EvidenceCapture
+from recorder.evidence_names import STREAMS
 from recorder.image_file import nonzero_pages
 from recorder.json_fields import Scalar
 from recorder.manifest import AGENTS_SAY_OWNED, MISSES_PROVE_WRITES, PROGRAM_ELF, End, Manifest, Program
@@ -48,7 +49,7 @@ def machine_config(options: RecordOptions, watched: bool, *, linux: bool = False
         options.strata.bound if options.strata.kind == "downgrades" else 0,
         options.input,
         options.store_buffer if options.model == "tso" else 0,
-        any(name in OF_EVENTS for name in options.evidence) or watched,
+        any(STREAMS[name].of_events for name in options.evidence) or watched,
         linux=linux,
     )
 

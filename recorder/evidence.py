@@ -1,4 +1,4 @@
-"""Evidence: the further streams that a recording may have, each for one engine (docs/format.md, section 11).
+"""Collectors of evidence, the further streams that a recording may have (docs/format.md, section 11).
 
 A collector takes one stream down while the machine runs. It is handed every event in the order in which they
 ran; what of that its paper's recorder could not have seen it must not use.
@@ -13,31 +13,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from isa.errors import FormatError
-from recorder.evidence_names import (
-    DEFAULT_EVIDENCE,
-    KINDS,
-    LINKAGE,
-    LOSSES,
-    OF_EVENTS,
-    OPR,
-    RPC,
-    SLICES,
-    check_evidence,
-    evidence_log,
-    parse_names,
-    stream_of,
-)
+from recorder.evidence_names import STREAMS, loaded
 
 if TYPE_CHECKING:
     from emu.losses import LossNotes
     from emu.post import Post
-
-__all__ = [
-    "DEFAULT_EVIDENCE", "KINDS", "LINKAGE", "LOSSES", "OF_EVENTS", "OPR", "RPC", "SLICES", "AheadOfLogs",
-    "Collector", "EvidenceWriter", "Guest", "Rows", "check_evidence", "evidence_log", "make_collector",
-    "parse_names", "stream_of",
-]  # fmt: skip
 
 Rows = npt.NDArray[np.void]
 
@@ -96,26 +76,7 @@ class EvidenceWriter(Protocol):
 def make_collector(
     name: str, guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]
 ) -> Collector:
-    """The collector of one stream. options: what the command line said of it. Raises UsageError."""
-    # Each is loaded only where it is wanted: their kernels take time.
-    if name == LINKAGE:
-        from recorder.linkage import LinkageCollector
-
-        return LinkageCollector(guest, writer, str(options.get("group", "word")))
-    if name == RPC:
-        from recorder.receipts import ReceiptCollector
-
-        return ReceiptCollector(guest, writer)
-    if name == LOSSES:
-        from recorder.loss_collector import LossCollector
-
-        return LossCollector(guest, writer)
-    if name == OPR:
-        from recorder.opr_collector import OprCollector
-
-        return OprCollector(guest, writer, str(options.get("rset", "")))
-    if name == SLICES:
-        from recorder.slices import make_slices
-
-        return make_slices(guest, writer, options)
-    raise FormatError(f"evidence {name} has no collector")
+    """The collector of one stream. options: what the manifest says of how it is recorded. Raises
+    UsageError."""
+    collector: Collector = loaded(STREAMS[name].collector)(guest, writer, options)
+    return collector

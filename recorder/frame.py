@@ -19,6 +19,7 @@ from typing import BinaryIO
 import lz4.block
 
 from isa.errors import FormatError
+from recorder.evidence_names import STREAMS
 
 FILE_MAGIC, FRAME_MAGIC = b"CBRD", b"CBFR"
 #: Version of the format that is written, and those that are read (docs/format.md says what each added).
@@ -34,12 +35,7 @@ KIND_NAMES = {
     # Written by the solver (solver/certificate.py), in these frames.
     6: "certificate",
     7: "unfinished order",
-    # Evidence (recorder/evidence.py).
-    8: "evidence linkage",
-    9: "evidence slices",
-    10: "evidence opr",
-    11: "evidence rpc",
-}
+} | {row.kind: f"evidence {row.name}" for row in STREAMS.values()}
 #: Most bytes that a frame holds before compression; LZ4 grows what it cannot compress by at most 1/255.
 MAX_RAW = 1 << 20
 MAX_STORED = MAX_RAW + MAX_RAW // 255 + 16

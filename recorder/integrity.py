@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isa.errors import FormatError
-from recorder.evidence import LOSSES, evidence_log, stream_of
-from recorder.evidence_contents import evidence_contents
+from recorder.evidence_names import STREAMS, loaded, stream_of
 from recorder.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
 from recorder.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, PROGRAM_ELF, TRUTH_LOG
 from recorder.reader import (
@@ -40,23 +39,17 @@ def integrity(recording: Recording) -> list[Finding]:
     findings = [check_file(recording, name) for name in _expected(recording)]
     findings += [_check_program(recording), *_check_objects(recording)]
     found = [finding for finding in findings if finding]
-    return found or [*_check_syncs(recording), *_check_losses(recording)]
+    return found or [*_check_syncs(recording), *_check_evidence(recording)]
 
 
-def _check_losses(recording: Recording) -> Iterable[Finding]:
-    """What the cores lost, held against their logs, and what agents say of it."""
-    if not recording.has_losses or recording.killed:
+def _check_evidence(recording: Recording) -> Iterable[Finding]:
+    """The streams held against the other files, where each is sound by itself."""
+    if recording.killed:
         return
-    from recorder.loss_integrity import loss_fault
-
-    name = evidence_log(LOSSES)
-    if fault := loss_fault(recording):
-        yield Finding(name, 0, f"{recording.path / name}: {fault}")
-        return
-    from recorder.owned_integrity import owned_fault
-
-    if fault := owned_fault(recording):
-        yield Finding(AGENT_LOG, 0, f"{recording.agent_log_path}: {fault}")
+    for name in recording.manifest.evidence:
+        if faults := STREAMS[name].faults:
+            for file, what in loaded(faults)(recording):
+                yield Finding(file, 0, f"{recording.path / file}: {what}")
 
 
 def _check_syncs(recording: Recording) -> Iterable[Finding]:
@@ -152,7 +145,8 @@ def _contents(recording: Recording, name: str) -> Iterable[object]:
     if name in (INITIAL_IMG, FINAL_IMG):
         return iter_image(recording, "initial" if name == INITIAL_IMG else "final")
     if (stream := stream_of(name)) is not None:
-        return evidence_contents(recording, stream)
+        frames: Iterable[object] = loaded(stream.frames)(recording)
+        return frames
     return iter_core_records(recording, recording.header_of(name).stream)
 
 

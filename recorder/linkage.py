@@ -6,6 +6,8 @@ touched: a program's image has no types on which to run an escape analysis.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from emu.pages import host_memory
@@ -149,3 +151,8 @@ class LinkageCollector:
         for stream in range(len(self._streams)):
             self._settle(stream)
         self.flush()
+
+
+def make_linkage(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> LinkageCollector:
+    """The collector for a machine. options: "group", what shares one version, a word unless given."""
+    return LinkageCollector(guest, writer, str(options.get("group", "word")))

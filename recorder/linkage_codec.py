@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from isa.errors import FormatError
 from recorder.columns import Table, decode_table, encode_table, rows_a_frame
-from recorder.evidence import LINKAGE, EvidenceWriter, evidence_log
+from recorder.evidence import EvidenceWriter
+from recorder.evidence_names import GROUPS, LINKAGE, evidence_log
 from recorder.frame import DamageError, FrameHeader
 from recorder.reader import Recording, iter_evidence
 
@@ -39,7 +40,6 @@ PAPERS = PREDICT | RUNS | DOUBLE
 ALL = PAPERS | FOLLOW
 
 _WORD, _LINE, _SYMBOL = 0, 1, 2
-GROUPS = ("word", "line", "symbol")
 _VERSION = 1
 #: Every count in the stream is below this.
 MOST = 1 << 48

@@ -20,7 +20,8 @@ from isa.errors import UsageError
 from isa.linux import LinuxAbi
 from isa.table import Isa
 from recorder.capture_base import BaseCapture, Progress, machine_config
-from recorder.evidence import Collector, Guest, check_evidence
+from recorder.evidence import Collector, Guest
+from recorder.evidence_names import check_evidence
 from recorder.image_file import nonzero_pages
 from recorder.json_fields import Scalar
 from recorder.learning import (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from recorder.evidence import EvidenceWriter, Guest, Rows
@@ -42,3 +44,8 @@ class LossCollector:
     def finish(self) -> None:
         """The run is over."""
         self.write_ahead()
+
+
+def make_losses(guest: Guest, writer: EvidenceWriter, _: Mapping[str, object]) -> LossCollector:
+    """The collector for a machine."""
+    return LossCollector(guest, writer)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from emu.losses import DOWNGRADED, INSIDE, LOSS, LOST
 from isa.errors import FormatError
-from recorder.evidence import LOSSES, evidence_log
+from recorder.evidence_names import LOSSES, evidence_log
 from recorder.frame import DamageError
 from recorder.loss_codec import decode
 from recorder.reader import Recording, iter_evidence, strata

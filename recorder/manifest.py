@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from isa.errors import FormatError
-from recorder.evidence_names import KINDS, LOSSES, evidence_log
+from recorder.evidence_names import LOSSES, STREAMS, evidence_log
 from recorder.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
 from recorder.sealed_json import HEX_256, canonical, check_seal, seal
@@ -112,7 +112,7 @@ class Manifest:
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """Names of the evidence streams (recorder/evidence.py)."""
+        """Names of the evidence streams (recorder/evidence_names.py)."""
         named = self.options.get("evidence")
         return tuple(named.split(",")) if isinstance(named, str) and named else ()
 
@@ -254,8 +254,8 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         totals=fields.scalars("totals"),
     )
     program.done()
-    if manifest.evidence != tuple(name for name in KINDS if name in manifest.evidence):
-        raise fields.error("options.evidence", ",".join(KINDS), manifest.options.get("evidence"))
+    if manifest.evidence != tuple(name for name in STREAMS if name in manifest.evidence):
+        raise fields.error("options.evidence", ",".join(STREAMS), manifest.options.get("evidence"))
     names = manifest.file_names()
     files = Fields(fields.take("files"), path, "files")
     wanted = names if complete else [name for name in names if files.has(name)]

@@ -6,6 +6,8 @@ other cores, but that their stores into code, and their partitions of global mem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from emu.pages import host_memory
@@ -117,3 +119,8 @@ def _code_pages(guest: Guest, unit: int) -> CodePages:
         at = slice(number * _PAGE_BYTES, (number + 1) * _PAGE_BYTES)
         image[at] = guest.memory[at]
     return CodePages(page, image, np.uint64(unit))
+
+
+def make_opr(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> OprCollector:
+    """The collector for a machine. options: "rset", the members. Raises UsageError."""
+    return OprCollector(guest, writer, str(options.get("rset", "")))

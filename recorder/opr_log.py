@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isa.errors import FormatError, UsageError
-from recorder.evidence import OPR, EvidenceWriter, evidence_log
+from recorder.evidence import EvidenceWriter
+from recorder.evidence_names import OPR, evidence_log
 from recorder.frame import DamageError
 from recorder.opr_codec import Encoder, decode
 from recorder.opr_rows import CHECK, CODE, EXACT, OPR_ROW, RELAXED, VALUE, Rows

@@ -16,13 +16,25 @@ import numpy.typing as npt
 
 from recorder.agent_log import is_access
 from recorder.event import OWNED, READ
+from recorder.evidence_names import LOSSES, evidence_log
+from recorder.loss_integrity import loss_fault
 from recorder.losses import DOWNGRADED, LOST, iter_losses
+from recorder.manifest import AGENT_LOG
 from recorder.reader import Recording, iter_agent_rows, iter_core_records, strata
 from recorder.record import MISS, MISS_OWNED, MISS_WRITE, STRATUM
 
 Rows = npt.NDArray[np.void]
 #: (address of a line, strata that had been cut before).
 _Place = tuple[int, int]
+
+
+def loss_faults(recording: Recording) -> Iterator[tuple[str, str]]:
+    """What is wrong with the losses of a complete recording whose files are sound, with the cores' logs and
+    with what agents say: (file, fault), at most one."""
+    if fault := loss_fault(recording):
+        yield evidence_log(LOSSES), fault
+    elif fault := owned_fault(recording):
+        yield AGENT_LOG, fault
 
 
 def owned_fault(recording: Recording) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError, UsageError
-from recorder.evidence_names import KINDS, RPC, evidence_log
+from recorder.evidence_names import STREAMS
 from recorder.frame import (
     AGENT,
     CORE,
@@ -70,7 +70,7 @@ class Recording:
     def header_of(self, name: str) -> FileHeader:
         """What the header of the file called `name` (one of `Manifest.file_names`) must say."""
         kinds = {AGENT_LOG: AGENT, TRUTH_LOG: TRUTH, INITIAL_IMG: INITIAL_IMAGE, FINAL_IMG: FINAL_IMAGE}
-        kinds |= {evidence_log(stream): kind for stream, kind in KINDS.items()}
+        kinds |= {row.file: row.kind for row in STREAMS.values()}
         if name in kinds:
             return self.header(kinds[name])
         return self.header(CORE, int(name.removeprefix("core-").removesuffix(".log")))
@@ -187,17 +187,27 @@ def iter_evidence(recording: Recording, name: str) -> Iterator[tuple[FrameHeader
 
     Raises UsageError if the recording has no such stream, FormatError.
     """
-    manifest = recording.manifest
-    if name not in manifest.evidence:
-        never = manifest.linux and name == RPC
-        raise UsageError(
-            f"the recording has no evidence {name}",
-            found=", ".join(manifest.evidence) or "none",
-            where=str(recording.path),
-            remedy="that is for firmware with mailboxes" if never else f"record again with --evidence {name}",
-        )
-    path = recording.checked(recording.path / evidence_log(name))
-    return iter_frames(path, recording.header(KINDS[name]), partial_tail=recording.killed)
+    row = STREAMS[name]
+    if name not in recording.manifest.evidence:
+        raise no_evidence(recording, name)
+    path = recording.checked(recording.path / row.file)
+    return iter_frames(path, recording.header(row.kind), partial_tail=recording.killed)
+
+
+def no_evidence(recording: Recording, name: str) -> UsageError:
+    """The error that a recording has no stream of this name, and what may help."""
+    manifest, row = recording.manifest, STREAMS[name]
+    remedy = f"record again with --evidence {name}"
+    if manifest.linux and row.only_for:
+        remedy = f"that is for {row.only_for}"
+    elif manifest.model not in row.models:
+        remedy += f" --model {row.models[0]}"
+    return UsageError(
+        f"the recording has no evidence {name}",
+        found=", ".join(manifest.evidence) or "none",
+        where=str(recording.path),
+        remedy=remedy,
+    )
 
 
 def load_image(recording: Recording, name: str, memory: Bytes) -> None:

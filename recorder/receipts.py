@@ -8,7 +8,7 @@ did anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numba
@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from emu.mail_state import ENTRY_POINTS, RECEIVED, TESTED
 from emu.post import RECEIPTS
-from recorder.evidence import RPC, EvidenceWriter, Guest, evidence_log
+from recorder.evidence import EvidenceWriter, Guest
+from recorder.evidence_names import RPC, evidence_log
 from recorder.frame import DamageError, FrameHeader
 from recorder.reader import Recording, iter_evidence
 from recorder.varint import CUT_SHORT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
@@ -308,6 +309,11 @@ class ReceiptCollector:
     def finish(self) -> None:
         """The run is over."""
         self.flush()
+
+
+def make_receipts(guest: Guest, writer: EvidenceWriter, _: Mapping[str, object]) -> ReceiptCollector:
+    """The collector for a machine."""
+    return ReceiptCollector(guest, writer)
 
 
 def read_receipts(recording: Recording) -> Receipts:

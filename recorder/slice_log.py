@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recorder.evidence import SLICES, evidence_log
+from recorder.evidence_names import SLICES, evidence_log
 from recorder.frame import DamageError
 from recorder.reader import Recording, iter_evidence
 from recorder.slice_codec import Damage, Sequence, SliceTable

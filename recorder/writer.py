@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from isa.errors import FormatError, UsageError
 from recorder import agent_codec, codec, truth
-from recorder.evidence import KINDS, EvidenceWriter, evidence_log
+from recorder.evidence import EvidenceWriter
+from recorder.evidence_names import STREAMS, evidence_log
 from recorder.frame import AGENT, CORE, FINAL_IMAGE, INITIAL_IMAGE, TRUTH, FileHeader, FrameWriter
 from recorder.image_file import write_image
 from recorder.json_fields import Scalar
@@ -52,7 +53,7 @@ class RecordingWriter:
         self._logs[AGENT_LOG] = self._open(AGENT_LOG, AGENT, 0)
         self._logs[TRUTH_LOG] = self._open(TRUTH_LOG, TRUTH, 0)
         for name in manifest.evidence:
-            self._logs[evidence_log(name)] = self._open(evidence_log(name), KINDS[name], 0)
+            self._logs[evidence_log(name)] = self._open(evidence_log(name), STREAMS[name].kind, 0)
         self._core_encoder = codec.Encoder(manifest.line, FRAME_BYTES, manifest.memory)
         self._agent_encoder = agent_codec.Encoder(FRAME_BYTES, manifest.memory)
         self._truth_encoder = truth.Encoder(manifest.n_streams, FRAME_BYTES)

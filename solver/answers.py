@@ -20,13 +20,11 @@ from solver.regions import Region
 from solver.results import Answer
 from solver.sync_runs import synced_runs_of
 
-ENGINES = ("auto", "cut", "smt")
-#: Engines that need evidence of their own: the stream of that name.
-EVIDENCE_ENGINES = ("linkage", "slices", "opr")
-
 
 class EvidenceEngine(Protocol):
-    """Solves regions from evidence, each once and in their order, in one process."""
+    """Solves regions from evidence, each once and in their order, in one process. name: the engine's."""
+
+    name: str
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of a region; also asked where there is nothing to order."""
@@ -34,7 +32,7 @@ class EvidenceEngine(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """How to solve. engine: one of ENGINES. timeout_s: per region. nodes: cuts that a cut search may
+    """How to solve. engine: one of SOLVERS. timeout_s: per region. nodes: cuts that a cut search may
     explore per region. encoding: of the SMT engine, "paper" or "chain". choice: which legal order to choose
     in the regions that it concerns, instead of the engine's. evidence: what solves the regions in place of
     all that, from evidence of its own; `engine` is its name then."""
@@ -48,7 +46,7 @@ class Options:
 
     def check(self) -> None:
         """Raises UsageError for values that make no sense."""
-        known = ENGINES if self.evidence is None else EVIDENCE_ENGINES
+        known = tuple(SOLVERS) if self.evidence is None else (self.evidence.name,)
         if self.engine not in known:
             raise UsageError("unknown engine", expected=", ".join(known), found=self.engine)
         if self.encoding not in ("paper", "chain"):
@@ -113,15 +111,26 @@ def solve(problem: Problem, options: Options) -> Solution:
 def _solve_linked(problem: Problem, options: Options) -> Solution:
     if options.choice and options.choice.concerns(problem.region):
         return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
-    if options.engine == "cut":
-        return solve_cut(problem, timeout_s=options.timeout_s, nodes=options.nodes)
-    if options.engine == "auto":
-        return solve_auto(
-            problem, timeout_s=options.timeout_s, nodes=options.nodes, encoding=options.encoding
-        )
+    return SOLVERS[options.engine](problem, options)
+
+
+def _auto(problem: Problem, options: Options) -> Solution:
+    return solve_auto(problem, timeout_s=options.timeout_s, nodes=options.nodes, encoding=options.encoding)
+
+
+def _cut(problem: Problem, options: Options) -> Solution:
+    return solve_cut(problem, timeout_s=options.timeout_s, nodes=options.nodes)
+
+
+def _smt(problem: Problem, options: Options) -> Solution:
+    # Loaded only here: z3 takes its time.
     from solver.smt import solve_smt
 
     return solve_smt(problem, timeout_s=options.timeout_s, encoding=options.encoding)
+
+
+#: Engines that need no evidence.
+SOLVERS = {"auto": _auto, "cut": _cut, "smt": _smt}
 
 
 def answer(problem: Problem, options: Options, region: Region | None = None) -> Answer:

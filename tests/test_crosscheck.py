@@ -57,6 +57,8 @@ def test_engines_agree(racy: Recording) -> None:
 class Planted:
     """An engine that spoils what another one found, in the first region where there is something to."""
 
+    name = "linkage"
+
     def __init__(self, recording: Recording, how: str) -> None:
         self._engine, self._how, self.at = LinkageEngine.of(recording), how, -1
 

@@ -21,7 +21,7 @@ from losses_factory import EVIDENCE, firmware, losses_of
 from emu.losses import DOWNGRADED, LOSS_NOTE, LOST
 from isa.errors import FormatError
 from recorder import loss_codec
-from recorder.evidence import LOSSES
+from recorder.evidence_names import LOSSES
 from recorder.frame import FrameWriter
 from recorder.integrity import integrity
 from recorder.loss_codec import FRAME_ROWS, decode, encode

@@ -15,7 +15,7 @@ from test_rpc_mailbox import ping, put, receive, send
 
 from emu.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
 from emu.mailbox import MAIL_ACCEPT
-from recorder.evidence import KINDS, RPC, evidence_log
+from recorder.evidence_names import RPC, STREAMS, evidence_log
 from recorder.frame import FrameWriter
 from recorder.reader import Recording
 from recorder.receipts import Receipts, encode, read_receipts
@@ -57,7 +57,7 @@ def rewrite(path: Path, receipts: Receipts) -> None:
     payload, records = encode(np.array(rows, MAIL_EVENT))
     target = path / evidence_log(RPC)
     target.unlink()
-    writer = FrameWriter(target, recording.header(KINDS[RPC]))
+    writer = FrameWriter(target, recording.header(STREAMS[RPC].kind))
     writer.append(payload, records, 0, records - 1)
     writer.close()
     files = {**recording.manifest.files, target.name: writer.facts()}

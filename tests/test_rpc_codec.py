@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from emu.mail_state import ENTRY_POINTS, MAIL_EVENT, POSTED, RECEIVED, TESTED
 from isa.errors import FormatError
 from recorder import receipts
-from recorder.evidence import RPC, evidence_log
+from recorder.evidence_names import RPC, evidence_log
 from recorder.frame import FrameWriter, iter_frames
 from recorder.reader import Recording
 from recorder.receipts import ReceiptDecoder, decode_receipts, encode, read_receipts, receipts_of

@@ -13,7 +13,7 @@ from corebraid.options import json_option, recording_argument
 from isa.errors import UsageError
 
 if TYPE_CHECKING:
-    from corebraid.engines import WholeRun
+    from corebraid.whole_runs import WholeRun
     from recorder.reader import Recording
     from solver.crosscheck import Contender, CrossCheck, Row
 
@@ -78,39 +78,33 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
 
 
 def _names(recording: Recording, asked: str | None) -> list[str]:
-    from corebraid.engines import ORDERING, WHOLE
+    from corebraid.engines import ENGINES
+    from recorder.reader import no_evidence
 
-    evidence = recording.manifest.evidence
     if asked is None:
-        return ["auto", *(name for name in evidence if name in (*ORDERING, *WHOLE))]
+        return ["auto", *(row.name for row in ENGINES.values() if row.stream and row.applies(recording))]
     names = [name.strip() for name in asked.split(",") if name.strip()]
-    known = tuple(dict.fromkeys(("auto", "cut", "smt", *ORDERING, *WHOLE)))
-    if not names or len(set(names)) != len(names) or any(name not in known for name in names):
+    if not names or len(set(names)) != len(names) or any(name not in ENGINES for name in names):
         raise UsageError(
             "no such engines",
-            expected=f"different ones of {', '.join(known)}",
+            expected=f"different ones of {', '.join(ENGINES)}",
             found=asked,
             remedy="choose other --engines",
         )
-    for name in names:
-        if name in (*ORDERING, *WHOLE) and name not in evidence:
-            raise UsageError(
-                f"the recording has no evidence {name}",
-                found=", ".join(evidence) or "none",
-                where=str(recording.path),
-                remedy=f"record again with --evidence {name}",
-            )
+    for row in map(ENGINES.__getitem__, names):
+        if not row.applies(recording):
+            raise no_evidence(recording, row.stream)
     return names
 
 
 def _contenders(recording: Recording, names: list[str], timeout_s: float) -> list[Contender]:
-    from corebraid.engines import ORDERING, WHOLE, evidence_engine
+    from corebraid.engines import ENGINES, evidence_engine
     from solver.answers import Options
     from solver.crosscheck import Contender
 
     made = []
     for name in names:
-        if name in ORDERING or name not in WHOLE:
+        if ENGINES[name].orders:
             options = Options(name, timeout_s, evidence=evidence_engine(recording, name))
             options.check()
             made.append(Contender(name, options))
@@ -119,10 +113,11 @@ def _contenders(recording: Recording, names: list[str], timeout_s: float) -> lis
 
 def _bytes_of(recording: Recording, engine: str) -> int:
     """Bytes of what the engine needs besides the cores' logs; of the others those logs."""
-    from recorder.evidence import KINDS, evidence_log
+    from corebraid.engines import ENGINES
+    from recorder.evidence_names import evidence_log
 
-    if engine in KINDS:
-        return (recording.path / evidence_log(engine)).stat().st_size
+    if stream := ENGINES[engine].stream:
+        return (recording.path / evidence_log(stream)).stat().st_size
     cores = range(recording.manifest.n_cores)
     return sum(recording.core_log_path(core).stat().st_size for core in cores)
 

@@ -71,7 +71,7 @@ def _infer(recording: Recording, engine: LinkageEngine) -> list[dict[str, object
 
 
 def _stream(recording: Recording) -> dict[str, object]:
-    from recorder.evidence import LINKAGE, evidence_log
+    from recorder.evidence_names import LINKAGE, evidence_log
     from recorder.linkage_codec import DOUBLE, FOLLOW, PREDICT, RUNS, Head, iter_linkage
 
     rows = dict.fromkeys(_NAMES.values(), 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid import console
-from corebraid.engines import ORDERING, evidence_engine
+from corebraid.engines import ENGINES, engines_said, evidence_engine, ordering_engines
 from corebraid.options import constraints_option, json_option, positive, recording_argument
 from isa.errors import UsageError
 from recorder.constraints import LOSSES, TENURES, VALUES
@@ -29,11 +29,10 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 @recording_argument
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "cut", "smt", "linkage", "slices", "opr"]),
+    type=click.Choice([row.name for row in ordering_engines()]),
     default="auto",
     show_default=True,
-    help="cut: exact search over cuts. smt: the paper's formulas, by z3. auto: cut, then smt for "
-    "what it leaves. linkage, slices, opr: from evidence of their own (record --evidence).",
+    help=engines_said(),
 )
 @click.option(
     "--model",
@@ -274,7 +273,8 @@ def _show(recording: Path, result: OrderResult, seconds: float, constraints: str
 
 def _remedy(undecided: list[RegionResult]) -> str:
     """What may help; more time does not where an engine's evidence ends."""
-    if all(region.engine in ORDERING and region.reason != "timeout" for region in undecided):
+    from_evidence = {row.name for row in ENGINES.values() if row.stream}
+    if all(region.engine in from_evidence and region.reason != "timeout" for region in undecided):
         return "try another --engine"
     return "try a longer --region-timeout, or record with smaller --strata"
 

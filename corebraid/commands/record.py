@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from corebraid import console
-from corebraid.evidence import GROUPS, with_evidence
+from corebraid.evidence import evidence_choices, stream_options, with_evidence
 from corebraid.linux_guest import (
     ADDRESS_SPACE,
     LinuxOptions,
@@ -70,24 +70,7 @@ _INTERRUPTED = 130
     help="Longest slice of round-robin and random, in instructions.  [default: 10000]",
 )
 @machine_choices
-@click.option(
-    "--evidence",
-    metavar="NAMES",
-    help="Further streams: losses (when cores lost lines); linkage, slices, opr, rpc, each for another "
-    "engine; several with commas, all, or none.  [default: losses]",
-)
-@click.option("--rset", metavar="K,K", help="Cores whose replay evidence opr is for.  [default: all]")
-@click.option(
-    "--group",
-    type=click.Choice(GROUPS),
-    help="What shares one version in evidence linkage.  [default: word]",
-)
-@click.option(
-    "--slice-accesses",
-    type=click.IntRange(2, 256),
-    metavar="N",
-    help="Shared accesses in a slice of evidence slices.  [default: 16]",
-)
+@evidence_choices
 @click.option("--limit", type=positive, metavar="N", help="Stop after N instructions over all cores.")
 @click.option(
     "--input",
@@ -118,9 +101,6 @@ def command(
     store_buffer: int | None,
     cache: str,
     evidence: str | None,
-    rset: str | None,
-    group: str | None,
-    slice_accesses: int | None,
     strata: str,
     memory: int | None,
     limit: int | None,
@@ -129,7 +109,7 @@ def command(
     pass_exit_code: bool,
     as_json: bool,
     guest: str,
-    **linux: Any,
+    **more: Any,
 ) -> int:
     """Run PROGRAM, a Linux program or a firmware image, on a machine of some cores, and record it.
 
@@ -152,12 +132,13 @@ def command(
       corebraid record -o REC --env LANG=C.UTF-8 --bind data:/data python3 script.py
     """
     path = find_program(program)
-    chosen = LinuxOptions(**linux)
+    given = {option.key: more.pop(option.key) for option in stream_options()}
+    chosen = LinuxOptions(**more)
     is_linux = guest == "linux" or (guest == "auto" and looks_like_linux(path))
     console.announce_compilation("emu")
     options = machine_options(cores, seed, schedule, longest_slice, cache, strata, memory, limit)
     options = with_model(with_input(options, source), model, store_buffer)
-    options = with_evidence(options, path, evidence, rset, group, slice_accesses, not is_linux)
+    options = with_evidence(options, path, evidence, given, not is_linux)
     if not is_linux:
         check_firmware(arguments, chosen)
         if directory is None:

@@ -222,7 +222,7 @@ _IDENTICAL = {True: "identical", False: "not identical", None: "not compared"}
 
 
 def _evidence_bytes(recording: Recording) -> int:
-    from recorder.evidence import RPC, evidence_log
+    from recorder.evidence_names import RPC, evidence_log
 
     facts = recording.manifest.files.get(evidence_log(RPC))
     return facts.bytes if facts else 0

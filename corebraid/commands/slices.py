@@ -87,7 +87,7 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
 
 
 def _facts(recording: Recording, report: Report, backend: str) -> dict[str, object]:
-    from recorder.evidence import SLICES, evidence_log
+    from recorder.evidence_names import SLICES, evidence_log
     from recorder.slice_codec import DEFAULT_ACCESSES
 
     file = recording.manifest.files.get(evidence_log(SLICES))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import FormatError
-from recorder.evidence import SLICES
+from recorder.evidence_names import SLICES
 from recorder.reader import Recording, iter_evidence
 from recorder.slice_codec import SliceTable, iter_regions_of
 from recorder.slice_log import iter_slices
@@ -33,6 +33,8 @@ class SlicesEngine:
     tables: the slices of each region. streams: cores and agents. killed: whether the recorder was killed, so
     that slices may be missing at the end. on_slice: shown every slice that was kept.
     """
+
+    name = NAME
 
     def __init__(
         self,

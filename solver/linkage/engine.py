@@ -7,6 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from recorder.evidence_names import LINKAGE
 from recorder.reader import Recording
 from solver.linkage.log import LinkageLog, read_linkage
 from solver.linkage.match import COMPARED, CYCLE, MATCHED, OTHER_VALUE, Linkages, link
@@ -15,7 +16,7 @@ from solver.problem import Problem, Solution, Verdict, no_order
 from solver.regions import Region
 from solver.reorder import keep_edges
 
-NAME = "linkage"
+NAME = LINKAGE
 
 
 class LinkageEngine:
@@ -24,6 +25,8 @@ class LinkageEngine:
     reads: reads of shared variables so far. compared: int64 (COMPARED,), of those that were to be linked, how
     many took 1, 2, ... comparisons, the last as many or more. seconds: spent on inference.
     """
+
+    name = NAME
 
     def __init__(self, log: LinkageLog, killed: bool = False) -> None:
         self._log, self._killed = log, killed

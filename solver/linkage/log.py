@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from emu.pages import host_memory
 from isa.errors import FormatError
-from recorder.evidence import LINKAGE, evidence_log
+from recorder.evidence_names import LINKAGE, evidence_log
 from recorder.linkage_codec import BOUND, DOUBLE, FOLLOW, ORDER, SHARE, VALUE, Head, Piece, iter_linkage
 from recorder.linkage_kernels import Names
 from recorder.reader import Recording

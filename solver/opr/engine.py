@@ -10,6 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from recorder.event import EVENT, FETCH, GLUED
+from recorder.evidence_names import OPR
 from recorder.opr_log import read_opr
 from recorder.reader import Recording
 from solver.opr.order_log import OrderLog
@@ -17,7 +18,7 @@ from solver.problem import Problem, Solution, Verdict, no_order
 from solver.regions import Region
 from solver.reorder import keep_edges
 
-NAME = "opr"
+NAME = OPR
 #: Why a region is left: somebody else is in it, or code was fetched that was written.
 _NOTHING = "no evidence"
 _ONE = np.uint64(1)
@@ -76,6 +77,8 @@ def first_rows(rows, first_op, last_op, end_row, part_ptr, granule, address, siz
 
 class OprEngine:
     """Orders the regions of one recording, each once and in their order."""
+
+    name = NAME
 
     def __init__(self, members: tuple[int, ...], orders: OrderLog, killed: bool = False) -> None:
         self._members, self._killed = members, killed
