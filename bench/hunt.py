@@ -12,8 +12,9 @@ from rich.console import Console
 from bench.report import Column, Table, publish
 from corebraid.conditions import DEFAULT, Condition
 from corebraid.hunting import MIXED, Subject, attempts, hunt, prepare
-from corebraid.linux_guest import ADDRESS_SPACE, LinuxOptions, guest_spec
+from corebraid.linux_guest import LinuxOptions, guest_spec
 from corebraid.parallel import usable_processors
+from isa.memory import ADDRESS_SPACE
 from recorder.record_options import RecordOptions
 
 GUESTS = Path(__file__).resolve().parent.parent / "firmware" / "linux" / "x86_64"

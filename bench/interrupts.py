@@ -20,6 +20,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from recorder.manifest import ORDER_CERT
+
 ROOT = Path(__file__).resolve().parent.parent
 LINE = "corebraid: interrupted"
 #: Environment variable by which processes of a run are found, whatever they have become.
@@ -124,7 +126,7 @@ def interrupted_orders(recording: Path, runs: int, seed: int) -> tuple[Counter[s
     rng = random.Random(seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
-    own = {path.name for path in recording.iterdir()} - {"order.cert", "order.partial"}
+    own = {path.name for path in recording.iterdir()} - {ORDER_CERT, "order.partial"}
     names = list(ORDERS)
     whole = {}
     for number in range(runs):
@@ -136,7 +138,7 @@ def interrupted_orders(recording: Path, runs: int, seed: int) -> tuple[Counter[s
         twice = rng.random() < 0.5
         delays = (rng.uniform(0, whole[name]), *((rng.uniform(0, _MOST_BETWEEN_S),) if twice else ()))
         ended = run(command, delays, mark)
-        strange = {path.name for path in recording.iterdir()} - own - {"order.cert", "order.partial"}
+        strange = {path.name for path in recording.iterdir()} - own - {ORDER_CERT, "order.partial"}
         if (ended.finished or ended.interrupted) and not strange and not ended.left:
             counts["interrupted" if ended.interrupted else "finished before"] += 1
             continue

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emu.board import Stopped
-from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
+from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.machine import LinuxMachine
 from emu.machine_config import MachineConfig
 from emu.policy import Scheduler, Slice
@@ -21,9 +21,10 @@ from emu.record_hooks import on_block, on_memory
 from emu.recorded_core import RecordedCore
 from emu.run import Watcher, run
 from emu.scheduler import RoundRobin
-from emu.state import PADDED, PAGE_BYTES, address_of
+from emu.state import PADDED, address_of
 from isa.errors import CorebraidError
 from isa.linux import LinuxAbi
+from isa.memory import ADDRESS_SPACE, PAGE_BYTES
 from isa.table import Isa
 from recorder.capture_base import machine_config
 from recorder.record_options import RecordOptions

@@ -12,8 +12,9 @@ from bench.linux_bare import run_bare_linux
 from bench.linux_programs import OURS
 from bench.programs import total_of
 from corebraid.linux_guest import DEFAULT_MEMORY, LinuxOptions, guest_spec
-from emu.linux.boot import ADDRESS_SPACE, GuestSpec
+from emu.linux.boot import GuestSpec
 from isa.linux_x86_64 import LINUX_X86_64
+from isa.memory import ADDRESS_SPACE
 from isa.x86_64 import X86_64
 from recorder.linux_capture import LinuxCapture
 from recorder.reader import Recording

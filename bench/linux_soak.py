@@ -28,6 +28,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isa.memory import ADDRESS_SPACE
+
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
@@ -39,20 +41,20 @@ use_kernel_cache()
 import numpy as np  # noqa: E402
 
 from bench.true_order import Broken  # noqa: E402
-from corebraid.linux_guest import ADDRESS_SPACE, LinuxOptions, guest_spec  # noqa: E402
+from corebraid.linux_guest import LinuxOptions, guest_spec  # noqa: E402
 from emu.cache import CacheGeometry  # noqa: E402
 from isa.linux_x86_64 import LINUX_X86_64  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
 from recorder.json_fields import Scalar  # noqa: E402
 from recorder.linux_capture import record_linux  # noqa: E402
+from recorder.manifest import ORDER_CERT  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.record_options import Outcome, RecordOptions  # noqa: E402
 from recorder.replay import replay_core  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
 from solver.answers import Options  # noqa: E402
-from solver.certificate import FILE_NAME  # noqa: E402
 from solver.checker import check_slices  # noqa: E402
 from solver.order import order_recording  # noqa: E402
 from solver.problem import Verdict  # noqa: E402
@@ -219,7 +221,7 @@ def examine(path: Path, *, truth: bool = True, order: bool = True, timeout_s: fl
 def _order(recording: Recording, timeout_s: float, found: Findings) -> None:
     from corebraid.commands.check_order import check
 
-    path = recording.path / FILE_NAME
+    path = recording.path / ORDER_CERT
     result = order_recording(
         RecordingTraces(recording), path, recording.manifest.id, Options(timeout_s=timeout_s)
     )

@@ -26,6 +26,7 @@ import numpy as np  # noqa: E402
 
 from bench.tiny_runs import Run, damage, displace, is_legal  # noqa: E402
 from isa.errors import OrderError  # noqa: E402
+from recorder.manifest import ORDER_CERT  # noqa: E402
 from solver.answers import Options  # noqa: E402
 from solver.certificate import Certificate  # noqa: E402
 from solver.checker import check_certificate  # noqa: E402
@@ -152,7 +153,7 @@ def main() -> int:
     failed = False
     with tempfile.TemporaryDirectory(prefix="corebraid-campaign-") as folder:
         for model in chosen.models.split(","):
-            path = Path(folder) / "order.cert"
+            path = Path(folder) / ORDER_CERT
             counts = campaign(model, chosen.traces, chosen.seed, path, agents=chosen.agents)
             failed = failed or bool(counts["DISAGREE"] or counts["WRONG"])
             shown = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)

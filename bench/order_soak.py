@@ -29,6 +29,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from isa.kernel_cache import use_kernel_cache  # noqa: E402
+from recorder.manifest import ORDER_CERT  # noqa: E402
 
 use_kernel_cache()
 
@@ -120,7 +121,7 @@ def examine(folder: Path, timeout_s: float = 10.0, constraints: str = VALUES) ->
     Broken or CorebraidError."""
     recording = Recording.open(folder)
     traces = held_traces(recording)
-    certificate = folder / "order.cert"
+    certificate = folder / ORDER_CERT
     obeyed = traces if constraints == VALUES else RecordingTraces(recording, constraints=constraints)
     result = order_recording(obeyed, certificate, recording.manifest.id, Options(timeout_s=timeout_s))
     if any(region.verdict is Verdict.ILLEGAL for region in result.regions):

@@ -21,10 +21,11 @@ from bench.programs import image, recorded
 from bench.report import Column, Table, publish
 from recorder.capture import RecordOptions
 from recorder.constraints import LOSSES
+from recorder.manifest import ORDER_CERT
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.answers import Options, answer
-from solver.certificate import FILE_NAME, Certificate
+from solver.certificate import Certificate
 from solver.checker import check_certificate
 from solver.ledger import Ledger
 from solver.order import order_recording
@@ -74,7 +75,7 @@ def measure(recording: Recording) -> tuple[int, dict[str, float]]:
             runs = ledger.runs(region.index)
             seam = watch.time("checking", lambda region=region, runs=runs: walks.walk(region, *runs))
             watch.time("checking", lambda seam=seam: ledger.walked(seam))
-    path = recording.path / FILE_NAME
+    path = recording.path / ORDER_CERT
     watch.time("writing", lambda: ledger.certify(path, recording.manifest.id, options.engine))
     ledger.close()
     return events, watch.seconds
@@ -85,7 +86,7 @@ def threads_over_replay(recording: Recording, replay_s: float) -> tuple[float, f
     seconds, and what that would be on two idle processors: the busier thread's processor seconds."""
     began, used, mine = time.perf_counter(), time.process_time(), time.thread_time()
     order_recording(
-        RecordingTraces(recording, constraints=LOSSES), recording.path / FILE_NAME, recording.manifest.id
+        RecordingTraces(recording, constraints=LOSSES), recording.path / ORDER_CERT, recording.manifest.id
     )
     wall, used, mine = time.perf_counter() - began, time.process_time() - used, time.thread_time() - mine
     return wall / replay_s, max(mine, used - mine) / replay_s
@@ -156,7 +157,7 @@ def add(recording: Recording, name: str, stages: Table, jobs: Table) -> None:
     events, seconds = measure(recording)
     began = time.process_time()
     check_certificate(
-        RecordingTraces(recording), Certificate(recording.path / FILE_NAME, recording.manifest.id)
+        RecordingTraces(recording), Certificate(recording.path / ORDER_CERT, recording.manifest.id)
     )
     checker = time.process_time() - began
     mega, path = events / 1e6, sum(seconds.values()) - seconds["replay"]

@@ -35,6 +35,7 @@ from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import RecordOptions, record  # noqa: E402
 from recorder.evidence_names import STREAMS, settled  # noqa: E402
+from recorder.manifest import ORDER_CERT  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
@@ -90,7 +91,7 @@ def scored(
 ) -> tuple[Score, int, int, float]:
     """(score, regions, of them undecided, seconds to order)."""
     options = Options(engine, timeout_s, evidence=evidence_engine(recording, engine))
-    path = recording.path / "order.cert"
+    path = recording.path / ORDER_CERT
     path.unlink(missing_ok=True)
     began = time.perf_counter()
     traces = RecordingTraces(recording, constraints=constraints)

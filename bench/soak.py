@@ -30,6 +30,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from isa.kernel_cache import use_kernel_cache  # noqa: E402
+from recorder.manifest import ORDER_CERT  # noqa: E402
 
 use_kernel_cache()
 
@@ -118,7 +119,7 @@ def _order(traces: MemoryTraces, recording: Recording, timeout_s: float, found: 
     with tempfile.TemporaryDirectory() as folder:
         result = order_recording(
             traces,
-            Path(folder) / "order.cert",
+            Path(folder) / ORDER_CERT,
             recording.manifest.id,
             Options(timeout_s=timeout_s),
         )

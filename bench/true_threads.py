@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.true_order import Broken
+from isa.memory import PAGE_BYTES
 from recorder.event import RMW, UNCACHED, WRITE
 from recorder.reader import Recording, iter_core_records, iter_sealed_truth
 from recorder.record import (
@@ -44,7 +45,6 @@ _POST = 0x128
 _SET_OFF = {0x058: "IPI", 0x098: "DMA start", _POST: "mailbox post", 0x218: "put start", 0x220: "get start"}
 _ENDED, _COME = {0x0A0: "DMA end", 0x228: "put/get end"}, {0x138: "mailbox take", 0x140: "mailbox take"}
 
-_PAGE_BYTES = 4096
 _LATE = np.iinfo(np.int64).max
 
 
@@ -220,9 +220,9 @@ class _Walk:
         at = int(np.searchsorted(mine["count"], np.uint64(self.stand[core])))
         following = mine[at : at + 8]
         following = following[following["count"] == following["count"][0]] if len(following) else following
-        pages = set((rows["addr"] // _PAGE_BYTES).tolist())
+        pages = set((rows["addr"] // PAGE_BYTES).tolist())
         last = following["addr"] + following["size"] - 1
-        return bool(pages & {*(following["addr"] // _PAGE_BYTES).tolist(), *(last // _PAGE_BYTES).tolist()})
+        return bool(pages & {*(following["addr"] // PAGE_BYTES).tolist(), *(last // PAGE_BYTES).tolist()})
 
     def _says_so(self, core: int, rows: NDArray[np.void]) -> bool:
         """The core's call has returned as many bytes as the kernel read, or wrote, in these rows."""

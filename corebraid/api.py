@@ -15,13 +15,14 @@ from recorder.capture import Outcome, RecordOptions
 from recorder.capture import record as _record
 from recorder.constraints import LOSSES, VALUES
 from recorder.evidence_names import DEFAULT_EVIDENCE
+from recorder.manifest import ORDER_CERT
 from recorder.reader import Recording, iter_agent_trace
 from recorder.replay import CoreReplay, ReplayResult, replay_core
 from recorder.strata_policy import StrataPolicy
 from recorder.traces import RecordingTraces
 from solver.answers import Options
 from solver.braid import braid
-from solver.certificate import FILE_NAME, Certificate
+from solver.certificate import Certificate
 from solver.checker import CheckReport, check_certificate
 from solver.order import Resources, order_recording
 from solver.partial import FILE_NAME as PARTIAL_NAME
@@ -121,7 +122,7 @@ def order(
     resources = Resources(jobs, cluster, kept)
     return order_recording(
         RecordingTraces(opened, constraints=constraints if evidence is None else VALUES),
-        opened.path / FILE_NAME,
+        opened.path / ORDER_CERT,
         opened.manifest.id,
         options,
         resources=resources,
@@ -131,7 +132,7 @@ def order(
 def check_order(recording: Recording | Path_) -> CheckReport:
     """Give the recording's certificate to the independent checker. Raises OrderError, FormatError."""
     opened = _opened(recording)
-    certificate = Certificate(opened.path / FILE_NAME, opened.manifest.id)
+    certificate = Certificate(opened.path / ORDER_CERT, opened.manifest.id)
     return check_certificate(RecordingTraces(opened), certificate)
 
 
@@ -147,7 +148,7 @@ def trace(
     opened = _opened(recording)
     n_cores = opened.manifest.n_cores
     if ordered:
-        certificate = Certificate(opened.path / FILE_NAME, opened.manifest.id)
+        certificate = Certificate(opened.path / ORDER_CERT, opened.manifest.id)
         for rows, has_order in braid(RecordingTraces(opened), certificate):
             yield (rows if core is None else rows[rows["core"] == core]), has_order
         return

@@ -11,13 +11,11 @@ from corebraid import console
 from corebraid.conditions import how_it_ended
 from corebraid.deadlocks import deadlock_lines
 from isa.errors import CorebraidError
+from recorder.manifest import ORDER_CERT
 
 if TYPE_CHECKING:
     from corebraid.hunting import Run
     from corebraid.suspects import Suspicion
-
-#: The order of a recording (solver/certificate.py).
-CERTIFICATE = "order.cert"
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Finding:
         """What to look at it with."""
         name = shlex.quote(str(self.recording))
         ended = self.run.manifest.end
-        ordered = (self.recording / CERTIFICATE).exists()
+        ordered = (self.recording / ORDER_CERT).exists()
         found = [] if ordered else [f"corebraid order {name}"]
         if self.suspicions:
             address = self.suspicions[0].address

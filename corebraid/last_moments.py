@@ -13,12 +13,12 @@ from corebraid.shared_rows import Access
 from corebraid.threads import Threads
 from isa.decode import accessed_addresses
 from isa.linux_x86_64 import LINUX_X86_64
+from isa.memory import PAGE_BYTES
 from recorder.event import EVENT
 from recorder.pause import CoreState, states_at
 from recorder.reader import Recording, iter_core_records
 from recorder.record import INPUT, INPUT_CALL
 
-_PAGE = 4096
 _WAITS = re.compile(r"thread (\d+)(?: \(.*?\))? waits for (.*?)(?:, held by thread (\d+))?(?:;|$)")
 _MUTEX = re.compile(r"the mutex at (0x[0-9a-f]+)")
 #: Calls that take memory away, and how many of the last ones of each core are looked at.
@@ -99,14 +99,14 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
     state = states_at(recording, place.core, (place.count,)).get(place.count)
     if state is None:
         return
-    pages = {address & -_PAGE for address in _touched(state)}
+    pages = {address & -PAGE_BYTES for address in _touched(state)}
     threads = Threads(recording)
     for core, name, at in _calls(recording):
         start, size = at.registers["rdi"], at.registers["rsi"]
         hit = next((page for page in pages if start <= page < start + max(size, 1)), None)
         if hit is None:
             continue
-        before = [a for a in accesses if a.address & -_PAGE == hit]
+        before = [a for a in accesses if a.address & -PAGE_BYTES == hit]
         mine = [a for a in before if a.core == place.core][-1:]
         others = [a for a in before if a.core != place.core][-1:]
         who = _thread(threads, core, at.count)

@@ -15,14 +15,13 @@ import click
 from corebraid.options import seconds
 from isa.errors import ImageError, UsageError
 from isa.linux import PATH
+from isa.memory import ADDRESS_SPACE
 
 if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
     from emu.linux.root_spec import Bind
     from recorder.json_fields import Scalar
 
-#: Bytes of a Linux guest's address space, as `emu.linux.boot` has it.
-ADDRESS_SPACE = 1 << 36
 #: What a guest may use unless --memory says otherwise, bytes.
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 1 << 20

@@ -18,7 +18,7 @@ from corebraid.call_stubs import call_stubs
 from corebraid.lines import Lines, LineTable, PlacedLines
 from corebraid.symbols import ELF_DAMAGE, Symbol, Symbols, read_symbols, with_sizes
 from emu.elf import Image, Segment
-from emu.state import PAGE_BYTES
+from isa.memory import PAGE_BYTES
 from recorder.manifest import Manifest
 from recorder.objects import ObjectMapping, load_objects, object_bytes
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from corebraid.threads import Threads, threads_of
 from recorder.event import FETCH, READ, RMW, UNCACHED
+from recorder.manifest import ORDER_CERT
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.braid import braid
-from solver.certificate import FILE_NAME, Certificate
+from solver.certificate import Certificate
 
 Rows = NDArray[np.void]
 #: Of each of these pcs (uint64[n]), whether it is in the program's own code: bool[n].
@@ -76,7 +77,7 @@ class OrderedAccesses:
 
     def _pieces(self) -> Iterator[tuple[int, Rows, NDArray[np.int64]]]:
         """(place in the order of the first row, rows, thread of each), data accesses of cores only."""
-        certificate = Certificate(self._recording.path / FILE_NAME, self._recording.manifest.id)
+        certificate = Certificate(self._recording.path / ORDER_CERT, self._recording.manifest.id)
         threads: Threads | None = threads_of(self._recording)
         at = 0
         for rows, has_order in braid(RecordingTraces(self._recording), certificate):

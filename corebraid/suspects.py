@@ -13,10 +13,10 @@ from corebraid.patterns import ABA, CHANGED, LOST_UPDATE, TOO_EARLY, Ranked, fin
 from corebraid.program import GuestProgram
 from corebraid.shared_rows import Access, OrderedAccesses
 from isa.errors import UsageError
+from recorder.manifest import ORDER_CERT
 from recorder.reader import Recording
 from recorder.traces import RecordingTraces
 from solver.answers import Options
-from solver.certificate import FILE_NAME
 from solver.order import order_recording
 
 #: Instructions of a recording whose accesses are looked at, and what is told at most.
@@ -116,7 +116,7 @@ def suspicions(path: Path) -> list[Suspicion]:
     if sum(manifest.instructions) > _MOST_INSTRUCTIONS:
         raise UsageError("the recording is too long to look for suspicious accesses in passing")
     order_recording(
-        RecordingTraces(recording), path / FILE_NAME, manifest.id, Options("auto", timeout_s=20.0)
+        RecordingTraces(recording), path / ORDER_CERT, manifest.id, Options("auto", timeout_s=20.0)
     )
     names = Names(GuestProgram.of(path, manifest), manifest.linux)
     accesses = OrderedAccesses(recording, names.own).shared()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from emu.native import peek8, peek16, peek64, pointer, row_getter
 from emu.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of, words_of
 from isa.decode import Block
+from isa.golden_ratio import GOLDEN
 
 #: Bits of an entry: VALID always; ENDS_RUN, REPEATS, NESTED: see `isa.decode.Block`; then the number of
 #: instructions (16 bits) and the row in the table of infos (32 bits).
@@ -31,7 +32,6 @@ INFO = np.dtype([("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code",
 #: `position` when the emulator did not restart the block.
 _NOT = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _KEY_SHIFT, _SLOT_SHIFT = np.uint64(16), np.uint64(4)
 INFO_BYTES = np.uint64(INFO.itemsize)
@@ -48,7 +48,7 @@ def block_key(address, size):
 @njit(cache=True)
 def find_slot(table, mask, shift, key):
     """Address of the slot that holds `key`, or of the empty one where it belongs. table: an address."""
-    slot = (key * _GOLDEN) >> shift
+    slot = (key * GOLDEN) >> shift
     while True:
         found = peek64(table + (slot << _SLOT_SHIFT))
         if found in (key, _ZERO):
@@ -103,7 +103,7 @@ def _bring_home(core, key, slot):
 
     All slots between are taken, so a search for the other one still reaches it.
     """
-    home = core.table + (((key * _GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
+    home = core.table + (((key * GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
     if home != slot:
         here = carray(pointer(slot), 2, np.uint64)
         there = carray(pointer(home), 2, np.uint64)
@@ -186,7 +186,7 @@ def probe(core, address, size):
     """The block's entry if it is known, found at first look and sure to be unchanged; else 0: `find_block`
     has the answer. Short, as it runs for every block."""
     key = block_key(address, size)
-    slot = core.table + (((key * _GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
+    slot = core.table + (((key * GOLDEN) >> core.key_shift) << _SLOT_SHIFT)
     entry = peek64(slot + _EIGHT)
     if peek64(slot) != key or core.unstable != _ZERO:
         entry = _ZERO
@@ -199,7 +199,7 @@ def _fill_table(table, shift, infos, entries):
     mask = np.uint64(table.shape[0] - 1)
     for k in range(infos.size):
         key = block_key(infos[k].address, infos[k].size)
-        slot = (key * _GOLDEN) >> shift
+        slot = (key * GOLDEN) >> shift
         while table[slot, 0] != key and table[slot, 0] != _ZERO:
             slot = (slot + _ONE) & mask
         table[slot, 0] = key

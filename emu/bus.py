@@ -1,4 +1,4 @@
-"""The coherent bus: MESI per line and core, over private memories. Source: DESIGN, section 3.
+"""The coherent bus: MESI per line and core, over private memories. Source: MICRO 2009, section 3.
 
 Every fetch on a read or write miss is logged with the line as received, before any write (MICRO, 3.1).
 An upgrade (SHARED to MODIFIED) invalidates the other copies and fetches nothing.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import unicorn
 from numba import njit
@@ -27,10 +25,11 @@ from emu.native import (
 )
 from emu.pages import host_memory, on_fill
 from emu.pair_hook import on_pair
-from emu.state import CORE_AT, PAGE_BYTES, STOP_SPLIT, STOP_STALE, address_of, words_of
+from emu.state import CORE_AT, STOP_SPLIT, STOP_STALE, address_of, words_of
 from emu.store_buffer import drop_newest
 from emu.undo import store_bytes, undo_stores
 from isa.decode import Block, decode_block
+from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
 #: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
@@ -291,6 +290,3 @@ class Core:
     def write_register(self, name: str, value: int) -> None:
         """Set one 64-bit register."""
         self._engine.reg_write(getattr(x86, f"UC_X86_REG_{name.upper()}"), value)
-
-
-Drain = Callable[[int], None]

@@ -27,6 +27,7 @@ from emu.shared_access import end_is_due
 from emu.state import CORE, MESI, MODIFIED, SHARED, STOP_SLICE, WATCHED, machine_at
 from emu.store_buffer import append_store, covers, newest_overlap
 from emu.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
+from isa.memory import PAGE_BYTES
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -125,9 +126,9 @@ def _device_access(core, is_write, address, size, value):
         device_write(core, cores, machine, register, value)
         return
     answer = device_read(core, machine, register)
-    page = carray(pointer(core.device_page), 4096, np.uint8)
+    page = carray(pointer(core.device_page), PAGE_BYTES, np.uint8)
     for k in range(size):
-        if np.int64(register) + k < 4096:
+        if np.int64(register) + k < PAGE_BYTES:
             page[np.int64(register) + k] = np.uint8((answer >> np.uint64(8 * k)) & np.uint64(0xFF))
     count = core.count + position_of(core, read_pc(core))
     log_input(core, INPUT_MMIO, count, address, answer & _mask(size), size)

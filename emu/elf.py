@@ -9,8 +9,8 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from emu.state import PAGE_BYTES
 from isa.errors import ImageError
+from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
 #: What pyelftools raises on damaged input, besides its own exception.

@@ -1,4 +1,4 @@
-"""The event: one memory access in a replayed trace (DESIGN, section 1).
+"""The event: one memory access in a replayed trace.
 
 A trace is a sequence of `EVENT` rows in program order. One row covers at most 8 bytes; an access of more
 bytes is several rows of the same instruction count. Rows that belong to one indivisible access

@@ -8,7 +8,7 @@ from emu.core import Core
 from emu.mail_state import MAIL_SLOTS
 from emu.mailbox import MAIL_FULL, MAIL_NOWHERE
 from emu.record_hooks import SYSTEM_CALL
-from emu.state import PAGE_BYTES
+from isa.memory import PAGE_BYTES
 
 _FETCH = 18
 _ACCESS = {16: "read of", 17: "write to", _FETCH: "instruction fetch from"}

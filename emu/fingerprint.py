@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from emu.core import Core
 from emu.native import peek64, pointer
-from emu.state import DIRTY, PAGE_BYTES, SEEN
+from emu.state import DIRTY, SEEN
+from isa.memory import PAGE_BYTES
 
 _MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
 _SHIFT = np.uint64(32)

@@ -28,7 +28,6 @@ from emu.replay_hooks import (
 )
 from emu.state import (
     CORE,
-    PAGE_BYTES,
     RIGHT_EXECUTE,
     RIGHT_READ,
     RIGHT_WRITE,
@@ -46,6 +45,7 @@ from emu.trace_buffers import TraceBuffers
 from emu.trace_hooks import on_traced_access, on_traced_fence
 from emu.tso_trace import first_unsettled, keep_tail, settle_all, settle_until
 from emu.value_feed import FED, on_fed_access
+from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
 #: Rows of the trace buffer, and what one block may add after the last check.

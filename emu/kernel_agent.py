@@ -16,7 +16,6 @@ from emu.native import pointer
 
 _ZERO, _ONE, _SEVEN, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8)
 _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
-_PAGE = np.uint64(4096)
 
 
 @njit(cache=True)

@@ -19,8 +19,9 @@ from emu.post import Post
 from emu.rdrand import emulate_random_read
 from emu.record import INPUT_RDRAND
 from emu.run import Watcher
-from emu.state import MACHINE_AT, PAGE_BYTES
+from emu.state import MACHINE_AT
 from emu.sync_points import ENTER, LEAVE
+from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
 __all__ = ["LATENCY_CORE", "LATENCY_MEMORY", "LATENCY_SHARED", "Machine", "Stopped"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from emu.cache import CacheGeometry
 from emu.device_kernels import DEVICE_BASE
 from emu.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY
-from emu.state import PAGE_BYTES
 from emu.store_buffer import MOST_BUFFERED
 from isa.errors import UsageError
+from isa.memory import PAGE_BYTES
 
 #: Bytes of a Linux guest's address space, at most.
 MOST_ADDRESSES = 1 << 40

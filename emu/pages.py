@@ -11,6 +11,7 @@ import mmap
 import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
+from unicorn.unicorn_const import UC_MEM_FETCH, UC_MEM_WRITE
 
 from emu.blocks import mark_unstable
 from emu.bus import mark_dirty
@@ -30,7 +31,6 @@ from emu.state import (
 )
 
 _DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
-_UC_MEM_WRITE, _UC_MEM_FETCH = 17, 18
 _PROT_READ, _PROT_WRITE, _PROT_EXECUTE = 1, 2, 4
 
 _entry_at = row_getter(TLB_ENTRY)
@@ -69,9 +69,9 @@ def fill_page(core, address, access, entry):
     page = address >> PAGE_SHIFT
     rights = _rights(core, page)
     need = RIGHT_READ
-    if access == _UC_MEM_WRITE:
+    if access == UC_MEM_WRITE:
         need = RIGHT_WRITE
-    elif access == _UC_MEM_FETCH:
+    elif access == UC_MEM_FETCH:
         need = RIGHT_EXECUTE
     if rights & need == 0:
         core.fault_address = address

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 from unicorn import x86_const as x86
+from unicorn.unicorn_const import UC_MEM_WRITE
 
 from emu.blocks import NESTED, account, instructions_of, position_of, probe
 from emu.bus import end_run, fetch_line
@@ -52,7 +53,6 @@ from emu.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-_UC_MEM_WRITE = 17
 
 #: `exception` of a system call: a number past the interrupt vectors.
 SYSTEM_CALL = 256
@@ -250,7 +250,7 @@ def note_access(core, is_write, address, size, value):
 
 @hook(MEMORY_HOOK)
 def on_memory(handle, kind, address, size, value, user):
-    note_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
+    note_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))
 
 
 @hook(INTERRUPT_HOOK)

@@ -25,10 +25,11 @@ from emu.record_hooks import (
     on_rdtscp,
     on_system_call,
 )
-from emu.state import CORE_AT, PAGE_BYTES, address_of
+from emu.state import CORE_AT, address_of
 from emu.store_buffer import BUFFER_ROWS, new_buffer
 from emu.tap_hooks import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
 from emu.undo import EDGE_ROWS
+from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.

@@ -14,7 +14,6 @@ from emu.native import row_getter
 
 PAGE_SHIFT = np.uint64(12)
 PAGE_MASK = np.uint64(0xFFF)
-PAGE_BYTES = 4096
 
 #: Why a hook stopped a core.
 RUNNING, STOP_SLICE, STOP_DECODE, STOP_STALE, STOP_FLUSH, STOP_POWER = 0, 1, 2, 3, 4, 5
@@ -78,7 +77,7 @@ CORE_FIELDS = (
     # awaiting: a system call got no result from the log, so a context header must follow
     "inputs", "inputs_n", "inputs_next", "barrier_pc", "input_piece", "awaiting",
     # trace
-    "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_count", "trace_stratum",
+    "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_stratum",
     # interrupts
     "pending", "handler", "timer_period", "timer_due", "cause", "parked",
     # store buffer (emu/store_buffer.py); buffering: nonzero under TSO. committed: stores that left it.
@@ -108,7 +107,7 @@ MACHINE_FIELDS = (
     "attention",
     # nonzero once a timer was set, or an interrupt became pending
     "timers", "interrupts",
-    "power", "exit_code", "want_stratum", "downgrade_bound", "downgrades_at", "random",
+    "power", "exit_code", "want_stratum", "downgrade_bound", "random",
     "console", "console_n", "console_limit", "input", "input_n", "input_next",
     "dma_source", "dma_target", "dma_length", "dma_left",
     # put/get engine (emu/one_sided.py): an ENGINE for each core, and operations outstanding over all

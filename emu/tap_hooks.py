@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from unicorn.unicorn_const import UC_MEM_WRITE
 
 from emu.data_access import read_pc
 from emu.event import FETCH
@@ -21,7 +22,6 @@ from emu.tso_trace import EVENT_BYTES, event_at
 #: Rows after which a tap must be emptied, and what one block may add after the last check.
 TAP_ROWS, TAP_SLACK = 1 << 14, 1 << 16
 
-_UC_MEM_WRITE = 17
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
@@ -60,6 +60,6 @@ def drop_unretired(rows):
 @hook(MEMORY_HOOK)
 def on_tapped_memory(handle, kind, address, size, value, user):
     core = core_at(user)
-    is_write = kind == _UC_MEM_WRITE
+    is_write = kind == UC_MEM_WRITE
     note_access(core, is_write, address, size, np.uint64(value))
     tap_access(core, is_write, address, size, np.uint64(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
+from unicorn.unicorn_const import UC_MEM_WRITE
 
 from emu.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
 from emu.data_access import read_pc
@@ -17,7 +18,6 @@ from emu.undo import load_bytes
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-_UC_MEM_WRITE = 17
 
 
 @njit(cache=True)
@@ -174,7 +174,7 @@ def trace_access(core, is_write, address, size, value):
 
 @hook(MEMORY_HOOK)
 def on_traced_access(handle, kind, address, size, value, user):
-    trace_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
+    trace_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))
 
 
 @hook(BLOCK_HOOK)

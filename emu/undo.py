@@ -7,6 +7,7 @@ from numba import carray, njit
 
 from emu.native import peek8, peek64, pointer
 from emu.state import PAGE_MASK, PAGE_SHIFT, RIGHT_WRITE
+from isa.memory import PAGE_BYTES
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -16,7 +17,7 @@ _ZERO = np.uint64(0)
 ARMED_SLICE, ARMED_UNDO = np.uint64(1), np.uint64(2)
 
 #: An instruction's stores reach at most this far into the next page: `xsave`.
-EDGE = np.uint64(4096 - 832)
+EDGE = np.uint64(PAGE_BYTES - 832)
 #: Rows of the stores that may have to be undone: address, size, old bytes.
 EDGE_ROWS = 256
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from unicorn.unicorn_const import UC_MEM_WRITE
 
 from emu.event import READ
 from emu.native import MEMORY_HOOK, hook, row_getter
@@ -20,7 +21,6 @@ from emu.undo import store_bytes
 FED = np.dtype([("seq", "<u8"), ("value", "<u8")])
 
 _ONE = np.uint64(1)
-_UC_MEM_WRITE = 17
 _FED_BYTES = np.uint64(FED.itemsize)
 
 fed_at = row_getter(FED)
@@ -48,4 +48,4 @@ def feed_access(core, is_write, address, size, value):
 
 @hook(MEMORY_HOOK)
 def on_fed_access(handle, kind, address, size, value, user):
-    feed_access(core_at(user), kind == _UC_MEM_WRITE, address, size, np.uint64(value))
+    feed_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))

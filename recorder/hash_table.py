@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from isa.golden_ratio import GOLDEN
 from isa.inner_kernel import inner
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _FOLD = np.uint64(32)
 
 
@@ -41,7 +41,7 @@ def new_table(capacity: int) -> Table:
 def _place(keys, key):  # type: ignore[no-untyped-def]
     """Where `key` (plus 1) is, or where it would go."""
     mask = np.uint64(keys.shape[0] - 1)
-    at = (key * _SPREAD) >> _FOLD
+    at = (key * GOLDEN) >> _FOLD
     while True:
         found = keys[np.int64(at & mask)]
         if found in (key, _ZERO):

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from isa.errors import FormatError
+from isa.memory import PAGE_BYTES
 from recorder.frame import DamageError, FileFacts, FileHeader, FrameHeader, FrameWriter, iter_frames
-from recorder.manifest import PAGE
 
 #: Pages in a frame: 256 KiB and their addresses.
 PAGES_PER_FRAME = 64
@@ -28,15 +28,15 @@ def nonzero_pages(
     """
     if pages is not None:
         for number in pages.tolist():
-            page = memory[number * PAGE : (number + 1) * PAGE]
+            page = memory[number * PAGE_BYTES : (number + 1) * PAGE_BYTES]
             if page.any():
-                yield base + number * PAGE, page
+                yield base + number * PAGE_BYTES, page
         return
-    every = memory.reshape(-1, PAGE)
+    every = memory.reshape(-1, PAGE_BYTES)
     for start in range(0, len(every), _SCAN_PAGES):
         for index in np.flatnonzero(every[start : start + _SCAN_PAGES].any(axis=1)):
             number = start + int(index)
-            yield base + number * PAGE, every[number]
+            yield base + number * PAGE_BYTES, every[number]
 
 
 def write_image(
@@ -50,10 +50,10 @@ def write_image(
     partial = path.with_name(path.name + ".partial")
     writer = FrameWriter(partial, header)
     kept = ((address, page) for address, page in pages if page.any())
-    last = -PAGE
+    last = -PAGE_BYTES
     while batch := list(islice(kept, PAGES_PER_FRAME)):
         for address, page in batch:
-            if address % PAGE or address < last + PAGE or page.shape != (PAGE,):
+            if address % PAGE_BYTES or address < last + PAGE_BYTES or page.shape != (PAGE_BYTES,):
                 what = "pages of an image must be whole, aligned and ascending"
                 raise FormatError(what, found=hex(address), where=str(path))
             last = address
@@ -67,15 +67,17 @@ def write_image(
 
 def _addresses(path: Path, frame: FrameHeader, raw: bytes, last: int, memory: int) -> list[int]:
     """The page addresses of a frame, checked; `last` is the page before them (-4096: none)."""
-    if len(raw) != frame.records * (_ADDRESS.itemsize + PAGE):
+    if len(raw) != frame.records * (_ADDRESS.itemsize + PAGE_BYTES):
         expected = f"{frame.records} pages with their addresses"
         raise DamageError(
             path, frame.offset, "bytes in a frame of pages", expected=expected, found=f"{len(raw)} bytes"
         )
     addresses: list[int] = np.frombuffer(raw, dtype=_ADDRESS, count=frame.records).tolist()
     for address in addresses:
-        if address % PAGE or not last + PAGE <= address <= memory - PAGE:
-            expected = f"a multiple of {PAGE} from {max(0, last + PAGE):#x} to {memory - PAGE:#x}"
+        if address % PAGE_BYTES or not last + PAGE_BYTES <= address <= memory - PAGE_BYTES:
+            expected = (
+                f"a multiple of {PAGE_BYTES} from {max(0, last + PAGE_BYTES):#x} to {memory - PAGE_BYTES:#x}"
+            )
             raise DamageError(path, frame.offset, "page address", expected=expected, found=hex(address))
         last = address
     if addresses[0] != frame.first or addresses[-1] != frame.last:
@@ -89,14 +91,14 @@ def read_image(path: Path, header: FileHeader, memory: int) -> Iterator[tuple[in
     header: what the file header must say. memory: bytes of guest memory, inside which pages must lie.
     Raises FormatError.
     """
-    last = -PAGE
+    last = -PAGE_BYTES
     for frame, raw in iter_frames(path, header):
         addresses = _addresses(path, frame, raw, last, memory)
         last = addresses[-1]
         data = len(addresses) * _ADDRESS.itemsize
         for index, address in enumerate(addresses):
-            at = data + index * PAGE
-            yield address, raw[at : at + PAGE]
+            at = data + index * PAGE_BYTES
+            yield address, raw[at : at + PAGE_BYTES]
 
 
 def load_into(path: Path, header: FileHeader, memory: npt.NDArray[np.uint8]) -> None:
@@ -105,4 +107,4 @@ def load_into(path: Path, header: FileHeader, memory: npt.NDArray[np.uint8]) -> 
     Raises FormatError, also when a page lies outside `memory`.
     """
     for address, page in read_image(path, header, len(memory)):
-        memory[address : address + PAGE] = np.frombuffer(page, dtype=np.uint8)
+        memory[address : address + PAGE_BYTES] = np.frombuffer(page, dtype=np.uint8)

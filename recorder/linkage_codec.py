@@ -39,7 +39,6 @@ PREDICT, RUNS, DOUBLE, FOLLOW = 1, 2, 4, 8
 PAPERS = PREDICT | RUNS | DOUBLE
 ALL = PAPERS | FOLLOW
 
-_WORD, _LINE, _SYMBOL = 0, 1, 2
 _VERSION = 1
 #: Every count in the stream is below this.
 MOST = 1 << 48

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
 from isa.inner_kernel import inner
 from recorder.event import GLUED, READ, RMW, UNCACHED
 from recorder.linkage_codec import DOUBLE, FOLLOW, PREDICT, RUNS
@@ -39,7 +40,6 @@ STREAM = np.dtype(
 MOST_ADDED = 4
 
 _U0, _U1, _U2, _U3 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Names(NamedTuple):
@@ -84,7 +84,7 @@ def variable_of(names, address):  # type: ignore[no-untyped-def]
 @inner
 def slot(key, bits):  # type: ignore[no-untyped-def]
     """Where `key` belongs in a table of 2**bits entries."""
-    return np.int64((key * _GOLDEN) >> np.uint64(64 - bits))
+    return np.int64((key * GOLDEN) >> np.uint64(64 - bits))
 
 
 @inner

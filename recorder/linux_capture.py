@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.linux.boot import ADDRESS_SPACE, GuestSpec, Sink, boot
+from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.failure import Unsupported
 from emu.linux.machine import LinuxMachine
 from emu.run import run
@@ -18,6 +18,7 @@ from emu.scheduler import learns
 from emu.state import MACHINE_AT
 from isa.errors import UsageError
 from isa.linux import LinuxAbi
+from isa.memory import ADDRESS_SPACE, PAGE_BYTES
 from isa.table import Isa
 from recorder.capture_base import BaseCapture, Progress, machine_config
 from recorder.evidence import Collector, Guest
@@ -34,7 +35,7 @@ from recorder.learning import (
     learning_place,
     learnt,
 )
-from recorder.manifest import PAGE, End
+from recorder.manifest import End
 from recorder.objects import ObjectKeeper
 from recorder.record import (
     CONTEXT_START,
@@ -89,7 +90,7 @@ class LinuxCapture(BaseCapture):
             guest = Guest(
                 options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
                 # Libraries come when they are asked for: any page may hold code.
-                np.ones(ADDRESS_SPACE // PAGE if "opr" in options.evidence else 0, np.uint8),
+                np.ones(ADDRESS_SPACE // PAGE_BYTES if "opr" in options.evidence else 0, np.uint8),
                 used=self._pages(), losses=self.machine.losses,
             )  # fmt: skip
             self._collect(guest, watchers)

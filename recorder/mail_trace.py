@@ -26,6 +26,7 @@ from emu.mailbox import (
     MAIL_TAKE,
     MAIL_TEST,
 )
+from isa.memory import PAGE_BYTES
 from recorder.event import EVENT, UNCACHED, WRITE
 from recorder.reader import Recording
 from recorder.replay import CoreReplay
@@ -33,7 +34,7 @@ from recorder.replay import CoreReplay
 Rows = npt.NDArray[np.void]
 Progress = Callable[[int, int], None]
 
-_BASE, _PAGE = np.uint64(DEVICE_BASE), np.uint64(4096)
+_BASE, _PAGE = np.uint64(DEVICE_BASE), np.uint64(PAGE_BYTES)
 _U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
 _HEAD, _LOW63 = np.uint64(0xFFFFFF), np.uint64((1 << 63) - 1)
 _END_OF_INPUT = np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from isa.errors import FormatError
+from isa.memory import PAGE_BYTES
 from recorder.evidence_names import LOSSES, STREAMS, evidence_log
 from recorder.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
 from recorder.json_fields import Fields, Scalar, parse_object, wrong
@@ -22,6 +23,8 @@ MANIFEST, AGENT_LOG, TRUTH_LOG = "manifest.json", "agent.log", "truth.log"
 INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
 #: A copy of the program, for its symbols; its SHA-256 is in the manifest.
 PROGRAM_ELF = "program.elf"
+#: The order that was found, a file of the solver's (solver/certificate.py).
+ORDER_CERT = "order.cert"
 MAX_CORES = 64
 #: Stores that a core's store buffer holds at most.
 MOST_BUFFERED = 64
@@ -32,8 +35,6 @@ MAX_MEMORY = 1 << 40
 MISSES_PROVE_WRITES = "misses_prove_writes"
 #: One of the totals: whether agents' accesses say that a core had the line alone (OWNED), where one had.
 AGENTS_SAY_OWNED = "agents_say_owned"
-#: Guest memory is whole pages of this many bytes.
-PAGE = 4096
 _MAX_BYTES = 1 << 20
 
 
@@ -239,7 +240,7 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         isa=fields.text("isa", "[a-z0-9_-]+"),
         program=Program(program.text("name", "[^/]+"), program.text("sha256", HEX_256)),
         n_cores=n_cores,
-        memory=fields.integer("memory", PAGE, MAX_MEMORY),
+        memory=fields.integer("memory", PAGE_BYTES, MAX_MEMORY),
         line=line,
         cache=fields.text("cache", "unbounded|[0-9]+[kKmM]?:[0-9]+:[0-9]+"),
         seed=fields.integer("seed"),
@@ -268,8 +269,8 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         raise fields.error(
             "options.store_buffer", f"1 to {MOST_BUFFERED}", manifest.options.get("store_buffer")
         )
-    if manifest.memory % PAGE:
-        raise fields.error("memory", f"a multiple of {PAGE}", manifest.memory)
+    if manifest.memory % PAGE_BYTES:
+        raise fields.error("memory", f"a multiple of {PAGE_BYTES}", manifest.memory)
     if manifest.id.hex() != recording:
         raise fields.error("id", manifest.id.hex(), recording)
     return replace(manifest, files=facts)

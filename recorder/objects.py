@@ -13,8 +13,9 @@ from pathlib import Path
 
 from emu.linux.mappings import Mapping
 from emu.linux.open_file import MappedFile
-from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from emu.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from isa.errors import FormatError
+from isa.memory import PAGE_BYTES
 from recorder.frame import open_regular, read_bytes
 from recorder.json_fields import Fields, parse_object
 from recorder.manifest import PROGRAM_ELF, Manifest

@@ -12,6 +12,7 @@ import numpy as np
 
 from emu.pages import host_memory
 from isa.errors import UsageError
+from isa.memory import PAGE_BYTES
 from recorder.evidence import EvidenceWriter, Guest
 from recorder.opr_accesses import AccessStream
 from recorder.opr_clocks import Affinities, ExactClocks, RelaxedClocks
@@ -20,7 +21,6 @@ from recorder.opr_log import Head, OprWriter, unit_of
 from recorder.opr_rows import CHECK, OPR_ROW, Rows
 from recorder.opr_shadow import CodePages, ValueLogger, follow_stores
 
-_PAGE_BYTES = 4096
 #: Rows that are held back until a frame is worth it, and events that are taken down at once.
 _HELD_ROWS, _AT_ONCE = 1 << 14, 1 << 12
 
@@ -116,7 +116,7 @@ def _code_pages(guest: Guest, unit: int) -> CodePages:
     image = host_memory(len(guest.memory))
     page = (guest.executable != 0).astype(np.uint8)
     for number in (np.flatnonzero(page) if guest.used is None else guest.used).tolist():
-        at = slice(number * _PAGE_BYTES, (number + 1) * _PAGE_BYTES)
+        at = slice(number * PAGE_BYTES, (number + 1) * PAGE_BYTES)
         image[at] = guest.memory[at]
     return CodePages(page, image, np.uint64(unit))
 

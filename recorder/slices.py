@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from emu.pages import host_memory
 from isa.errors import UsageError
+from isa.golden_ratio import GOLDEN
 from recorder.evidence import EvidenceWriter, Guest
 from recorder.slice_codec import DEFAULT_ACCESSES, MOST_ACCESSES, MOST_GLUED
 from recorder.slice_kernels import (
@@ -69,7 +70,7 @@ class SliceCollector:
             left=np.zeros(streams, np.int64),
             pending=np.full(streams, -1, np.int64),
             way=np.zeros(streams, np.uint8),
-            draw=np.array([(seed * 2 + 1) * 0x9E3779B97F4A7C15 % (1 << 64) or 1], np.uint64),
+            draw=np.array([(seed * 2 + 1) * int(GOLDEN) % (1 << 64) or 1], np.uint64),
             at=np.zeros(AT, np.int64),
             out=np.zeros(_FRAME_BYTES + 4 * longest, np.uint8),
         )

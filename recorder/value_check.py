@@ -18,13 +18,6 @@ from recorder.replay import CoreReplay
 _FIELDS = ("count", "pc", "addr", "size", "kind", "flags", "stratum", "new")
 
 
-def member_reads(recording: Recording, log: OprLog, core: int) -> Iterator[Rows]:
-    """What a member reads as its value log gives it, in bounded pieces: EVENT[n] of its loads and atomics,
-    `seq` being SN - 1. Raises Divergence, FormatError."""
-    for rows in MemberReplay(recording, log, core).run():
-        yield rows[rows["kind"] != WRITE]
-
-
 class _Pieces:
     """A stream of rows, of which as many are taken as are wanted."""
 

@@ -1,4 +1,4 @@
-"""Region-initial and region-final values without solving (DESIGN 6.4; the proof in MICRO 2009, 4.2).
+"""Region-initial and region-final values without solving (MICRO 2009, section 4.2, has the proof).
 
 In a legal order the old and new values at a granule form a chain, so the multiset {initial + new} equals
 {old + final}. The difference {old} - {new} alone is therefore either one initial value and one final one,

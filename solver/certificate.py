@@ -23,7 +23,6 @@ from recorder.constraints import LOSSES, TENURES, VALUES
 from recorder.frame import FileHeader, FrameHeader, FrameWriter, iter_frames
 from recorder.varint import MAX_VARINT, get_varint, put_varint
 
-FILE_NAME = "order.cert"
 #: Kind of stream in the file header (recorder.frame).
 CERTIFICATE = 6
 ORDERED = 0

@@ -1,7 +1,7 @@
 """A region as arrays that answer, for any cut: what does a granule hold, and who can change it?
 
-What a granule holds at a cut is a function of the cut alone (DESIGN 6.5): along a legal order old and new
-values telescope, so it is the initial value plus the sum of (new - old) over the accesses that have run,
+What a granule holds at a cut is a function of the cut alone (`solver.cut_walk`): along a legal order old and
+new values telescope, so it is the initial value plus the sum of (new - old) over the accesses that have run,
 modulo 2**64. Prefix sums per granule and stream give it without walking.
 """
 

@@ -1,4 +1,4 @@
-"""Cut search: legality of a region decided exactly by a walk over its cuts (DESIGN 6.5).
+"""Cut search: legality of a region decided exactly by a walk over its cuts.
 
 Depth first, with undo (`solver.cut_walk`). What may as well run at once runs at once; from the other cuts
 only the moves of a stubborn set are tried (`solver.stubborn` has the proof); a cut from which no move led

@@ -9,11 +9,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
 from solver.problem import Problem
 
 #: `Walk.waits` of a stream that is on the ready stack (or runs), and of one that is finished.
 AWAKE, FINISHED = -1, -2
-_MIX, _SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_SPREAD = np.uint64(0xD6E8FEB86659FD93)
 
 
 class Ops(NamedTuple):
@@ -109,7 +110,7 @@ def number_values(granule, old, new, keys, key_granule, values, reads, makers): 
         for side in range(2):
             value = old[p] if side == 0 else new[p]
             # Every bit of both counts: few values stand in thousands of granules.
-            slot = ((np.uint64(granule[p]) * _SPREAD) ^ value) * _MIX
+            slot = ((np.uint64(granule[p]) * _SPREAD) ^ value) * GOLDEN
             slot = (slot ^ (slot >> np.uint64(32))) & mask
             while keys[slot] >= 0 and (key_granule[slot] != granule[p] or value_of[slot] != value):
                 slot = (slot + np.uint64(1)) & mask

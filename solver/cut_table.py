@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from isa.golden_ratio import GOLDEN
 from solver.inner_kernel import inner
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inner
@@ -14,7 +13,7 @@ def row_hash(row, length, run):  # type: ignore[no-untyped-def]
     """Hash (uint64) of the first `length` of `row` (int32), entry `run` counted one higher (-1: none)."""
     h = np.uint64(0)
     for i in range(length):
-        h = (h ^ np.uint64(np.uint32(row[i] + (1 if i == run else 0)))) * _MIX
+        h = (h ^ np.uint64(np.uint32(row[i] + (1 if i == run else 0)))) * GOLDEN
         h ^= h >> np.uint64(29)
     return h
 

@@ -1,8 +1,9 @@
 """A walk over the cuts of a region: which operations can run, and how to run and take back one.
 
 A cut is one position per stream. Old and new values make memory at a cut a function of the cut alone, so
-an operation is taken back by giving its granules their old values again (DESIGN 6.5). All that a walk
-keeps besides is, per granule and stream, the stream's next remaining access to the granule.
+an operation is taken back by giving its granules their old values again
+(docs/architecture.md#ordering). All that a walk keeps besides is, per granule and stream, the stream's next
+remaining access to the granule.
 
 Why a cut is dead is told as a *reason*: a set of granules and a set of streams. It says that every cut is
 dead at which these streams stand where they stand here, and these granules hold what they hold here, with

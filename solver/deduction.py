@@ -1,4 +1,4 @@
-"""Deduction: what must precede what in every legal order, to a fixed point (DESIGN 6.6).
+"""Deduction: what must precede what in every legal order, to a fixed point.
 
 before[o, t] says how far stream t must have come when operation o runs. Five rules make it grow, the first
 four each on the problem and on its mirror image (streams backwards, old and new values exchanged), until

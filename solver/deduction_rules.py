@@ -1,4 +1,4 @@
-"""The rules of deduction, on one side: what precedes what, from what every access reads (DESIGN 6.6).
+"""The rules of deduction, on one side: what precedes what, from what every access reads.
 
 `solver.deduction` says what they are, and applies them to a problem and to its mirror image.
 

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
 from solver.chains import Chains
 from solver.count_limbs import TOP, add_limbs
 from solver.cutgraph import CutGraph
@@ -54,7 +55,7 @@ def late_after(late, s, position, end, c):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _slot(key, keys):  # type: ignore[no-untyped-def]
     mask = np.uint64(keys.size - 1)
-    at = ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
+    at = ((key * GOLDEN) >> np.uint64(20)) & mask
     while keys[at] != _NONE and keys[at] != key:
         at = (at + np.uint64(1)) & mask
     return at

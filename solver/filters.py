@@ -1,5 +1,5 @@
 """Unfiltered events: what is left after local and read-only accesses (MICRO 2009, section 4.3) and
-repeated reads (DESIGN 6.3) are dropped.
+repeated reads are dropped.
 
 Filtered accesses follow from one another: those of a local granule are one stream's program order, those of a
 read-only one all see the same. `granules.py` followed the words that have nothing else; this pass follows the
@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
+from isa.golden_ratio import GOLDEN
 from recorder.event import GLUED, UNCACHED
 from solver.granules import Granules
 from solver.problem import Problem
@@ -24,7 +25,6 @@ from solver.traces import Events
 from solver.words import (
     AGAIN,
     BEGIN,
-    HASH,
     LANE,
     LEFT_OUT,
     LOW_HALF,
@@ -168,7 +168,7 @@ def pass_filtered(rows, start, turn, pages, words, tally):  # type: ignore[no-un
         word = row.addr >> _THREE
         page = word >> _SHIFT
         if page != here:
-            slot = ((page * HASH) >> _HALF) & mask
+            slot = ((page * GOLDEN) >> _HALF) & mask
             while pages[slot, 0] != page:
                 slot = (slot + _ONE) & mask
             here, base = page, (pages[slot, 1] & LOW_HALF) << _SHIFT

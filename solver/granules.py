@@ -1,4 +1,4 @@
-"""Granules: accesses of different sizes split so that every event covers whole ones (DESIGN 6.1).
+"""Granules: accesses of different sizes split so that every event covers whole ones.
 
 A granule is a maximal segment of bytes of one 8-byte word in which no access of the region begins or
 ends. All bytes of a granule are thus accessed by the same events, and what holds for its first byte (who
@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
 from recorder.event import READ, UNCACHED
 from solver.regions import Region
 from solver.traces import Events
@@ -25,7 +26,6 @@ from solver.words import (
     AGAIN,
     BEGIN,
     EIGHT_TIMES,
-    HASH,
     KNOWN,
     LANE,
     LEFT_OUT,
@@ -131,7 +131,7 @@ def mark_rows(rows, start, owner, stream, turn, pages, words, touched, used):  #
         size, low, word = np.uint64(row.size), row.addr & _SEVEN, row.addr >> _THREE
         page = word >> _SHIFT
         if page != here:
-            slot = ((page * HASH) >> _HALF) & mask
+            slot = ((page * GOLDEN) >> _HALF) & mask
             while pages[slot, 0] != page and pages[slot, 1] >> _HALF == turn:
                 slot = (slot + _ONE) & mask
             base = (pages[slot, 1] & LOW_HALF) << _SHIFT

@@ -1,6 +1,6 @@
 """The pass that orders a recording: traces to a certificate that the checker has accepted.
 
-Source: docs/architecture.md, "Ordering".
+Source: docs/architecture.md#ordering.
 Every region is sifted, composed, solved, walked, here or in other processes. Sifting, solving and walking a
 region need nothing of the others; composing its boundary values and crossing its seam need those before it,
 and are cheap. Whatever the order in which processes finish, the results are those of one process that takes

@@ -21,6 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isa.errors import OrderError
+from isa.golden_ratio import GOLDEN
 from recorder.event import EVENT, FETCH, READ, UNCACHED, put_rows
 from solver.traces import Events
 from solver.violations import name_row
@@ -52,7 +53,7 @@ class CoreRows:
 @njit(cache=True)
 def _slot_of(word, keys):  # type: ignore[no-untyped-def]
     mask = np.uint64(keys.size - 1)
-    slot = ((word * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+    slot = ((word * GOLDEN) >> np.uint64(32)) & mask
     while keys[slot] != np.uint64(0) and keys[slot] != word + np.uint64(1):
         slot = (slot + np.uint64(1)) & mask
     return slot

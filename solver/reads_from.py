@@ -1,4 +1,4 @@
-"""Which write each event of an order read from (DESIGN, section 1): the map by which orders are compared.
+"""Which write each event of an order read from: the map by which orders are compared.
 
 Two legal orders of a region may differ where the values allow it: an event that read from another write of
 the same value in one than in the other. Where the maps are the same, so is everything a program could see.

@@ -3,7 +3,7 @@
 Per granule the accesses that change its value form a chain from the initial to the final value; the others
 (reads, silent stores) each stand between one write and the next. So besides a position per operation there
 is one boolean per possible neighbour: "write w' directly follows write w", "r sees what w left". Candidates
-are pruned up front by program order, and a candidate that is alone is fixed (DESIGN 6.6 and 6.7).
+are pruned up front by program order, and a candidate that is alone is fixed.
 """
 
 from __future__ import annotations

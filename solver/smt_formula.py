@@ -32,7 +32,7 @@ def _bellman_ford() -> z3.Solver:
 
 
 #: The encodings by name, each with the solver that was the fastest on it: "paper" is Algorithm 1 as
-#: printed, "chain" the better one (DESIGN 6.7).
+#: printed, "chain" the better one.
 ENCODINGS: dict[str, tuple[_Encode, Callable[[], z3.Solver]]] = {
     "paper": (encode_paper, _difference_logic),
     "chain": (encode_chain, _bellman_ford),

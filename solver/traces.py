@@ -16,7 +16,7 @@ Events = NDArray[Any]
 
 
 class Traces(Protocol):
-    """The traces of one recording. Streams are the cores from 0, then the agents (DESIGN, section 3),
+    """The traces of one recording. Streams are the cores from 0, then the agents,
     then, under TSO, the stores of the cores in the order in which they left the store buffers; `seq`
     counts a core's rows through both its streams.
 

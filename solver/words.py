@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
+
 #: One word. first, last: values of its known bytes before the first access and after the last. marks: lanes
 #: of eight bits, see below. owners, streams: of each byte, whoever touched it last. turn: of the region that
 #: the rest is about. base: number of the first unfiltered granule.
@@ -41,7 +43,6 @@ _LEAST_PAGES, _LEAST_TOUCHED = 1 << 6, 1 << 10
 #: Where WordTable.used counts: touched words, pages, rows that are not ordered at all.
 WORDS, PAGES, LEFT_OUT = 0, 1, 2
 
-HASH = np.uint64(0x9E3779B97F4A7C15)
 LOW_HALF = np.uint64(0xFFFFFFFF)
 #: No page.
 NOWHERE = ~np.uint64(0)
@@ -57,7 +58,7 @@ EIGHT_TIMES = np.uint64(0x0101010101010101)
 def find_slot(page, turn, pages):  # type: ignore[no-untyped-def]
     """Slot of a page (uint64): the one that holds it, or the one of another turn where it belongs."""
     mask = np.uint64(pages.shape[0] - 1)
-    slot = ((page * HASH) >> _HALF) & mask
+    slot = ((page * GOLDEN) >> _HALF) & mask
     while pages[slot, 1] >> _HALF == turn and pages[slot, 0] != page:
         slot = (slot + _ONE) & mask
     return slot

@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from corebraid.linux_guest import ADDRESS_SPACE, LinuxOptions, guest_spec
+from corebraid.linux_guest import LinuxOptions, guest_spec
 from emu.linux.boot import GuestSpec, boot
 from emu.linux.machine import LinuxMachine
 from emu.linux.task import State
 from emu.linux.wait import Reason
 from emu.run import Watcher
 from isa.linux_x86_64 import LINUX_X86_64
+from isa.memory import ADDRESS_SPACE
 from isa.x86_64 import X86_64
 from recorder.capture_base import machine_config
 from recorder.record_options import RecordOptions

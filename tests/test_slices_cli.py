@@ -14,10 +14,11 @@ from cli_factory import FIRMWARE, Ran, record, run
 from bench.true_order import held_traces, in_true_order
 from corebraid.symbols import objects_of_elf
 from recorder.event import READ, WRITE
+from recorder.manifest import ORDER_CERT
 from recorder.reader import Recording, iter_sealed_truth
 from recorder.traces import RecordingTraces
 from solver.braid import braid
-from solver.certificate import FILE_NAME, Certificate
+from solver.certificate import Certificate
 
 EVIDENCE = "evidence-slices.log"
 
@@ -68,7 +69,7 @@ def test_figure_1_replays_in_the_order_that_ran(tmp_path: Path) -> None:
         )
         assert (ran.code, ran.out) == (0, "C = 5\n")
         assert run("order", path, "--engine", "slices").code == 0
-        ours, real = (first_thread_wrote_3(events, address) for events in ordered_events(path, FILE_NAME))
+        ours, real = (first_thread_wrote_3(events, address) for events in ordered_events(path, ORDER_CERT))
         assert ours == real, f"seed {seed}"
         assert real[1] == (3 if real[0] else 2)
         seen.add(real[0])

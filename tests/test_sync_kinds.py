@@ -18,9 +18,10 @@ from bench import linux_soak, soak
 from bench.order_soak import make
 from bench.true_order import held_traces
 from bench.true_threads import Placed, Promises, misplaced, promises
-from corebraid.linux_guest import ADDRESS_SPACE, LinuxOptions, guest_spec
+from corebraid.linux_guest import LinuxOptions, guest_spec
 from isa.errors import OrderError
 from isa.linux_x86_64 import LINUX_X86_64
+from isa.memory import ADDRESS_SPACE
 from isa.x86_64 import X86_64
 from recorder.event import READ
 from recorder.linux_capture import record_linux

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from solver.axe.explain import Explanation
     from solver.axe.trace import Trace
 
-_MOST_NAMED = 10
-
 
 @click.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))

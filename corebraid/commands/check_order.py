@@ -34,12 +34,13 @@ def command(recording: Path, as_json: bool) -> int:
     """
     console.announce_compilation("solver")
     from corebraid.missing_order import missing_edges
+    from recorder.manifest import ORDER_CERT
     from recorder.reader import Recording
-    from solver.certificate import FILE_NAME, Certificate
+    from solver.certificate import Certificate
 
     opened = Recording.open(recording)
     console.note_missing_order(opened.manifest)
-    path = opened.path / FILE_NAME
+    path = opened.path / ORDER_CERT
     if not path.exists():
         raise FormatError(
             "there is no certificate", where=str(path), remedy=f"run 'corebraid order {recording}' first"
@@ -62,11 +63,12 @@ def command(recording: Path, as_json: bool) -> int:
 def check(recording: Recording) -> CheckReport:
     """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
     when the recording cannot be read."""
+    from recorder.manifest import ORDER_CERT
     from recorder.traces import RecordingTraces
-    from solver.certificate import FILE_NAME, Certificate
+    from solver.certificate import Certificate
     from solver.checker import check_certificate
 
-    path = recording.path / FILE_NAME
+    path = recording.path / ORDER_CERT
     try:
         certificate = Certificate(path, recording.manifest.id)
         for _ in certificate.blocks():

@@ -18,7 +18,6 @@ from corebraid.conditions import DEFAULT, Condition
 from corebraid.finding import Finding, Speed, suspicions_of
 from corebraid.hunting import MIXED, Subject, attempts, hunt, keep, prepare, scratch
 from corebraid.linux_guest import (
-    ADDRESS_SPACE,
     LinuxOptions,
     find_program,
     guest_spec,
@@ -36,6 +35,7 @@ from corebraid.machine_options import (
 from corebraid.newfile import check_new_file, new_file
 from corebraid.options import count, json_option, positive
 from isa.errors import GuestFault, UsageError
+from isa.memory import ADDRESS_SPACE
 from recorder.evidence_names import DEFAULT_EVIDENCE
 
 if TYPE_CHECKING:

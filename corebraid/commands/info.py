@@ -11,9 +11,8 @@ from corebraid import console
 from corebraid.deadlocks import deadlock_lines
 from corebraid.missing_order import missing_edges, missing_line
 from corebraid.options import json_option, recording_argument
-from recorder.manifest import PROGRAM_ELF, Manifest, core_log, load
+from recorder.manifest import ORDER_CERT, PROGRAM_ELF, Manifest, core_log, load
 
-_CERTIFICATE = "order.cert"
 #: As recorder/objects.py has it, which loads more than is needed here.
 _OBJECTS = "objects"
 #: Longest name of a file that is shown whole.
@@ -45,7 +44,7 @@ def command(recording: Path, as_json: bool) -> None:
 
 
 def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
-    names = [*manifest.file_names(), PROGRAM_ELF, *_objects(recording, manifest), _CERTIFICATE]
+    names = [*manifest.file_names(), PROGRAM_ELF, *_objects(recording, manifest), ORDER_CERT]
     sizes = {name: size for name in names if (size := _size(recording / name)) is not None}
     instructions = list(manifest.instructions) if manifest.complete else _reached(recording, manifest)
     return {
@@ -70,7 +69,7 @@ def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
         "end": asdict(manifest.end) if manifest.end else None,
         "totals": manifest.totals,
         "files": sizes,
-        "ordered": _CERTIFICATE in sizes,
+        "ordered": ORDER_CERT in sizes,
         "version": manifest.version,
         "missing_edges": missing_edges(manifest),
     }

@@ -142,10 +142,10 @@ def command(
     console.announce_compilation("solver")
     from corebraid.missing_order import missing_edges
     from corebraid.order_progress import OrderProgress
+    from recorder.manifest import ORDER_CERT
     from recorder.reader import Recording
     from recorder.traces import RecordingTraces
     from solver.answers import Options
-    from solver.certificate import FILE_NAME
     from solver.order import Resources, order_recording
     from solver.partial import FILE_NAME as PARTIAL_NAME
 
@@ -170,7 +170,7 @@ def command(
     with console.progress_of(progress.works, progress.done):
         result = order_recording(
             traces,
-            opened.path / FILE_NAME,
+            opened.path / ORDER_CERT,
             opened.manifest.id,
             options,
             progress.ordered,
@@ -209,11 +209,11 @@ def _with_verdict(result: OrderResult, verdict: str) -> list[RegionResult]:
 
 
 def _facts(recording: Path, result: OrderResult, seconds: float) -> dict[str, object]:
-    from solver.certificate import FILE_NAME
+    from recorder.manifest import ORDER_CERT
 
     return {
         "recording": str(recording),
-        "certificate": str(recording / FILE_NAME),
+        "certificate": str(recording / ORDER_CERT),
         "verdict": result.verdict.value,
         "meaning": DISCLAIMER,
         "regions": {v: len(_with_verdict(result, v)) for v in ("legal", "illegal", "undecided")},
@@ -251,7 +251,7 @@ _OBEYED = {
 
 
 def _show(recording: Path, result: OrderResult, seconds: float, constraints: str) -> None:
-    from solver.certificate import FILE_NAME
+    from recorder.manifest import ORDER_CERT
 
     names = ("total", "uncached", "local", "read_only", "collapsed", "unfiltered")
     head = "".join(f"{name.replace('_', '-'):>11}" for name in names)
@@ -267,7 +267,7 @@ def _show(recording: Path, result: OrderResult, seconds: float, constraints: str
     counts = "".join(f"{getattr(result.counts, name):>11,}" for name in names)
     click.echo(f"{'all':>7} {result.verdict.value:<9} {'':<7}{counts}{seconds:>10.3f}")
     if _with_verdict(result, "legal"):
-        click.echo(f"{result.check.events:,} events checked; {recording / FILE_NAME}: {DISCLAIMER}")
+        click.echo(f"{result.check.events:,} events checked; {recording / ORDER_CERT}: {DISCLAIMER}")
         click.echo(f"constraints: {_OBEYED[constraints]}")
 
 

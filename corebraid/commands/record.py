@@ -13,7 +13,6 @@ import click
 from corebraid import console
 from corebraid.evidence import evidence_choices, stream_options, with_evidence
 from corebraid.linux_guest import (
-    ADDRESS_SPACE,
     LinuxOptions,
     find_program,
     guest_spec,
@@ -33,6 +32,7 @@ from corebraid.options import count, json_option, positive
 from corebraid.outcome import outcome_facts, raise_failure, summarize, tell_unknown
 from corebraid.running import GuestOutput, record_firmware, record_program
 from isa.errors import GuestFault, UsageError
+from isa.memory import ADDRESS_SPACE
 
 _INTERRUPTED = 130
 

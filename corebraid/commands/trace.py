@@ -182,9 +182,10 @@ def _stream(core: str, recording: Recording) -> int:
 
 
 def _certificate(recording: Recording) -> Certificate:
-    from solver.certificate import FILE_NAME, Certificate
+    from recorder.manifest import ORDER_CERT
+    from solver.certificate import Certificate
 
-    path = recording.path / FILE_NAME
+    path = recording.path / ORDER_CERT
     if not path.exists():
         raise FormatError(
             "the recording has not been ordered",

@@ -135,9 +135,9 @@ def _verify(recording: Recording, jobs: int) -> Verdict:
 
 def _judge_certificate(recording: Recording) -> Judgement:
     from corebraid.commands.check_order import check
-    from solver.certificate import FILE_NAME
+    from recorder.manifest import ORDER_CERT
 
-    if not (recording.path / FILE_NAME).exists():
+    if not (recording.path / ORDER_CERT).exists():
         return Judgement(None, f"none (corebraid order {recording.path} makes one)")
     judgement = _judge(lambda: check(recording))
     if judgement.report and any(reason == "illegal" for _, reason in judgement.report.unchecked):
@@ -171,11 +171,12 @@ def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[n
 
 def _score(recording: Recording) -> Score:
     """The order of order.cert against the one that ran; both are legal."""
+    from recorder.manifest import ORDER_CERT
     from recorder.traces import RecordingTraces
-    from solver.certificate import FILE_NAME, Certificate
+    from solver.certificate import Certificate
     from solver.score import score_certificate
 
-    certificate = Certificate(recording.path / FILE_NAME, recording.manifest.id)
+    certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
     return score_certificate(RecordingTraces(recording), certificate, _slices(recording))
 
 
@@ -234,12 +235,14 @@ def _show(recording: Recording, verdict: Verdict) -> None:
 
 
 def _complain(recording: Recording, verdict: Verdict) -> None:
+    from recorder.manifest import ORDER_CERT
+
     for finding in verdict.findings:
         console.note(finding.what)
     for replay in verdict.replays:
         if replay.result is None:
             console.note(replay.line)
-    for name, judgement in (("order.cert", verdict.certificate), ("the sealed truth", verdict.truth)):
+    for name, judgement in ((ORDER_CERT, verdict.certificate), ("the sealed truth", verdict.truth)):
         if judgement.legal is False:
             console.note(f"{recording.path}: {name} is not legal: {judgement.line}")
     if not recording.manifest.complete:

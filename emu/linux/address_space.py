@@ -19,7 +19,8 @@ from emu.linux.failure import Errno, Unsupported
 from emu.linux.mappings import Mapping, Mappings
 from emu.linux.open_file import MappedFile
 from emu.pages import host_memory
-from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from emu.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from isa.memory import PAGE_BYTES
 
 #: No mapping below (vm.mmap_min_addr).
 LOWEST = 0x10000

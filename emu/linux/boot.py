@@ -34,8 +34,6 @@ from isa.errors import ImageError
 from isa.linux import PATH, LinuxAbi
 from isa.table import Isa
 
-#: Bytes of the address space. Memory of ours is only used where the guest uses its own.
-ADDRESS_SPACE = 1 << 36
 #: The process's identifier; those of threads follow.
 _PID = 1000
 #: File pages of program and interpreter that are there from the start, at most.

@@ -11,7 +11,8 @@ from emu.board import Board
 from emu.kernel_agent import fill_bytes, peek_number, read_bytes, read_modify_write, write_bytes
 from emu.linux.address_space import AddressSpace
 from emu.linux.failure import Errno
-from emu.state import MACHINE_AT, PAGE_BYTES, RIGHT_READ, RIGHT_WRITE
+from emu.state import MACHINE_AT, RIGHT_READ, RIGHT_WRITE
+from isa.memory import PAGE_BYTES
 
 #: Why the kernel made an access, as the agents' log says it (recorder/agent_codec.py).
 CAUSE_CALL, CAUSE_PAGE, CAUSE_SIGNAL, CAUSE_EXIT = 4, 5, 6, 7

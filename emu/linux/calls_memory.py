@@ -10,7 +10,8 @@ from emu.linux.mappings import Mapping
 from emu.linux.open_file import MappedFile
 from emu.linux.task import Task
 from emu.linux.words import as_int
-from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from emu.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from isa.memory import PAGE_BYTES
 
 _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS = 2, 3, 0x10, 0x20
 _TYPE, _32BIT, _NORESERVE, _SYNC, _FIXED_NOREPLACE = 3, 0x40, 0x4000, 0x80000, 0x100000

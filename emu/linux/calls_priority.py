@@ -12,7 +12,7 @@ from emu.linux.process_signals import USER
 from emu.linux.task import Task
 from emu.linux.timespec import pack_timespec
 from emu.linux.words import as_int
-from emu.state import PAGE_BYTES
+from isa.memory import PAGE_BYTES
 
 #: SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; SCHED_FIFO, SCHED_RR; SCHED_DEADLINE; SCHED_RESET_ON_FORK.
 _ORDINARY, _REAL_TIME, _DEADLINE, _RESET_ON_FORK = (0, 3, 5), (1, 2), 6, 0x40000000

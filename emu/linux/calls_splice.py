@@ -10,7 +10,7 @@ from emu.linux.call_arguments import buffers, file_of
 from emu.linux.dev_files import OpenDevice
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.open_file import OpenFile
-from emu.linux.pipe import PAGE, PipeReader, PipeWriter
+from emu.linux.pipe import PipeReader, PipeWriter
 from emu.linux.readiness import held
 from emu.linux.regular import OpenPath, OpenRegular
 from emu.linux.task import Task
@@ -25,6 +25,7 @@ from emu.linux.transfer import (
 )
 from emu.linux.wait import Blocking, Handler, Reason, Wait
 from emu.linux.words import as_int, as_long
+from isa.memory import PAGE_BYTES
 
 _NONBLOCK, _ALL_FLAGS = 2, 0xF
 
@@ -77,7 +78,7 @@ def _nonblocking(source: OpenFile, out: OpenFile) -> int:
 
 
 def _room(end: PipeWriter) -> int:
-    return (end.pipe.n_slots - len(end.pipe.slots)) * PAGE
+    return (end.pipe.n_slots - len(end.pipe.slots)) * PAGE_BYTES
 
 
 def sys_splice(

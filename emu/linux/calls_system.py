@@ -7,7 +7,7 @@ import errno
 from emu.linux.failure import Errno
 from emu.linux.task import Task
 from emu.linux.words import as_int
-from emu.state import PAGE_BYTES
+from isa.memory import PAGE_BYTES
 
 #: What uname tells besides the machine (utsname(2)).
 RELEASE, VERSION, HOST = "6.1.0-corebraid", "#1 SMP corebraid", "guest"

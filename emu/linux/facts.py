@@ -8,8 +8,8 @@ from emu.linux.address_space import total_size
 from emu.linux.clock import CYCLE_NS, Clock
 from emu.linux.open_file import OpenFile
 from emu.linux.task import State, Task
-from emu.state import PAGE_BYTES
 from isa.cpuid_x86_64 import CPU_LINES
+from isa.memory import PAGE_BYTES
 
 if TYPE_CHECKING:
     from emu.linux.process import Process

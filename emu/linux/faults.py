@@ -19,8 +19,9 @@ from emu.linux.signal_numbers import (
     SIGBUS,
     SIGSEGV,
 )
-from emu.state import CORE_AT, PAGE_BYTES
+from emu.state import CORE_AT
 from isa.decode import accessed_addresses
+from isa.memory import PAGE_BYTES
 
 if TYPE_CHECKING:
     from emu.linux.task import Task

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from emu.linux.address_space import AddressSpace, page_ceiling, page_floor
 from emu.linux.open_file import MappedFile
 from emu.linux.program import Program
-from emu.state import PAGE_BYTES, RIGHT_READ, RIGHT_WRITE
+from emu.state import RIGHT_READ, RIGHT_WRITE
 from isa.errors import ImageError
 from isa.linux import LinuxAbi
+from isa.memory import PAGE_BYTES
 
 #: Where relocatable programs and, if nothing else fits, the heap begin.
 _PROGRAM_BASE = 0x1_0000_0000

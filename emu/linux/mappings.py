@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from emu.linux.open_file import MappedFile
-from emu.state import PAGE_BYTES, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from emu.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from isa.memory import PAGE_BYTES
 
 #: Anonymous mappings of this size on get room behind them to grow in place (mremap of a big malloc).
 _GROWS_FROM = 1 << 20

@@ -17,15 +17,14 @@ READ, WRITE, EXECUTE = 0o444, 0o222, 0o111
 @dataclass(frozen=True)
 class Found:
     """Where a path leads. node: None if only the last name is missing. name: of the node in `parent`; "." or
-    ".." or "/" if the path ends so. slash: the path ends in one. jumped: through a link of /proc, so that
-    name and parent say nothing of the node.
+    ".." or "/" if the path ends so. slash: the path ends in one. Through a link of /proc, name and
+    parent say nothing of the node.
     """
 
     parent: Directory
     name: str
     node: Node | None
     slash: bool = False
-    jumped: bool = False
 
     def existing(self) -> Node:
         """The node. Raises Errno(ENOENT)."""
@@ -98,7 +97,7 @@ class Walk:
                     continue
                 node = target
                 if last:
-                    return self._end(Found(parent, name, node, self._slash, jumped=True), change)
+                    return self._end(Found(parent, name, node, self._slash), change)
             if isinstance(node, Directory):
                 self._here = node
             elif not last:

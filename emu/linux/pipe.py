@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from emu.linux.failure import Errno
 from emu.linux.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT
 from emu.linux.readiness import WaitableFile
+from isa.memory import PAGE_BYTES
 
-PAGE = 4096
 #: Pages of a new pipe, and the most that F_SETPIPE_SZ gives without privilege.
 DEFAULT_PAGES, MOST_PAGES = 16, 256
 FIONREAD = 0x541B
@@ -76,14 +76,14 @@ class Pipe:
     def put(self, data: bytes, packets: bool) -> int:
         """Write what there is room for; returns how many bytes. At most a page is written whole or not."""
         done = 0
-        odd = len(data) % PAGE
+        odd = len(data) % PAGE_BYTES
         if odd and self.slots and not packets:
             last = self.slots[-1]
-            if not last.packet and len(last.data) + odd <= PAGE:
+            if not last.packet and len(last.data) + odd <= PAGE_BYTES:
                 last.data += data[:odd]
                 done = odd
         while done < len(data) and not self.full:
-            self.slots.append(_Slot(data[done : done + PAGE], packets))
+            self.slots.append(_Slot(data[done : done + PAGE_BYTES], packets))
             done += len(self.slots[-1].data)
         return done
 
@@ -91,7 +91,7 @@ class Pipe:
         """F_SETPIPE_SZ: at least `size` bytes. Returns the new size. Errno: EINVAL, EPERM, EBUSY."""
         if size < 0:
             raise Errno(errno.EINVAL)
-        pages = 1 << (max(1, -(-size // PAGE)) - 1).bit_length()
+        pages = 1 << (max(1, -(-size // PAGE_BYTES)) - 1).bit_length()
         if pages > MOST_PAGES:
             raise Errno(errno.EPERM)
         if pages < len(self.slots):
@@ -99,7 +99,7 @@ class Pipe:
         self.n_slots = pages
         if self.writer is not None:
             self.writer.announce(POLLOUT)
-        return pages * PAGE
+        return pages * PAGE_BYTES
 
 
 class _PipeEnd(WaitableFile):
@@ -112,7 +112,7 @@ class _PipeEnd(WaitableFile):
 
     def pipe_size(self) -> int:
         """F_GETPIPE_SZ: bytes."""
-        return self.pipe.n_slots * PAGE
+        return self.pipe.n_slots * PAGE_BYTES
 
     def set_pipe_size(self, size: int) -> int:
         """F_SETPIPE_SZ."""

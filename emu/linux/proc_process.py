@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from emu.linux.open_file import OpenFile
 from emu.linux.proc_facts import ProcFacts
+from isa.memory import PAGE_BYTES
 
 _HZ_NS = 10_000_000
-_PAGE = 4096
 _MOUNTS = (
     ("rootfs", "/", "ext4", "rw,relatime"),
     ("proc", "/proc", "proc", "rw,nosuid,nodev,noexec,relatime"),
@@ -62,7 +62,7 @@ def stat(facts: ProcFacts, tid: int, thread: bool) -> bytes:
     name, state = facts.task_name(tid), facts.task_state(tid)[0]
     values = {
         1: tid, 4: 1, 5: facts.pid, 6: facts.pid, 7: 0, 8: -1, 9: 0x400000, 14: time, 15: 0, 18: 20, 19: 0,
-        20: len(facts.tids()), 22: 100, 23: facts.memory_size(), 24: facts.memory_used() // _PAGE,
+        20: len(facts.tids()), 22: 100, 23: facts.memory_size(), 24: facts.memory_used() // PAGE_BYTES,
         25: (1 << 64) - 1, 38: 17,
     }  # fmt: skip
     for number, value in values.items():
@@ -73,7 +73,7 @@ def stat(facts: ProcFacts, tid: int, thread: bool) -> bytes:
 
 def statm(facts: ProcFacts) -> bytes:
     """statm, in pages."""
-    size, used = facts.memory_size() // _PAGE, facts.memory_used() // _PAGE
+    size, used = facts.memory_size() // PAGE_BYTES, facts.memory_used() // PAGE_BYTES
     return f"{size} {used} 0 1 0 {used} 0\n".encode()
 
 

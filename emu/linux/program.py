@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
 
 from isa.errors import ImageError
+from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
 _DAMAGE = (
@@ -143,7 +144,9 @@ def _parse(elf: ELFFile, where: str, isa: Isa) -> Program:
     )
     if not loads:
         raise ImageError("the program has nothing to load", where=where, remedy="get the program again")
-    if any(load.file > load.memory or load.address % 4096 != load.offset % 4096 for load in loads):
+    if any(
+        load.file > load.memory or load.address % PAGE_BYTES != load.offset % PAGE_BYTES for load in loads
+    ):
         raise ImageError("a segment that cannot be mapped", where=where, remedy="get the program again")
     _check_bytes(elf, loads, where)
     headers = next((s["p_vaddr"] for s in segments if s["p_type"] == "PT_PHDR"), None)

@@ -13,6 +13,7 @@ from emu.linux.socket_inbox import END, Parcel, Received
 from emu.linux.socket_names import UnixNames
 from emu.linux.socket_stream import Backlog, StreamSocket, join
 from emu.linux.sockets import NOBODY, SHUT_BOTH, SHUT_RECEIVE, SHUT_SEND, Credentials, Socket
+from isa.memory import PAGE_BYTES
 
 if TYPE_CHECKING:
     from emu.linux.network import Network
@@ -23,14 +24,13 @@ _OVERHEAD = 32
 _MOST_MESSAGES = 10
 #: Bytes of a message and of a piece of a stream that Linux keeps out of whole pages, and of such a piece.
 _HEAD_OF_MESSAGE, _HEAD_OF_STREAM, _MOST_PIECE = 16_064, 3_776, 36_544
-_PAGE = 4096
 
 
 def _true_size(n: int, most_head: int) -> int:
     """What n bytes take of the send buffer: Linux counts the memory that holds them (sk_buff's truesize)."""
-    paged = min(n, -(-max(0, n - most_head) // _PAGE) * _PAGE)
+    paged = min(n, -(-max(0, n - most_head) // PAGE_BYTES) * PAGE_BYTES)
     head = 1 << ((n - paged + 63 & ~63) + 320 - 1).bit_length()
-    return 256 + max(512, head) + -(-paged // _PAGE) * _PAGE
+    return 256 + max(512, head) + -(-paged // PAGE_BYTES) * PAGE_BYTES
 
 
 class _Named(Socket):

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+from isa.golden_ratio import GOLDEN
 
 
 @njit(cache=True)
@@ -17,7 +17,7 @@ def enter_values(values, number, table, distinct):  # type: ignore[no-untyped-de
     while (1 << (64 - shift)) < table.size:
         shift -= 1
     for i in range(values.size):
-        slot = np.int64((values[i] * _SPREAD) >> np.uint64(shift))
+        slot = np.int64((values[i] * GOLDEN) >> np.uint64(shift))
         while table[slot] >= 0 and distinct[table[slot]] != values[i]:
             slot = (slot + 1) & mask
         if table[slot] < 0:

@@ -1,4 +1,4 @@
-"""The search: whether some walk over the cuts runs every node (DESIGN 6.5, with old values unknown)."""
+"""The search: whether some walk over the cuts runs every node (`solver.cut`, with old values unknown)."""
 
 from __future__ import annotations
 

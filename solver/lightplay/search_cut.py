@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
 from solver.lightplay.found import MOST_LISTED, Found
 from solver.lightplay.interleavings import count
 from solver.lightplay.slice_problem import GIVES, TAKES, Instance
@@ -24,7 +25,6 @@ from solver.lightplay.slice_problem import GIVES, TAKES, Instance
 DEFAULT_NODES = 1 << 17
 _DONE, _GROW = 0, 1
 _FIRST = 1 << 9
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True)
@@ -33,7 +33,7 @@ def node_of(state, states, table, first, n):  # type: ignore[no-untyped-def]
     table: int32, a power of two long; what it says of earlier layers counts as empty."""
     h = np.uint64(0)
     for k in range(state.size):
-        h = (h ^ state[k]) * _MIX
+        h = (h ^ state[k]) * GOLDEN
         h ^= h >> np.uint64(29)
     mask = table.size - 1
     slot = np.int64(h & np.uint64(mask))

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from isa.golden_ratio import GOLDEN
 from recorder.event import OWNED, READ, UNCACHED
 from solver.image import zeros
 from solver.inner_kernel import inner
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _SEVERAL = np.uint16(0x1FF)
 _WRITTEN = np.uint16(0x200)
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 #: Whether a line came from, or was lost by, a core that had it alone. UNTOLD: of lines that some core got for
 #: an instruction that did not run then, of which there is no row: nothing follows.
@@ -63,7 +63,7 @@ class Writes(NamedTuple):
 @inner
 def byte_digest(place, value):  # type: ignore[no-untyped-def]
     """What a byte adds to the digest of its line (uint64): any two lines that are the same have the same."""
-    x = (np.uint64(place) << np.uint64(8) | np.uint64(value)) + _ODD
+    x = (np.uint64(place) << np.uint64(8) | np.uint64(value)) + GOLDEN
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
