@@ -20,6 +20,7 @@ from unicorn import x86_const as x86
 
 from emu.elf import load_image
 from emu.native import FILL_HOOK, TLB_ENTRY, add_hook, row_getter
+from isa.memory import PAGE_BYTES
 from isa.x86_64 import X86_64
 
 _MEMORY = 64 << 20
@@ -68,7 +69,7 @@ def run_bare(program: Path, *, own_pages: bool = False) -> BareRun:
             exit_codes.append(value & 0xFF)
             engine.emu_stop()
 
-    engine.mmio_map(_DEVICES, 4096, lambda *_: 0, None, on_write, None)
+    engine.mmio_map(_DEVICES, PAGE_BYTES, lambda *_: 0, None, on_write, None)
     if own_pages:
         engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
         handle = engine._uch

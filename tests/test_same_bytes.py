@@ -15,7 +15,7 @@ import pytest
 
 from bench.same_bytes.__main__ import main
 from bench.same_bytes.cases import all_cases, chosen_cases
-from recorder.evidence_names import KINDS
+from recorder.evidence_names import STREAMS
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRMWARE = ROOT / "firmware"
@@ -111,7 +111,7 @@ def test_one_program_with_itself_is_equal(
     assert lines[0].startswith("equal      fig2 sc: ")
     assert lines[-1].startswith("2 of 2 recordings are equal; ")
     held = json.loads(ours.read_text())["recordings"]["fig2 sc"]["files"]
-    streams = {f"evidence-{name}.log" for name in KINDS}
+    streams = {f"evidence-{name}.log" for name in STREAMS}
     orders = {f"order.cert --engine {name}" for name in ("auto", "linkage", "slices", "opr")}
     assert held.keys() >= {"manifest.json", "core-0.log", "truth.log", "printed"} | streams | orders
 
