@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +86,7 @@ class Finding:
             "seed": tried.seed,
             "condition": self.run.held,
             "recording": str(self.recording),
-            "end": asdict(manifest.end) if manifest.end else None,
+            "end": manifest.end.facts() if manifest.end else None,
             "deadlock": deadlock_lines(self.recording, manifest),
             "again": self.again,
             "suspicions": [one.facts() for one in self.suspicions or []],

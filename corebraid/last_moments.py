@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from corebraid.deadlocks import waits_of
 from corebraid.ended import end_place
 from corebraid.shared_rows import Access
 from corebraid.threads import Threads
+from emu.linux.waiting import Awaited, Waiting
 from isa.decode import accessed_addresses
 from isa.linux_x86_64 import LINUX_X86_64
 from isa.memory import PAGE_BYTES
@@ -19,8 +20,6 @@ from recorder.pause import CoreState, states_at
 from recorder.reader import Recording, iter_core_records
 from recorder.record import INPUT, INPUT_CALL
 
-_WAITS = re.compile(r"thread (\d+)(?: \(.*?\))? waits for (.*?)(?:, held by thread (\d+))?(?:;|$)")
-_MUTEX = re.compile(r"the mutex at (0x[0-9a-f]+)")
 #: Calls that take memory away, and how many of the last ones of each core are looked at.
 _TAKING = {"munmap", "mremap", "madvise", "mprotect"}
 _MOST_CALLS = 8
@@ -56,29 +55,28 @@ def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Momen
     if end is None or not recording.manifest.linux:
         return
     if end.reason == "deadlock":
-        waits = {int(m[1]): (m[2], int(m[3] or 0)) for m in _WAITS.finditer(end.text)}
+        waits = waits_of(end)
         yield from _held(waits, accesses)
         yield from _missed(waits, accesses)
     elif end.reason == "signal":
         yield from _gone(recording, accesses)
 
 
-def _held(waits: dict[int, tuple[str, int]], accesses: list[Access]) -> Iterator[Moment]:
+def _held(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:
     """Mutexes of the deadlock: who took them, and what it did then."""
-    for waiter, (what, owner) in waits.items():
-        match = _MUTEX.match(what)
-        if match is None or not owner:
+    for one in waits:
+        address, owner = one.address, one.owner
+        if one.what is not Awaited.MUTEX or address is None or owner is None:
             continue
-        address = int(match[1], 16)
         took = [a for a in accesses if a.word == address & -8 and a.who == owner and a.atomic and not a.old]
-        tried = [a for a in accesses if a.word == address & -8 and a.who == waiter and a.writes]
+        tried = [a for a in accesses if a.word == address & -8 and a.who == one.tid and a.writes]
         if took and tried:
             yield Moment(address, "the mutex {word}: taken, and waited for", (took[-1], tried[-1]))
 
 
-def _missed(waits: dict[int, tuple[str, int]], accesses: list[Access]) -> Iterator[Moment]:
+def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:
     """What a thread read last before it began to wait, and another changed after that."""
-    for waiter in waits:
+    for waiter in (one.tid for one in waits):
         mine = [a for a in accesses if a.who == waiter and a.reads and not a.caller]
         for read in reversed(mine[-_MOST_READS:]):
             later = [

@@ -60,7 +60,7 @@ def outcome_facts(outcome: Outcome, directory: Path) -> dict[str, object]:
         "cores": manifest.n_cores,
         "instructions": list(manifest.instructions),
         "totals": manifest.totals,
-        "end": asdict(outcome.end),
+        "end": outcome.end.facts(),
         "fault": _fault_facts(outcome, directory),
     }
 

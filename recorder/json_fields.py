@@ -10,7 +10,7 @@ from isa.errors import FormatError
 
 Scalar = str | int | bool | None
 MOST_INTEGER = (1 << 64) - 1
-_MOST_TEXT = 4096
+MOST_TEXT = 4096
 _REMEDY = "the file is damaged or was edited: copy the recording again, or record again"
 
 
@@ -131,8 +131,8 @@ class Fields:
         return value
 
     def _text(self, key: str, value: object, pattern: str) -> str:
-        if not isinstance(value, str) or len(value) > _MOST_TEXT or not value.isprintable():
-            raise self.error(key, f"at most {_MOST_TEXT} printable characters", value)
+        if not isinstance(value, str) or len(value) > MOST_TEXT or not value.isprintable():
+            raise self.error(key, f"at most {MOST_TEXT} printable characters", value)
         if not re.fullmatch(pattern, value):
             raise self.error(key, f"text of the form {pattern}", value)
         return value

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.failure import Unsupported
 from emu.linux.machine import LinuxMachine
+from emu.linux.waiting import shown, tell
 from emu.run import run
 from emu.scheduler import learns
 from emu.state import MACHINE_AT
@@ -24,7 +25,7 @@ from recorder.capture_base import BaseCapture, Progress, machine_config
 from recorder.evidence import Collector, Guest
 from recorder.evidence_names import check_evidence
 from recorder.image_file import nonzero_pages
-from recorder.json_fields import Scalar
+from recorder.json_fields import MOST_TEXT, Scalar
 from recorder.learning import (
     Learner,
     Learnt,
@@ -35,7 +36,7 @@ from recorder.learning import (
     learning_place,
     learnt,
 )
-from recorder.manifest import End
+from recorder.manifest import MOST_WAITS, End
 from recorder.objects import ObjectKeeper
 from recorder.record import (
     CONTEXT_START,
@@ -189,13 +190,15 @@ class LinuxCapture(BaseCapture):
             # Accesses of an instruction that was begun and will not be begun again.
             self._note_slice(number, core.count + 1)
         fault = machine.fault
-        text = machine.deadlock_text() if reason == "deadlock" else machine.end_text()
+        waiting = machine.who_waits() if reason == "deadlock" else []
+        text = f"pc {fault.pc:#x}: {fault.what}" if fault else tell(waiting) or machine.end_text()
         end = End(
             reason,
             process.exit_code,
             ended_by,
             machine.cores[ended_by].count if ended_by is not None else None,
-            f"pc {fault.pc:#x}: {fault.what}" if fault else text,
+            shown(text, MOST_TEXT),
+            tuple(waiting[:MOST_WAITS]),
         )
         outcome = self._end(_END_CODES[reason], end)
         # The recording comes first: this may fail.

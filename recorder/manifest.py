@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from emu.linux.waiting import Awaited, Waiting
 from isa.errors import FormatError
 from isa.memory import PAGE_BYTES
 from recorder.evidence_names import LOSSES, STREAMS, evidence_log
@@ -35,7 +36,8 @@ MAX_MEMORY = 1 << 40
 MISSES_PROVE_WRITES = "misses_prove_writes"
 #: One of the totals: whether agents' accesses say that a core had the line alone (OWNED), where one had.
 AGENTS_SAY_OWNED = "agents_say_owned"
-_MAX_BYTES = 1 << 20
+#: Tasks whose waits are kept, and bytes of a manifest.
+MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
 
 
 def core_log(core: int) -> str:
@@ -56,7 +58,8 @@ class End:
     """Why the recording ended.
 
     reason: a word ("power-off", "fault", ...). exit_code: the guest's own, if it gave one. core: who ended
-    it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...).
+    it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...). waits:
+    in a deadlock, what each task waits for; empty in recordings that only say it in `text`.
     """
 
     reason: str
@@ -64,6 +67,14 @@ class End:
     core: int | None = None
     count: int | None = None
     text: str = ""
+    waits: tuple[Waiting, ...] = ()
+
+    def facts(self) -> dict[str, object]:
+        """As JSON has it; without `waits` where there is no deadlock."""
+        facts = asdict(self)
+        del facts["waits"]
+        waits = [{**asdict(one), "what": one.what.name.lower()} for one in self.waits]
+        return {**facts, "waits": waits} if waits else facts
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,7 @@ class Manifest:
             "id": self.id.hex(),
             **self._configuration(),
             "complete": self.complete,
-            "end": asdict(self.end) if self.end else None,
+            "end": self.end.facts() if self.end else None,
             "instructions": list(self.instructions),
             "totals": self.totals,
             "files": {name: asdict(facts) for name, facts in self.files.items()},
@@ -291,9 +302,31 @@ def _parse_end(value: object, path: Path, n_cores: int) -> End | None:
         core=fields.optional_integer("core", n_cores - 1),
         count=fields.optional_integer("count"),
         text=fields.text("text"),
+        waits=_parse_waits(fields.take("waits"), path) if fields.has("waits") else (),
     )
     fields.done()
     return end
+
+
+def _parse_waits(value: object, path: Path) -> tuple[Waiting, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_WAITS:
+        raise wrong(path, 'field "end.waits"', f"a list of 1 to {MOST_WAITS} objects", type(value).__name__)
+    return tuple(_parse_waiting(item, path) for item in value)
+
+
+def _parse_waiting(value: object, path: Path) -> Waiting:
+    fields = Fields(value, path, "end.waits")
+    waiting = Waiting(
+        tid=fields.integer("tid"),
+        name=fields.text("name"),
+        what=Awaited[fields.text("what", "|".join(one.name.lower() for one in Awaited)).upper()],
+        address=fields.optional_integer("address"),
+        owner=fields.optional_integer("owner"),
+        value=fields.optional_integer("value"),
+        call=fields.text("call"),
+    )
+    fields.done()
+    return waiting
 
 
 def _parse_facts(value: object, path: Path, name: str) -> FileFacts:

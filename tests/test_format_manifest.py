@@ -7,18 +7,23 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from format_factory import contents, flips, manifest, page, write
 
+from emu.linux.waiting import Awaited, Waiting
 from isa.errors import FormatError
 from recorder import manifest as manifest_file
 from recorder.manifest import End, Manifest, Program
 from recorder.reader import Recording, load_image
 from recorder.sealed_json import seal
 from recorder.writer import RecordingWriter
+
+END = End("deadlock").facts()
+WAITING = {"tid": 1, "name": "x", "what": "mutex", "address": 8, "owner": 2, "value": None, "call": ""}
 
 
 def _resealed(path: Path, **changes: object) -> None:
@@ -71,6 +76,13 @@ def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
         ({"id": "00" * 16}, "id"),
         ({"surprise": 1}, "surprise"),
         ({"complete": 1}, "complete"),
+        ({"end": {**END, "waits": []}}, "end.waits"),
+        ({"end": {**END, "waits": [1]}}, "end.waits"),
+        ({"end": {**END, "waits": [WAITING] * 4097}}, "end.waits"),
+        ({"end": {**END, "waits": [{**WAITING, "what": "MUTEX"}]}}, "end.waits.what"),
+        ({"end": {**END, "waits": [{**WAITING, "name": "\x1b"}]}}, "end.waits.name"),
+        ({"end": {**END, "waits": [{**WAITING, "owner": -1}]}}, "end.waits.owner"),
+        ({"end": {**END, "waits": [{**WAITING, "more": 1}]}}, "end.waits.more"),
     ],
 )
 def test_a_hostile_manifest(tmp_path: Path, changes: dict[str, object], field: str) -> None:
@@ -97,7 +109,7 @@ def test_what_is_not_a_manifest(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(FormatError):
             Recording.open(tmp_path)
-    path.write_bytes(b"{}" + b" " * (1 << 20))
+    path.write_bytes(b"{}" + b" " * (16 << 20))
     with pytest.raises(FormatError, match="too long"):
         Recording.open(tmp_path)
 
@@ -168,3 +180,11 @@ def test_opening_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code, tmp_path / "rec"], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "set()"
+
+
+def test_who_waits_for_whom_survives(tmp_path: Path) -> None:
+    waits = tuple(Waiting(n, f"t{n}", what, n or None, 7, 2, "x") for n, what in enumerate(Awaited))
+    end = End("deadlock", text="see waits", waits=waits)
+    known = manifest()
+    assert manifest_file.parse(replace(known, end=end).render(), tmp_path).end == end
+    assert "waits" not in json.loads(replace(known, end=End("exit")).render())["end"]

@@ -6,21 +6,25 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-from corebraid.deadlocks import with_names
+import pytest
+
+from corebraid.deadlocks import waits_of, with_names
 from corebraid.symbols import Symbol, Symbols
-from emu.linux.deadlock import cycle, tell, waits
+from emu.linux.deadlock import waits
 from emu.linux.wait import Wait
+from emu.linux.waiting import Awaited, Waiting, cycle, lines, tell
+from recorder.manifest import End
 
 MUTEX_A, MUTEX_B, COND, STREAM, OTHER = 0x1000, 0x1100, 0x1200, 0x1300, 0x1400
 POINTERS = {1000: 0x7000, 1001: 0x7100, 1002: 0x7200}
 
 
-def task(tid: int, address: int | None, what: str = "a futex", clear: int = 0) -> Any:
+def task(tid: int, address: int | None, what: str = "a futex", clear: int = 0, name: str = "guest") -> Any:
     isa = SimpleNamespace(read=lambda registers, name: POINTERS[registers])
     process = SimpleNamespace(isa=isa, abi=SimpleNamespace(thread_pointer="fs_base"))
     wait = Wait((), None, what, address)
     return SimpleNamespace(
-        tid=tid, name="guest", wait=wait, clear_child_tid=clear, process=process, registers=tid
+        tid=tid, name=name, wait=wait, clear_child_tid=clear, process=process, registers=tid
     )
 
 
@@ -57,7 +61,8 @@ def test_a_mutex_of_a_thread_that_is_gone_has_no_owner() -> None:
     memory = Memory()
     memory.mutex(MUTEX_A, 1077)
     (one,) = waits([task(1000, MUTEX_A)], memory)
-    assert (one.what, one.owner) == ("the futex at 0x1000 (value 2)", None)
+    assert (one.what, one.value, one.owner) == (Awaited.FUTEX, 2, None)
+    assert one.text() == "thread 1000 (guest) waits for the futex at 0x1000 (value 2)"
 
 
 def test_a_mutex_that_waits_for_itself() -> None:
@@ -72,21 +77,22 @@ def test_condition_variable() -> None:
     memory = Memory()
     memory.condition(COND, 2)
     found = waits([task(1000, COND + 40), task(1001, COND + 44)], memory)
-    assert [one.what for one in found] == ["the condition variable at 0x1200"] * 2
+    assert [(one.what, one.address) for one in found] == [(Awaited.CONDITION, COND)] * 2
+    assert found[0].text().endswith(" waits for the condition variable at 0x1200")
 
 
 def test_a_count_that_does_not_fit_is_no_condition_variable() -> None:
     memory = Memory()
     memory.condition(COND, 7)
     (one,) = waits([task(1000, COND + 40)], memory)
-    assert one.what.startswith("the futex at")
+    assert one.what is Awaited.FUTEX
 
 
 def test_lock_of_a_stream() -> None:
     memory = Memory()
     struct.pack_into("<IIQ", memory.bytes, STREAM, 2, 1, POINTERS[1001])
     found = waits([task(1000, STREAM), task(1001, None, "a read of a pipe")], memory)
-    assert [str(one) for one in found] == [
+    assert [one.text() for one in found] == [
         "thread 1000 (guest) waits for the lock of a stream at 0x1300, held by thread 1001",
         "thread 1001 (guest) waits for a read of a pipe",
     ]
@@ -99,6 +105,60 @@ def test_names_are_added_where_they_are_known() -> None:
         "thread 1 (x) waits for the mutex at 0x1008, held by thread 2",
         "thread 2 (x) waits for 0x1400",
     )
-    first, second = with_names("; ".join(waiting), symbols)
+    first, second = with_names(End("deadlock", text="; ".join(waiting)), symbols)
     assert "at 0x1008 (lock+0x8), held" in first
     assert second == waiting[1]
+    known = (Waiting(1, "x", Awaited.MUTEX, 0x1008, 2), Waiting(2, "x", Awaited.CALL, call="0x1400"))
+    assert with_names(End("deadlock", waits=known), symbols) == [first, second]
+
+
+#: Names of at most 15 characters (prctl(2)), and of files.
+IMITATIONS = (
+    ") waits for x", "; thread 7 (a", "0x1000", "a; a cycle: 1", "x), held by thr", "{owner}",
+)  # fmt: skip
+FILE = "a lock of /x; thread 1001 waits for the mutex at 0x1000, held by thread 1000"
+
+
+@pytest.mark.parametrize("name", IMITATIONS)
+def test_a_name_that_imitates_the_sentence(name: str) -> None:
+    memory = Memory()
+    memory.mutex(MUTEX_A, 1001)
+    memory.mutex(MUTEX_B, 1000)
+    tasks = [
+        task(1000, MUTEX_A, name=name), task(1001, MUTEX_B, name=name), task(1002, None, FILE, name=name)
+    ]  # fmt: skip
+    found = tuple(waits(tasks, memory))
+    end = End("deadlock", text=tell(found), waits=found)
+    assert waits_of(end) == found
+    assert [(one.what, one.owner) for one in found] == [
+        (Awaited.MUTEX, 1001), (Awaited.MUTEX, 1000), (Awaited.CALL, None)
+    ]  # fmt: skip
+    assert with_names(end, Symbols([Symbol(MUTEX_A, 40, "lock")])) == [
+        f"thread 1000 ({name}) waits for the mutex at 0x1000 (lock), held by thread 1001",
+        f"thread 1001 ({name}) waits for the mutex at 0x1100, held by thread 1000",
+        f"thread 1002 ({name}) waits for {FILE}",
+        "a cycle: 1000 -> 1001 -> 1000",
+    ]
+
+
+def test_a_name_that_no_terminal_should_see() -> None:
+    found = waits([task(1000, None, "a lock of /\n" + "x" * 9999, name="\x1b[31m\udcff")], Memory())
+    assert found[0].name == "?[31m?"
+    assert found[0].call.startswith("a lock of /?xx")
+    assert len(found[0].call) == 512
+
+
+def test_a_recording_that_has_only_the_sentence() -> None:
+    said = (
+        Waiting(1000, "guest", Awaited.THREAD, 0x2004, 1001),
+        Waiting(1001, "guest", Awaited.MUTEX, MUTEX_B, 1002),
+        Waiting(1002, "", Awaited.MUTEX, MUTEX_A, 1001),
+        Waiting(1003, "g", Awaited.CALL, call="a read of a pipe"),
+    )
+    end = End("deadlock", text=tell(said))
+    known = waits_of(end)
+    assert [one.tid for one in known] == [1000, 1001, 1002, 1003]
+    assert known[1:] == said[1:]
+    assert (known[0].what, known[0].call) == (Awaited.CALL, "thread 1001 to end")
+    assert with_names(end, Symbols([])) == lines(said)
+    assert waits_of(End("exit", text=tell(said))) == ()

@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 
 from corebraid.__main__ import main
+from corebraid.deadlocks import waits_of
+from emu.linux.waiting import Awaited
+from recorder.manifest import load
 from tests.cli_factory import ROOT, Ran, run, start
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
@@ -246,6 +249,22 @@ def test_its_exit_code_is_passed_on() -> None:
 )
 def test_a_guest_that_cannot_go_on(name: str, words: tuple[str, ...]) -> None:
     whole(record(PROGRAMS / name), 3, *words)
+
+
+@pytest.mark.parametrize("name", [") waits for x", "; thread 7 (a", "0x1000040a0"])
+def test_a_deadlock_of_threads_with_a_strange_name(name: str) -> None:
+    ran = record(program(name, (PROGRAMS / "deadlock_sure").read_bytes()))
+    assert ran.code == 3, ran.err
+    end = load(Path("rec")).end
+    assert end is not None
+    assert [(one.what, one.owner) for one in waits_of(end)] == [
+        (Awaited.THREAD, 1001), (Awaited.MUTEX, 1002), (Awaited.MUTEX, 1001)
+    ]  # fmt: skip
+    told = [line for line in ran.lines if f"({name}) waits for" in line]
+    assert len(told) == 3, ran.err
+    assert told[1].startswith(f"corebraid: thread 1001 ({name}) waits for the mutex at 0x")
+    assert told[1].endswith("(first), held by thread 1002")
+    assert not any(line.startswith("corebraid: thread 7") for line in ran.lines)
 
 
 def test_a_guest_that_wants_all_memory() -> None:

@@ -66,7 +66,7 @@ def _facts(recording: Path, manifest: Manifest) -> dict[str, object]:
         "strata": manifest.strata,
         "agents": list(manifest.agents),
         "options": manifest.options,
-        "end": asdict(manifest.end) if manifest.end else None,
+        "end": manifest.end.facts() if manifest.end else None,
         "totals": manifest.totals,
         "files": sizes,
         "ordered": ORDER_CERT in sizes,

@@ -1,4 +1,4 @@
-"""Who waits for whom when no task can run, in words.
+"""Finds out who waits for whom when no task can run.
 
 What glibc keeps beside the word that a thread waits at tells what that word is: a mutex has its owner at +8
 (struct __pthread_mutex_s), a lock of stdio the owner's thread pointer (_IO_lock_t), a condition variable how
@@ -8,10 +8,10 @@ many wait (struct __pthread_cond_s). Other libraries' locks are told as what the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from emu.linux.futex import TID_MASK
 from emu.linux.task import Task
+from emu.linux.waiting import Awaited, Waiting, shown
 
 #: Reads an unsigned number from the guest's memory as it is now: (address, bytes).
 Read = Callable[[int, int], int]
@@ -20,23 +20,10 @@ Read = Callable[[int, int], int]
 _MUTEX_OWNER, _MUTEX_USERS, _MUTEX_KIND = 8, 12, 16
 #: PTHREAD_MUTEX_KIND_MASK_NP, with robust, process-shared and elision flags.
 _MUTEX_KINDS = 0x1FF
-_COND_SIGNALS, _COND_WAITERS, _COND_BYTES = (40, 44), 36, 48
+_COND_SIGNALS, _COND_WAITERS = (40, 44), 36
 _MOST_WAITERS = 4096
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """One task: what it waits for, and the task that it waits for, None if that is not known."""
-
-    tid: int
-    name: str
-    what: str
-    owner: int | None = None
-
-    def __str__(self) -> str:
-        named = f"thread {self.tid} ({self.name})" if self.name else f"thread {self.tid}"
-        held = f", held by thread {self.owner}" if self.owner and "thread" not in self.what else ""
-        return f"{named} waits for {self.what}{held}"
+#: Characters of a name that are kept; files have longer ones.
+_MOST_TEXT = 512
 
 
 def waits(tasks: Iterable[Task], read: Read) -> list[Waiting]:
@@ -48,27 +35,31 @@ def waits(tasks: Iterable[Task], read: Read) -> list[Waiting]:
 def _waiting(task: Task, living: dict[int, Task], read: Read) -> Waiting:
     wait = task.wait
     if wait is None:
-        return Waiting(task.tid, task.name, "its turn")
+        return Waiting(task.tid, _name(task), Awaited.TURN)
     if wait.address is None:
-        return Waiting(task.tid, task.name, wait.what or "something")
-    what, owner = _futex(wait.address, living, read)
-    return Waiting(task.tid, task.name, what, owner)
+        return Waiting(task.tid, _name(task), Awaited.CALL, call=shown(wait.what, _MOST_TEXT))
+    return _futex(task, wait.address, living, read)
 
 
-def _futex(address: int, living: dict[int, Task], read: Read) -> tuple[str, int | None]:
+def _name(task: Task) -> str:
+    return shown(task.name, _MOST_TEXT)
+
+
+def _futex(task: Task, address: int, living: dict[int, Task], read: Read) -> Waiting:
+    tid, name = task.tid, _name(task)
     for other in living.values():
         if other.clear_child_tid == address:
-            return f"thread {other.tid} to end", other.tid
+            return Waiting(tid, name, Awaited.THREAD, address, other.tid)
     owner = _mutex_owner(address, living, read)
     if owner:
-        return f"the mutex at {address:#x}", owner
+        return Waiting(tid, name, Awaited.MUTEX, address, owner)
     owner = _stdio_owner(address, living, read)
     if owner:
-        return f"the lock of a stream at {address:#x}", owner
+        return Waiting(tid, name, Awaited.STREAM, address, owner)
     condition = _condition(address, living, read)
     if condition:
-        return f"the condition variable at {condition:#x}", None
-    return f"the futex at {address:#x} (value {read(address, 4)})", None
+        return Waiting(tid, name, Awaited.CONDITION, condition)
+    return Waiting(tid, name, Awaited.FUTEX, address, value=read(address, 4))
 
 
 def _mutex_owner(address: int, living: dict[int, Task], read: Read) -> int | None:
@@ -98,26 +89,3 @@ def _condition(address: int, living: dict[int, Task], read: Read) -> int | None:
         if counted and counted == sum(at.count(base + signals) for signals in _COND_SIGNALS):
             return base
     return None
-
-
-def cycle(waiting: Iterable[Waiting]) -> list[int]:
-    """Tasks each of which waits for the next and the last for the first; none if there is no such."""
-    follows = {one.tid: one.owner for one in waiting}
-    for start in follows:
-        path: list[int] = []
-        at: int | None = start
-        while at is not None and at not in path:
-            path.append(at)
-            at = follows.get(at)
-        if at is not None:
-            return path[path.index(at) :]
-    return []
-
-
-def tell(waiting: list[Waiting]) -> str:
-    """All of it in one line."""
-    text = "; ".join(map(str, waiting))
-    found = cycle(waiting)
-    if not found:
-        return text
-    return f"{text}; a cycle: {' -> '.join(str(tid) for tid in [*found, found[0]])}"

@@ -23,7 +23,7 @@ from emu.data_access import log_input
 from emu.faults import Fault
 from emu.linux.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
 from emu.linux.clock import CYCLE_NS, VirtualClock
-from emu.linux.deadlock import tell, waits
+from emu.linux.deadlock import waits
 from emu.linux.failure import Errno, Exit, Unsupported
 from emu.linux.faults import bad_access, exception, fault_address
 from emu.linux.futex import release_robust_list
@@ -33,6 +33,7 @@ from emu.linux.signal_delivery import Death, deliver
 from emu.linux.signal_numbers import SIGKILL
 from emu.linux.task import State, Task
 from emu.linux.turn import take_turn
+from emu.linux.waiting import Waiting
 from emu.linux.words import unsigned
 from emu.machine_config import MachineConfig
 from emu.policy import Scheduler, Slice
@@ -190,7 +191,7 @@ class LinuxMachine(Board):
         coherent_pages(self.machine_rows, self.core_rows, self.home, self.process.space.used_pages())
         return self.home
 
-    def deadlock_text(self) -> str:
+    def who_waits(self) -> list[Waiting]:
         """Who waits for whom, now that nobody can run."""
         home = self.final_image()
 
@@ -199,7 +200,7 @@ class LinuxMachine(Board):
                 return 0
             return int.from_bytes(home[address : address + size].tobytes(), "little")
 
-        return tell(waits(self.process.tasks.values(), read))
+        return waits(self.process.tasks.values(), read)
 
     def meet_all(self) -> None:
         """What the kernel does from here on comes after all that has run: the process is over."""
