@@ -368,6 +368,7 @@ _CALLS = {
     448: "process_mrelease",
     449: "futex_waitv",
     450: "set_mempolicy_home_node",
+    452: "fchmodat2",
 }
 
 _STAT = Layout(

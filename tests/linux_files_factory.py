@@ -21,6 +21,7 @@ from emu.linux.clock import VirtualClock
 from emu.linux.descriptors import Descriptors
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.filesystem import Filesystem
+from emu.linux.limits import Limits
 from emu.linux.open_file import OpenFile
 from emu.linux.root_spec import Bind, RootSpec
 from emu.linux.standard_streams import StandardInput, StandardOutput
@@ -32,7 +33,7 @@ HANDLERS: dict[str, Any] = {}
 for _module in (
     calls_descriptors, calls_file_times, calls_files, calls_paths, calls_splice, calls_stat, calls_transfer,
 ):  # fmt: skip
-    HANDLERS.update(_module.CALLS)
+    HANDLERS.update({name: call.handler for name, call in _module.CALLS.items()})
 
 AT_FDCWD = -100
 PID = 1234
@@ -97,8 +98,8 @@ class FakeFacts:
     def descriptors(self) -> list[tuple[int, OpenFile]]:
         return self._guest.process.descriptors.items()
 
-    def descriptor_limit(self) -> int:
-        return 1024
+    def limits(self) -> str:
+        return Limits().text()
 
     def signal_lines(self, tid: int) -> str:
         return "SigQ:\t0/100\n"

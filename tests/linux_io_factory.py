@@ -16,10 +16,12 @@ from emu.linux import (
     calls_pipes,
     calls_poll,
     calls_sockets,
+    calls_timerfd,
 )
 from emu.linux.clock import VirtualClock
 from emu.linux.descriptors import Descriptors
 from emu.linux.failure import Errno, Interrupted
+from emu.linux.limits import Limits
 from emu.linux.network import Network
 from emu.linux.nodes import Special
 from emu.linux.open_file import Stat
@@ -30,8 +32,10 @@ from isa.linux_x86_64 import LINUX_X86_64
 from tests.fake_memory import FakeMemory
 
 HANDLERS: dict[str, Any] = {}
-for _module in (calls_epoll, calls_files, calls_messages, calls_pipes, calls_poll, calls_sockets):
-    HANDLERS.update(_module.CALLS)
+for _module in (
+    calls_epoll, calls_files, calls_messages, calls_pipes, calls_poll, calls_sockets, calls_timerfd,
+):  # fmt: skip
+    HANDLERS.update({name: call.handler for name, call in _module.CALLS.items()})
 
 
 class FakeSignals:
@@ -113,11 +117,12 @@ class Guest:
         self.memory = FakeMemory((1 << 20) - 4096)
         self.clock = VirtualClock()
         self.signals = FakeSignals()
+        self.limits = Limits()
         self.process: Any = SimpleNamespace(
             memory=self.memory,
             clock=self.clock,
             signals=self.signals,
-            descriptors=Descriptors(),
+            descriptors=Descriptors(self.limits),
             network=Network(),
             anonymous_inodes=AnonymousInodes(),
             filesystem=FakeFilesystem(),

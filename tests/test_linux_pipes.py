@@ -14,6 +14,7 @@ from linux_io_host import Host
 from linux_io_script import both
 
 from emu.linux.failure import Errno
+from emu.linux.limits import RLIMIT_NOFILE
 from emu.linux.pipe import open_pipe
 
 SECOND = 1_000_000_000
@@ -142,10 +143,10 @@ def test_pipe2_arguments() -> None:
     assert guest.call("pipe2", guest.room(8), os.O_APPEND) == -errno.EINVAL
     assert guest.call("pipe", 0) == -errno.EFAULT
     assert guest.process.descriptors.items() == []
-    guest.process.descriptors.limit = 1
+    guest.limits.soft[RLIMIT_NOFILE] = 1
     assert guest.call("pipe", guest.room(8)) == -errno.EMFILE
     assert guest.process.descriptors.items() == []
-    guest.process.descriptors.limit = 2
+    guest.limits.soft[RLIMIT_NOFILE] = 2
     at = guest.room(8)
     assert guest.call("pipe2", at, os.O_CLOEXEC) == 0
     assert struct.unpack("<ii", guest.memory.read(at, 8)) == (0, 1)

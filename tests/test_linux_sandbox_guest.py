@@ -14,7 +14,8 @@ import pytest
 
 from bench.linux_soak import EXPECTED, Plan, examine, judge, record_plan
 from corebraid.linux_guest import LinuxOptions, guest_spec
-from emu.linux import calls_system
+from emu.linux import call_tables
+from emu.linux.call import Call
 from emu.linux.failure import Exit, Unsupported
 from emu.linux.keep_writes import keep
 from emu.linux.kernel import Kernel
@@ -288,7 +289,7 @@ def test_a_defect_is_told_and_the_recording_is_whole(tmp_path: Path, monkeypatch
     def broken(task: object, *arguments: int) -> int:
         raise OverflowError("cannot be that large")
 
-    monkeypatch.setitem(calls_system.CALLS, "prlimit64", broken)
+    monkeypatch.setitem(call_tables.CALLS, "prlimit64", Call(broken))
     ran = run("record", "-o", tmp_path / "rec", "--", PROGRAMS / "exit_seven")
     assert ran.code == 3
     assert "a defect of the emulated kernel: OverflowError: cannot be that large in prlimit64(0x" in ran.err

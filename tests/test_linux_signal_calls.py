@@ -6,7 +6,8 @@ import pytest
 
 from emu.linux import calls_kill, calls_signals
 from emu.linux.failure import Errno, Interrupted
-from emu.linux.process_signals import MOST_PENDING, Action
+from emu.linux.limits import RESOURCES, RLIMIT_SIGPENDING
+from emu.linux.process_signals import Action
 from emu.linux.signal_delivery import Interruption, deliver
 from emu.linux.signal_info import SigInfo
 from emu.linux.signal_numbers import (
@@ -270,7 +271,7 @@ def test_status_lines():
     post(task, SIGUSR1)
     post(task, 40, to_process=True)
     assert task.process.signals.status(task) == (
-        f"SigQ:\t2/{MOST_PENDING}\nSigPnd:\t0000000000000200\nShdPnd:\t0000008000000000\n"
+        f"SigQ:\t2/{RESOURCES[RLIMIT_SIGPENDING].soft}\nSigPnd:\t0000000000000200\nShdPnd:\t0000008000000000\n"
         "SigBlk:\t0000008000000200\nSigIgn:\t0000000000000800\nSigCgt:\t0000000000000200\n"
     )
 

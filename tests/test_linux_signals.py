@@ -10,7 +10,8 @@ import pytest
 
 from emu.linux import calls_signals
 from emu.linux.failure import Errno
-from emu.linux.process_signals import MOST_PENDING, Action
+from emu.linux.limits import RESOURCES, RLIMIT_SIGPENDING
+from emu.linux.process_signals import Action
 from emu.linux.signal_delivery import Death, Interruption, deliver
 from emu.linux.signal_info import SigInfo
 from emu.linux.signal_numbers import (
@@ -107,7 +108,7 @@ def test_a_standard_signal_is_pending_once_for_each_and_once_for_all():
 def test_the_number_of_pending_signals_has_a_limit():
     task = make_task()
     block(task, 40)
-    for _ in range(MOST_PENDING):
+    for _ in range(RESOURCES[RLIMIT_SIGPENDING].soft):
         post(task, 40)
     with pytest.raises(Errno, match="EAGAIN"):
         post(task, 40)

@@ -21,6 +21,7 @@ from emu.linux.filesystem import Filesystem
 from emu.linux.futex import Futexes
 from emu.linux.guest import Guest
 from emu.linux.kernel import Kernel
+from emu.linux.limits import Limits
 from emu.linux.loader import Executable, Loaded, load_process
 from emu.linux.machine import LinuxMachine
 from emu.linux.process import Process
@@ -108,7 +109,8 @@ def _boot(
     _bring_files(space)
     memory = BusMemory(machine, space, drain)
     tasks: dict[int, Task] = {}
-    signals = ProcessSignals(tasks, _PID)
+    limits = Limits()
+    signals = ProcessSignals(tasks, _PID, limits)
     facts = Facts(loaded.auxiliary, _PID, program.path, n_cores, spec.memory, clock)
     process = Process(
         abi=abi,
@@ -124,7 +126,8 @@ def _boot(
         memory=memory,
         space=space,
         filesystem=filesystem,
-        descriptors=_standard_descriptors(spec.input, output, error),
+        descriptors=_standard_descriptors(spec.input, output, error, limits),
+        limits=limits,
         futexes=Futexes(),
         signals=signals,
         alarms=Alarms(signals, facts.used),
@@ -135,7 +138,7 @@ def _boot(
     facts.process = process
     filesystem.attach(facts)
     _first_task(process, loaded)
-    kernel = Kernel(process, call_tables.TABLES, spec.strict)
+    kernel = Kernel(process, call_tables.CALLS, spec.strict)
     return Guest(process, kernel, memory, facts)
 
 
@@ -151,8 +154,8 @@ def _first_task(process: Process, loaded: Loaded) -> None:
     process.tasks[process.pid] = Task(process.pid, process, context, (1 << process.n_cores) - 1)
 
 
-def _standard_descriptors(given: bytes, output: Sink, error: Sink) -> Descriptors:
-    descriptors = Descriptors()
+def _standard_descriptors(given: bytes, output: Sink, error: Sink, limits: Limits) -> Descriptors:
+    descriptors = Descriptors(limits)
     descriptors.add(StandardInput(given))
     descriptors.add(StandardOutput(output))
     descriptors.add(StandardOutput(error, error=True))

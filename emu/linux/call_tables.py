@@ -1,4 +1,4 @@
-"""All tables of system calls."""
+"""All system calls that are served, by name; which number a name has is the instruction set's to say."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from emu.linux import (
     calls_system,
     calls_threads,
     calls_time,
+    calls_timerfd,
     calls_timers,
     calls_transfer,
 )
+from emu.linux.call import Call
 
-TABLES = tuple(
+_TABLES = tuple(
     module.CALLS
     for module in (
         calls_descriptors,
-        calls_file_times,
-        calls_paths,
-        calls_transfer,
-        calls_messages,
         calls_epoll,
+        calls_file_times,
         calls_files,
         calls_futex,
         calls_kill,
         calls_memory,
+        calls_messages,
+        calls_paths,
         calls_pipes,
         calls_poll,
         calls_prctl,
@@ -51,6 +52,11 @@ TABLES = tuple(
         calls_system,
         calls_threads,
         calls_time,
+        calls_timerfd,
         calls_timers,
+        calls_transfer,
     )
 )
+#: A name is in one of the tables only.
+CALLS: dict[str, Call] = {name: call for calls in _TABLES for name, call in calls.items()}
+assert len(CALLS) == sum(map(len, _TABLES))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 
 from emu.linux import open_flags as of
+from emu.linux.call import Subject, in_part, table
 from emu.linux.call_arguments import file_of
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.file_locks import FileLocks
 from emu.linux.open_file import OpenFile
 from emu.linux.regular import NodeFile, OpenPath, OpenRegular, mapped_key
 from emu.linux.task import Task
-from emu.linux.wait import Blocking, Handler, Reason, Wait
+from emu.linux.wait import Blocking, Reason, Wait
 from emu.linux.words import as_int, as_long
 
 _F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_GETLK, _F_SETLK, _F_SETLKW = range(8)
@@ -209,12 +210,12 @@ def _by_file(task: Task, file: OpenFile, request: int, argument: int) -> int:
     return 0
 
 
-CALLS: dict[str, Handler] = {
+CALLS = table(Subject.FILES, {
     "dup": sys_dup,
     "dup2": sys_dup2,
     "dup3": sys_dup3,
-    "close_range": sys_close_range,
-    "fcntl": sys_fcntl,
+    "close_range": in_part(sys_close_range, "CLOSE_RANGE_UNSHARE fails with EINVAL"),
+    "fcntl": in_part(sys_fcntl, "locks of open file descriptions (F_OFD_SETLK) are always granted"),
     "flock": sys_flock,
-    "ioctl": sys_ioctl,
-}
+    "ioctl": in_part(sys_ioctl, "no descriptor is a terminal: ENOTTY"),
+})  # fmt: skip

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 
+from emu.linux.call import Subject, table
 from emu.linux.calls_poll import deadline_of, read_mask, under_mask
 from emu.linux.epoll import Epoll
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.readiness import held, wait_for
 from emu.linux.task import Task
 from emu.linux.timespec import read_timespec
-from emu.linux.wait import Blocking, Handler, Reason
+from emu.linux.wait import Blocking, Reason
 from emu.linux.words import as_int
 
 _ADD, _DEL, _MOD = 1, 2, 3
@@ -119,11 +120,11 @@ def sys_epoll_pwait2(
     return (yield from under_mask(task, wanted, _wait(task, epfd, events, most, longest)))
 
 
-CALLS: dict[str, Handler] = {
+CALLS = table(Subject.WAITING, {
     "epoll_create": sys_epoll_create,
     "epoll_create1": sys_epoll_create1,
     "epoll_ctl": sys_epoll_ctl,
     "epoll_wait": sys_epoll_wait,
     "epoll_pwait": sys_epoll_pwait,
     "epoll_pwait2": sys_epoll_pwait2,
-}
+})  # fmt: skip

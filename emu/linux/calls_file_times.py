@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 from emu.linux import open_flags as of
+from emu.linux.call import Subject, table
 from emu.linux.call_arguments import file_of, node_at, node_of
 from emu.linux.failure import Errno
 from emu.linux.regular import OpenPath
 from emu.linux.task import Task
-from emu.linux.wait import Handler
 from emu.linux.words import as_int, as_long
 
 _UTIME_NOW, _UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
@@ -98,9 +98,9 @@ def sys_utime(task: Task, path: int, times: int) -> int:
     return 0
 
 
-CALLS: dict[str, Handler] = {
+CALLS = table(Subject.FILES, {
     "utimensat": sys_utimensat,
     "futimesat": sys_futimesat,
     "utimes": sys_utimes,
     "utime": sys_utime,
-}
+})  # fmt: skip

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 
 from emu.linux import open_flags as of
+from emu.linux.call import Call, FileBytes, Subject, in_part, table
 from emu.linux.call_arguments import MOST_BYTES, buffers, file_of, path_of, start_of
 from emu.linux.failure import Errno
 from emu.linux.open_file import OpenFile
 from emu.linux.regular import OpenPath
 from emu.linux.task import Task
 from emu.linux.transfer import read_into, write_from
-from emu.linux.wait import Blocking, Handler
+from emu.linux.wait import Blocking
 from emu.linux.words import as_int, as_long
 
 _OPEN_HOW_BYTES = 24
@@ -166,21 +167,21 @@ def sys_lseek(task: Task, fd: int, offset: int, whence: int) -> int:
     return seekable(file_of(task, fd)).seek(as_long(offset), as_int(whence))
 
 
-CALLS: dict[str, Handler] = {
+CALLS = table(Subject.FILES, {
     "openat": sys_openat,
     "open": sys_open,
     "creat": sys_creat,
-    "openat2": sys_openat2,
+    "openat2": in_part(sys_openat2, "RESOLVE_* fails with EINVAL"),
     "close": sys_close,
-    "read": sys_read,
-    "write": sys_write,
-    "readv": sys_readv,
-    "writev": sys_writev,
-    "pread64": sys_pread64,
-    "pwrite64": sys_pwrite64,
-    "preadv": sys_preadv,
-    "pwritev": sys_pwritev,
-    "preadv2": sys_preadv2,
-    "pwritev2": sys_pwritev2,
+    "read": Call(sys_read, files=FileBytes.READ),
+    "write": Call(sys_write, files=FileBytes.CHANGED),
+    "readv": Call(sys_readv, files=FileBytes.READ),
+    "writev": Call(sys_writev, files=FileBytes.CHANGED),
+    "pread64": Call(sys_pread64, files=FileBytes.READ),
+    "pwrite64": Call(sys_pwrite64, files=FileBytes.CHANGED),
+    "preadv": Call(sys_preadv, files=FileBytes.READ),
+    "pwritev": Call(sys_pwritev, files=FileBytes.CHANGED),
+    "preadv2": in_part(sys_preadv2, "RWF_NOWAIT fails with EOPNOTSUPP", FileBytes.READ),
+    "pwritev2": in_part(sys_pwritev2, "RWF_APPEND and RWF_NOWAIT fail with EOPNOTSUPP", FileBytes.CHANGED),
     "lseek": sys_lseek,
-}
+})  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Subject, in_part, table
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.futex import MATCH_ANY, finish_sleep
 from emu.linux.task import Task
@@ -114,4 +115,6 @@ def _wake_op(task: Task, address: int, wake: int, wake_second: int, second: int,
     return woken
 
 
-CALLS = {"futex": sys_futex}
+CALLS = table(Subject.THREADS, {
+    "futex": in_part(sys_futex, "WAIT_REQUEUE_PI and CMP_REQUEUE_PI are not there"),
+})  # fmt: skip

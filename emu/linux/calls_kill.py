@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Subject, in_part, table
 from emu.linux.failure import Errno
 from emu.linux.signal_info import INFO_BYTES, SigInfo, from_user, sent
 from emu.linux.signal_numbers import LAST_SIGNAL, SI_TKILL, SI_USER
 from emu.linux.task import Task
-from emu.linux.wait import Handler
 from emu.linux.words import as_int
 
 
@@ -82,7 +82,10 @@ def sys_rt_tgsigqueueinfo(task: Task, pid: int, tid: int, signal: int, address: 
     return _send(task, target, signal, from_user(signal, raw))
 
 
-CALLS: dict[str, Handler] = {
-    "kill": sys_kill, "tkill": sys_tkill, "tgkill": sys_tgkill, "rt_sigqueueinfo": sys_rt_sigqueueinfo,
+CALLS = table(Subject.SIGNALS, {
+    "kill": in_part(sys_kill, "there is no other process"),
+    "tkill": sys_tkill,
+    "tgkill": sys_tgkill,
+    "rt_sigqueueinfo": sys_rt_sigqueueinfo,
     "rt_tgsigqueueinfo": sys_rt_tgsigqueueinfo,
-}  # fmt: skip
+})  # fmt: skip

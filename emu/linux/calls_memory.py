@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from emu.linux.address_space import page_ceiling
+from emu.linux.call import Subject, idle, in_part, refused, table
 from emu.linux.failure import Errno
 from emu.linux.mappings import Mapping
 from emu.linux.open_file import MappedFile
@@ -289,10 +290,24 @@ def sys_get_mempolicy(task: Task, mode: int, mask: int, most: int) -> int:
     return 0
 
 
-CALLS = {
-    "mmap": sys_mmap, "munmap": sys_munmap, "mprotect": sys_mprotect, "brk": sys_brk, "mremap": sys_mremap,
-    "madvise": sys_madvise, "msync": sys_msync, "mincore": sys_mincore, "mlock": sys_mlock,
-    "mlock2": sys_mlock2, "munlock": sys_mlock, "mlockall": sys_mlockall, "munlockall": sys_munlockall,
-    "get_mempolicy": sys_get_mempolicy, "set_mempolicy": sys_set_mempolicy, "mbind": sys_mbind,
-    "pkey_mprotect": sys_pkey_mprotect, "pkey_alloc": sys_no_pkey, "pkey_free": sys_no_pkey,
-}  # fmt: skip
+CALLS = table(Subject.MEMORY, {
+    "mmap": in_part(sys_mmap, "pages of a private file mapping do not follow later writes to the file"),
+    "munmap": sys_munmap,
+    "mprotect": sys_mprotect,
+    "brk": sys_brk,
+    "mremap": sys_mremap,
+    "madvise": in_part(sys_madvise, "DONTNEED and REMOVE; the rest is only advice"),
+    "msync": sys_msync,
+    "mincore": sys_mincore,
+    "mlock": idle(sys_mlock, "nothing is ever paged out"),
+    "mlock2": idle(sys_mlock2, "nothing is ever paged out"),
+    "munlock": idle(sys_mlock, "nothing is ever paged out"),
+    "mlockall": idle(sys_mlockall, "nothing is ever paged out"),
+    "munlockall": idle(sys_munlockall, "nothing is ever paged out"),
+    "get_mempolicy": idle(sys_get_mempolicy, "there is one node"),
+    "set_mempolicy": idle(sys_set_mempolicy, "there is one node"),
+    "mbind": idle(sys_mbind, "there is one node"),
+    "pkey_mprotect": in_part(sys_pkey_mprotect, "the processor has no protection keys"),
+    "pkey_alloc": refused(sys_no_pkey, "the processor has no protection keys"),
+    "pkey_free": refused(sys_no_pkey, "the processor has no protection keys"),
+})  # fmt: skip

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Generator, Iterator
 from functools import partial
 
+from emu.linux.call import Subject, in_part, table
 from emu.linux.call_arguments import MOST_BYTES
 from emu.linux.calls_poll import deadline_of
 from emu.linux.calls_sockets import patiently, read_address, socket_of
@@ -28,7 +29,7 @@ from emu.linux.socket_messages import (
 from emu.linux.sockets import SOCK_STREAM, Socket
 from emu.linux.task import Task
 from emu.linux.timespec import pack_timespec, read_timespec
-from emu.linux.wait import Blocking, Handler, Reason, Wait
+from emu.linux.wait import Blocking, Reason, Wait
 
 _OOB, _PEEK, _DONTWAIT, _WAITALL = 1, 2, 0x40, 0x100
 _ERRQUEUE, _NOSIGNAL, _WAITFORONE = 0x2000, 0x4000, 0x10000
@@ -221,11 +222,11 @@ def sys_recvmmsg(task: Task, fd: int, vector: int, n: int, flags: int, timeout: 
     return done
 
 
-CALLS: dict[str, Handler] = {
-    "sendto": sys_sendto,
-    "sendmsg": sys_sendmsg,
-    "sendmmsg": sys_sendmmsg,
-    "recvfrom": sys_recvfrom,
-    "recvmsg": sys_recvmsg,
-    "recvmmsg": sys_recvmmsg,
-}
+CALLS = table(Subject.SOCKETS, {
+    "sendto": in_part(sys_sendto, "MSG_OOB is not there"),
+    "sendmsg": in_part(sys_sendmsg, "MSG_OOB is not there"),
+    "sendmmsg": in_part(sys_sendmmsg, "MSG_OOB is not there"),
+    "recvfrom": in_part(sys_recvfrom, "MSG_OOB is not there"),
+    "recvmsg": in_part(sys_recvmsg, "MSG_OOB is not there"),
+    "recvmmsg": in_part(sys_recvmmsg, "MSG_OOB is not there"),
+})  # fmt: skip

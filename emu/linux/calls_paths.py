@@ -6,6 +6,7 @@ import errno
 import stat as modes
 
 from emu.linux import open_flags as of
+from emu.linux.call import Call, FileBytes, Subject, in_part, table
 from emu.linux.call_arguments import file_of, node_at, node_of, path_of, start_of
 from emu.linux.failure import Errno
 from emu.linux.nodes import Directory, FileNode, Node, Symlink
@@ -22,7 +23,6 @@ from emu.linux.tree_changes import (
     rename,
     unlink,
 )
-from emu.linux.wait import Handler
 from emu.linux.words import as_int, as_long
 
 _CWD = of.AT_FDCWD
@@ -266,12 +266,32 @@ def sys_umask(task: Task, mask: int) -> int:
     return old
 
 
-CALLS: dict[str, Handler] = {
-    "mkdirat": sys_mkdirat, "mkdir": sys_mkdir, "unlinkat": sys_unlinkat, "unlink": sys_unlink,
-    "rmdir": sys_rmdir, "renameat2": sys_renameat2, "renameat": sys_renameat, "rename": sys_rename,
-    "linkat": sys_linkat, "link": sys_link, "symlinkat": sys_symlinkat, "symlink": sys_symlink,
-    "mknodat": sys_mknodat, "mknod": sys_mknod, "fchmod": sys_fchmod, "fchmodat": sys_fchmodat,
-    "fchmodat2": sys_fchmodat2, "chmod": sys_chmod, "fchown": sys_fchown, "fchownat": sys_fchownat,
-    "chown": sys_chown, "lchown": sys_lchown, "truncate": sys_truncate, "ftruncate": sys_ftruncate,
-    "chdir": sys_chdir, "fchdir": sys_fchdir, "umask": sys_umask,
-}  # fmt: skip
+CALLS = table(Subject.FILES, {
+    "mkdirat": sys_mkdirat,
+    "mkdir": sys_mkdir,
+    "unlinkat": sys_unlinkat,
+    "unlink": sys_unlink,
+    "rmdir": sys_rmdir,
+    "renameat2": in_part(sys_renameat2, "RENAME_WHITEOUT fails with EINVAL"),
+    "renameat": sys_renameat,
+    "rename": sys_rename,
+    "linkat": sys_linkat,
+    "link": sys_link,
+    "symlinkat": sys_symlinkat,
+    "symlink": sys_symlink,
+    "mknodat": in_part(sys_mknodat, "regular files only, others fail with EPERM"),
+    "mknod": in_part(sys_mknod, "as mknodat"),
+    "fchmod": sys_fchmod,
+    "fchmodat": sys_fchmodat,
+    "fchmodat2": sys_fchmodat2,
+    "chmod": sys_chmod,
+    "fchown": in_part(sys_fchown, "any user may be made the owner"),
+    "fchownat": in_part(sys_fchownat, "as fchown"),
+    "chown": in_part(sys_chown, "as fchown"),
+    "lchown": in_part(sys_lchown, "as fchown"),
+    "truncate": Call(sys_truncate, files=FileBytes.CHANGED),
+    "ftruncate": Call(sys_ftruncate, files=FileBytes.CHANGED),
+    "chdir": sys_chdir,
+    "fchdir": sys_fchdir,
+    "umask": sys_umask,
+})  # fmt: skip

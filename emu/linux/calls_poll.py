@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
+from emu.linux.call import Subject, table
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.open_file import POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, OpenFile
 from emu.linux.readiness import earliest, expand, held, queues_of, readiness
 from emu.linux.task import Task
 from emu.linux.timespec import pack_timespec, pack_timeval, read_timespec, read_timeval
-from emu.linux.wait import Blocking, Handler, Reason, Wait
+from emu.linux.wait import Blocking, Reason, Wait
 from emu.linux.words import as_int
 
 _POLLFD = 8
@@ -211,9 +212,9 @@ def sys_pselect6(
     return (yield from _with_rest(task, call, deadline, timeout, pack_timespec))
 
 
-CALLS: dict[str, Handler] = {
+CALLS = table(Subject.WAITING, {
     "poll": sys_poll,
     "ppoll": sys_ppoll,
     "select": sys_select,
     "pselect6": sys_pselect6,
-}
+})  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Subject, in_part, table
 from emu.linux.failure import Errno
 from emu.linux.signal_numbers import LAST_SIGNAL
 from emu.linux.task import Task
@@ -105,4 +106,6 @@ def _other(task: Task, option: int, argument: int) -> int:
     raise Errno(errno.EINVAL)
 
 
-CALLS = {"prctl": sys_prctl}
+CALLS = table(Subject.ITSELF, {
+    "prctl": in_part(sys_prctl, "settings are kept and told, and change nothing"),
+})  # fmt: skip

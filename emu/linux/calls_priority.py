@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Subject, idle, in_part, table
 from emu.linux.failure import Errno
 from emu.linux.process_signals import USER
 from emu.linux.task import Task
@@ -184,12 +185,18 @@ def sys_ioprio_set(task: Task, which: int, who: int, priority: int) -> int:
     return 0
 
 
-CALLS = {
-    "sched_getscheduler": sys_sched_getscheduler, "sched_setscheduler": sys_sched_setscheduler,
-    "sched_getparam": sys_sched_getparam, "sched_setparam": sys_sched_setparam,
+CALLS = table(Subject.THREADS, {
+    "sched_getscheduler": sys_sched_getscheduler,
+    "sched_setscheduler": in_part(sys_sched_setscheduler, "told as set; policies of real time are refused"),
+    "sched_getparam": sys_sched_getparam,
+    "sched_setparam": idle(sys_sched_setparam, "told as set"),
     "sched_get_priority_max": sys_sched_get_priority_max,
     "sched_get_priority_min": sys_sched_get_priority_min,
-    "sched_rr_get_interval": sys_sched_rr_get_interval, "sched_getattr": sys_sched_getattr,
-    "sched_setattr": sys_sched_setattr, "getpriority": sys_getpriority, "setpriority": sys_setpriority,
-    "ioprio_get": sys_ioprio_get, "ioprio_set": sys_ioprio_set,
-}  # fmt: skip
+    "sched_rr_get_interval": sys_sched_rr_get_interval,
+    "sched_getattr": sys_sched_getattr,
+    "sched_setattr": in_part(sys_sched_setattr, "as sched_setscheduler"),
+    "getpriority": sys_getpriority,
+    "setpriority": idle(sys_setpriority, "told as set, only to be nicer"),
+    "ioprio_get": sys_ioprio_get,
+    "ioprio_set": idle(sys_ioprio_set, "told as set"),
+})  # fmt: skip

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Generator
 
+from emu.linux.call import Call, Subject, table
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.process_signals import Action
 from emu.linux.signal_frame import pop_frame
@@ -27,7 +28,7 @@ from emu.linux.signalfd import SignalFile
 from emu.linux.task import Task
 from emu.linux.task_signals import AlternateStack
 from emu.linux.timespec import read_timespec
-from emu.linux.wait import Blocking, Handler, Reason, Wait
+from emu.linux.wait import Blocking, Reason, Wait
 from emu.linux.words import as_int
 from isa.linux import Layout
 
@@ -218,9 +219,15 @@ def sys_signalfd4(task: Task, fd: int, address: int, size: int, flags: int) -> i
     return process.descriptors.add(new, cloexec=bool(flags & os.O_CLOEXEC))
 
 
-CALLS: dict[str, Handler] = {
-    "rt_sigaction": sys_rt_sigaction, "rt_sigprocmask": sys_rt_sigprocmask,
-    "rt_sigpending": sys_rt_sigpending, "rt_sigsuspend": sys_rt_sigsuspend, "pause": sys_pause,
-    "rt_sigtimedwait": sys_rt_sigtimedwait, "rt_sigreturn": sys_rt_sigreturn, "sigaltstack": sys_sigaltstack,
-    "signalfd": sys_signalfd, "signalfd4": sys_signalfd4,
-}  # fmt: skip
+CALLS = table(Subject.SIGNALS, {
+    "rt_sigaction": sys_rt_sigaction,
+    "rt_sigprocmask": sys_rt_sigprocmask,
+    "rt_sigpending": sys_rt_sigpending,
+    "rt_sigsuspend": sys_rt_sigsuspend,
+    "pause": sys_pause,
+    "rt_sigtimedwait": sys_rt_sigtimedwait,
+    "rt_sigreturn": sys_rt_sigreturn,
+    "sigaltstack": sys_sigaltstack,
+    "signalfd": Call(sys_signalfd, subject=Subject.WAITING),
+    "signalfd4": Call(sys_signalfd4, subject=Subject.WAITING),
+})  # fmt: skip

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
+from emu.linux.call import Subject, in_part, table
 from emu.linux.calls_pipes import add_pair
 from emu.linux.calls_poll import deadline_of
 from emu.linux.failure import Errno, Interrupted
@@ -28,7 +29,7 @@ from emu.linux.socket_udp import UdpSocket
 from emu.linux.socket_unix import UnixDatagram, UnixStream
 from emu.linux.sockets import SOCK_DGRAM, SOCK_SEQPACKET, SOCK_STREAM, Socket
 from emu.linux.task import Task
-from emu.linux.wait import Blocking, Handler, Reason, Wait
+from emu.linux.wait import Blocking, Reason, Wait
 from emu.linux.words import as_int
 
 _SOCK_NONBLOCK, _SOCK_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
@@ -264,8 +265,8 @@ def sys_getsockopt(task: Task, fd: int, level: int, option: int, address: int, l
     return 0
 
 
-CALLS: dict[str, Handler] = {
-    "socket": sys_socket,
+CALLS = table(Subject.SOCKETS, {
+    "socket": in_part(sys_socket, "AF_UNIX; TCP and UDP on loopback; no raw or netlink sockets"),
     "socketpair": sys_socketpair,
     "bind": sys_bind,
     "listen": sys_listen,
@@ -277,4 +278,4 @@ CALLS: dict[str, Handler] = {
     "getpeername": sys_getpeername,
     "setsockopt": sys_setsockopt,
     "getsockopt": sys_getsockopt,
-}
+})  # fmt: skip

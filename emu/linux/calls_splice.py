@@ -6,6 +6,7 @@ import errno
 from collections.abc import Generator
 
 from emu.linux import open_flags as of
+from emu.linux.call import Call, FileBytes, Subject, in_part, table
 from emu.linux.call_arguments import buffers, file_of
 from emu.linux.dev_files import OpenDevice
 from emu.linux.failure import Errno, Interrupted
@@ -23,7 +24,7 @@ from emu.linux.transfer import (
     write_all,
     write_from,
 )
-from emu.linux.wait import Blocking, Handler, Reason, Wait
+from emu.linux.wait import Blocking, Reason, Wait
 from emu.linux.words import as_int, as_long
 from isa.memory import PAGE_BYTES
 
@@ -207,4 +208,8 @@ def _first(pieces: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
     return kept
 
 
-CALLS: dict[str, Handler] = {"splice": sys_splice, "tee": sys_tee, "vmsplice": sys_vmsplice}
+CALLS = table(Subject.WAITING, {
+    "splice": Call(sys_splice, files=FileBytes.CHANGED),
+    "tee": sys_tee,
+    "vmsplice": in_part(sys_vmsplice, "what there is room for, copied"),
+})  # fmt: skip

@@ -6,6 +6,7 @@ import errno
 import os
 
 from emu.linux import open_flags as of
+from emu.linux.call import Subject, in_part, table
 from emu.linux.call_arguments import file_of, node_at, node_of, path_of, start_of
 from emu.linux.failure import Errno
 from emu.linux.host_tree import encode
@@ -14,7 +15,6 @@ from emu.linux.open_file import Stat
 from emu.linux.path_walk import EXECUTE, READ, WRITE, require
 from emu.linux.regular import OpenDirectory, OpenPath
 from emu.linux.task import Task
-from emu.linux.wait import Handler
 from emu.linux.words import as_int, as_long
 from isa.linux import Layout
 
@@ -267,14 +267,14 @@ def sys_getcwd(task: Task, buffer: int, size: int) -> int:
     return len(text)
 
 
-CALLS: dict[str, Handler] = {
+CALLS = table(Subject.FILES, {
     "fstat": sys_fstat,
     "newfstatat": sys_newfstatat,
     "stat": sys_stat,
     "lstat": sys_lstat,
-    "statx": sys_statx,
-    "statfs": sys_statfs,
-    "fstatfs": sys_fstatfs,
+    "statx": in_part(sys_statx, "the basic fields"),
+    "statfs": in_part(sys_statfs, "the room is what the private layer has left"),
+    "fstatfs": in_part(sys_fstatfs, "as statfs"),
     "access": sys_access,
     "faccessat": sys_faccessat,
     "faccessat2": sys_faccessat2,
@@ -283,4 +283,4 @@ CALLS: dict[str, Handler] = {
     "getdents64": sys_getdents64,
     "getdents": sys_getdents,
     "getcwd": sys_getcwd,
-}
+})  # fmt: skip

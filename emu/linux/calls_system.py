@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Handler, Subject, idle, in_part, refused, table
 from emu.linux.failure import Errno
+from emu.linux.limits import RESOURCES
 from emu.linux.task import Task
 from emu.linux.words import as_int
 from isa.memory import PAGE_BYTES
@@ -12,21 +14,8 @@ from isa.memory import PAGE_BYTES
 #: What uname tells besides the machine (utsname(2)).
 RELEASE, VERSION, HOST = "6.1.0-corebraid", "#1 SMP corebraid", "guest"
 _UNAME_FIELD = 65
-_UNLIMITED = (1 << 64) - 1
-_N_LIMITS, _LIMIT_STACK, _LIMIT_FILES, _LIMIT_MEMLOCK, _LIMIT_TASKS, _LIMIT_CORE = 16, 3, 7, 8, 6, 4
 _MOST_RANDOM = 1 << 25
 _CAPABILITY_VERSIONS = (0x19980330, 0x20071026, 0x20080522)
-
-
-def limits_of(stack: int = 8 << 20) -> list[list[int]]:
-    """The first limits of a process: [soft, hard] by RLIMIT_* number."""
-    limits = [[_UNLIMITED, _UNLIMITED] for _ in range(_N_LIMITS)]
-    limits[_LIMIT_STACK] = [stack, _UNLIMITED]
-    limits[_LIMIT_FILES] = [1024, 4096]
-    limits[_LIMIT_MEMLOCK] = [8 << 20, 8 << 20]
-    limits[_LIMIT_TASKS] = [4096, 4096]
-    limits[_LIMIT_CORE] = [0, _UNLIMITED]
-    return limits
 
 
 def sys_uname(task: Task, address: int) -> int:
@@ -47,54 +36,49 @@ def sys_sysinfo(task: Task, address: int) -> int:
     return 0
 
 
-def _limit(task: Task, resource: int) -> list[int]:
-    return task.process.limits[_resource(resource)]
-
-
 def _resource(number: int) -> int:
-    if not 0 <= as_int(number) < _N_LIMITS:
+    if not 0 <= as_int(number) < len(RESOURCES):
         raise Errno(errno.EINVAL)
     return as_int(number)
 
 
-def _write_limit(task: Task, address: int, limit: list[int]) -> None:
-    task.process.memory.write(address, b"".join(number.to_bytes(8, "little") for number in limit))
+def _packed(task: Task, resource: int) -> bytes:
+    limits = task.process.limits
+    return limits.soft[resource].to_bytes(8, "little") + limits.hard[resource].to_bytes(8, "little")
 
 
 def _change_limit(task: Task, resource: int, address: int) -> None:
-    raw = task.process.memory.read(address, 16)
+    limits, raw = task.process.limits, task.process.memory.read(address, 16)
     soft, hard = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
     if soft > hard:
         raise Errno(errno.EINVAL)
-    if hard > _limit(task, resource)[1]:
+    if hard > limits.hard[resource]:
         raise Errno(errno.EPERM)
-    task.process.limits[_resource(resource)] = [soft, hard]
-    if _resource(resource) == _LIMIT_FILES:
-        task.process.descriptors.limit = soft
+    limits.soft[resource], limits.hard[resource] = soft, hard
 
 
 def sys_prlimit64(task: Task, pid: int, resource: int, new: int, old: int) -> int:
     """prlimit(2), of this process."""
     if as_int(pid) not in (0, task.process.pid):
         raise Errno(errno.ESRCH)
-    before = list(_limit(task, resource))
+    resource = _resource(resource)
+    before = _packed(task, resource)
     if new:
         _change_limit(task, resource, new)
     if old:
-        _write_limit(task, old, before)
+        task.process.memory.write(old, before)
     return 0
 
 
 def sys_getrlimit(task: Task, resource: int, address: int) -> int:
     """getrlimit(2)."""
-    _write_limit(task, address, _limit(task, resource))
+    task.process.memory.write(address, _packed(task, _resource(resource)))
     return 0
 
 
 def sys_setrlimit(task: Task, resource: int, address: int) -> int:
     """setrlimit(2)."""
-    _limit(task, resource)
-    _change_limit(task, resource, address)
+    _change_limit(task, _resource(resource), address)
     return 0
 
 
@@ -108,7 +92,7 @@ def sys_getrandom(task: Task, address: int, size: int, flags: int) -> int:
     return size
 
 
-def _id(group: bool) -> object:
+def _id(group: bool) -> Handler:
     def sys_id(task: Task) -> int:
         """getuid(2) and its kin."""
         return task.process.ids[group]
@@ -116,7 +100,7 @@ def _id(group: bool) -> object:
     return sys_id
 
 
-def _three_ids(group: bool) -> object:
+def _three_ids(group: bool) -> Handler:
     def sys_ids(task: Task, real: int, effective: int, saved: int) -> int:
         """getresuid(2) and getresgid(2)."""
         for address in (real, effective, saved):
@@ -126,7 +110,7 @@ def _three_ids(group: bool) -> object:
     return sys_ids
 
 
-def _set_ids(group: bool, n: int) -> object:
+def _set_ids(group: bool, n: int) -> Handler:
     def sys_set_ids(task: Task, *numbers: int) -> int:
         """setuid(2) and its kin: only to what it is."""
         if any(as_int(number) not in (-1, task.process.ids[group]) for number in numbers[:n]):
@@ -202,21 +186,45 @@ def sys_syslog(task: Task) -> int:
     raise Errno(errno.EPERM)
 
 
-CALLS = {
-    "uname": sys_uname, "sysinfo": sys_sysinfo, "prlimit64": sys_prlimit64, "getrlimit": sys_getrlimit,
-    "setrlimit": sys_setrlimit, "getrandom": sys_getrandom, "getuid": _id(False), "geteuid": _id(False),
-    "getgid": _id(True), "getegid": _id(True), "getresuid": _three_ids(False),
-    "getresgid": _three_ids(True), "setuid": _set_ids(False, 1), "setgid": _set_ids(True, 1),
-    "setreuid": _set_ids(False, 2), "setregid": _set_ids(True, 2), "setresuid": _set_ids(False, 3),
-    "setresgid": _set_ids(True, 3), "setfsuid": _id(False), "setfsgid": _id(True),
-    "getgroups": sys_getgroups, "setgroups": sys_setgroups, "getpgrp": sys_getpgrp, "getpgid": sys_getpgid,
-    "getsid": sys_getpgid, "setpgid": sys_setpgid, "setsid": sys_setpgid,
-    "capget": sys_capget, "capset": sys_forbidden, "syslog": sys_syslog,
-    "ptrace": sys_forbidden, "process_vm_readv": sys_forbidden, "process_vm_writev": sys_forbidden,
-    "perf_event_open": sys_forbidden, "bpf": sys_forbidden, "unshare": sys_forbidden, "setns": sys_forbidden,
-    "reboot": sys_forbidden, "sethostname": sys_forbidden, "setdomainname": sys_forbidden,
-    "init_module": sys_forbidden, "finit_module": sys_forbidden, "delete_module": sys_forbidden,
-    "swapon": sys_forbidden, "swapoff": sys_forbidden, "acct": sys_forbidden, "iopl": sys_forbidden,
-    "ioperm": sys_forbidden, "kexec_load": sys_forbidden, "quotactl": sys_forbidden,
-    "pidfd_getfd": sys_forbidden, "kcmp": sys_forbidden, "personality": sys_personality,
-}  # fmt: skip
+CALLS = table(Subject.ITSELF, {
+    "uname": sys_uname,
+    "sysinfo": sys_sysinfo,
+    "prlimit64": in_part(sys_prlimit64, "of this process; files, tasks and pending signals are enforced"),
+    "getrlimit": sys_getrlimit,
+    "setrlimit": in_part(sys_setrlimit, "as prlimit64"),
+    "getrandom": sys_getrandom,
+    "getuid": _id(False),
+    "geteuid": _id(False),
+    "getgid": _id(True),
+    "getegid": _id(True),
+    "getresuid": _three_ids(False),
+    "getresgid": _three_ids(True),
+    "setuid": in_part(_set_ids(False, 1), "only to what it is"),
+    "setgid": in_part(_set_ids(True, 1), "only to what it is"),
+    "setreuid": in_part(_set_ids(False, 2), "only to what it is"),
+    "setregid": in_part(_set_ids(True, 2), "only to what it is"),
+    "setresuid": in_part(_set_ids(False, 3), "only to what it is"),
+    "setresgid": in_part(_set_ids(True, 3), "only to what it is"),
+    "setfsuid": idle(_id(False), "it stays what it is"),
+    "setfsgid": idle(_id(True), "it stays what it is"),
+    "getgroups": sys_getgroups,
+    "setgroups": refused(sys_setgroups, "EPERM"),
+    "getpgrp": sys_getpgrp,
+    "getpgid": sys_getpgid,
+    "getsid": sys_getpgid,
+    "setpgid": refused(sys_setpgid, "EPERM: it leads its session"),
+    "setsid": refused(sys_setpgid, "EPERM: it leads its session"),
+    "capget": in_part(sys_capget, "there are none"),
+    "personality": idle(sys_personality, "it is PER_LINUX"),
+}) | table(Subject.SYSTEM, {
+    "syslog": refused(sys_syslog, "EPERM"),
+    **{
+        name: refused(sys_forbidden, "EPERM")
+        for name in (
+            "capset", "ptrace", "process_vm_readv", "process_vm_writev", "perf_event_open", "bpf",
+            "unshare", "setns", "reboot", "sethostname", "setdomainname", "init_module",
+            "finit_module", "delete_module", "swapon", "swapoff", "acct", "iopl", "ioperm",
+            "kexec_load", "quotactl", "pidfd_getfd", "kcmp",
+        )
+    },
+})  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Subject, in_part, refused, table
 from emu.linux.failure import Errno, Exit, Unsupported
 from emu.linux.task import Task
 from emu.linux.words import as_int
@@ -215,12 +216,28 @@ def sys_arch_prctl(task: Task, code: int, address: int) -> int:
     raise Errno(errno.EINVAL)
 
 
-CALLS = {
-    "clone": sys_clone, "clone3": sys_clone3, "fork": sys_fork, "vfork": sys_fork, "execve": sys_execve,
-    "execveat": sys_execve, "wait4": sys_wait4, "waitid": sys_waitid, "exit": sys_exit,
-    "exit_group": sys_exit_group, "set_tid_address": sys_set_tid_address,
-    "set_robust_list": sys_set_robust_list, "get_robust_list": sys_get_robust_list, "rseq": sys_rseq,
-    "gettid": sys_gettid, "getpid": sys_getpid, "getppid": sys_getppid, "sched_yield": sys_sched_yield,
-    "sched_getaffinity": sys_sched_getaffinity, "sched_setaffinity": sys_sched_setaffinity,
-    "getcpu": sys_getcpu, "membarrier": sys_membarrier, "arch_prctl": sys_arch_prctl,
-}  # fmt: skip
+CALLS = table(Subject.THREADS, {
+    "clone": in_part(sys_clone, "threads only; a process ends the recording"),
+    "clone3": in_part(sys_clone3, "threads only; a process ends the recording"),
+    "fork": refused(sys_fork, "ends the recording"),
+    "vfork": refused(sys_fork, "ends the recording"),
+    "execve": refused(sys_execve, "ends the recording"),
+    "execveat": refused(sys_execve, "ends the recording"),
+    "wait4": refused(sys_wait4, "ECHILD: there never is a child"),
+    "waitid": refused(sys_waitid, "ECHILD: there never is a child"),
+    "exit": sys_exit,
+    "exit_group": sys_exit_group,
+    "set_tid_address": sys_set_tid_address,
+    "set_robust_list": sys_set_robust_list,
+    "get_robust_list": sys_get_robust_list,
+    "rseq": refused(sys_rseq, "ENOSYS"),
+    "gettid": sys_gettid,
+    "getpid": sys_getpid,
+    "getppid": sys_getppid,
+    "sched_yield": sys_sched_yield,
+    "sched_getaffinity": sys_sched_getaffinity,
+    "sched_setaffinity": sys_sched_setaffinity,
+    "getcpu": sys_getcpu,
+    "membarrier": sys_membarrier,
+    "arch_prctl": in_part(sys_arch_prctl, "the bases of FS and GS"),
+})  # fmt: skip

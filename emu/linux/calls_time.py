@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from emu.linux.call import Call, Subject, in_part, refused, table
 from emu.linux.clock import CYCLE_NS
 from emu.linux.failure import Errno, Interrupted
 from emu.linux.task import Task
@@ -129,9 +130,17 @@ def sys_getrusage(task: Task, who: int, address: int) -> int:
     return 0
 
 
-CALLS = {
-    "clock_gettime": sys_clock_gettime, "clock_getres": sys_clock_getres, "gettimeofday": sys_gettimeofday,
-    "time": sys_time, "nanosleep": sys_nanosleep, "clock_nanosleep": sys_clock_nanosleep,
-    "times": sys_times, "getrusage": sys_getrusage, "clock_settime": sys_clock_settime,
-    "settimeofday": sys_clock_settime, "adjtimex": sys_clock_settime, "clock_adjtime": sys_clock_settime,
-}  # fmt: skip
+CALLS = table(Subject.TIME, {
+    "clock_gettime": Call(sys_clock_gettime, tells_time=True),
+    "clock_getres": sys_clock_getres,
+    "gettimeofday": Call(sys_gettimeofday, tells_time=True),
+    "time": Call(sys_time, tells_time=True),
+    "nanosleep": sys_nanosleep,
+    "clock_nanosleep": sys_clock_nanosleep,
+    "times": sys_times,
+    "getrusage": in_part(sys_getrusage, "user time and the largest resident size"),
+    "clock_settime": refused(sys_clock_settime, "EPERM"),
+    "settimeofday": refused(sys_clock_settime, "EPERM"),
+    "adjtimex": refused(sys_clock_settime, "EPERM"),
+    "clock_adjtime": refused(sys_clock_settime, "EPERM"),
+})  # fmt: skip

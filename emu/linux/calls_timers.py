@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from emu.linux.call import Subject, table
 from emu.linux.calls_time import cpu_time
 from emu.linux.clock import CYCLE_NS
 from emu.linux.failure import Errno
@@ -12,7 +13,6 @@ from emu.linux.signal_numbers import LAST_SIGNAL, SIGALRM
 from emu.linux.task import Task
 from emu.linux.timers_posix import Alarm, PosixTimer
 from emu.linux.timespec import pack_timespec, pack_timeval, read_timespec, read_timeval
-from emu.linux.wait import Handler
 from emu.linux.words import as_int
 from isa.linux import Layout
 
@@ -181,8 +181,13 @@ def sys_timer_delete(task: Task, number: int) -> int:
     return 0
 
 
-CALLS: dict[str, Handler] = {
-    "alarm": sys_alarm, "getitimer": sys_getitimer, "setitimer": sys_setitimer,
-    "timer_create": sys_timer_create, "timer_settime": sys_timer_settime, "timer_gettime": sys_timer_gettime,
-    "timer_getoverrun": sys_timer_getoverrun, "timer_delete": sys_timer_delete,
-}  # fmt: skip
+CALLS = table(Subject.TIME, {
+    "alarm": sys_alarm,
+    "getitimer": sys_getitimer,
+    "setitimer": sys_setitimer,
+    "timer_create": sys_timer_create,
+    "timer_settime": sys_timer_settime,
+    "timer_gettime": sys_timer_gettime,
+    "timer_getoverrun": sys_timer_getoverrun,
+    "timer_delete": sys_timer_delete,
+})  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 
 from emu.linux import open_flags as of
+from emu.linux.call import Call, FileBytes, Subject, idle, in_part, refused, table
 from emu.linux.call_arguments import MOST_BYTES, file_of, node_at, node_of
 from emu.linux.dev_files import OpenDevice
 from emu.linux.failure import Errno
@@ -247,28 +248,30 @@ def _refused(number: int) -> Handler:
 
 
 _ATTRIBUTES = {"get": errno.ENODATA, "set": errno.EOPNOTSUPP, "remove": errno.ENODATA, "list": 0}
+_NONE = "no file has any"
 
-CALLS: dict[str, Handler] = {
-    "sendfile": sys_sendfile,
-    "copy_file_range": sys_copy_file_range,
-    "fallocate": sys_fallocate,
-    "fsync": sys_fsync,
-    "fdatasync": sys_fsync,
-    "syncfs": sys_syncfs,
-    "sync": sys_sync,
-    "sync_file_range": sys_sync_file_range,
-    "fadvise64": sys_fadvise64,
-    "readahead": sys_readahead,
-    "memfd_create": sys_memfd_create,
-    "name_to_handle_at": _refused(errno.EOPNOTSUPP),
+CALLS = table(Subject.FILES, {
+    "sendfile": Call(sys_sendfile, files=FileBytes.CHANGED),
+    "copy_file_range": Call(sys_copy_file_range, files=FileBytes.CHANGED),
+    "fallocate": in_part(sys_fallocate, "room is checked for, not taken", FileBytes.CHANGED),
+    "fsync": idle(sys_fsync, "there is no disk"),
+    "fdatasync": idle(sys_fsync, "there is no disk"),
+    "syncfs": idle(sys_syncfs, "there is no disk"),
+    "sync": idle(sys_sync, "there is no disk"),
+    "sync_file_range": idle(sys_sync_file_range, "there is no disk"),
+    "fadvise64": idle(sys_fadvise64, "advice is not needed"),
+    "readahead": idle(sys_readahead, "advice is not needed"),
+    "memfd_create": in_part(sys_memfd_create, "MFD_HUGETLB fails with EINVAL"),
+    **{f"{verb}xattr": in_part(_attribute_call(n, True), _NONE) for verb, n in _ATTRIBUTES.items()},
+    **{f"l{verb}xattr": in_part(_attribute_call(n, False), _NONE) for verb, n in _ATTRIBUTES.items()},
+    **{f"f{verb}xattr": in_part(_descriptor_attribute_call(n), _NONE) for verb, n in _ATTRIBUTES.items()},
+}) | table(Subject.SYSTEM, {
+    "name_to_handle_at": refused(_refused(errno.EOPNOTSUPP), "EOPNOTSUPP"),
     **{
-        name: _refused(errno.EPERM)
+        name: refused(_refused(errno.EPERM), "EPERM")
         for name in (
             "chroot", "mount", "umount2", "pivot_root", "open_by_handle_at", "open_tree", "move_mount",
             "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "fanotify_init",
         )
     },
-    **{f"{verb}xattr": _attribute_call(number, True) for verb, number in _ATTRIBUTES.items()},
-    **{f"l{verb}xattr": _attribute_call(number, False) for verb, number in _ATTRIBUTES.items()},
-    **{f"f{verb}xattr": _descriptor_attribute_call(number) for verb, number in _ATTRIBUTES.items()},
-}  # fmt: skip
+})  # fmt: skip

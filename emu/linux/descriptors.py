@@ -5,19 +5,22 @@ from __future__ import annotations
 import errno
 
 from emu.linux.failure import Errno
+from emu.linux.limits import RLIMIT_NOFILE, Limits
 from emu.linux.open_file import OpenFile
-
-#: RLIMIT_NOFILE as the guest finds it: soft and hard.
-SOFT_LIMIT, HARD_LIMIT = 1024, 4096
 
 
 class Descriptors:
-    """Open files by number, and which are closed on exec. limit: numbers are below it (RLIMIT_NOFILE)."""
+    """Open files by number, and which are closed on exec. limits: of the process."""
 
-    def __init__(self, limit: int = SOFT_LIMIT) -> None:
-        self.limit = limit
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
         self._files: dict[int, OpenFile] = {}
         self._close_on_exec: set[int] = set()
+
+    @property
+    def limit(self) -> int:
+        """Numbers are below it."""
+        return self._limits.soft[RLIMIT_NOFILE]
 
     def __len__(self) -> int:
         return len(self._files)

@@ -14,8 +14,6 @@ from isa.memory import PAGE_BYTES
 if TYPE_CHECKING:
     from emu.linux.process import Process
 
-_LIMIT_FILES = 7
-
 
 class Facts:
     """Facts of `process`, which is set once it exists. caller: the task whose call is being served."""
@@ -104,9 +102,9 @@ class Facts:
         """Open files by number, ascending."""
         return self.process.descriptors.items()
 
-    def descriptor_limit(self) -> int:
-        """RLIMIT_NOFILE, soft."""
-        return self.process.limits[_LIMIT_FILES][0]
+    def limits(self) -> str:
+        """The text of /proc/self/limits."""
+        return self.process.limits.text()
 
     def signal_lines(self, tid: int) -> str:
         """The signal lines of /proc/self/status."""

@@ -6,24 +6,15 @@ import errno
 import heapq
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import GeneratorType
-from typing import Any
 
+from emu.linux.call import Call, FileBytes, Handler
 from emu.linux.failure import Errno, Interrupted, Unsupported
 from emu.linux.process import Process
 from emu.linux.signal_delivery import Interruption
 from emu.linux.task import State, Task
 from emu.linux.wait import Blocking, Reason, Wait
-
-Handler = Callable[..., Any]
-
-#: Calls that look at the bytes of files, and those that may change them.
-_READING = {"read", "pread64", "readv", "preadv", "preadv2"}
-_CHANGING = {
-    "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range", "splice", "truncate",
-    "ftruncate", "fallocate",
-}  # fmt: skip
 
 #: A time that never comes, ns of the monotonic clock: 146 years. Programs that mean to wait for ever say so.
 NEVER = 1 << 62
@@ -38,24 +29,17 @@ _NOT_OURS = (
 class Kernel:
     """The calls of one process.
 
-    tables: handlers by the calls' names; a name may be in one only. strict: an unknown call ends the run.
+    table: by the calls' names. strict: an unknown call ends the run.
     unknown: calls that nobody serves, and how often each was made.
     """
 
-    def __init__(self, process: Process, tables: tuple[Mapping[str, Handler], ...], strict: bool) -> None:
+    def __init__(self, process: Process, table: Mapping[str, Call], strict: bool) -> None:
         self.process, self._strict = process, strict
         self.unknown: Counter[str] = Counter()
         self.calls_made = 0
-        by_name: dict[str, Handler] = {}
-        for table in tables:
-            by_name.update(table)
-        self._handlers = {
-            number: (by_name[name], _arity(by_name[name]))
-            for number, name in process.abi.calls.items()
-            if name in by_name
+        self._calls = {
+            n: (table[name], table[name].arity) for n, name in process.abi.calls.items() if name in table
         }
-        self._of_files = {n for n, name in process.abi.calls.items() if name in _READING | _CHANGING}
-        self._changing_files = {n for n, name in process.abi.calls.items() if name in _CHANGING}
         self._timers: list[tuple[int, int, Task, Wait]] = []
         self._tickets = 0
 
@@ -67,26 +51,31 @@ class Kernel:
         self.calls_made += 1
         self.process.caller = task
         task.call_number, task.interruption = number, None
-        found = self._handlers.get(number)
+        found = self._calls.get(number)
         if found is None:
             return self._unknown(number)
-        shared = number in self._of_files and self.process.space.has_shared_files
+        call, arity = found
+        shared = call.files is not FileBytes.UNTOUCHED and self.process.space.has_shared_files
         if shared:
             # Files and their shared mappings hold the same bytes, before and after.
             self.process.space.write_back()
-        result = self._begin(task, found, arguments)
-        if shared and number in self._changing_files:
+        result = self._begin(task, call.handler, arguments[:arity])
+        if shared and call.files is FileBytes.CHANGED:
             self.process.space.reload()
         return result
 
-    def _begin(self, task: Task, found: tuple[Handler, int], arguments: tuple[int, ...]) -> int | None:
-        handler, arity = found
+    def tells_time(self, number: int) -> bool:
+        """Whether the call says what time it is."""
+        found = self._calls.get(number)
+        return found is not None and found[0].tells_time
+
+    def _begin(self, task: Task, handler: Handler, arguments: tuple[int, ...]) -> int | None:
         try:
-            answer = handler(task, *arguments[:arity])
+            answer = handler(task, *arguments)
         except Errno as failure:
             return -failure.number
         except _NOT_OURS as error:
-            raise self._broken(task, arguments[:arity], error) from error
+            raise self._broken(task, arguments, error) from error
         if isinstance(answer, GeneratorType):
             return self._drive(task, answer, None)
         return int(answer)
@@ -160,9 +149,3 @@ class Kernel:
         alarm = self.process.alarms.next_deadline()
         soonest = min([*due, *([] if alarm is None else [alarm])], default=NEVER)
         return None if soonest >= NEVER else soonest
-
-
-def _arity(handler: Handler) -> int:
-    """Arguments that the handler takes, besides the task."""
-    code = handler.__code__
-    return 6 if code.co_flags & 4 else code.co_argcount - 1

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from emu.linux.address_space import AddressSpace, page_ceiling, page_floor
+from emu.linux.limits import RESOURCES, RLIMIT_STACK
 from emu.linux.open_file import MappedFile
 from emu.linux.program import Program
 from emu.state import RIGHT_READ, RIGHT_WRITE
@@ -19,7 +20,7 @@ from isa.memory import PAGE_BYTES
 
 #: Where relocatable programs and, if nothing else fits, the heap begin.
 _PROGRAM_BASE = 0x1_0000_0000
-_STACK_BYTES = 8 << 20
+_STACK_BYTES = RESOURCES[RLIMIT_STACK].soft
 #: Free space below the stack and the end of the address space.
 _STACK_GAP = 1 << 20
 #: Most bytes of arguments and environment together (a quarter of the stack, execve(2)).

@@ -58,8 +58,6 @@ _INVALID_OPCODE, _GENERAL_PROTECTION, _FAULTS = 6, 13, 32
 
 #: Modelled cycles of a system call; without them programs that wait for a time would wait for ever.
 CALL_CYCLES = 1000
-#: Calls that tell the time: it goes on with the fastest core, and would stand still for one that lags behind.
-_CLOCK_CALLS = ("clock_gettime", "gettimeofday", "time")
 
 
 class LinuxMachine(Board):
@@ -80,7 +78,6 @@ class LinuxMachine(Board):
         """Take a guest that was loaded into home memory, and make its first task ready."""
         self.guest, self.kernel, self.process = guest, guest.kernel, guest.process
         space = self.process.space
-        self._clock_calls = {n for n, name in self.process.abi.calls.items() if name in _CLOCK_CALLS}
         for core in self.cores:
             core.share_rights(space.rights)
         space.flush = self._flush
@@ -323,7 +320,7 @@ class LinuxMachine(Board):
         self._settle(number)
         self.meet(number, ENTER, task.tid)
         call, *arguments = core.read_call()
-        if call in self._clock_calls:
+        if self.kernel.tells_time(call):
             # Time goes on with the fastest core. One that lags behind would see it stand still.
             self._catch_up(number)
         core.words[CORE_AT.latency] += CALL_CYCLES

@@ -67,8 +67,8 @@ class ProcFacts(Protocol):
     def descriptors(self) -> list[tuple[int, OpenFile]]:
         """Open files by number, ascending."""
 
-    def descriptor_limit(self) -> int:
-        """RLIMIT_NOFILE, soft."""
+    def limits(self) -> str:
+        """The text of /proc/self/limits."""
 
     def signal_lines(self, tid: int) -> str:
         """The lines SigQ to SigCgt of /proc/self/status, each with its newline."""

@@ -141,7 +141,7 @@ class ProcTree:
             "cmdline": lambda: b"".join(word + b"\0" for word in facts.arguments()),
             "environ": lambda: b"".join(word + b"\0" for word in facts.environment()),
             "auxv": facts.auxiliary_vector,
-            "limits": lambda: proc_process.limits(facts),
+            "limits": lambda: facts.limits().encode(),
             "mounts": proc_process.mounts,
             "mountinfo": proc_process.mountinfo,
             "cgroup": lambda: b"0::/\n",

@@ -77,32 +77,6 @@ def statm(facts: ProcFacts) -> bytes:
     return f"{size} {used} 0 1 0 {used} 0\n".encode()
 
 
-def limits(facts: ProcFacts) -> bytes:
-    """limits."""
-    nothing = "unlimited"
-    rows: list[tuple[str, object, object, str]] = [
-        ("Max cpu time", nothing, nothing, "seconds"),
-        ("Max file size", nothing, nothing, "bytes"),
-        ("Max data size", nothing, nothing, "bytes"),
-        ("Max stack size", 8388608, nothing, "bytes"),
-        ("Max core file size", 0, nothing, "bytes"),
-        ("Max resident set", nothing, nothing, "bytes"),
-        ("Max processes", 65536, 65536, "processes"),
-        ("Max open files", facts.descriptor_limit(), 4096, "files"),
-        ("Max locked memory", 8388608, 8388608, "bytes"),
-        ("Max address space", nothing, nothing, "bytes"),
-        ("Max file locks", nothing, nothing, "locks"),
-        ("Max pending signals", 65536, 65536, "signals"),
-        ("Max msgqueue size", 819200, 819200, "bytes"),
-        ("Max nice priority", 0, 0, ""),
-        ("Max realtime priority", 0, 0, ""),
-        ("Max realtime timeout", nothing, nothing, "us"),
-    ]
-    head = f"{'Limit':<25} {'Soft Limit':<20} {'Hard Limit':<20} {'Units':<10}\n"
-    body = "".join(f"{name:<25} {soft!s:<20} {hard!s:<20} {unit:<10}\n" for name, soft, hard, unit in rows)
-    return (head + body).encode()
-
-
 def mounts() -> bytes:
     """mounts."""
     return "".join(f"{what} {where} {kind} {how} 0 0\n" for what, where, kind, how in _MOUNTS).encode()

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from emu.linux.calls_system import limits_of
 from emu.linux.clock import Clock
 from emu.linux.failure import Errno
 from emu.linux.futex_locks import FutexLocks
 from emu.linux.guest_memory import GuestMemory
+from emu.linux.limits import RLIMIT_NPROC, Limits
 from emu.linux.network import Network
 from emu.linux.readiness import AnonymousInodes
 from emu.linux.task import Task
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from emu.linux.timers_posix import Alarms
 
 
-#: Living tasks of a process at most.
-MOST_TASKS = 4096
-
-
 @dataclass
 class Process:
     """One multi-threaded process.
@@ -40,7 +36,7 @@ class Process:
     guest. random: of everything that the guest may see as random. n_cores: processors that it may ask for.
     tasks: by tid, the living ones. caller: the task whose call is served, or was last. exit_code: set once
     the whole process ends (128 + signal: killed). ended_cycles: what tasks that have ended ran. ids: user and
-    group. limits: by RLIMIT_* number. on_new_task: told of every task that begins.
+    group. on_new_task: told of every task that begins.
     """
 
     abi: LinuxAbi
@@ -71,14 +67,14 @@ class Process:
     futex_locks: FutexLocks = field(default_factory=FutexLocks)
     network: Network = field(default_factory=Network)
     ids: tuple[int, int] = (1000, 1000)
-    limits: list[list[int]] = field(default_factory=limits_of)
+    limits: Limits = field(default_factory=Limits)
     ended_cycles: int = 0
     next_tid: int = 0
     on_new_task: Callable[[Task], None] = lambda task: None
 
     def spawn(self, parent: Task, context: bytes) -> Task:
         """A new task that begins with these registers. Raises Errno(EAGAIN) when there are too many."""
-        if len(self.tasks) >= MOST_TASKS:
+        if len(self.tasks) >= self.limits.soft[RLIMIT_NPROC]:
             raise Errno(errno.EAGAIN)
         tid = self.next_tid
         self.next_tid += 1

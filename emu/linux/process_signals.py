@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from emu.linux.failure import Errno
+from emu.linux.limits import RLIMIT_SIGPENDING, Limits
 from emu.linux.signal_info import SigInfo, sent
 from emu.linux.signal_numbers import (
     HARMLESS,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 #: The user that the guest runs as.
 USER = 1000
-#: Signals that may be pending at once (RLIMIT_SIGPENDING).
-MOST_PENDING = 32_000
 _ALL = (1 << LAST_SIGNAL) - 1
 
 
@@ -52,10 +51,11 @@ class Action:
 
 
 class ProcessSignals:
-    """Actions and pending signals of a process. tasks: by tid, the living ones (shared with `Process`)."""
+    """Actions and pending signals of a process. tasks: by tid, the living ones, and limits: shared
+    with `Process`."""
 
-    def __init__(self, tasks: dict[int, Task], pid: int) -> None:
-        self._tasks, self._pid = tasks, pid
+    def __init__(self, tasks: dict[int, Task], pid: int, limits: Limits | None = None) -> None:
+        self._tasks, self._pid, self._limits = tasks, pid, limits or Limits()
         self._actions = [Action()] * (LAST_SIGNAL + 1)
         #: Signals that do nothing when they are delivered.
         self._idle = HARMLESS | STOPPING
@@ -101,7 +101,7 @@ class ProcessSignals:
             return False
         pending = target.signals.pending if target else self.shared
         info = info or sent(signal, SI_USER, self._pid, USER)
-        if pending.count >= MOST_PENDING and signal >= SIGRTMIN and info.source is None:
+        if pending.count >= self._most_pending and signal >= SIGRTMIN and info.source is None:
             raise Errno(errno.EAGAIN)
         if not pending.add(info):
             return False
@@ -202,9 +202,15 @@ class ProcessSignals:
             ("SigPnd", own.pending.mask), ("ShdPnd", self.shared.mask), ("SigBlk", own.blocked),
             ("SigIgn", ignored), ("SigCgt", caught),
         )  # fmt: skip
-        return f"SigQ:\t{count}/{MOST_PENDING}\n" + "".join(f"{name}:\t{mask:016x}\n" for name, mask in sets)
+        return f"SigQ:\t{count}/{self._most_pending}\n" + "".join(
+            f"{name}:\t{mask:016x}\n" for name, mask in sets
+        )
 
     # Inside.
+
+    @property
+    def _most_pending(self) -> int:
+        return self._limits.soft[RLIMIT_SIGPENDING]
 
     def _in_order(self) -> Iterator[Task]:
         """The living tasks: the main one, then by tid."""
