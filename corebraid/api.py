@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corebraid.engines import evidence_engine
 from emu.cache import CacheGeometry
-from isa.x86_64 import X86_64
+from emu.elf import isa_of
 from recorder.capture import Outcome, RecordOptions
 from recorder.capture import record as _record
 from recorder.constraints import LOSSES, VALUES
@@ -72,7 +72,7 @@ def record(
         input=input,
         evidence=DEFAULT_EVIDENCE if losses else (),
     )
-    return _record(Path(program), Path(directory), X86_64, options, console)
+    return _record(Path(program), Path(directory), isa_of(Path(program)), options, console)
 
 
 def open_recording(directory: Path_) -> Recording:

@@ -84,16 +84,16 @@ def attempts(n: int, seed: int, schedule: str) -> Iterator[Attempt]:
 
 def prepare(subject: Subject) -> Subject:
     """Learn which words are shared, and how long a run takes if nobody has set a limit."""
-    from isa.linux_x86_64 import LINUX_X86_64
-    from isa.x86_64 import X86_64
+    from emu.elf import isa_of
+    from isa.registry import linux_abi_of
     from recorder.capture import learn
     from recorder.linux_capture import learn_linux
 
     options = subject.options
     if subject.spec is None:
-        learnt = learn(subject.program, X86_64, options)
+        learnt = learn(subject.program, isa_of(subject.program), options)
     else:
-        learnt = learn_linux(subject.spec, X86_64, LINUX_X86_64, options)
+        learnt = learn_linux(subject.spec, subject.spec.isa, linux_abi_of(subject.spec.isa), options)
     if not options.limit and learnt.whole:
         limit = max(_PATIENCE_LEAST, _PATIENCE * learnt.instructions)
         options = replace(options, limit=limit)
@@ -125,8 +125,8 @@ def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple
 def _record(
     subject: Subject, options: RecordOptions, directory: Path, printed: list[tuple[bool, bytes]]
 ) -> Outcome:
-    from isa.linux_x86_64 import LINUX_X86_64
-    from isa.x86_64 import X86_64
+    from emu.elf import isa_of
+    from isa.registry import linux_abi_of
     from recorder.capture import record
     from recorder.learning import StopRecording
     from recorder.linux_capture import record_linux
@@ -145,9 +145,12 @@ def _record(
 
     try:
         if subject.spec is None:
-            return record(subject.program, directory, X86_64, options, output, between_slices)
+            return record(
+                subject.program, directory, isa_of(subject.program), options, output, between_slices
+            )
+        spec = subject.spec
         outcome, _ = record_linux(
-            subject.spec, directory, X86_64, LINUX_X86_64, options, output, error, between_slices,
+            spec, directory, spec.isa, linux_abi_of(spec.isa), options, output, error, between_slices,
             subject.more,
         )  # fmt: skip
         return outcome

@@ -12,9 +12,11 @@ from corebraid.ended import end_place
 from corebraid.shared_rows import Access
 from corebraid.threads import Threads
 from emu.linux.waiting import Awaited, Waiting
-from isa.decode import accessed_addresses
-from isa.linux_x86_64 import LINUX_X86_64
+from isa.decoder import decoder_of
+from isa.linux import LinuxAbi
 from isa.memory import PAGE_BYTES
+from isa.registry import isa_named, linux_abi_of
+from isa.table import Isa
 from recorder.event import EVENT
 from recorder.pause import CoreState, states_at
 from recorder.reader import Recording, iter_core_records
@@ -97,10 +99,12 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
     state = states_at(recording, place.core, (place.count,)).get(place.count)
     if state is None:
         return
-    pages = {address & -PAGE_BYTES for address in _touched(state)}
+    isa = isa_named(recording.manifest.isa)
+    abi = linux_abi_of(isa)
+    pages = {address & -PAGE_BYTES for address in _touched(state, isa)}
     threads = Threads(recording)
-    for core, name, at in _calls(recording):
-        start, size = at.registers["rdi"], at.registers["rsi"]
+    for core, name, at in _calls(recording, abi):
+        start, size = (at.registers[register] for register in abi.arguments[:2])
         hit = next((page for page in pages if start <= page < start + max(size, 1)), None)
         if hit is None:
             continue
@@ -122,19 +126,19 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
         return
 
 
-def _touched(state: CoreState) -> list[int]:
+def _touched(state: CoreState, isa: Isa) -> list[int]:
     registers = state.registers
-    return accessed_addresses(state.code, state.pc, lambda name: registers[name])
+    return decoder_of(isa).accessed_addresses(state.code, state.pc, lambda name: registers[name])
 
 
-def _calls(recording: Recording) -> Iterator[tuple[int, str, CoreState]]:
+def _calls(recording: Recording, abi: LinuxAbi) -> Iterator[tuple[int, str, CoreState]]:
     """(core, name, the core before it) of each core's last calls that take memory away, the last first."""
     for core in range(recording.manifest.n_cores):
         found: list[tuple[int, str]] = []
         for rows, _ in iter_core_records(recording, core):
             made = rows[(rows["kind"] == INPUT) & (rows["flags"] == INPUT_CALL)]
             for row in made:
-                name = LINUX_X86_64.calls.get(int(row["addr"]), "")
+                name = abi.calls.get(int(row["addr"]), "")
                 if name in _TAKING:
                     found.append((int(row["count"]), name))
         last = found[-_MOST_CALLS:]

@@ -140,6 +140,7 @@ def guest_spec(
     options: LinuxOptions,
 ) -> GuestSpec:
     """What to run. name: argv[0]. Raises UsageError."""
+    from emu.elf import isa_of
     from emu.linux.boot import GuestSpec
     from emu.linux.root_spec import Bind, RootSpec
 
@@ -180,6 +181,7 @@ def guest_spec(
         clock=options.clock,
         strict=options.strict,
         input=given,
+        isa=isa_of([program, *_interpreters(program)][-1]),
     )
 
 
@@ -210,19 +212,19 @@ def _interpreters(program: Path) -> list[Path]:
 def _libraries(program: Path, options: LinuxOptions, binds: Sequence[Bind]) -> Iterator[tuple[Path, Path]]:
     """(path, what lies there) of the libraries that the guest needs and that are not in the system's
     directories, with the interpreter if those are not visible. Raises ImageError for one that is missing."""
+    from emu.elf import isa_of
     from emu.linux.libraries import find_libraries
     from emu.linux.program import parse_program, script_interpreter
-    from isa.linux_x86_64 import LINUX_X86_64
-    from isa.x86_64 import X86_64
+    from isa.registry import linux_abi_of
 
     program = [program, *_interpreters(program)][-1]
-    raw = program.read_bytes()
+    raw, isa = program.read_bytes(), isa_of(program)
     if script_interpreter(raw) is not None:
         # What it asks for is not here. It may be in the guest; if not, that is where it is missed.
         return
     given = dict(text.partition("=")[::2] for text in options.environment)
     directories = [_on_host(part, binds) for part in given.get("LD_LIBRARY_PATH", "").split(":") if part]
-    found, missing = find_libraries(program, X86_64, directories, LINUX_X86_64.library_directories)
+    found, missing = find_libraries(program, isa, directories, linux_abi_of(isa).library_directories)
     if missing:
         first = missing[0]
         raise ImageError(
@@ -230,7 +232,7 @@ def _libraries(program: Path, options: LinuxOptions, binds: Sequence[Bind]) -> I
             where=f"needed by {first.needed_by}, looked for in {', '.join(first.looked)}",
             remedy="install it, or name its directory: --bind DIR:DIR --env LD_LIBRARY_PATH=DIR",
         )
-    interpreter = parse_program(raw, str(program), X86_64).interpreter
+    interpreter = parse_program(raw, str(program), isa).interpreter
     for path in [*([Path(interpreter)] if interpreter else []), *found]:
         if path.is_file() and (not options.system or not str(path).startswith(SYSTEM)):
             yield path, path.resolve()

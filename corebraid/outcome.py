@@ -69,7 +69,6 @@ def _fault_facts(outcome: Outcome, directory: Path) -> dict[str, object] | None:
     """Where the guest failed: a fault that nobody handles, or a signal that killed a Linux program."""
     from corebraid.ended import end_place
     from corebraid.program import GuestProgram
-    from isa.decode import disassemble
     from recorder.reader import Recording
 
     fault = outcome.fault
@@ -79,7 +78,7 @@ def _fault_facts(outcome: Outcome, directory: Path) -> dict[str, object] | None:
     if place is None:
         return None
     program = GuestProgram.of(directory, outcome.manifest)
-    text = disassemble(fault.code, fault.pc) if fault and fault.code else None
+    text = program.disassemble(fault.code, fault.pc) if fault and fault.code else None
     return {
         "core": place.core,
         "count": place.count,

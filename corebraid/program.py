@@ -11,9 +11,10 @@ from pathlib import Path
 from corebraid.lines import Lines, LineTable, PlacedLines
 from corebraid.symbols import Symbol, Symbols
 from emu.elf import Image, Segment, load_image
-from isa.decode import disassemble
+from isa.decoder import decoder_of
 from isa.errors import FormatError
-from isa.registry import isa_named
+from isa.registry import isa_named, isa_of_machine
+from isa.table import Isa
 from recorder.frame import open_regular
 from recorder.manifest import PROGRAM_ELF, Manifest
 
@@ -25,7 +26,8 @@ UNKNOWN, WRITTEN = "(unknown)", "(written at run time)"
 @dataclass(frozen=True)
 class GuestProgram:
     """image: None when the recording has no copy of its program. symbols: of code, data and devices. lines:
-    of source. linux: whether it is a Linux program. lacks: files that are not there, in words.
+    of source. linux: whether it is a Linux program. lacks: files that are not there, in words. isa: of
+    its code.
     """
 
     image: Image | None
@@ -33,6 +35,7 @@ class GuestProgram:
     lines: Lines = field(default_factory=Lines)
     linux: bool = False
     lacks: tuple[str, ...] = ()
+    isa: Isa = field(default_factory=lambda: isa_of_machine(None))
 
     @classmethod
     def of(cls, recording: Path, manifest: Manifest, devices: tuple[Symbol, ...] = ()) -> GuestProgram:
@@ -43,9 +46,9 @@ class GuestProgram:
         """
         if manifest.linux:
             return cls._of_linux(recording, manifest)
-        path = recording / PROGRAM_ELF
+        path, isa = recording / PROGRAM_ELF, isa_named(manifest.isa)
         if not path.exists():
-            return cls(None, Symbols(devices), lacks=(PROGRAM_ELF,))
+            return cls(None, Symbols(devices), lacks=(PROGRAM_ELF,), isa=isa)
         with open_regular(path) as file:
             raw = file.read()
         if hashlib.sha256(raw).hexdigest() != manifest.program.sha256:
@@ -54,20 +57,20 @@ class GuestProgram:
                 where=str(path),
                 remedy="copy the recording again from its source",
             )
-        image, _ = load_image(path, isa_named(manifest.isa), manifest.memory)
+        image, _ = load_image(path, isa, manifest.memory)
         lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw))])
-        return cls(image, Symbols.of_elf(raw, devices), lines)
+        return cls(image, Symbols.of_elf(raw, devices), lines, isa=isa)
 
     @classmethod
     def _of_linux(cls, recording: Path, manifest: Manifest) -> GuestProgram:
         from corebraid.linux_objects import linux_objects
         from recorder.objects import OBJECTS_INDEX
 
-        found = linux_objects(recording, manifest)
+        found, isa = linux_objects(recording, manifest), isa_named(manifest.isa)
         if found is None:
-            return cls(None, Symbols([]), linux=True, lacks=(OBJECTS_INDEX,))
+            return cls(None, Symbols([]), linux=True, lacks=(OBJECTS_INDEX,), isa=isa)
         lacks = tuple(f"copy of {path}" for path in found.missing)
-        return cls(found.image, found.symbols, found.lines, True, lacks)
+        return cls(found.image, found.symbols, found.lines, True, lacks, isa)
 
     @property
     def agents(self) -> str:
@@ -89,4 +92,8 @@ class GuestProgram:
         if segment.flags & _WRITE and segment.flags & _EXECUTE:
             return WRITTEN
         at = pc - segment.address
-        return disassemble(segment.data[at : at + _WINDOW], pc) if segment.flags & _EXECUTE else UNKNOWN
+        return self.disassemble(segment.data[at : at + _WINDOW], pc) if segment.flags & _EXECUTE else UNKNOWN
+
+    def disassemble(self, code: bytes, pc: int) -> str:
+        """Text of the instruction that starts `code`, or '(bad)'."""
+        return decoder_of(self.isa).disassemble(code, pc)

@@ -71,7 +71,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def record_firmware(program: Path, directory: Path, options: RecordOptions, guest: GuestOutput) -> Outcome:
     """Record a firmware image. Ctrl-C leaves what was written so far."""
-    from isa.x86_64 import X86_64
+    from emu.elf import isa_of
     from recorder.capture import record
 
     with _interruptible() as interrupted, console.progress("recording", options.limit or None) as show:
@@ -82,7 +82,7 @@ def record_firmware(program: Path, directory: Path, options: RecordOptions, gues
                 raise KeyboardInterrupt
 
         try:
-            return record(program, directory, X86_64, options, guest, between_slices)
+            return record(program, directory, isa_of(program), options, guest, between_slices)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted; {directory} is incomplete, and readable as far as it was written"
@@ -105,8 +105,7 @@ def record_program(
     time_limit: float | None,
 ) -> tuple[Outcome, LinuxCapture]:
     """Record a Linux program. Ctrl-C and the time limit (seconds) end the recording cleanly."""
-    from isa.linux_x86_64 import LINUX_X86_64
-    from isa.x86_64 import X86_64
+    from isa.registry import linux_abi_of
     from recorder.linux_capture import StopRecording, record_linux
 
     _keep_apart(spec.root.keep_writes, directory)
@@ -122,7 +121,15 @@ def record_program(
 
         try:
             return record_linux(
-                spec, directory, X86_64, LINUX_X86_64, options, output, error, between_slices, more
+                spec,
+                directory,
+                spec.isa,
+                linux_abi_of(spec.isa),
+                options,
+                output,
+                error,
+                between_slices,
+                more,
             )
         except OSError as failure:
             raise UsageError(

@@ -34,10 +34,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _RAX, _RBX, _RCX, _RDX = (
     x86.UC_X86_REG_RAX, x86.UC_X86_REG_RBX, x86.UC_X86_REG_RCX, x86.UC_X86_REG_RDX,
 )  # fmt: skip
-_RDI, _RSI, _R8, _R9, _R10, _R11, _RFLAGS = (
-    x86.UC_X86_REG_RDI, x86.UC_X86_REG_RSI, x86.UC_X86_REG_R8, x86.UC_X86_REG_R9, x86.UC_X86_REG_R10,
-    x86.UC_X86_REG_R11, x86.UC_X86_REG_RFLAGS,
-)  # fmt: skip
+_R11, _RFLAGS = x86.UC_X86_REG_R11, x86.UC_X86_REG_RFLAGS
 _SYSCALL_BYTES = np.uint64(2)
 _LOW = np.uint64(0xFFFFFFFF)
 #: `exception` of a fault that a privileged instruction causes (SDM volume 3, table 6-1), plus 1.
@@ -67,6 +64,12 @@ def _enter_kernel(core):
     return count
 
 
+@njit(cache=True)
+def call_registers(core):
+    """Unicorn's numbers (int64[8]) of the registers of a call's number and arguments, then of its result."""
+    return carray(pointer(core.call_registers), CALL_WORDS + 1, np.int64)
+
+
 @hook(SYSTEM_CALL_HOOK)
 def on_call(handle, user):
     core = core_at(user)
@@ -78,13 +81,9 @@ def on_call(handle, user):
         commit_all(core, cores, machine, count)
     end_run(core, machine)
     words = carray(pointer(core.call_words), CALL_WORDS, np.uint64)
-    words[0] = _read_register(core, _RAX)
-    words[1] = _read_register(core, _RDI)
-    words[2] = _read_register(core, _RSI)
-    words[3] = _read_register(core, _RDX)
-    words[4] = _read_register(core, _R10)
-    words[5] = _read_register(core, _R8)
-    words[6] = _read_register(core, _R9)
+    registers = call_registers(core)
+    for k in range(CALL_WORDS):
+        words[k] = _read_register(core, registers[k])
     stop(core, STOP_CALL)
 
 
@@ -92,7 +91,7 @@ def on_call(handle, user):
 def finish_call(rows, number, result):
     """Give the call before which the core (CORE[1]) stopped its result, and note it in the log."""
     core = rows[0]
-    write_register(core, _RAX, result)
+    write_register(core, call_registers(core)[CALL_WORDS], result)
     log_input(core, INPUT_CALL, core.count - _ONE, number, result, 8)
 
 
@@ -113,7 +112,7 @@ def on_replayed_call(handle, user):
     if core.trace != _ZERO and core.buffering != _ZERO:
         settle_all(core)
     if next_input_is(core, INPUT_CALL, count):
-        write_register(core, _RAX, take_value(core))
+        write_register(core, call_registers(core)[CALL_WORDS], take_value(core))
     else:
         core.awaiting = _ONE
         stop(core, STOP_CALL)

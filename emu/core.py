@@ -28,7 +28,9 @@ from emu.pair_hook import on_pair
 from emu.state import CORE_AT, STOP_SPLIT, STOP_STALE, address_of, words_of
 from emu.store_buffer import drop_newest
 from emu.undo import store_bytes, undo_stores
-from isa.decode import Block, decode_block
+from isa.decode import Block
+from isa.decoder import decoder_of
+from isa.linux import LinuxAbi
 from isa.memory import PAGE_BYTES
 from isa.table import Isa
 
@@ -133,6 +135,12 @@ def write_registers(rows, ids, offsets, context):
         uc_reg_write(core.handle, ids[k], context[offsets[k] :].ctypes)
 
 
+def register_id(name: str) -> int:
+    """Unicorn's number of a register of the ISA's table."""
+    found: int = getattr(x86, f"UC_X86_REG_{name.upper()}")
+    return found
+
+
 class Core:
     """One emulated processor.
 
@@ -162,9 +170,7 @@ class Core:
         handle = self._engine._uch
         self.handle = int(handle.value if hasattr(handle, "value") else handle)
         names = [register.name for register in isa.registers]
-        self._register_ids = np.array(
-            [getattr(x86, f"UC_X86_REG_{name.upper()}") for name in names], np.int32
-        )
+        self._register_ids = np.array([register_id(name) for name in names], np.int32)
         self._register_offsets = np.array([*map(isa.offset, names), isa.context_bytes], np.int64)
         self._context = np.zeros(isa.context_bytes + 16, np.uint8)
         self._context_bytes = self._context.data
@@ -181,6 +187,8 @@ class Core:
             ("lost", address_of(self._lost)),
             ("scratch", address_of(self._scratch)),
             ("entry_fetch", isa.entry_fetch),
+            ("pc_register", register_id(isa.program_counter)),
+            ("unaligned", isa.vectors.alignment + 1),
             ("stale_low", int(_LATEST)),
         ):
             self.row[name] = value
@@ -196,6 +204,12 @@ class Core:
     def add_hook(self, kind: int, callback: object, *extra: int) -> None:
         """Install a native hook whose user pointer is this core's row."""
         add_hook(self.handle, kind, callback, address_of(self.rows), *extra)
+
+    def set_call_registers(self, abi: LinuxAbi) -> None:
+        """Where system calls have their number and arguments, and where their result goes."""
+        names = (abi.number, *abi.arguments, abi.result)
+        self._call_registers = np.array([register_id(name) for name in names], np.int64)
+        self.row["call_registers"] = address_of(self._call_registers)
 
     def set_cpuid(self) -> None:
         """Let CPUID answer from the ISA's table (`emu.call_hooks.on_cpuid`)."""
@@ -228,7 +242,7 @@ class Core:
         """Decode the block at which the core stopped, and make it known."""
         address, size = self.words[CORE_AT.block_address], self.words[CORE_AT.block_size]
         code = self.memory[address : address + size].tobytes()
-        block = decode_block(code, address)
+        block = decoder_of(self.isa).decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)
         for offset in block.pairs:
             if offset:
@@ -285,8 +299,8 @@ class Core:
 
     def read_register(self, name: str) -> int:
         """One 64-bit register."""
-        return int(self._engine.reg_read(getattr(x86, f"UC_X86_REG_{name.upper()}")))
+        return int(self._engine.reg_read(register_id(name)))
 
     def write_register(self, name: str, value: int) -> None:
         """Set one 64-bit register."""
-        self._engine.reg_write(getattr(x86, f"UC_X86_REG_{name.upper()}"), value)
+        self._engine.reg_write(register_id(name), value)

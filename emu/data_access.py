@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
-from unicorn import x86_const as x86
 
 from emu.blocks import (
     ATOMIC,
@@ -32,10 +31,6 @@ from isa.memory import PAGE_BYTES
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
-#: `exception` of an access that is not naturally aligned (SDM volume 3, table 6-1), plus 1.
-_UNALIGNED = np.uint64(18)
-_RIP = x86.UC_X86_REG_RIP
-
 
 @njit(cache=True)
 def stop(core, reason):
@@ -47,7 +42,7 @@ def stop(core, reason):
 @njit(cache=True)
 def read_pc(core):
     """The program counter; exact inside memory and instruction hooks."""
-    uc_reg_read(core.handle, _RIP, pointer(core.scratch))
+    uc_reg_read(core.handle, np.int32(core.pc_register), pointer(core.scratch))
     return peek64(core.scratch)
 
 
@@ -114,7 +109,7 @@ def _device_access(core, is_write, address, size, value):
     if core.stop_pc != _ZERO:
         return
     if (address & (np.uint64(size) - _ONE)) != _ZERO:
-        core.exception = _UNALIGNED
+        core.exception = core.unaligned
         uc_emu_stop(core.handle)
         return
     core.armed &= ~ARMED_SLICE

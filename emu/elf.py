@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from isa.errors import ImageError
 from isa.memory import PAGE_BYTES
+from isa.registry import isa_of_machine
 from isa.table import Isa
 
 #: What pyelftools raises on damaged input, besides its own exception.
@@ -35,6 +36,18 @@ class Image:
 
     entry: int
     segments: tuple[Segment, ...]
+
+
+def isa_of(program: Path) -> Isa:
+    """The instruction set of an ELF file. Of what is none, or of an instruction set that is not here, the
+    first there is: `load_image` and `parse_program` then say what they expected and found."""
+    try:
+        with program.open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        head = b""
+    elf = len(head) == 20 and head[:4] == b"\x7fELF"
+    return isa_of_machine(int.from_bytes(head[18:], "little") if elf else None)
 
 
 def load_image(path: Path, isa: Isa, memory_bytes: int) -> tuple[Image, bytes]:

@@ -9,17 +9,10 @@ from emu.mail_state import MAIL_SLOTS
 from emu.mailbox import MAIL_FULL, MAIL_NOWHERE
 from emu.record_hooks import SYSTEM_CALL
 from isa.memory import PAGE_BYTES
+from isa.table import Isa
 
 _FETCH = 18
 _ACCESS = {16: "read of", 17: "write to", _FETCH: "instruction fetch from"}
-#: Intel SDM volume 3, table 6-1.
-_EXCEPTIONS = {
-    0: "a division error", 1: "a debug exception", 3: "a breakpoint (int3)", 4: "an overflow trap",
-    5: "a bound-range exception", 6: "an illegal instruction", 8: "a double fault",
-    10: "an invalid task segment", 11: "a missing segment", 12: "a stack-segment fault",
-    13: "a general-protection fault", 14: "a page fault", 16: "an x87 error", 17: "an unaligned access",
-    19: "an SSE floating-point error",
-}  # fmt: skip
 
 _MAIL = {
     MAIL_FULL: f"a message posted while {MAIL_SLOTS} others are under way or wait in inboxes",
@@ -38,13 +31,15 @@ class Fault:
     code: bytes
 
 
-def describe_exception(number: int) -> str:
+def describe_exception(isa: Isa, number: int) -> str:
     """A processor exception or software interrupt, by number."""
     if number == SYSTEM_CALL:
         return "a system call (syscall), which this machine does not serve"
     if number in _MAIL:
         return _MAIL[number]
-    return _EXCEPTIONS.get(number, f"software interrupt {number:#x}, which this machine does not serve")
+    return dict(isa.exceptions).get(
+        number, f"software interrupt {number:#x}, which this machine does not serve"
+    )
 
 
 def describe_fill(core: Core) -> str:

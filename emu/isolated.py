@@ -46,6 +46,7 @@ from emu.trace_hooks import on_traced_access, on_traced_fence
 from emu.tso_trace import first_unsettled, keep_tail, settle_all, settle_until
 from emu.value_feed import FED, on_fed_access
 from isa.memory import PAGE_BYTES
+from isa.registry import linux_abi_of
 from isa.table import Isa
 
 #: Rows of the trace buffer, and what one block may add after the last check.
@@ -148,6 +149,7 @@ class IsolatedCore:
         )
 
     def _connect_kernel(self) -> None:
+        self.core.set_call_registers(linux_abi_of(self.core.isa))
         self.core.set_cpuid()
         self.core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_call, x86.UC_X86_INS_SYSCALL)

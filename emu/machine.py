@@ -91,7 +91,7 @@ class Machine(Board):
         core = self.cores[number]
         exception = int(core.row["exception"])
         if exception:
-            return self._fail(number, describe_exception(exception - 1))
+            return self._fail(number, describe_exception(self.isa, exception - 1))
         if status == uc.UC_ERR_OK:
             return self._wait(number)
         if status == uc.UC_ERR_INSN_INVALID:

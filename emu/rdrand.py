@@ -10,7 +10,8 @@ import random
 from dataclasses import dataclass
 
 from emu.core import Core
-from isa.decode import decode_random_read
+from isa.decode import RandomRead
+from isa.decoder import decoder_of
 
 _ARITHMETIC_FLAGS = 0x8D5
 _CARRY = 1
@@ -25,9 +26,14 @@ class RandomInput:
     size: int
 
 
+def _decoded(core: Core) -> RandomRead | None:
+    code = core.memory[core.pc : core.pc + 16].tobytes()
+    return decoder_of(core.isa).decode_random_read(code, core.pc)
+
+
 def emulate_random_read(core: Core, source: random.Random) -> RandomInput | None:
     """Execute the random-number instruction at the core's pc; None when there is none."""
-    decoded = decode_random_read(core.memory[core.pc : core.pc + 16].tobytes(), core.pc)
+    decoded = _decoded(core)
     if decoded is None:
         return None
     count, value = core.count, source.getrandbits(8 * decoded.size)
@@ -37,7 +43,7 @@ def emulate_random_read(core: Core, source: random.Random) -> RandomInput | None
 
 def finish_random_read(core: Core, value: int) -> bool:
     """Give the random-number instruction at the core's pc its value. False when there is none."""
-    decoded = decode_random_read(core.memory[core.pc : core.pc + 16].tobytes(), core.pc)
+    decoded = _decoded(core)
     if decoded is None:
         return False
     # A 32-bit destination clears the upper half; a 16-bit one keeps the rest (SDM volume 1, 3.4.1.1).

@@ -30,6 +30,7 @@ from emu.store_buffer import BUFFER_ROWS, new_buffer
 from emu.tap_hooks import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
 from emu.undo import EDGE_ROWS
 from isa.memory import PAGE_BYTES
+from isa.registry import linux_abi_of
 from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.
@@ -115,6 +116,7 @@ class RecordedCore(Core):
     def _connect_kernel(self) -> None:
         self._call_words = np.zeros(CALL_WORDS, np.uint64)
         self.row["call_words"] = address_of(self._call_words)
+        self.set_call_registers(linux_abi_of(self.isa))
         self.set_cpuid()
         self.privileged_hook = on_privileged
         self.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)

@@ -60,6 +60,8 @@ CORE_FIELDS = (
     # private memory
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
+    # of the ISA: Unicorn's number of its program counter, and one more than its vector for unaligned accesses
+    "pc_register", "unaligned",
     # nonzero: there is a page of device registers
     "devices",
     # what the last instruction overwrote, if it may still fail (emu/undo.py); undone: how often it did, and
@@ -85,8 +87,9 @@ CORE_FIELDS = (
     # stores
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
-    # what CPUID answers, and where a system call leaves its number and arguments (emu/call_hooks.py)
-    "cpuid", "cpuid_n", "call_words",
+    # what CPUID answers, and where a system call leaves its number and arguments (emu/call_hooks.py);
+    # call_registers: those that hold them, then its result's
+    "cpuid", "cpuid_n", "call_words", "call_registers",
     # partial replay: the value log (emu/value_feed.py)
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)

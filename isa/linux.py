@@ -43,7 +43,8 @@ class LinuxAbi:
     calls: name by number. number, arguments, result: registers of a system call. instruction_bytes: length of
     the system-call instruction, for its restart. stack_pointer, thread_pointer: registers. clone_arguments:
     order of legacy clone's (flags, stack, parent_tid, child_tid, tls). machine: as uname tells it. platform:
-    AT_PLATFORM. hwcap, hwcap2: AT_HWCAP. interpreter_directories: where the dynamic linker looks last.
+    AT_PLATFORM. hwcap, hwcap2: AT_HWCAP. library_directories: where the dynamic linker looks last. cpu_lines:
+    of a processor in /proc/cpuinfo.
     """
 
     calls: dict[int, str]
@@ -61,3 +62,4 @@ class LinuxAbi:
     stat: Layout
     epoll_event: Layout
     signals: SignalAbi
+    cpu_lines: str

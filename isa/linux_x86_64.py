@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isa.cpuid_x86_64 import CPU_LINES
 from isa.linux import Layout, LinuxAbi
 from isa.linux_x86_64_signal import SIGNALS_X86_64
 
@@ -407,4 +408,5 @@ LINUX_X86_64 = LinuxAbi(
     stat=_STAT,
     epoll_event=_EPOLL_EVENT,
     signals=SIGNALS_X86_64,
+    cpu_lines=CPU_LINES,
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from isa.errors import UsageError
+from isa.linux import LinuxAbi
+from isa.linux_x86_64 import LINUX_X86_64
 from isa.table import Isa
 from isa.x86_64 import X86_64
 
 _TABLES = {X86_64.name: X86_64}
+_LINUX = {X86_64.name: LINUX_X86_64}
 
 
 def isa_named(name: str) -> Isa:
@@ -19,3 +22,15 @@ def isa_named(name: str) -> Isa:
             remedy="a newer corebraid may know it",
         )
     return _TABLES[name]
+
+
+def linux_abi_of(isa: Isa) -> LinuxAbi:
+    """Linux's interface to programs of an instruction set that is here."""
+    return _LINUX[isa.name]
+
+
+def isa_of_machine(machine: int | None) -> Isa:
+    """The table for ELF's `e_machine`. For none, or one that is not here, the first that is: its loader then
+    says what it expects and what it found."""
+    tables = list(_TABLES.values())
+    return next((isa for isa in tables if isa.elf_machine_number == machine), tables[0])

@@ -15,6 +15,16 @@ class Register:
 
 
 @dataclass(frozen=True)
+class Vectors:
+    """Numbers of the processor exceptions that the emulator raises itself. faults: those below are faults."""
+
+    invalid_opcode: int
+    general_protection: int
+    alignment: int
+    faults: int
+
+
+@dataclass(frozen=True)
 class Isa:
     """What the machine, the recorder and the exporters need to know of an instruction set.
 
@@ -24,11 +34,14 @@ class Isa:
     red_zone: bytes below the stack pointer that an interrupt must not touch.
     interrupt_enable: the mask of the interrupt-enable bit in `flags_register`.
     entry_fetch: a one-byte instruction that ends a block; fills code lines not yet received.
+    elf_machine, elf_machine_number: `e_machine` of its ELF files, as pyelftools calls it and as it is there.
+    vectors, exceptions: numbers of processor exceptions, and what each is called.
     cpuid: for Linux guests, rows of (leaf, subleaf, eax, ebx, ecx, edx).
     """
 
     name: str
     elf_machine: str
+    elf_machine_number: int
     registers: tuple[Register, ...]
     program_counter: str
     stack_pointer: str
@@ -38,6 +51,8 @@ class Isa:
     arguments: tuple[str, str]
     reset: tuple[tuple[str, int], ...]
     entry_fetch: int
+    vectors: Vectors
+    exceptions: tuple[tuple[int, str], ...]
     cpuid: tuple[tuple[int, int, int, int, int, int], ...] = ()
 
     @cached_property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from isa.cpuid_x86_64 import CPUID
-from isa.table import Isa, Register
+from isa.table import Isa, Register, Vectors
 
 _GENERAL = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16)))
 
 X86_64 = Isa(
     name="x86_64",
     elf_machine="EM_X86_64",
+    elf_machine_number=62,
     registers=(
         *(Register(name, 8) for name in _GENERAL),
         Register("rip", 8),
@@ -33,5 +34,24 @@ X86_64 = Isa(
     # What a C runtime expects, not Unicorn's reset state (SDM volume 1, 8.1.5 and 10.2.3).
     reset=(("mxcsr", 0x1F80), ("fpcw", 0x37F), ("fptag", 0xFFFF), ("rflags", 0x2)),
     entry_fetch=0xF4,
+    # SDM volume 3, table 6-1.
+    vectors=Vectors(invalid_opcode=6, general_protection=13, alignment=17, faults=32),
+    exceptions=(
+        (0, "a division error"),
+        (1, "a debug exception"),
+        (3, "a breakpoint (int3)"),
+        (4, "an overflow trap"),
+        (5, "a bound-range exception"),
+        (6, "an illegal instruction"),
+        (8, "a double fault"),
+        (10, "an invalid task segment"),
+        (11, "a missing segment"),
+        (12, "a stack-segment fault"),
+        (13, "a general-protection fault"),
+        (14, "a page fault"),
+        (16, "an x87 error"),
+        (17, "an unaligned access"),
+        (19, "an SSE floating-point error"),
+    ),
     cpuid=CPUID,
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from emu.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, TraceFull
 from emu.record import RECORD
-from isa.decode import disassemble
+from isa.decoder import decoder_of
 from isa.errors import Divergence, FormatError
 from isa.table import Isa
 from recorder.digest import Digest
@@ -177,7 +177,11 @@ class ReplayDriver:
     def _diverged(self, step: Diverged) -> Divergence:
         pc, count = self._core.core.pc, self._core.count
         memory = self._core.core.memory
-        text = disassemble(memory[pc : pc + CODE_WINDOW].tobytes(), pc) if pc < len(memory) else "?"
+        text = (
+            decoder_of(self._isa).disassemble(memory[pc : pc + CODE_WINDOW].tobytes(), pc)
+            if pc < len(memory)
+            else "?"
+        )
         return Divergence(
             f"{self._title}: {step.what}",
             expected=step.expected,

@@ -177,13 +177,12 @@ def _pause(recording: Recording, core: int, first: int | None, until: int, as_js
 
 def _show_state(state: CoreState, program: GuestProgram, accesses: list[object], as_json: bool) -> None:
     from corebraid.program import UNKNOWN, WRITTEN
-    from isa.decode import disassemble
 
     symbol, line = program.symbols.name(state.pc), program.lines.at(state.pc)
     text = program.instruction(state.pc)
     if text in (UNKNOWN, WRITTEN):
         # The core has these bytes only if it has executed here before.
-        text = disassemble(state.code, state.pc) if state.code else "(outside memory)"
+        text = program.disassemble(state.code, state.pc) if state.code else "(outside memory)"
     if as_json:
         registers = {name: f"{value:#x}" for name, value in state.registers.items()}
         console.facts({

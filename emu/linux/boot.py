@@ -33,6 +33,7 @@ from emu.linux.task import Task
 from emu.linux.timers_posix import Alarms
 from isa.errors import ImageError
 from isa.linux import PATH, LinuxAbi
+from isa.registry import isa_of_machine
 from isa.table import Isa
 
 #: The process's identifier; those of threads follow.
@@ -46,7 +47,7 @@ Sink = Callable[[bytes], None]
 @dataclass(frozen=True)
 class GuestSpec:
     """What is to run. program: a guest path. arguments: argv, program name included. memory: bytes that may
-    be in use. clock: "virtual" or "host". strict: unknown calls end the run."""
+    be in use. isa: of the program. clock: "virtual" or "host". strict: unknown calls end the run."""
 
     program: str
     arguments: tuple[bytes, ...]
@@ -56,6 +57,7 @@ class GuestSpec:
     clock: str = "virtual"
     strict: bool = False
     input: bytes = b""
+    isa: Isa = field(default_factory=lambda: isa_of_machine(None))
 
 
 def boot(

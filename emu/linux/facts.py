@@ -8,7 +8,6 @@ from emu.linux.address_space import total_size
 from emu.linux.clock import CYCLE_NS, Clock
 from emu.linux.open_file import OpenFile
 from emu.linux.task import State, Task
-from isa.cpuid_x86_64 import CPU_LINES
 from isa.memory import PAGE_BYTES
 
 if TYPE_CHECKING:
@@ -113,4 +112,4 @@ class Facts:
 
     def cpu_lines(self) -> str:
         """The lines of one processor in /proc/cpuinfo."""
-        return CPU_LINES
+        return self.process.abi.cpu_lines

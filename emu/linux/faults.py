@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from emu.core import Core
@@ -20,7 +21,7 @@ from emu.linux.signal_numbers import (
     SIGSEGV,
 )
 from emu.state import CORE_AT
-from isa.decode import accessed_addresses
+from isa.decoder import decoder_of
 from isa.memory import PAGE_BYTES
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def fault_address(core: Core, *, executed: bool) -> int:
         return core.pc if core.pc & -PAGE_BYTES == page else page
     context = core.context()
     code = core.memory[core.pc : core.pc + 16].tobytes()
-    places = accessed_addresses(code, core.pc, lambda name: core.isa.read(context, name))
+    read = partial(core.isa.read, context)
+    places = decoder_of(core.isa).accessed_addresses(code, core.pc, read)
     return next((place for place in places if place & -PAGE_BYTES == page), page)
 
 

@@ -53,8 +53,6 @@ from emu.sync_points import ENTER, LEAVE
 from isa.table import Isa
 
 _UC_WRITE, _UC_FETCH = 17, 18
-#: SDM volume 3, table 6-1.
-_INVALID_OPCODE, _GENERAL_PROTECTION, _FAULTS = 6, 13, 32
 
 #: Modelled cycles of a system call; without them programs that wait for a time would wait for ever.
 CALL_CYCLES = 1000
@@ -415,7 +413,7 @@ class LinuxMachine(Board):
         return False
 
     def _force_fault(self, number: int, task: Task, vector: int, access: int) -> None:
-        core = self.cores[number]
+        core, vectors = self.cores[number], self.isa.vectors
         if access and not vector:
             address = fault_address(core, executed=access == _UC_FETCH)
             mapped = self.process.space.mappings.at(address) is not None
@@ -424,11 +422,11 @@ class LinuxMachine(Board):
         elif vector:
             core.forget_exception()
             # Interrupts are not for programs: `int` with any vector but those of faults is refused.
-            exception(task, vector - 1 if vector <= _FAULTS else _GENERAL_PROTECTION)
+            exception(task, vector - 1 if vector <= vectors.faults else vectors.general_protection)
         elif self._status == uc.UC_ERR_INSN_INVALID:
-            exception(task, _INVALID_OPCODE)
+            exception(task, vectors.invalid_opcode)
         elif self._status == uc.UC_ERR_OK:
             # hlt, which returns: a privileged instruction.
-            exception(task, _GENERAL_PROTECTION)
+            exception(task, vectors.general_protection)
         else:
             raise Unsupported(f"the emulator failed with status {self._status}")
