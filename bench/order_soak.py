@@ -45,6 +45,7 @@ from corebraid.program import GuestProgram  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import record  # noqa: E402
 from recorder.constraints import LOSSES, VALUES  # noqa: E402
+from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
 from recorder.reader import Recording  # noqa: E402
 from recorder.traces import RecordingTraces  # noqa: E402
 from solver.answers import Options  # noqa: E402
@@ -99,6 +100,7 @@ def draw(seed: int, programs: tuple[str, ...]) -> tuple[linux_soak.Plan | soak.P
         return soak.Plan(
             program, cores, seed, rng.choice(("random", "random", "round-robin", "pct:3")),
             max(least, rng.choice((5, 30, 300, 3000))), strata, cache, model=model, store_buffer=store_buffer,
+            evidence=DEFAULT_EVIDENCE,
         ), False  # fmt: skip
     return linux_soak.Plan(
         program, cores, seed, rng.choice(("random", "random", "round-robin", "pct:3", "chaos")),

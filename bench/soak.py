@@ -41,7 +41,6 @@ from emu.cache import CacheGeometry  # noqa: E402
 from isa.errors import CorebraidError  # noqa: E402
 from isa.x86_64 import X86_64  # noqa: E402
 from recorder.capture import Outcome, RecordOptions, record  # noqa: E402
-from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
 from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
 from recorder.replay import replay_core  # noqa: E402
 from recorder.strata_policy import StrataPolicy  # noqa: E402
@@ -150,6 +149,7 @@ class Plan:
     limit: int = 0
     model: str = "sc"
     store_buffer: int = 16
+    evidence: tuple[str, ...] = ()
 
     @classmethod
     def wild(cls, program: str, cores: int, seed: int, model: str = "sc") -> Plan:
@@ -173,7 +173,7 @@ class Plan:
     def options(self, stdin: bytes) -> RecordOptions:
         """As the recorder takes them."""
         return RecordOptions(
-            evidence=DEFAULT_EVIDENCE,
+            evidence=self.evidence,
             cores=self.cores,
             seed=self.seed,
             schedule=self.schedule,

@@ -11,7 +11,7 @@ from cli_factory import ROOT, Ran, run
 
 PAGES = ("README.md", "docs/sure.md", "docs/linkage.md", "docs/opr.md", "docs/crosscheck.md")
 #: What differs from run to run.
-_SECONDS = re.compile(r"\b\d+\.\d{3,}\b")
+_SECONDS = re.compile(r" *\b\d+\.\d{3,}\b")
 
 
 def examples(page: str) -> list[tuple[str, list[str]]]:
@@ -29,12 +29,12 @@ def examples(page: str) -> list[tuple[str, list[str]]]:
 
 def shown_by(ran: Ran) -> list[str]:
     """Lines of a command's output, and what it says besides."""
-    return [_SECONDS.sub("S", line.rstrip()) for line in (*ran.out.splitlines(), *ran.err.splitlines())]
+    return [_SECONDS.sub(" S", line.rstrip()) for line in (*ran.out.splitlines(), *ran.err.splitlines())]
 
 
 def is_printed(line: str, printed: list[str]) -> bool:
     """Whether a line shown is among them; one that ends in ... may go on."""
-    wanted = _SECONDS.sub("S", line.rstrip())
+    wanted = _SECONDS.sub(" S", line.rstrip())
     if wanted.endswith(" ..."):
         return any(one.startswith(wanted[:-4]) for one in printed)
     return wanted in printed
