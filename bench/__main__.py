@@ -9,7 +9,7 @@ import sys
 from rich.console import Console
 
 from bench.report import OUT
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 #: Name -> module, in the order in which all are run; `seeds` shows what those before it have measured.
 _BENCHMARKS = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bench.axe_oracle import is_legal
 from bench.axe_traces import Final, Op, Shape, corrupted, random_ops, to_text, to_trace
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def disagreement(case: Case, *, smt: bool, count: Counter[str]) -> str:
     """Decide a case every way under both models; what differed, '' if nothing did."""
     from solver.axe.chains import MODELS, TSO
     from solver.axe.decide import decide
-    from solver.problem import Verdict
+    from solver.regions.problem import Verdict
 
     trace = to_trace(case.ops, case.finals)
     for model in MODELS:

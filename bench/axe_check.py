@@ -25,7 +25,7 @@ from rich.console import Console
 
 from bench.axe_traces import Shape, random_ops, to_text
 from bench.report import Column, Table, publish
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Longest time for one trace; some stay undecided without their hints.
@@ -42,7 +42,7 @@ _RECORDED = (
 _CHILD = """
 import json, resource, sys, time
 from pathlib import Path
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 use_kernel_cache()
 from solver.axe.decide import decide
 from solver.axe.text import read_traces

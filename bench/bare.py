@@ -18,10 +18,10 @@ from numba import cfunc
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
-from emu.elf import load_image
-from emu.native import FILL_HOOK, TLB_ENTRY, add_hook, row_getter
-from isa.memory import PAGE_BYTES
-from isa.x86_64 import X86_64
+from corebraid.base.memory import PAGE_BYTES
+from emu.board.elf import load_image
+from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, add_hook, row_getter
+from isa.x86_64.registers import X86_64
 
 _MEMORY = 64 << 20
 _DEVICES, _POWER_OFF = 0xF0000000, 0x10

@@ -19,24 +19,24 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 # Before numba is imported: kernels compiled from older sources must not be run.
 use_kernel_cache()
 
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import OUT  # noqa: E402
-from corebraid.engines import ENGINES, evidence_engine, ordering_engines, whole_runs  # noqa: E402
-from corebraid.evidence import objects_of  # noqa: E402
-from isa.errors import CorebraidError  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.evidence_names import GROUPS, STREAMS, settled  # noqa: E402
-from recorder.reader import Recording  # noqa: E402
-from recorder.strata_policy import StrataPolicy  # noqa: E402
-from recorder.traces import RecordingTraces  # noqa: E402
-from solver.answers import Options  # noqa: E402
-from solver.crosscheck import Contender, crosscheck  # noqa: E402
+from corebraid.base.errors import CorebraidError  # noqa: E402
+from corebraid.cli.evidence import objects_of  # noqa: E402
+from corebraid.study.engines import ENGINES, evidence_engine, ordering_engines, whole_runs  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.firmware import RecordOptions, record  # noqa: E402
+from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
+from recorder.files.evidence_names import GROUPS, STREAMS, settled  # noqa: E402
+from recorder.files.reader import Recording  # noqa: E402
+from recorder.replay.traces import RecordingTraces  # noqa: E402
+from solver.passes.answers import Options  # noqa: E402
+from solver.passes.crosscheck import Contender, crosscheck  # noqa: E402
 
 IMAGES = FIRMWARE / "x86_64"
 #: Programs that end before they share anything.

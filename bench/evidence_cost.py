@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bench.programs import image
 from bench.report import Column, Table
-from isa.x86_64 import X86_64
-from recorder.capture import Capture, RecordOptions
-from recorder.evidence_names import STREAMS, settled
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture, RecordOptions
+from recorder.files.evidence_names import STREAMS, settled
 
 PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")
 ROUNDS = 3

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from bench.report import Column, Table, publish
-from corebraid.conditions import DEFAULT, Condition
-from corebraid.hunting import MIXED, Subject, attempts, hunt, prepare
-from corebraid.linux_guest import LinuxOptions, guest_spec
-from corebraid.parallel import usable_processors
-from isa.memory import ADDRESS_SPACE
-from recorder.record_options import RecordOptions
+from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec
+from corebraid.cli.parallel import usable_processors
+from corebraid.study.conditions import DEFAULT, Condition
+from corebraid.study.hunting import MIXED, Subject, attempts, hunt, prepare
+from recorder.capture.options import RecordOptions
 
 GUESTS = Path(__file__).resolve().parent.parent / "firmware" / "linux" / "x86_64"
 #: A bug and its twin.

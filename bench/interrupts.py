@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from recorder.manifest import ORDER_CERT
+from recorder.files.manifest import ORDER_CERT
 
 ROOT = Path(__file__).resolve().parent.parent
 LINE = "corebraid: interrupted"
@@ -30,7 +30,7 @@ _MARK = "COREBRAID_BENCH_RUN"
 _CODE = (
     "import os, sys\n"
     "from corebraid.__main__ import main\n"
-    "from corebraid.interrupts import answer_interrupts\n"
+    "from corebraid.base.interrupts import answer_interrupts\n"
     "answer_interrupts(); os.write(int(sys.argv.pop(1)), b'.'); main()"
 )
 _PAPER = ("--engine", "smt", "--encoding", "paper", "--region-timeout", "0.3")

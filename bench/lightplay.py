@@ -17,14 +17,14 @@ from bench.lightplay_c import c_search
 from bench.lightplay_log import log_facts, record_seconds
 from bench.programs import image, recorded
 from bench.report import Column, Table, publish
-from recorder.capture import RecordOptions
-from recorder.reader import Recording
-from solver.lightplay.decide import APART, FIXED, RELAXED, Settings
-from solver.lightplay.emulate import try_ranks
-from solver.lightplay.interleavings import count
-from solver.lightplay.report import Report, survey
-from solver.lightplay.search_cpu import processors, search_cpu
-from solver.lightplay.slice_problem import GIVES, TAKES, Instance
+from recorder.capture.firmware import RecordOptions
+from recorder.files.reader import Recording
+from solver.evidence.lightplay.decide import APART, FIXED, RELAXED, Settings
+from solver.evidence.lightplay.emulate import try_ranks
+from solver.evidence.lightplay.interleavings import count
+from solver.evidence.lightplay.report import Report, survey
+from solver.evidence.lightplay.search_cpu import processors, search_cpu
+from solver.evidence.lightplay.slice_problem import GIVES, TAKES, Instance
 
 PROGRAMS = ("spin_ticket", "uts", "radix", "primitives", "peterson", "litmus")
 CORES = (2, 4, 8)
@@ -229,7 +229,7 @@ def speed_table(lengths: tuple[tuple[int, int], ...], rounds: int) -> Table:
 
 
 def _cut(instance: Instance) -> int:
-    from solver.lightplay.search_cut import search_cut
+    from solver.evidence.lightplay.search_cut import search_cut
 
     return search_cut(instance, listed=1).total
 

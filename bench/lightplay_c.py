@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from solver.lightplay.slice_problem import Instance
+from solver.evidence.lightplay.slice_problem import Instance
 
 _SOURCE = r"""
 #include <stdint.h>

@@ -14,13 +14,13 @@ from numba import njit
 
 from bench.programs import image
 from bench.true_order import held_traces, in_true_order
-from isa.x86_64 import X86_64
-from recorder.capture import Capture, RecordOptions
-from recorder.event import UNCACHED
-from recorder.evidence_names import evidence_log
-from recorder.reader import Recording, iter_evidence, iter_sealed_truth
-from recorder.slice_log import iter_slices
-from recorder.varint import MAX_VARINT, put_varint
+from corebraid.base.rows.event import UNCACHED
+from corebraid.base.varint import MAX_VARINT, put_varint
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture, RecordOptions
+from recorder.evidence.slices.log import iter_slices
+from recorder.files.evidence_names import evidence_log
+from recorder.files.reader import Recording, iter_evidence, iter_sealed_truth
 
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 

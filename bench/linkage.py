@@ -16,15 +16,15 @@ from bench.linkage_locks import Races, WithoutProtected
 from bench.programs import image
 from bench.report import Column, Table, publish
 from bench.watching import Watched, guest_of
-from isa.x86_64 import X86_64
-from recorder.capture import Capture, Outcome, RecordOptions
-from recorder.evidence import Collector
-from recorder.linkage import LinkageCollector
-from recorder.linkage_codec import ALL, DOUBLE, PAPERS, PREDICT, RUNS
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.linkage.engine import LinkageEngine
-from solver.unfiltered import iter_problems
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture, Outcome, RecordOptions
+from recorder.evidence.linkage.codec import ALL, DOUBLE, PAPERS, PREDICT, RUNS
+from recorder.evidence.linkage.collector import LinkageCollector
+from recorder.files.collectors import Collector
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.evidence.linkage.engine import LinkageEngine
+from solver.passes.unfiltered import iter_problems
 
 CORES = (2, 4, 8)
 PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")

@@ -3,7 +3,8 @@
 LEAP (Huang, Liu, Zhang; FSE 2010) records for every shared variable which thread accessed it next, reads
 included. Global is Cantin, Lipasti and Smith's proposal as the Stride paper implements it (section VI): one
 order of all writes to shared variables; a read logs its value and the number of writes so far. Both use the
-variables, the sharing and the encoding of recorder/linkage.py, so that only what is recorded differs.
+variables, the sharing and the encoding of recorder/evidence/linkage/collector.py, so that only what is
+recorded differs.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.pages import host_memory
-from recorder.columns import encode_table
-from recorder.event import READ, RMW, UNCACHED
-from recorder.evidence import Guest
-from recorder.linkage import SHADOW_BITS
-from recorder.linkage_codec import Grouping
-from recorder.linkage_kernels import Names, slot, variable_of
+from corebraid.base.host_memory import host_memory
+from corebraid.base.rows.event import READ, RMW, UNCACHED
+from recorder.evidence.linkage.codec import Grouping
+from recorder.evidence.linkage.collector import SHADOW_BITS
+from recorder.evidence.linkage.kernels import Names, slot, variable_of
+from recorder.files.collectors import Guest
+from recorder.files.columns import encode_table
 
 _ROOM, _AT_ONCE = 1 << 15, 1 << 12
 _U1 = np.uint64(1)
@@ -172,7 +173,7 @@ class Leap(_Baseline):
         self._table = self._runs()
 
     def take(self, stream: int, rows: NDArray[np.void]) -> None:
-        """See `recorder.evidence.Collector`."""
+        """See `recorder.files.collectors.Collector`."""
         for start in range(0, len(rows), _AT_ONCE):
             part = rows[start : start + _AT_ONCE]
             leap_rows(part, stream, self._names, self._owner, self._last, self._n, self._table)
@@ -197,7 +198,7 @@ class Global(_Baseline):
         self._orders, self._bounds, self._values = self._runs(), self._runs(), self._runs()
 
     def take(self, stream: int, rows: NDArray[np.void]) -> None:
-        """See `recorder.evidence.Collector`."""
+        """See `recorder.files.collectors.Collector`."""
         for start in range(0, len(rows), _AT_ONCE):
             global_rows(
                 rows[start : start + _AT_ONCE], stream, self._names, self._owner, self._state, self._bound,

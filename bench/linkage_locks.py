@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.pages import host_memory
-from recorder.event import READ, RMW, UNCACHED
-from recorder.evidence import Collector, Guest, Rows
+from corebraid.base.host_memory import host_memory
+from corebraid.base.rows.event import READ, RMW, UNCACHED
+from recorder.files.collectors import Collector, Guest, Rows
 
 #: Lock words that are followed; more than that are plain words.
 _LOCKS = 1 << 14

@@ -12,22 +12,22 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from emu.board import Stopped
+from corebraid.base.errors import CorebraidError
+from corebraid.base.memory import ADDRESS_SPACE, PAGE_BYTES
+from emu.board.board import Stopped
+from emu.board.config import MachineConfig
+from emu.board.run import Watcher, run
+from emu.core.recorded import RecordedCore
+from emu.hooks.record import on_block, on_memory
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.machine import LinuxMachine
-from emu.machine_config import MachineConfig
-from emu.policy import Scheduler, Slice
-from emu.record_hooks import on_block, on_memory
-from emu.recorded_core import RecordedCore
-from emu.run import Watcher, run
-from emu.scheduler import RoundRobin
-from emu.state import PADDED, address_of
-from isa.errors import CorebraidError
-from isa.linux import LinuxAbi
-from isa.memory import ADDRESS_SPACE, PAGE_BYTES
+from emu.native.state import PADDED, address_of
+from emu.schedule.policy import Scheduler, Slice
+from emu.schedule.scheduler import RoundRobin
+from isa.abi import LinuxAbi
 from isa.table import Isa
-from recorder.capture_base import machine_config
-from recorder.record_options import RecordOptions
+from recorder.capture.base import machine_config
+from recorder.capture.options import RecordOptions
 
 #: No slice ends by its length.
 _FOR_EVER = 1 << 62

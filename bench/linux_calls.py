@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from emu.linux.call import Call, Subject, Support
-from emu.linux.call_tables import CALLS
+from emu.linux.calls.table import CALLS
+from emu.linux.ground.call import Call, Subject, Support
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "linux.md"
 _BEGIN, _END = "<!-- calls -->\n", "<!-- end of calls -->\n"

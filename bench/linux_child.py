@@ -12,7 +12,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 
 def main(arguments: list[str]) -> int:

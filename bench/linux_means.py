@@ -11,15 +11,15 @@ from pathlib import Path
 from bench.linux_bare import run_bare_linux
 from bench.linux_programs import OURS
 from bench.programs import total_of
-from corebraid.linux_guest import DEFAULT_MEMORY, LinuxOptions, guest_spec
+from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.cli.linux_guest import DEFAULT_MEMORY, LinuxOptions, guest_spec
 from emu.linux.boot import GuestSpec
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.memory import ADDRESS_SPACE
-from isa.x86_64 import X86_64
-from recorder.linux_capture import LinuxCapture
-from recorder.reader import Recording
-from recorder.record_options import RecordOptions
-from recorder.replay import CoreReplay
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
+from recorder.capture.linux import LinuxCapture
+from recorder.capture.options import RecordOptions
+from recorder.files.reader import Recording
+from recorder.replay.core import CoreReplay
 
 Result = dict[str, float | int | str | None]
 

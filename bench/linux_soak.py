@@ -28,36 +28,36 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isa.memory import ADDRESS_SPACE
+from corebraid.base.memory import ADDRESS_SPACE
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from isa.kernel_cache import use_kernel_cache  # noqa: E402
+from corebraid.base.kernel_cache import use_kernel_cache  # noqa: E402
 
 use_kernel_cache()
 
 import numpy as np  # noqa: E402
 
 from bench.true_order import Broken  # noqa: E402
-from corebraid.linux_guest import LinuxOptions, guest_spec  # noqa: E402
-from emu.cache import CacheGeometry  # noqa: E402
-from isa.linux_x86_64 import LINUX_X86_64  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
-from recorder.json_fields import Scalar  # noqa: E402
-from recorder.linux_capture import record_linux  # noqa: E402
-from recorder.manifest import ORDER_CERT  # noqa: E402
-from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
-from recorder.record_options import Outcome, RecordOptions  # noqa: E402
-from recorder.replay import replay_core  # noqa: E402
-from recorder.strata_policy import StrataPolicy  # noqa: E402
-from recorder.traces import RecordingTraces  # noqa: E402
-from solver.answers import Options  # noqa: E402
-from solver.checker import check_slices  # noqa: E402
-from solver.order import order_recording  # noqa: E402
-from solver.problem import Verdict  # noqa: E402
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec  # noqa: E402
+from emu.bus.cache import CacheGeometry  # noqa: E402
+from isa.x86_64.linux import LINUX_X86_64  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.linux import record_linux  # noqa: E402
+from recorder.capture.options import Outcome, RecordOptions  # noqa: E402
+from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
+from recorder.files.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
+from recorder.files.json_fields import Scalar  # noqa: E402
+from recorder.files.manifest import ORDER_CERT  # noqa: E402
+from recorder.files.reader import Recording, iter_sealed_truth  # noqa: E402
+from recorder.replay.core import replay_core  # noqa: E402
+from recorder.replay.traces import RecordingTraces  # noqa: E402
+from solver.check.checker import check_slices  # noqa: E402
+from solver.passes.answers import Options  # noqa: E402
+from solver.passes.order import order_recording  # noqa: E402
+from solver.regions.problem import Verdict  # noqa: E402
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
 EXPECTED: dict[str, Any] = json.loads((PROGRAMS.parent / "expected.json").read_text())
@@ -219,7 +219,7 @@ def examine(path: Path, *, truth: bool = True, order: bool = True, timeout_s: fl
 
 
 def _order(recording: Recording, timeout_s: float, found: Findings) -> None:
-    from corebraid.commands.check_order import check
+    from corebraid.cli.commands.check_order import check
 
     path = recording.path / ORDER_CERT
     result = order_recording(

@@ -31,7 +31,7 @@ from bench.linux_tools import (
     run_tool,
 )
 from bench.report import Cell, Column, Table, publish
-from isa.errors import UsageError
+from corebraid.base.errors import UsageError
 
 CORES = 4
 ONE, MANY = ("1 core", f"{CORES} cores")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recorder.codec import encode
-from recorder.reader import Recording, iter_core_records
-from recorder.record import DIGEST, MISS, STRATUM
+from corebraid.base.rows.record import DIGEST, MISS, STRATUM
+from recorder.files.codec import encode
+from recorder.files.reader import Recording, iter_core_records
 
 
 @dataclass(frozen=True)

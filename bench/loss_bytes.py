@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 # Before numba is imported: kernels compiled from older sources must not be run.
 use_kernel_cache()
@@ -24,13 +24,13 @@ from rich.console import Console  # noqa: E402
 from bench.linux_soak import PROGRAMS, Plan, arguments_of, place  # noqa: E402
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import Column, Table, publish  # noqa: E402
-from corebraid.linux_guest import LinuxOptions, guest_spec  # noqa: E402
-from isa.linux_x86_64 import LINUX_X86_64  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.evidence_names import LOSSES, evidence_log  # noqa: E402
-from recorder.linux_capture import record_linux  # noqa: E402
-from recorder.manifest import AGENT_LOG, Manifest, core_log  # noqa: E402
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec  # noqa: E402
+from isa.x86_64.linux import LINUX_X86_64  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.firmware import RecordOptions, record  # noqa: E402
+from recorder.capture.linux import record_linux  # noqa: E402
+from recorder.files.evidence_names import LOSSES, evidence_log  # noqa: E402
+from recorder.files.manifest import AGENT_LOG, Manifest, core_log  # noqa: E402
 
 LINUX = (
     "mutexes", "condvars", "thread_order", "threads64", "histogram", "semaphores", "rwlocks", "barriers",

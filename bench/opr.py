@@ -15,16 +15,16 @@ from rich.console import Console
 from bench.linkage_baselines import Counter
 from bench.programs import image
 from bench.report import Column, Table, publish
-from corebraid.opr_score import Score, score
-from isa.x86_64 import X86_64
-from recorder.capture import Capture, RecordOptions
-from recorder.evidence import Guest, Rows
-from recorder.opr_codec import Encoder
-from recorder.opr_collector import OprCollector
-from recorder.opr_log import read_opr
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from solver.opr.inference import replay_group
+from corebraid.study.opr_score import Score, score
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture, RecordOptions
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.opr.codec import Encoder
+from recorder.evidence.opr.collector import OprCollector
+from recorder.evidence.opr.log import read_opr
+from recorder.files.collectors import Guest, Rows
+from recorder.files.reader import Recording
+from solver.evidence.opr.inference import replay_group
 
 CORES, GROUPS = 64, (2, 4, 8, 16)
 PROGRAMS = (

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 # Before numba is imported: kernels compiled from older sources must not be run.
 use_kernel_cache()
@@ -16,14 +16,14 @@ use_kernel_cache()
 from rich.console import Console  # noqa: E402
 
 from bench.programs import FIRMWARE, image  # noqa: E402
-from isa.errors import Divergence  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.opr_log import read_opr  # noqa: E402
-from recorder.reader import Recording  # noqa: E402
-from recorder.strata_policy import StrataPolicy  # noqa: E402
-from recorder.value_check import compare_replays  # noqa: E402
-from solver.opr.inference import replay_group  # noqa: E402
+from corebraid.base.errors import Divergence  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.firmware import RecordOptions, record  # noqa: E402
+from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
+from recorder.evidence.opr.log import read_opr  # noqa: E402
+from recorder.files.reader import Recording  # noqa: E402
+from recorder.replay.value_check import compare_replays  # noqa: E402
+from solver.evidence.opr.inference import replay_group  # noqa: E402
 
 CORES, SEEDS, LIMIT = (2, 4, 8), 10, 1_500_000
 _SLICES = (50, 300, 3000)

@@ -18,23 +18,23 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 use_kernel_cache()
 
 import numpy as np  # noqa: E402
 
 from bench.tiny_runs import Run, damage, displace, is_legal  # noqa: E402
-from isa.errors import OrderError  # noqa: E402
-from recorder.manifest import ORDER_CERT  # noqa: E402
-from solver.answers import Options  # noqa: E402
-from solver.certificate import Certificate  # noqa: E402
-from solver.checker import check_certificate  # noqa: E402
-from solver.explain import Explanation, explain  # noqa: E402
-from solver.order import order_recording  # noqa: E402
-from solver.problem import Problem, Verdict  # noqa: E402
-from solver.traces import MemoryTraces  # noqa: E402
-from solver.unfiltered import iter_problems  # noqa: E402
+from corebraid.base.errors import OrderError  # noqa: E402
+from recorder.files.manifest import ORDER_CERT  # noqa: E402
+from solver.check.certificate import Certificate  # noqa: E402
+from solver.check.checker import check_certificate  # noqa: E402
+from solver.freedom.explain import Explanation, explain  # noqa: E402
+from solver.passes.answers import Options  # noqa: E402
+from solver.passes.order import order_recording  # noqa: E402
+from solver.passes.unfiltered import iter_problems  # noqa: E402
+from solver.regions.problem import Problem, Verdict  # noqa: E402
+from solver.regions.traces import MemoryTraces  # noqa: E402
 
 ENGINES = {
     "auto": Options(), "cut": Options("cut"), "smt": Options("smt"),

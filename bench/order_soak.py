@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from isa.kernel_cache import use_kernel_cache  # noqa: E402
-from recorder.manifest import ORDER_CERT  # noqa: E402
+from corebraid.base.kernel_cache import use_kernel_cache  # noqa: E402
+from recorder.files.manifest import ORDER_CERT  # noqa: E402
 
 use_kernel_cache()
 
@@ -41,17 +41,17 @@ from bench.marks_order import misplaced_marks  # noqa: E402
 from bench.true_order import Broken, held_traces  # noqa: E402
 from bench.true_tenures import proved_edges  # noqa: E402
 from bench.true_threads import Placed, misplaced, promises  # noqa: E402
-from corebraid.program import GuestProgram  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.capture import record  # noqa: E402
-from recorder.constraints import LOSSES, VALUES  # noqa: E402
-from recorder.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
-from recorder.reader import Recording  # noqa: E402
-from recorder.traces import RecordingTraces  # noqa: E402
-from solver.answers import Options  # noqa: E402
-from solver.order import order_recording  # noqa: E402
-from solver.problem import Verdict  # noqa: E402
-from solver.traces import MemoryTraces  # noqa: E402
+from corebraid.names.program import GuestProgram  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.firmware import record  # noqa: E402
+from recorder.files.constraints import LOSSES, VALUES  # noqa: E402
+from recorder.files.evidence_names import DEFAULT_EVIDENCE  # noqa: E402
+from recorder.files.reader import Recording  # noqa: E402
+from recorder.replay.traces import RecordingTraces  # noqa: E402
+from solver.passes.answers import Options  # noqa: E402
+from solver.passes.order import order_recording  # noqa: E402
+from solver.regions.problem import Verdict  # noqa: E402
+from solver.regions.traces import MemoryTraces  # noqa: E402
 
 LINUX = (
     "thread_order", "thread_order", "barriers", "semaphores", "mutexes", "condvars", "rwlocks", "spinlocks",

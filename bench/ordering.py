@@ -14,11 +14,11 @@ from rich.console import Console
 from bench import tso_traces
 from bench.ordering_traces import CLASSES, region
 from bench.report import Column, Table, publish
-from solver.answers import Options, solve
-from solver.cut import solve_cut
-from solver.decide import solve_auto
-from solver.problem import Problem, Solution, Verdict
-from solver.smt import solve_smt
+from solver.cuts.search import solve_cut
+from solver.engines.decide import solve_auto
+from solver.passes.answers import Options, solve
+from solver.regions.problem import Problem, Solution, Verdict
+from solver.smt.engine import solve_smt
 
 CORES = (2, 4, 8)
 SMALL, LARGE, TSO_LARGE = 500, 20_000, 10_000

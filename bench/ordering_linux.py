@@ -14,12 +14,12 @@ from rich.console import Console
 from bench.linux_programs import OURS
 from bench.ordering_path import measure, threads_over_replay
 from bench.report import Column, Table, publish
-from recorder.constraints import LOSSES, VALUES
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.answers import Options, solve
-from solver.problem import Problem
-from solver.unfiltered import iter_problems
+from recorder.files.constraints import LOSSES, VALUES
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.passes.answers import Options, solve
+from solver.passes.unfiltered import iter_problems
+from solver.regions.problem import Problem
 
 #: Programs and their arguments: locks that are fought for, maps of files, a queue of work.
 PROGRAMS: dict[str, tuple[str, ...]] = {

@@ -19,19 +19,19 @@ from rich.console import Console
 
 from bench.programs import image, recorded
 from bench.report import Column, Table, publish
-from recorder.capture import RecordOptions
-from recorder.constraints import LOSSES
-from recorder.manifest import ORDER_CERT
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.answers import Options, answer
-from solver.certificate import Certificate
-from solver.checker import check_certificate
-from solver.ledger import Ledger
-from solver.order import order_recording
-from solver.regions import iter_regions
-from solver.stages import Walks, sift_region
-from solver.words import WordTable
+from recorder.capture.firmware import RecordOptions
+from recorder.files.constraints import LOSSES
+from recorder.files.manifest import ORDER_CERT
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate
+from solver.passes.answers import Options, answer
+from solver.passes.ledger import Ledger
+from solver.passes.order import order_recording
+from solver.passes.stages import Walks, sift_region
+from solver.sifting.strata import iter_regions
+from solver.sifting.words import WordTable
 
 PROGRAMS = ("uts", "radix", "nqueens")
 STAGES = ("replay", "extraction", "sifting", "composing", "solving", "checking", "writing")

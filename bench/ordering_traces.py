@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from solver.problem import Problem
+from solver.regions.problem import Problem
 
 CLASSES = ("unique", "mixed", "domain:16", "domain:4", "domain:2", "locks")
 #: (granule, value before, value after)

@@ -17,11 +17,11 @@ from bench.report import Table, publish
 from bench.slowdown import Slowdown, slowdown
 from bench.smt_times import TARGETS, Solved, sample, solve_sample
 from bench.strata_regions import RegionFacts, cuts_of_bound, own_regions, regions_by_bound, slice_of_cuts
-from emu.cache import CacheGeometry
-from recorder.capture import RecordOptions
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.problem import Problem
+from emu.bus.cache import CacheGeometry
+from recorder.capture.firmware import RecordOptions
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.replay.traces import RecordingTraces
+from solver.regions.problem import Problem
 
 PROGRAMS = ("uts", "matmul", "radix", "nqueens", "laplace", "ring")
 CORES = (4, 8, 16)

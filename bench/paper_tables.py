@@ -9,7 +9,7 @@ import numpy as np
 from bench.report import Cell, Column, Table
 from bench.smt_times import Solved
 from bench.strata_regions import RegionFacts, distribution
-from solver.problem import Solution, Verdict
+from solver.regions.problem import Solution, Verdict
 
 if TYPE_CHECKING:
     from bench.paper import Facts

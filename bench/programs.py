@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.x86_64 import X86_64
-from recorder.capture import Capture, Outcome, RecordOptions
-from recorder.evidence import Collector
-from recorder.manifest import Manifest
-from recorder.reader import Recording
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture, Outcome, RecordOptions
+from recorder.files.collectors import Collector
+from recorder.files.manifest import Manifest
+from recorder.files.reader import Recording
 
 FIRMWARE = Path(__file__).resolve().parent.parent / "firmware"
 

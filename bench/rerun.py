@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.pages import host_memory
-from recorder.event import READ, UNCACHED
-from recorder.evidence import Guest, Rows
+from corebraid.base.host_memory import host_memory
+from corebraid.base.rows.event import READ, UNCACHED
+from recorder.files.collectors import Guest, Rows
 
 READ_BYTES, WRITE_BYTES = 32, 128
 #: Bytes of a log entry: two of the episode's length and two of its time stamp, more where they do not fit, as
@@ -142,7 +142,7 @@ class Rerun:
         )
 
     def take(self, stream: int, rows: Rows) -> None:
-        """See `recorder.evidence.Collector`. ReRun knows no agents."""
+        """See `recorder.files.collectors.Collector`. ReRun knows no agents."""
         if stream < self._n:
             rerun_rows(rows, stream, self._shift, self.episodes, self._last, self._bloom)
 

@@ -23,14 +23,14 @@ from rich.console import Console
 from bench.precision import Mean, Pair, in_turns, mean_of
 from bench.programs import image
 from bench.report import OUT, Column, Table, publish
-from isa.x86_64 import X86_64
-from recorder.capture import Outcome, RecordOptions, record
-from recorder.evidence_names import RPC, evidence_log
-from recorder.mail_trace import recorded_mail
-from recorder.reader import Recording
-from recorder.receipts import read_receipts
-from solver.rpc_equivalence import compare, execution_of
-from solver.rpc_replay import Conditions, reexecute, script_of
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Outcome, RecordOptions, record
+from recorder.evidence.rpc.receipts import read_receipts
+from recorder.files.evidence_names import RPC, evidence_log
+from recorder.files.reader import Recording
+from recorder.replay.mail_trace import recorded_mail
+from solver.evidence.rpc.equivalence import compare, execution_of
+from solver.evidence.rpc.replay import Conditions, reexecute, script_of
 
 #: Program -> its name in the paper, and how many processes compute in a round.
 STRUCTURES = {

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 # Before numba is imported: kernels compiled from older sources must not be run.
 use_kernel_cache()
@@ -30,19 +30,19 @@ from rich.console import Console  # noqa: E402
 from bench.linux_soak import Plan, place, record_plan  # noqa: E402
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import Cell, Column, Table, publish  # noqa: E402
-from corebraid.engines import ENGINES, evidence_engine, ordering_engines  # noqa: E402
-from isa.errors import CorebraidError  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.capture import RecordOptions, record  # noqa: E402
-from recorder.evidence_names import STREAMS, settled  # noqa: E402
-from recorder.manifest import ORDER_CERT  # noqa: E402
-from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
-from recorder.strata_policy import StrataPolicy  # noqa: E402
-from recorder.traces import RecordingTraces  # noqa: E402
-from solver.answers import Options  # noqa: E402
-from solver.certificate import Certificate  # noqa: E402
-from solver.order import order_recording  # noqa: E402
-from solver.problem import Verdict  # noqa: E402
+from corebraid.base.errors import CorebraidError  # noqa: E402
+from corebraid.study.engines import ENGINES, evidence_engine, ordering_engines  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.firmware import RecordOptions, record  # noqa: E402
+from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
+from recorder.files.evidence_names import STREAMS, settled  # noqa: E402
+from recorder.files.manifest import ORDER_CERT  # noqa: E402
+from recorder.files.reader import Recording, iter_sealed_truth  # noqa: E402
+from recorder.replay.traces import RecordingTraces  # noqa: E402
+from solver.check.certificate import Certificate  # noqa: E402
+from solver.passes.answers import Options  # noqa: E402
+from solver.passes.order import order_recording  # noqa: E402
+from solver.regions.problem import Verdict  # noqa: E402
 from solver.score import Score, score_certificate  # noqa: E402
 
 #: Linux guests of ours that have several threads and run to an end.

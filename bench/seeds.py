@@ -23,9 +23,9 @@ from bench.report import OUT, Column, Table, publish
 from bench.rerun import Rerun
 from bench.slowdown import slowdown
 from bench.watching import Watched, guest_of
-from emu.cache import CacheGeometry
-from isa.errors import UsageError
-from recorder.capture import RecordOptions
+from corebraid.base.errors import UsageError
+from emu.bus.cache import CacheGeometry
+from recorder.capture.firmware import RecordOptions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PLOTS = DOCS / "plots"

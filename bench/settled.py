@@ -21,14 +21,14 @@ from bench.linux_soak import Plan, record_plan
 from bench.programs import FIRMWARE
 from bench.report import Cell, Column, Table, publish
 from bench.scored import LINUX, firmware, scored
-from isa.errors import CorebraidError
-from recorder.constraints import LOSSES, VALUES
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.count import count_orders
-from solver.freedom import Limits, freedom_of
-from solver.pairs import Order, tally
-from solver.unfiltered import iter_problems
+from corebraid.base.errors import CorebraidError
+from recorder.files.constraints import LOSSES, VALUES
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.freedom.count import count_orders
+from solver.freedom.freedom import Limits, freedom_of
+from solver.freedom.pairs import Order, tally
+from solver.passes.unfiltered import iter_problems
 
 STRATA = ("cycles:100000", "none")
 CONSTRAINTS = (VALUES, LOSSES)

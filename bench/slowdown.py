@@ -22,8 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bench.programs import Recorded
-from recorder.reader import iter_core_records
-from recorder.record import END, MISS
+from corebraid.base.rows.record import END, MISS
+from recorder.files.reader import iter_core_records
 
 LINK_BYTES, PACKET_HEADER, LOG_HEADER = 16, 8, 16
 BUFFERED = 32

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from recorder.traces import RecordingTraces
-from solver.boundary import Forward
-from solver.cut import solve_cut
-from solver.filters import unfiltered
-from solver.granules import find_granules
-from solver.problem import Problem, Solution
-from solver.regions import iter_regions
-from solver.smt import solve_smt
+from recorder.replay.traces import RecordingTraces
+from solver.cuts.search import solve_cut
+from solver.regions.problem import Problem, Solution
+from solver.sifting.boundary import Forward
+from solver.sifting.filters import unfiltered
+from solver.sifting.granules import find_granules
+from solver.sifting.strata import iter_regions
+from solver.smt.engine import solve_smt
 
 #: Sizes at which regions are looked for, events to order.
 TARGETS = (10, 25, 50, 100, 200, 350, 500, 750, 1000, 2000)

@@ -29,26 +29,26 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from isa.kernel_cache import use_kernel_cache  # noqa: E402
-from recorder.manifest import ORDER_CERT  # noqa: E402
+from corebraid.base.kernel_cache import use_kernel_cache  # noqa: E402
+from recorder.files.manifest import ORDER_CERT  # noqa: E402
 
 use_kernel_cache()
 
 import numpy as np  # noqa: E402
 
 from bench.true_order import Broken, compare_boundaries, held_traces  # noqa: E402
-from emu.cache import CacheGeometry  # noqa: E402
-from isa.errors import CorebraidError  # noqa: E402
-from isa.x86_64 import X86_64  # noqa: E402
-from recorder.capture import Outcome, RecordOptions, record  # noqa: E402
-from recorder.reader import Recording, iter_sealed_truth  # noqa: E402
-from recorder.replay import replay_core  # noqa: E402
-from recorder.strata_policy import StrataPolicy  # noqa: E402
-from solver.answers import Options  # noqa: E402
-from solver.checker import check_slices  # noqa: E402
-from solver.order import order_recording  # noqa: E402
-from solver.problem import Verdict  # noqa: E402
-from solver.traces import MemoryTraces  # noqa: E402
+from corebraid.base.errors import CorebraidError  # noqa: E402
+from emu.bus.cache import CacheGeometry  # noqa: E402
+from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.firmware import Outcome, RecordOptions, record  # noqa: E402
+from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
+from recorder.files.reader import Recording, iter_sealed_truth  # noqa: E402
+from recorder.replay.core import replay_core  # noqa: E402
+from solver.check.checker import check_slices  # noqa: E402
+from solver.passes.answers import Options  # noqa: E402
+from solver.passes.order import order_recording  # noqa: E402
+from solver.regions.problem import Verdict  # noqa: E402
+from solver.regions.traces import MemoryTraces  # noqa: E402
 
 IMAGES = ROOT / "firmware" / "x86_64"
 MEMORY_BYTES = 8 << 20

@@ -20,11 +20,11 @@ from rich.console import Console
 from bench.bare import run_bare
 from bench.programs import image, recorded, total_of
 from bench.report import Column, Table, publish
-from emu.cache import CacheGeometry
-from isa.x86_64 import X86_64
-from recorder.capture import Capture, RecordOptions
-from recorder.reader import Recording
-from recorder.replay import CoreReplay
+from emu.bus.cache import CacheGeometry
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture, RecordOptions
+from recorder.files.reader import Recording
+from recorder.replay.core import CoreReplay
 
 PROGRAMS = ("uts", "matmul", "radix", "nqueens", "laplace")
 CACHES = ("unbounded", "32k:4:32")

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.programs import Clock
-from recorder.traces import RecordingTraces
-from solver.filters import Counts, unfiltered
-from solver.granules import find_granules
-from solver.regions import Region, Rows, iter_regions
+from recorder.replay.traces import RecordingTraces
+from solver.regions.region import Region, Rows
+from solver.sifting.filters import Counts, unfiltered
+from solver.sifting.granules import find_granules
+from solver.sifting.strata import iter_regions
 
 #: The paper's four ranges of unfiltered events in a region: up to these, and more.
 RANGES = (100, 500, 1000)

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from bench.ordering_traces import CLASSES, region
 from bench.report import Column, Table, publish
-from solver.count import count_orders
-from solver.freedom import Limits, freedom_of
-from solver.pairs import Order, tally
+from solver.freedom.count import count_orders
+from solver.freedom.freedom import Limits, freedom_of
+from solver.freedom.pairs import Order, tally
 
 EVENTS, CORES, SEEDS = 500, 8, 5
 #: Smaller regions for the count, whose graph is not reduced.

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.sync_points import ENTER, LEAVE, SYNC_POINT
-from recorder.event import EVENT, FENCE, OWNED, READ, RMW, UNCACHED, WRITE
-from recorder.losses import DOWNGRADED, LOSS, LOST
-from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
-from solver.traces import Events, MemoryTraces
+from corebraid.base.rows.event import EVENT, FENCE, OWNED, READ, RMW, UNCACHED, WRITE
+from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
+from emu.bus.sync_points import ENTER, LEAVE, SYNC_POINT
+from recorder.evidence.losses.log import DOWNGRADED, LOSS, LOST
+from solver.regions.traces import Events, MemoryTraces
 
 _MEMORY = 64
 #: Bytes in a line of the cores' caches.

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recorder.event import EVENT, RMW, UNCACHED, WRITE
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.boundary import Forward
-from solver.regions import iter_regions
-from solver.stages import sift_region
-from solver.traces import MemoryTraces
+from corebraid.base.rows.event import EVENT, RMW, UNCACHED, WRITE
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.passes.stages import sift_region
+from solver.regions.traces import MemoryTraces
+from solver.sifting.boundary import Forward
+from solver.sifting.strata import iter_regions
 
 
 class Broken(Exception):

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.true_order import Broken
-from recorder.constraints import LOSSES
-from recorder.event import EVENT
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.traces import RecordingTraces
-from solver.regions import iter_regions
+from corebraid.base.rows.event import EVENT
+from recorder.files.constraints import LOSSES
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.traces import RecordingTraces
+from solver.sifting.strata import iter_regions
 from solver.tenures.edges import row_edges
 
 

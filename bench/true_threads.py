@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.true_order import Broken
-from isa.memory import PAGE_BYTES
-from recorder.event import RMW, UNCACHED, WRITE
-from recorder.reader import Recording, iter_core_records, iter_sealed_truth
-from recorder.record import (
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import RMW, UNCACHED, WRITE
+from corebraid.base.rows.record import (
     CONTEXT,
     CONTEXT_INTERRUPT,
     CONTEXT_START,
@@ -29,8 +28,9 @@ from recorder.record import (
     INPUT,
     INPUT_CALL,
 )
-from solver.certificate import ORDERED, Certificate
-from solver.traces import MemoryTraces
+from recorder.files.reader import Recording, iter_core_records, iter_sealed_truth
+from solver.check.certificate import ORDERED, Certificate
+from solver.regions.traces import MemoryTraces
 
 #: Causes of agents' accesses (docs/format.md, section 5).
 _FRAME, _CALL, _PAGE, _EXIT = 2, 4, 5, 7

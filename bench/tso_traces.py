@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bench.ordering_traces import new_values, problem_of
-from solver.problem import Problem
+from solver.regions.problem import Problem
 
 CLASSES = ("unique", "mixed", "domain:16", "domain:4", "domain:2")
 _ROOM = 8

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from corebraid.evidence import objects_of
-from recorder.capture import RecordOptions
-from recorder.event import READ, UNCACHED
-from recorder.evidence import Guest, Rows
+from corebraid.base.rows.event import READ, UNCACHED
+from corebraid.cli.evidence import objects_of
+from recorder.capture.firmware import RecordOptions
+from recorder.files.collectors import Guest, Rows
 
 
 class Watched:
@@ -19,7 +19,7 @@ class Watched:
         self.events = self.reads = 0
 
     def take(self, stream: int, rows: Rows) -> None:
-        """See `recorder.evidence.Collector`."""
+        """See `recorder.files.collectors.Collector`."""
         cached = (rows["flags"] & np.uint8(UNCACHED)) == 0
         self.events += int(cached.sum())
         self.reads += int((rows["kind"][cached] == READ).sum())

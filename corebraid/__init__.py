@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
     """PEP 562: the interface needs an emulator and compiled kernels, which importing a name must not."""
     if name not in __all__:
         raise AttributeError(f"module 'corebraid' has no attribute {name!r}")
-    from isa.kernel_cache import use_kernel_cache
+    from corebraid.base.kernel_cache import use_kernel_cache
 
     use_kernel_cache()
     from corebraid import api

@@ -26,7 +26,7 @@ def _open_closed_streams() -> None:
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
     try:
-        from corebraid.interrupts import answered
+        from corebraid.base.interrupts import answered
 
         code = answered(_run)
     except KeyboardInterrupt:
@@ -40,7 +40,7 @@ def main() -> None:
 
 def _run() -> int:
     """Returns the exit code. Raises KeyboardInterrupt."""
-    from isa.kernel_cache import use_kernel_cache
+    from corebraid.base.kernel_cache import use_kernel_cache
 
     _open_closed_streams()
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
@@ -48,7 +48,7 @@ def _run() -> int:
     use_kernel_cache()
     import click
 
-    from corebraid.cli import cli
+    from corebraid.cli.group import cli
 
     if _COMPLETION in os.environ:
         return int(cli.main(prog_name=_NAME, standalone_mode=False) or 0)

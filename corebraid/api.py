@@ -8,25 +8,25 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from corebraid.engines import evidence_engine
-from emu.cache import CacheGeometry
-from emu.elf import isa_of
-from recorder.capture import Outcome, RecordOptions
-from recorder.capture import record as _record
-from recorder.constraints import LOSSES, VALUES
-from recorder.evidence_names import DEFAULT_EVIDENCE
-from recorder.manifest import ORDER_CERT
-from recorder.reader import Recording, iter_agent_trace
-from recorder.replay import CoreReplay, ReplayResult, replay_core
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.answers import Options
-from solver.braid import braid
-from solver.certificate import Certificate
-from solver.checker import CheckReport, check_certificate
-from solver.order import Resources, order_recording
-from solver.partial import FILE_NAME as PARTIAL_NAME
-from solver.results import OrderResult
+from corebraid.study.engines import evidence_engine
+from emu.board.elf import isa_of
+from emu.bus.cache import CacheGeometry
+from recorder.capture.firmware import Outcome, RecordOptions
+from recorder.capture.firmware import record as _record
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.files.constraints import LOSSES, VALUES
+from recorder.files.evidence_names import DEFAULT_EVIDENCE
+from recorder.files.manifest import ORDER_CERT
+from recorder.files.reader import Recording, iter_agent_trace
+from recorder.replay.core import CoreReplay, ReplayResult, replay_core
+from recorder.replay.traces import RecordingTraces
+from solver.check.braid import braid
+from solver.check.certificate import Certificate
+from solver.check.checker import CheckReport, check_certificate
+from solver.passes.answers import Options
+from solver.passes.order import Resources, order_recording
+from solver.passes.partial import FILE_NAME as PARTIAL_NAME
+from solver.passes.results import OrderResult
 
 Path_ = Path | str
 

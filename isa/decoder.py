@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from isa import decode as _x86_64
-from isa.decode import Block, RandomRead
 from isa.table import Isa
+from isa.x86_64 import decode as _x86_64
+from isa.x86_64.decode import Block, RandomRead
 
 
 class Decoder(Protocol):
-    """What a decoder can do; `isa.decode` says what each gives."""
+    """What a decoder can do; `isa.x86_64.decode` says what each gives."""
 
     def decode_block(self, code: bytes, address: int) -> Block:
         """A translated block, decoded."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from isa.errors import UsageError
-from isa.linux import LinuxAbi
-from isa.linux_x86_64 import LINUX_X86_64
+from corebraid.base.errors import UsageError
+from isa.abi import LinuxAbi
 from isa.table import Isa
-from isa.x86_64 import X86_64
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
 
 _TABLES = {X86_64.name: X86_64}
 _LINUX = {X86_64.name: LINUX_X86_64}

@@ -1,1 +1,5 @@
-"""Events to a legal order: regions, granules, filters, the SMT engine, the certificate, the checker."""
+"""From the rows that each core replays to a legal order of all of them.
+
+Bottom up: `regions`, then `tenures`, `sifting` and, apart from all engines, `check`; `cuts` and `smt`;
+`deduction`, `engines`, `freedom` and `axe`; `passes`; `evidence`. Start at `passes/order.py`.
+"""

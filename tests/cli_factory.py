@@ -12,7 +12,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from corebraid.cli import cli
+from corebraid.cli.group import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRMWARE = ROOT / "firmware" / "x86_64"

@@ -7,7 +7,7 @@ import os
 
 from hypothesis import settings
 
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 
 use_kernel_cache()
 settings.register_profile("fixed", derandomize=True, print_blob=True)

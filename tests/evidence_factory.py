@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.event import EVENT
-from recorder.reader import Recording
+from corebraid.base.rows.event import EVENT
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import RecordOptions, record
+from recorder.files.reader import Recording
 
 
 @dataclass

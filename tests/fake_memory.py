@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from emu.linux.failure import Errno
+from emu.linux.ground.failure import Errno
 
 
 class FakeMemory:

@@ -8,20 +8,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from emu.sync_points import ENTER
-from recorder.agent_codec import AGENT_OP, DMA, INTERRUPT, MARK, SYNC
-from recorder.event import GLUED, READ, WRITE
-from recorder.manifest import End, Manifest, Program
-from recorder.reader import (
-    Recording,
-    iter_agent_rows,
-    iter_core_records,
-    iter_image,
-    iter_sealed_truth,
-)
-from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECORD, STRATUM
-from recorder.truth import TRUTH
-from recorder.writer import RecordingWriter
+from corebraid.base.rows.event import GLUED, READ, WRITE
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECORD, STRATUM
+from emu.bus.sync_points import ENTER
+from recorder.files.agent_codec import AGENT_OP, DMA, INTERRUPT, MARK, SYNC
+from recorder.files.manifest import End, Manifest, Program
+from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
+from recorder.files.truth import TRUTH
+from recorder.files.writer import RecordingWriter
 
 Rows = npt.NDArray[np.void]
 Bytes = npt.NDArray[np.uint8]

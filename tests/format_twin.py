@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
 
 
 class Refused(Exception):

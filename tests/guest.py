@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emu.cache import CacheGeometry
-from isa.x86_64 import X86_64
-from recorder.capture import Outcome, RecordOptions, record
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
+from emu.bus.cache import CacheGeometry
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Outcome, RecordOptions, record
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.files.reader import Recording
 
 TEXT, DATA = 0x100000, 0x200000
 DEVICES = 0xF0000000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from solver.lightplay.slice_problem import GIVES, TAKES, Instance
+from solver.evidence.lightplay.slice_problem import GIVES, TAKES, Instance
 
 Operation = list[tuple[int, int, int, int]]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from recorder.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
-from recorder.evidence import Guest
-from recorder.frame import FrameHeader
-from recorder.linkage_codec import BOUND, ORDER, SHARE, VALUE, Head, Machine, Piece, decode_linkage
+from corebraid.base.rows.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from recorder.evidence.linkage.codec import BOUND, ORDER, SHARE, VALUE, Head, Machine, Piece, decode_linkage
+from recorder.files.collectors import Guest
+from recorder.files.frame import FrameHeader
 
 MEMORY = 1 << 16
 LINE = 64

@@ -1,4 +1,5 @@
-"""Stride's recorder in plain Python, one event at a time: the twin of recorder/linkage_kernels.py."""
+"""Stride's recorder in plain Python, one event at a time: the twin of
+recorder/evidence/linkage/kernels.py."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from recorder.event import GLUED, READ, RMW, UNCACHED
-from recorder.linkage_codec import DOUBLE, PREDICT
+from corebraid.base.rows.event import GLUED, READ, RMW, UNCACHED
+from recorder.evidence.linkage.codec import DOUBLE, PREDICT
 
 _MASK = (1 << 64) - 1
 

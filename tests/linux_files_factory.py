@@ -8,25 +8,23 @@ from pathlib import Path
 from types import GeneratorType, SimpleNamespace
 from typing import Any
 
-from emu.linux import (
-    calls_descriptors,
-    calls_file_times,
-    calls_files,
-    calls_paths,
-    calls_splice,
-    calls_stat,
-    calls_transfer,
-)
-from emu.linux.clock import VirtualClock
-from emu.linux.descriptors import Descriptors
-from emu.linux.failure import Errno, Interrupted
-from emu.linux.filesystem import Filesystem
-from emu.linux.limits import Limits
-from emu.linux.open_file import OpenFile
-from emu.linux.root_spec import Bind, RootSpec
-from emu.linux.standard_streams import StandardInput, StandardOutput
-from emu.linux.wait import Reason
-from isa.linux_x86_64 import LINUX_X86_64
+from emu.linux.calls import descriptors as calls_descriptors
+from emu.linux.calls import file_times as calls_file_times
+from emu.linux.calls import files as calls_files
+from emu.linux.calls import paths as calls_paths
+from emu.linux.calls import splice as calls_splice
+from emu.linux.calls import stat as calls_stat
+from emu.linux.calls import transfer as calls_transfer
+from emu.linux.files.descriptors import Descriptors
+from emu.linux.files.open_file import OpenFile
+from emu.linux.files.standard_streams import StandardInput, StandardOutput
+from emu.linux.ground.clock import VirtualClock
+from emu.linux.ground.failure import Errno, Interrupted
+from emu.linux.ground.limits import Limits
+from emu.linux.ground.wait import Reason
+from emu.linux.tree.filesystem import Filesystem
+from emu.linux.tree.root_spec import Bind, RootSpec
+from isa.x86_64.linux import LINUX_X86_64
 from tests.fake_memory import FakeMemory
 
 HANDLERS: dict[str, Any] = {}

@@ -7,17 +7,17 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from corebraid.linux_guest import LinuxOptions, guest_spec
+from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec
+from emu.board.run import Watcher
 from emu.linux.boot import GuestSpec, boot
+from emu.linux.ground.wait import Reason
 from emu.linux.machine import LinuxMachine
-from emu.linux.task import State
-from emu.linux.wait import Reason
-from emu.run import Watcher
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.memory import ADDRESS_SPACE
-from isa.x86_64 import X86_64
-from recorder.capture_base import machine_config
-from recorder.record_options import RecordOptions
+from emu.linux.tasks.task import State
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
+from recorder.capture.base import machine_config
+from recorder.capture.options import RecordOptions
 from tests.cli_factory import ROOT
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"

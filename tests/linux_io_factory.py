@@ -9,26 +9,24 @@ import struct
 from types import GeneratorType, SimpleNamespace
 from typing import Any
 
-from emu.linux import (
-    calls_epoll,
-    calls_files,
-    calls_messages,
-    calls_pipes,
-    calls_poll,
-    calls_sockets,
-    calls_timerfd,
-)
-from emu.linux.clock import VirtualClock
-from emu.linux.descriptors import Descriptors
-from emu.linux.failure import Errno, Interrupted
-from emu.linux.limits import Limits
-from emu.linux.network import Network
-from emu.linux.nodes import Special
-from emu.linux.open_file import Stat
-from emu.linux.readiness import AnonymousInodes
-from emu.linux.task import Task
-from emu.linux.wait import Reason
-from isa.linux_x86_64 import LINUX_X86_64
+from emu.linux.calls import epoll as calls_epoll
+from emu.linux.calls import files as calls_files
+from emu.linux.calls import messages as calls_messages
+from emu.linux.calls import pipes as calls_pipes
+from emu.linux.calls import poll as calls_poll
+from emu.linux.calls import sockets as calls_sockets
+from emu.linux.calls import timerfd as calls_timerfd
+from emu.linux.files.descriptors import Descriptors
+from emu.linux.files.nodes import Special
+from emu.linux.files.open_file import Stat
+from emu.linux.ground.clock import VirtualClock
+from emu.linux.ground.failure import Errno, Interrupted
+from emu.linux.ground.limits import Limits
+from emu.linux.ground.wait import Reason
+from emu.linux.sockets.network import Network
+from emu.linux.tasks.task import Task
+from emu.linux.waiting.readiness import AnonymousInodes
+from isa.x86_64.linux import LINUX_X86_64
 from tests.fake_memory import FakeMemory
 
 HANDLERS: dict[str, Any] = {}

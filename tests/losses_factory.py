@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from bench.linux_soak import PROGRAMS, Plan, arguments_of
-from corebraid.linux_guest import LinuxOptions, guest_spec
-from emu.cache import CacheGeometry
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.x86_64 import X86_64
-from recorder.linux_capture import record_linux
-from recorder.losses import LOSS, iter_losses
-from recorder.reader import Recording
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec
+from emu.bus.cache import CacheGeometry
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
+from recorder.capture.linux import record_linux
+from recorder.evidence.losses.log import LOSS, iter_losses
+from recorder.files.reader import Recording
 from tests.cli_factory import FIRMWARE
 from tests.evidence_factory import record_with
 

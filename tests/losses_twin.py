@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.true_order import held_traces
-from recorder.event import OWNED, READ, RMW, UNCACHED
-from recorder.losses import DOWNGRADED, LOST
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.truth import TRUTH
+from corebraid.base.rows.event import OWNED, READ, RMW, UNCACHED
+from recorder.evidence.losses.log import DOWNGRADED, LOST
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.files.truth import TRUTH
 
 Loss = tuple[int, int, int, int]
 

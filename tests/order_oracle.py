@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from trace_factory import Shape, damage, make, problems
 
 from bench.ordering_traces import region
-from isa.errors import FormatError, OrderError
-from solver.problem import Problem
+from corebraid.base.errors import FormatError, OrderError
+from solver.regions.problem import Problem
 
 
 def all_orders(problem: Problem, most: int) -> list[list[int]] | None:

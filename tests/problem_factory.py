@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from solver.problem import Problem
+from solver.regions.problem import Problem
 
 Operation = list[tuple[int, int, int]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from format_twin import varint
 
-from emu.mail_state import ENTRY_POINTS, RECEIVED, TESTED
+from emu.devices.mail_state import ENTRY_POINTS, RECEIVED, TESTED
 
 
 def _identifier(number: int, before: int) -> bytes:

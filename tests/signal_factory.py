@@ -6,15 +6,15 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from emu.linux.process import Process
-from emu.linux.process_signals import Action, ProcessSignals
-from emu.linux.signal_info import SigInfo
-from emu.linux.signal_numbers import SA_RESTORER, SA_SIGINFO, SI_USER, signal_set
-from emu.linux.task import Task
-from emu.linux.timers_posix import Alarms
-from emu.linux.wait import Wait
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.x86_64 import X86_64
+from emu.linux.ground.wait import Wait
+from emu.linux.signals.info import SigInfo
+from emu.linux.signals.numbers import SA_RESTORER, SA_SIGINFO, SI_USER, signal_set
+from emu.linux.signals.of_process import Action, ProcessSignals
+from emu.linux.signals.timers import Alarms
+from emu.linux.tasks.process import Process
+from emu.linux.tasks.task import Task
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
 from tests.fake_memory import FakeMemory
 
 BASE, SIZE = 0x10000, 0x20000

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recorder.slice_codec import Sequence, SliceTable
-from recorder.slices import SliceCollector
-from solver.traces import MemoryTraces
+from recorder.evidence.slices.codec import Sequence, SliceTable
+from recorder.evidence.slices.collector import SliceCollector
+from solver.regions.traces import MemoryTraces
 
 
 class Kept:

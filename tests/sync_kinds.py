@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bench.true_threads import log_of
-from emu.sync_points import ENTER, LEAVE
-from recorder.agent_codec import EXIT, PAGE, SIGNAL
-from recorder.event import UNCACHED
-from recorder.reader import Recording
-from recorder.record import CONTEXT_INTERRUPT, CONTEXT_SIGNAL, CONTEXT_SWITCH
-from solver.traces import MemoryTraces
+from corebraid.base.rows.event import UNCACHED
+from corebraid.base.rows.record import CONTEXT_INTERRUPT, CONTEXT_SIGNAL, CONTEXT_SWITCH
+from emu.bus.sync_points import ENTER, LEAVE
+from recorder.files.agent_codec import EXIT, PAGE, SIGNAL
+from recorder.files.reader import Recording
+from solver.regions.traces import MemoryTraces
 
 BOTH = ENTER | LEAVE
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

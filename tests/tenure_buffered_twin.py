@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.tiny_runs import LINE
-from emu.losses import LOST
-from emu.sync_points import ENTER, LEAVE
-from recorder.event import READ, UNCACHED
-from recorder.record import MISS, MISS_WRITE
-from solver.program_order import core_rows
-from solver.regions import iter_regions
-from solver.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, WAY
+from corebraid.base.rows.event import READ, UNCACHED
+from corebraid.base.rows.record import MISS, MISS_WRITE
+from emu.bus.losses import LOST
+from emu.bus.sync_points import ENTER, LEAVE
+from solver.regions.program_order import core_rows
+from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, WAY
+from solver.regions.traces import MemoryTraces
+from solver.sifting.strata import iter_regions
 from solver.tenures.buffered_lines import ties_of
 from solver.tenures.scan import CONTINUED
-from solver.traces import MemoryTraces
 
 Node = tuple[int, int]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from recorder.event import EVENT, OWNED, READ, RMW, WRITE
-from recorder.losses import DOWNGRADED, LOSS, LOST
-from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
-from solver.traces import Events, MemoryTraces
+from corebraid.base.rows.event import EVENT, OWNED, READ, RMW, WRITE
+from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
+from recorder.evidence.losses.log import DOWNGRADED, LOSS, LOST
+from solver.regions.traces import Events, MemoryTraces
 
 LINE, LINES = 16, 3
 MEMORY = LINE * LINES

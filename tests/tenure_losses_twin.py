@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tenure_factory import LINE, Naive, Row, Run, Tenure, naive_tenures
 
-from recorder.losses import DOWNGRADED, LOST
-from recorder.record import MISS_OWNED, MISS_WRITE
+from corebraid.base.rows.record import MISS_OWNED, MISS_WRITE
+from recorder.evidence.losses.log import DOWNGRADED, LOST
 
 
 @dataclass(eq=False)

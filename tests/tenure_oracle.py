@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from tenure_factory import EXCLUSIVE, LINE, MODIFIED, SHARED, Row, Run
 
-from recorder.event import OWNED, READ, RMW, WRITE
-from recorder.losses import DOWNGRADED, LOST
-from recorder.record import MISS_OWNED, MISS_WRITE
+from corebraid.base.rows.event import OWNED, READ, RMW, WRITE
+from corebraid.base.rows.record import MISS_OWNED, MISS_WRITE
+from recorder.evidence.losses.log import DOWNGRADED, LOST
 
 
 class State(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from test_solver_engines import SOAK
 
-from recorder.agent_codec import AGENT_OP, MARK, SYNC
-from recorder.agent_log import count_rows, fill_events, is_access
-from recorder.event import EVENT
+from corebraid.base.rows.event import EVENT
+from recorder.files.agent_codec import AGENT_OP, MARK, SYNC
+from recorder.files.agent_log import count_rows, fill_events, is_access
 
 
 def random_rows(rng: np.random.Generator) -> np.ndarray:

@@ -11,9 +11,9 @@ import pytest
 from cli_factory import record, run
 
 from bench.axe_traces import Shape, corrupted, random_ops, to_text
-from corebraid.check_progress import check_progress
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
+from corebraid.cli.check_progress import check_progress
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
 from solver.axe.text import read_traces
 from solver.axe.trace import STORE
 

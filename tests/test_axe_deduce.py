@@ -14,7 +14,7 @@ from solver.axe.decide import decide
 from solver.axe.deduce import deduce
 from solver.axe.facts import no_facts
 from solver.axe.numbering import enter_values, numbered
-from solver.problem import Verdict
+from solver.regions.problem import Verdict
 
 
 class Naive:

@@ -19,7 +19,7 @@ from solver.axe.chains import MODELS, make_chains
 from solver.axe.decide import decide
 from solver.axe.text import read_traces
 from solver.axe.trace import RMW, STORE, Trace
-from solver.problem import Verdict
+from solver.regions.problem import Verdict
 
 
 def test_hints_are_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cli_factory import run
 from numba.core.dispatcher import Dispatcher
 
 from bench.axe_traces import Shape, random_ops, to_text
-from corebraid import console
+from corebraid.cli import console
 from solver.axe import kernels
 from solver.axe.decide import decide
 from solver.axe.kernels import compile_kernels

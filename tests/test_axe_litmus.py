@@ -9,7 +9,7 @@ import pytest
 from solver.axe.decide import decide
 from solver.axe.explain import explain
 from solver.axe.text import read_traces
-from solver.problem import Verdict
+from solver.regions.problem import Verdict
 
 #: name: (allowed under SC, under TSO, operations separated by '|'); x is M[1], y M[2], z M[3].
 LITMUS = {

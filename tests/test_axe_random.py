@@ -13,7 +13,7 @@ import pytest
 
 from bench.axe_campaign import disagreement, make_case
 from bench.axe_traces import Shape, corrupted, random_ops, to_text, to_trace
-from isa.errors import OrderError
+from corebraid.base.errors import OrderError
 from solver.axe import decide as decide_module
 from solver.axe.chains import MODELS, make_chains
 from solver.axe.checker import check_order
@@ -21,7 +21,7 @@ from solver.axe.decide import decide
 from solver.axe.deduce import deduce
 from solver.axe.facts import no_facts
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
-from solver.problem import Verdict
+from solver.regions.problem import Verdict
 
 
 @pytest.mark.parametrize(("first", "count", "smt"), [(100_000, 1500, False), (200_000, 120, True)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.axe_traces import Shape, random_ops, to_text, to_trace
-from isa.errors import FormatError
+from corebraid.base.errors import FormatError
 from solver.axe import text
 from solver.axe.text import read_traces
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace

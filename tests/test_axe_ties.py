@@ -17,21 +17,21 @@ from cli_factory import FIRMWARE, run
 from test_axe_random import naive_check
 from test_tenures_recordings import ranks_of
 
-import corebraid.export.axe_ties as axe_ties
+import corebraid.cli.export.axe_ties as axe_ties
 from bench.axe_oracle import is_legal
 from bench.axe_traces import Shape, corrupted, random_ops, to_trace
-from corebraid.export.axe_ties import region_edges
-from recorder.constraints import LOSSES
-from recorder.event import EVENT, UNCACHED
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
+from corebraid.base.rows.event import EVENT, UNCACHED
+from corebraid.cli.export.axe_ties import region_edges
+from recorder.files.constraints import LOSSES
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
 from solver.axe import hinted
 from solver.axe.chains import MODELS
 from solver.axe.decide import CONTRADICTED, GIVEN_UP, MET, decide
 from solver.axe.text import read_traces
 from solver.axe.trace import RMW, STORE, Trace
-from solver.problem import Problem, Solution, Verdict
-from solver.regions import iter_regions
+from solver.regions.problem import Problem, Solution, Verdict
+from solver.sifting.strata import iter_regions
 from solver.tenures.buffered_edges import not_told
 from solver.tenures.edges import row_edges
 

@@ -16,9 +16,9 @@ from bench import lightplay, report
 from bench.lightplay_c import c_search
 from bench.lightplay_log import encode_order, mark_shared
 from bench.true_order import in_true_order
-from recorder.event import EVENT
-from recorder.truth import TRUTH
-from solver.lightplay.interleavings import count
+from corebraid.base.rows.event import EVENT
+from recorder.files.truth import TRUTH
+from solver.evidence.lightplay.interleavings import count
 
 
 @pytest.fixture(autouse=True)

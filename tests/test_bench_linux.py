@@ -15,9 +15,9 @@ from bench.linux_means import MEANS, spec_of
 from bench.linux_programs import OURS, LinuxProgram, make_inputs, programs
 from bench.linux_speed import Measured, gdb_table, own_table, tool_table
 from bench.linux_tools import Ran, _read_gdb, run_command, run_tool
-from isa.errors import UsageError
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.x86_64 import X86_64
+from corebraid.base.errors import UsageError
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
 
 EXPECTED = json.loads((OURS.parent / "expected.json").read_text())
 

@@ -12,8 +12,8 @@ from linkage_factory import guest, random_turns
 from bench.linkage_baselines import Counter, Global, Leap
 from bench.linkage_locks import READS_RACE, SHARED, WRITES_RACE, Races
 from bench.rerun import Rerun
-from recorder.columns import decode_table
-from recorder.event import READ, RMW, UNCACHED
+from corebraid.base.rows.event import READ, RMW, UNCACHED
+from recorder.files.columns import decode_table
 
 N_CORES = 3
 

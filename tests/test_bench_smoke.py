@@ -20,11 +20,11 @@ from bench.programs import FIRMWARE, Clock, image, recorded
 from bench.report import Column, Table
 from bench.slowdown import total_cycles
 from bench.strata_regions import RegionFacts, cuts_of_bound, distribution, own_regions, regions_by_bound
-from emu.cache import CacheGeometry
-from recorder.capture import RecordOptions
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.filters import Counts
+from emu.bus.cache import CacheGeometry
+from recorder.capture.firmware import RecordOptions
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.replay.traces import RecordingTraces
+from solver.sifting.filters import Counts
 
 SCALED = sorted((FIRMWARE).glob("x86_64-*/*.elf"))
 

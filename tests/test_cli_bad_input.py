@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from cli_factory import BASE, FIRMWARE, FOREVER, Ran, elf, record, run
 
-from recorder.codec import Encoder
-from recorder.frame import CORE, FileHeader, FrameWriter
-from recorder.reader import Recording, iter_core_records
-from recorder.record import MISS
-from recorder.writer import FRAME_BYTES
+from corebraid.base.rows.record import MISS
+from recorder.files.codec import Encoder
+from recorder.files.frame import CORE, FileHeader, FrameWriter
+from recorder.files.reader import Recording, iter_core_records
+from recorder.files.writer import FRAME_BYTES
 
 
 @pytest.fixture(scope="module")

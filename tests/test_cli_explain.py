@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from cli_factory import record, run
 
-from isa.errors import OrderError
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.decide import solve_auto
-from solver.problem import Verdict
-from solver.unfiltered import iter_problems, rows_of_ops
+from corebraid.base.errors import OrderError
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.engines.decide import solve_auto
+from solver.passes.unfiltered import iter_problems, rows_of_ops
+from solver.regions.problem import Verdict
 
 _TRADED = ("pc", "addr", "old", "new", "size", "kind", "flags")
 

@@ -58,7 +58,7 @@ def test_an_interrupt_leaves_finished_regions_and_nothing_else(rec: Path, jobs: 
 
 
 def test_a_cluster_that_is_not_there_is_one_line(rec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.cluster._CONNECT_S", 1)
+    monkeypatch.setattr("solver.passes.cluster._CONNECT_S", 1)
     (rec / "order.partial").unlink(missing_ok=True)
     ran = run("order", rec, "--cluster", "tcp://127.0.0.1:9")
     assert (ran.code, ran.out, len(ran.lines)) == (2, "", 1), ran.err

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from cli_factory import COUNT_UP, EXIT_7, FIRMWARE, FOREVER, HALT, elf, record, run, start
 
-from recorder.frame import TRUTH as TRUTH_KIND
-from recorder.frame import FileHeader, FrameWriter
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.traces import RecordingTraces
-from recorder.truth import TRUTH, Encoder
-from solver.certificate import CertificateWriter, Head
+from recorder.files.frame import TRUTH as TRUTH_KIND
+from recorder.files.frame import FileHeader, FrameWriter
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.files.truth import TRUTH, Encoder
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import CertificateWriter, Head
 
 ECHO = FIRMWARE / "input_echo.elf"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT, record, run
 
-from corebraid import console
-from corebraid.order_progress import OrderProgress
-from recorder.reader import Recording
+from corebraid.cli import console
+from corebraid.cli.order_progress import OrderProgress
+from recorder.files.reader import Recording
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from cli_factory import Ran, record, run
 
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.certificate import Certificate
-from solver.count import Executions
-from solver.unfiltered import iter_problems, rows_of_ops
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate
+from solver.freedom.count import Executions
+from solver.passes.unfiltered import iter_problems, rows_of_ops
 
 
 @pytest.fixture(scope="module")

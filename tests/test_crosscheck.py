@@ -11,17 +11,17 @@ from cli_factory import FIRMWARE, run
 from evidence_factory import record_with
 from problem_factory import random_problem
 
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.answers import Options
-from solver.crosscheck import Contender, CrossCheck, crosscheck
-from solver.cut import solve_cut
-from solver.linkage.engine import LinkageEngine
-from solver.linkage.log import read_linkage
-from solver.problem import Problem, Solution, Verdict, no_order
-from solver.reads_from import compare, reads_from
-from solver.regions import Region
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.cuts.search import solve_cut
+from solver.evidence.linkage.engine import LinkageEngine
+from solver.evidence.linkage.log import read_linkage
+from solver.passes.answers import Options
+from solver.passes.crosscheck import Contender, CrossCheck, crosscheck
+from solver.passes.reads_from import compare, reads_from
+from solver.regions.problem import Problem, Solution, Verdict, no_order
+from solver.regions.region import Region
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import re
 import pytest
 from lengths import Lengths
 
-from emu.legality import is_illegal
-from isa.decode import decode_block
+from emu.core.legality import is_illegal
+from isa.x86_64.decode import decode_block
 
 NOP = b"\x90"
 

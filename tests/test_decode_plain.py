@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from emu.plain_code import plain_block, plain_instruction
-from emu.state import address_of
-from isa.decode import Block, decode_block, decode_in_detail
+from emu.code.plain_code import plain_block, plain_instruction
+from emu.native.state import address_of
+from isa.x86_64.decode import Block, decode_block, decode_in_detail
 
 _ROOT = Path(__file__).resolve().parent.parent
 _ESCAPES = (b"", b"\x0f", b"\x0f\x38", b"\x0f\x3a")

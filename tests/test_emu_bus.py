@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.agents import AGENT, CAUSE_DMA, agent_read, agent_write
-from emu.bus import coherent_image, end_run, obtain
-from emu.cache import CacheGeometry
-from emu.event import EVENT, OWNED
-from emu.losses import DOWNGRADED, LOSS_LIMIT, LOSS_ROOM, LossNotes
-from emu.losses import LOST as LINE_LOST
-from emu.record import MISS_LATE, MISS_OWNED, MISS_WRITE, RECORD
-from emu.replay_hooks import apply_miss
-from emu.state import (
+from corebraid.base.errors import UsageError
+from corebraid.base.rows.event import EVENT, OWNED
+from corebraid.base.rows.record import MISS_LATE, MISS_OWNED, MISS_WRITE, RECORD
+from emu.bus.agents import AGENT, CAUSE_DMA, agent_read, agent_write
+from emu.bus.cache import CacheGeometry
+from emu.bus.lines import coherent_image, end_run, obtain
+from emu.bus.losses import DOWNGRADED, LOSS_LIMIT, LOSS_ROOM, LossNotes
+from emu.bus.losses import LOST as LINE_LOST
+from emu.hooks.replay import apply_miss
+from emu.native.state import (
     CODE,
     CORE,
     EXCLUSIVE,
@@ -30,7 +31,6 @@ from emu.state import (
     UNSTABLE,
     address_of,
 )
-from isa.errors import UsageError
 
 PAGES = 2
 MEMORY = PAGES * 4096

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emu.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
-from emu.fingerprint import hash_page
-from emu.plain_blocks import known_block
-from emu.random_bits import next_random
-from emu.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
-from emu.state import CODE, CORE, SEEN, UNSTABLE, WRITTEN, address_of
-from isa.decode import decode_block
-from isa.errors import UsageError
+from corebraid.base.errors import UsageError
+from corebraid.base.random_bits import next_random
+from emu.code.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
+from emu.code.plain_blocks import known_block
+from emu.core.fingerprint import hash_page
+from emu.native.state import CODE, CORE, SEEN, UNSTABLE, WRITTEN, address_of
+from emu.schedule.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
+from isa.x86_64.decode import decode_block
 
 MASK = (1 << 64) - 1
 MEMORY = 1 << 20

@@ -14,10 +14,10 @@ from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
 from test_record_guests import GUESTS, build, finish, start
 from test_tso_guests import emit_one
 
-from emu.cache import CacheGeometry
-from recorder.event import EVENT, UNCACHED
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
+from corebraid.base.rows.event import EVENT, UNCACHED
+from emu.bus.cache import CacheGeometry
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
 
 PROGRAMS = ["smc", "uts", "peterson", "timer", "dma_race", "fault_unmapped", "primitives", "spin_mcs", "fig2"]
 

@@ -15,9 +15,9 @@ import pytest
 from cli_factory import COUNT_UP, ROOT, elf, record, run
 
 import corebraid
-from corebraid.selection import AddressRange, Selection
-from recorder.event import EVENT, FETCH, GLUED, OWNED, READ, RMW, UNCACHED, WRITE
-from recorder.reader import Recording
+from corebraid.base.rows.event import EVENT, FETCH, GLUED, OWNED, READ, RMW, UNCACHED, WRITE
+from corebraid.names.selection import AddressRange, Selection
+from recorder.files.reader import Recording
 
 Rows = np.ndarray[Any, Any]
 

@@ -11,10 +11,10 @@ from format_factory import BLOB, LINE, core_batches, records
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from isa.errors import FormatError
-from recorder import agent_codec, codec, truth
-from recorder.agent_codec import AGENT_OP, SYNC
-from recorder.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
+from corebraid.base.errors import FormatError
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
+from recorder.files import agent_codec, codec, truth
+from recorder.files.agent_codec import AGENT_OP, SYNC
 
 MEMORY = 1 << 40
 CORES = 3

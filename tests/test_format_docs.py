@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from format_factory import records
 
-from emu.sync_points import ENTER
-from recorder import frame, manifest, record
-from recorder.agent_codec import AGENT_OP, DMA, MARK, SYNC
-from recorder.event import WRITE
-from recorder.manifest import End, Manifest, Program
-from recorder.truth import TRUTH
-from recorder.writer import RecordingWriter
+from corebraid.base.rows import record
+from corebraid.base.rows.event import WRITE
+from emu.bus.sync_points import ENTER
+from recorder.files import frame, manifest
+from recorder.files.agent_codec import AGENT_OP, DMA, MARK, SYNC
+from recorder.files.manifest import End, Manifest, Program
+from recorder.files.truth import TRUTH
+from recorder.files.writer import RecordingWriter
 
 DOCS = (Path(__file__).parent.parent / "docs" / "format.md").read_text()
 

@@ -24,14 +24,14 @@ from format_factory import (
     write,
 )
 
-from isa.errors import FormatError, UsageError
-from recorder import truth
-from recorder.agent_log import is_access
-from recorder.frame import CORE, MAX_RAW, FileHeader, FrameWriter, iter_frames, read_header
-from recorder.integrity import check_file, integrity
-from recorder.manifest import End
-from recorder.reader import Recording, iter_agent_trace, iter_core_records, load_image, strata
-from recorder.writer import RecordingWriter
+from corebraid.base.errors import FormatError, UsageError
+from recorder.evidence.integrity import check_file, integrity
+from recorder.files import truth
+from recorder.files.agent_log import is_access
+from recorder.files.frame import CORE, MAX_RAW, FileHeader, FrameWriter, iter_frames, read_header
+from recorder.files.manifest import End
+from recorder.files.reader import Recording, iter_agent_trace, iter_core_records, load_image, strata
+from recorder.files.writer import RecordingWriter
 
 LOGS = ("core-0.log", "core-1.log", "agent.log", "truth.log")
 IMAGES = ("initial.img", "final.img")

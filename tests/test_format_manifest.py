@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from format_factory import contents, flips, manifest, page, write
 
-from emu.linux.waiting import Awaited, Waiting
-from isa.errors import FormatError
-from recorder import manifest as manifest_file
-from recorder.manifest import End, Manifest, Program
-from recorder.reader import Recording, load_image
-from recorder.sealed_json import seal
-from recorder.writer import RecordingWriter
+from corebraid.base.errors import FormatError
+from emu.linux.tasks.waiting import Awaited, Waiting
+from recorder.files import manifest as manifest_file
+from recorder.files.manifest import End, Manifest, Program
+from recorder.files.reader import Recording, load_image
+from recorder.files.sealed_json import seal
+from recorder.files.writer import RecordingWriter
 
 END = End("deadlock").facts()
 WAITING = {"tid": 1, "name": "x", "what": "mutex", "address": 8, "owner": 2, "value": None, "call": ""}
@@ -173,7 +173,7 @@ def test_finish_needs_both_images_and_every_core(tmp_path: Path) -> None:
 def test_opening_imports_nothing_heavy(tmp_path: Path) -> None:
     write(tmp_path / "rec")
     code = (
-        "import sys; from recorder.reader import Recording; Recording.open(sys.argv[1]);"
+        "import sys; from recorder.files.reader import Recording; Recording.open(sys.argv[1]);"
         "print({'numba', 'unicorn', 'z3', 'capstone'} & set(sys.modules))"
     )
     run = subprocess.run(

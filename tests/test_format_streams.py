@@ -8,10 +8,10 @@ import format_twin as twin
 import pytest
 from format_factory import LINE, MEMORY, contents, write
 
-from isa.errors import FormatError
-from recorder.frame import FrameWriter
-from recorder.image_file import read_image
-from recorder.reader import Recording
+from corebraid.base.errors import FormatError
+from recorder.files.frame import FrameWriter
+from recorder.files.image_file import read_image
+from recorder.files.reader import Recording
 
 Frame = tuple[bytes, int, int, int]
 _V = twin.varint

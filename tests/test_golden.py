@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from cli_factory import run
 
-from recorder.reader import Recording, sync_points
-from recorder.traces import RecordingTraces
+from recorder.files.reader import Recording, sync_points
+from recorder.replay.traces import RecordingTraces
 
 GOLDEN = Path(__file__).parent / "golden"
 ANSWERS = json.loads((GOLDEN / "answers.json").read_text())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from corebraid.conditions import DEFAULT, Condition, first_that_holds
-from isa.errors import UsageError
-from recorder.manifest import End
+from corebraid.base.errors import UsageError
+from corebraid.study.conditions import DEFAULT, Condition, first_that_holds
+from recorder.files.manifest import End
 
 
 @pytest.mark.parametrize(

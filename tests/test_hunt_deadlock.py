@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from corebraid.deadlocks import waits_of, with_names
-from corebraid.symbols import Symbol, Symbols
-from emu.linux.deadlock import waits
-from emu.linux.wait import Wait
-from emu.linux.waiting import Awaited, Waiting, cycle, lines, tell
-from recorder.manifest import End
+from corebraid.names.symbols import Symbol, Symbols
+from corebraid.study.deadlocks import waits_of, with_names
+from emu.linux.ground.wait import Wait
+from emu.linux.tasks.deadlock import waits
+from emu.linux.tasks.waiting import Awaited, Waiting, cycle, lines, tell
+from recorder.files.manifest import End
 
 MUTEX_A, MUTEX_B, COND, STREAM, OTHER = 0x1000, 0x1100, 0x1200, 0x1300, 0x1400
 POINTERS = {1000: 0x7000, 1001: 0x7100, 1002: 0x7200}

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from corebraid.patterns import ABA, CHANGED, LOST_UPDATE, TOO_EARLY, find_patterns, rank
-from corebraid.shared_rows import Access
-from recorder.event import READ, RMW, WRITE
+from corebraid.base.rows.event import READ, RMW, WRITE
+from corebraid.study.patterns import ABA, CHANGED, LOST_UPDATE, TOO_EARLY, find_patterns, rank
+from corebraid.study.shared_rows import Access
 
 X, Y = 0x1000, 0x2000
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emu.chaos import Chaos
-from emu.linux.run_queue import RunQueue
-from emu.linux.task import State
-from emu.pct import Pct
-from emu.shared_words import SHARED_EVENT, SharedWords
+from emu.linux.tasks.run_queue import RunQueue
+from emu.linux.tasks.task import State
+from emu.schedule.chaos import Chaos
+from emu.schedule.pct import Pct
+from emu.schedule.shared_words import SHARED_EVENT, SharedWords
 
 
 def words_of(*events: tuple[int, int, int]) -> SharedWords:

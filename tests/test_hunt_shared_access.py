@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from guest import DATA, Code, elf
 
-from emu.elf import load_image
-from emu.machine import Machine
-from emu.machine_config import MachineConfig
-from emu.run import Watcher
-from emu.shared_words import SHARED_EVENT, SharedWords
-from emu.state import WATCHED
-from isa.x86_64 import X86_64
+from emu.board.config import MachineConfig
+from emu.board.elf import load_image
+from emu.board.firmware import Machine
+from emu.board.run import Watcher
+from emu.native.state import WATCHED
+from emu.schedule.shared_words import SHARED_EVENT, SharedWords
+from isa.x86_64.registers import X86_64
 
 ELSEWHERE = DATA + 0x400
 

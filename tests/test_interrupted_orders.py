@@ -15,7 +15,7 @@ from bench.interrupts import LINE, Ended, interrupted_orders, marked, run
 #: Ctrl-C while LLVM waits for what the cache holds of one kernel, KERNEL.
 _AS_IT_IS_LOADED = """
 import signal
-from isa.kernel_cache import use_kernel_cache
+from corebraid.base.kernel_cache import use_kernel_cache
 use_kernel_cache()
 from numba.core.codegen import CPUCodeLibrary
 fetch = CPUCodeLibrary._object_getbuffer_hook

@@ -14,7 +14,7 @@ import pytest
 from cli_factory import ROOT
 
 from corebraid import __main__ as command_line
-from corebraid.interrupts import answer_interrupts, interrupting, interrupts_heard
+from corebraid.base.interrupts import answer_interrupts, interrupting, interrupts_heard
 
 _LONG_S = 20
 
@@ -121,7 +121,7 @@ def test_while_modules_are_loading(
     def arrive() -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("isa.kernel_cache.use_kernel_cache", arrive)
+    monkeypatch.setattr("corebraid.base.kernel_cache.use_kernel_cache", arrive)
     assert _code_without_teardown(monkeypatch) == 130
     assert capsys.readouterr().err == "corebraid: interrupted\n"
 
@@ -144,8 +144,8 @@ def test_while_what_answers_it_is_loading(
         raise _Left(code)
 
     monkeypatch.setattr("os._exit", leave)
-    monkeypatch.delitem(sys.modules, "corebraid.interrupts")
-    monkeypatch.setattr(sys, "meta_path", [_Arrives("corebraid.interrupts"), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "corebraid.base.interrupts")
+    monkeypatch.setattr(sys, "meta_path", [_Arrives("corebraid.base.interrupts"), *sys.meta_path])
     with pytest.raises(_Left, match="130"):
         command_line.main()
     assert capfd.readouterr().err == "corebraid: interrupted\n"
@@ -215,8 +215,8 @@ def test_a_second_one_while_the_first_is_dealt_with(
     def arrive(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("corebraid.cli.interrupts_heard", arrive)
-    monkeypatch.setattr("corebraid.cli.interrupts_told", arrive)
+    monkeypatch.setattr("corebraid.cli.group.interrupts_heard", arrive)
+    monkeypatch.setattr("corebraid.cli.group.interrupts_told", arrive)
     monkeypatch.setattr(sys, "argv", ["corebraid", "info", "nowhere"])
     assert _code_without_teardown(monkeypatch) == 130
     # What a handler says goes past Python's buffers.

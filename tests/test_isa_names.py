@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from cli_factory import ROOT, run
 
-from emu.elf import isa_of
+from emu.board.elf import isa_of
 from isa.registry import isa_named, isa_of_machine, linux_abi_of
-from tests.cli_factory import ROOT, run
 
 _NAMES = re.compile(
     r"[xX]86|\b[RE](AX|BX|CX|DX|SI|DI|SP|IP|FLAGS)\b|\b[re](ax|bx|cx|dx|si|di|sp|ip|flags)\b"
@@ -17,11 +17,11 @@ _NAMES = re.compile(
 )
 #: Natively of x86-64: hooks on its instructions, what the emulator gets wrong of it, layouts of its kernel's.
 NATIVE = {
-    "emu/call_hooks.py", "emu/core.py", "emu/isolated.py", "emu/legality.py", "emu/pair_hook.py",
-    "emu/plain_code.py", "emu/rdrand.py", "emu/record_hooks.py", "emu/recorded_core.py",
-    "emu/replay_hooks.py", "emu/linux/calls_threads.py", "emu/linux/faults.py",
-    "emu/linux/float_image.py", "emu/linux/signal_delivery.py", "emu/linux/signal_frame.py",
-    "corebraid/call_stubs.py",
+    "corebraid/names/call_stubs.py", "emu/code/plain_code.py", "emu/core/core.py", "emu/core/isolated.py",
+    "emu/core/legality.py", "emu/core/random_read.py", "emu/core/recorded.py", "emu/hooks/call.py",
+    "emu/hooks/pair.py", "emu/hooks/record.py", "emu/hooks/replay.py", "emu/linux/calls/threads.py",
+    "emu/linux/faults.py", "emu/linux/signals/delivery.py", "emu/linux/signals/float_image.py",
+    "emu/linux/signals/frame.py",
 }  # fmt: skip
 #: Only words: an example that names a firmware image, a comment that says where something is from.
 _WORDS = re.compile(r"firmware/x86_64/|x86-64|x86-TSO|x86's")
@@ -46,7 +46,11 @@ def test_only_native_files_name_an_instruction_set() -> None:
 
 
 def test_a_name_would_be_found(tmp_path: Path) -> None:
-    for line in ('isa.read(context, "rax")', "from isa.x86_64 import X86_64", "x = x86.UC_X86_REG_RIP"):
+    for line in (
+        'isa.read(context, "rax")',
+        "from isa.x86_64.registers import X86_64",
+        "x = x86.UC_X86_REG_RIP",
+    ):
         path = tmp_path / "file.py"
         path.write_text(f"{line}\n# rax\n'firmware/x86_64/uts.elf'\n")
         assert _named(path) == [line]

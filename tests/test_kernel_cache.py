@@ -6,8 +6,23 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.caching import _CacheLocator
 
-from isa import kernel_locator
+from corebraid.base import kernel_locator
+from corebraid.cli.console import kernel_folder
+
+#: Modules of a package, each imported in a form of its own.
+_MODULES = ("one", "two", "three", "four", "five", "inside")
+_FORMS = """\
+from emu.package import one
+from emu.package import (
+    two,  # the second
+    three as third,
+)
+import emu.package.four as fourth
+def g():
+    from emu.package import f, five
+"""
 
 
 @pytest.fixture
@@ -18,8 +33,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("emu/middle.py", "def g():\n    from isa.bottom import h\n"),
         ("isa/bottom.py", "A = 1\n"),
         ("isa/apart.py", "B = 1\n"),
+        ("emu/forms.py", _FORMS),
+        ("emu/package/__init__.py", "from emu.package.inside import f\n"),
+        *((f"emu/package/{name}.py", "C = 1\n") for name in _MODULES),
     ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
 
@@ -38,6 +56,14 @@ def test_what_a_kernel_is_compiled_from_counts(root: Path, name: str) -> None:
     assert digest(root / "emu/top.py") != before
 
 
+@pytest.mark.parametrize("name", [*_MODULES, "__init__"])
+def test_modules_count_however_they_are_imported(root: Path, name: str) -> None:
+    before = digest(root / "emu/forms.py")
+    file = root / "emu/package" / f"{name}.py"
+    file.write_text(file.read_text() + "# changed\n")
+    assert digest(root / "emu/forms.py") != before
+
+
 def test_other_files_do_not_count(root: Path) -> None:
     before = digest(root / "emu/top.py")
     (root / "isa/apart.py").write_text("B = 2\n")
@@ -45,9 +71,15 @@ def test_other_files_do_not_count(root: Path) -> None:
 
 
 def test_imports_of_the_real_packages_are_found() -> None:
-    hooks = kernel_locator._ROOT / "emu" / "record_hooks.py"
+    hooks = kernel_locator._ROOT / "emu" / "hooks" / "record.py"
     kernel_locator._imported.cache_clear()
-    assert kernel_locator._ROOT / "emu" / "bus.py" in kernel_locator._imported(hooks)
+    assert kernel_locator._ROOT / "emu" / "bus" / "lines.py" in kernel_locator._imported(hooks)
+
+
+def test_the_command_line_knows_where_numba_keeps_kernels() -> None:
+    hooks = kernel_locator._ROOT / "emu" / "hooks"
+    kept = _CacheLocator.get_suitable_cache_subpath(str(hooks / "record.py"))
+    assert kernel_folder("emu/hooks") == kept
 
 
 def test_kernels_of_other_sources_are_not_read_and_go_away(tmp_path: Path) -> None:
@@ -56,7 +88,7 @@ def test_kernels_of_other_sources_are_not_read_and_go_away(tmp_path: Path) -> No
     program = (
         "import os, sys\n"
         "sys.path.insert(0, os.environ['ROOT'])\n"
-        "from isa.kernel_cache import use_kernel_cache\n"
+        "from corebraid.base.kernel_cache import use_kernel_cache\n"
         "use_kernel_cache()\n"
         "from numba import njit\n"
         "@njit(cache=True)\n"

@@ -12,17 +12,17 @@ import pytest
 from cli_factory import record, run
 from lightplay_factory import random_instance
 
-from isa.errors import UsageError
-from solver.lightplay import search_cuda as cuda_search
-from solver.lightplay.interleavings import TooLong
-from solver.lightplay.search_cuda import check_fits, fits, pack
+from corebraid.base.errors import UsageError
+from solver.evidence.lightplay import search_cuda as cuda_search
+from solver.evidence.lightplay.interleavings import TooLong
+from solver.evidence.lightplay.search_cuda import check_fits, fits, pack
 
 ROOT = Path(__file__).resolve().parent.parent
 
 _COMPARE = """
 from lightplay_factory import random_instance
-from solver.lightplay.search_cpu import search_cpu
-from solver.lightplay.search_cuda import search_cuda
+from solver.evidence.lightplay.search_cpu import search_cpu
+from solver.evidence.lightplay.search_cuda import search_cuda
 
 slices = [random_instance(seed, ops=3 + seed % 4, cores=2 + seed % 2) for seed in range(9)]
 expected = [search_cpu(one) for one in slices]
@@ -37,7 +37,7 @@ print("agreed on", len(slices))
 
 _SLICES = """
 import sys
-from corebraid.cli import cli
+from corebraid.cli.group import cli
 cli(["slices", sys.argv[1], "--backend", "cuda", "--json"])
 """
 

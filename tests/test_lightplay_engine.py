@@ -11,21 +11,21 @@ from evidence_factory import record_with
 from slice_factory import collect
 from trace_factory import Shape, make
 
-from isa.x86_64 import X86_64
-from recorder import capture as capture_module
-from recorder.capture import RecordOptions, record
-from recorder.reader import Recording
-from recorder.slice_codec import iter_regions_of
-from recorder.slice_log import iter_slices
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.answers import EvidenceEngine, Options
-from solver.crosscheck import Contender, CrossCheck, crosscheck
-from solver.lightplay import search_cpu
-from solver.lightplay.decide import Settings
-from solver.lightplay.engine import SlicesEngine
-from solver.order import order_recording
-from solver.problem import Verdict
+from isa.x86_64.registers import X86_64
+from recorder.capture import base as capture_module
+from recorder.capture.firmware import RecordOptions, record
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.slices.codec import iter_regions_of
+from recorder.evidence.slices.log import iter_slices
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.evidence.lightplay import search_cpu
+from solver.evidence.lightplay.decide import Settings
+from solver.evidence.lightplay.engine import SlicesEngine
+from solver.passes.answers import EvidenceEngine, Options
+from solver.passes.crosscheck import Contender, CrossCheck, crosscheck
+from solver.passes.order import order_recording
+from solver.regions.problem import Verdict
 
 SHAPES = [
     Shape(streams=2, steps=60, domain=3),

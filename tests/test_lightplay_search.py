@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from lightplay_factory import interleavings, is_correct, random_instance
 
-from solver.lightplay import emulate
-from solver.lightplay import interleavings as numbering
-from solver.lightplay import search_cpu as cpu
-from solver.lightplay.interleavings import TooLong, checked_count, count, rank, steps, unrank
-from solver.lightplay.search_cpu import search_cpu
-from solver.lightplay.search_cut import cut_graph, search_cut
-from solver.lightplay.search_deep import find_order
+from solver.evidence.lightplay import emulate
+from solver.evidence.lightplay import interleavings as numbering
+from solver.evidence.lightplay import search_cpu as cpu
+from solver.evidence.lightplay.interleavings import TooLong, checked_count, count, rank, steps, unrank
+from solver.evidence.lightplay.search_cpu import search_cpu
+from solver.evidence.lightplay.search_cut import cut_graph, search_cut
+from solver.evidence.lightplay.search_deep import find_order
 
 #: Figure 9(b): the interleaving of each GPU thread; instructions are numbered from 1.
 FIGURE_9 = [

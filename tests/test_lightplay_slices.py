@@ -13,12 +13,12 @@ from lightplay_factory import interleavings
 from slice_factory import collect
 from trace_factory import Shape, make
 
-from isa.errors import UsageError
-from recorder.event import EVENT, READ, RMW, WRITE
-from recorder.slice_codec import CHECKPOINT, iter_regions_of
-from solver.lightplay import decide as deciding
-from solver.lightplay.constraints import before_in, minimal_constraints
-from solver.lightplay.decide import (
+from corebraid.base.errors import UsageError
+from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
+from recorder.evidence.slices.codec import CHECKPOINT, iter_regions_of
+from solver.evidence.lightplay import decide as deciding
+from solver.evidence.lightplay.constraints import before_in, minimal_constraints
+from solver.evidence.lightplay.decide import (
     APART,
     CONTRADICTED,
     FIXED,
@@ -29,17 +29,17 @@ from solver.lightplay.decide import (
     Settings,
     decide,
 )
-from solver.lightplay.engine import SlicesEngine
-from solver.lightplay.fixing import fix_ordering
-from solver.lightplay.interleavings import TooLong
-from solver.lightplay.refine import alone, components, halves
-from solver.lightplay.relaxed import search_apart, search_relaxed
-from solver.lightplay.replay_one import AFTER, BEFORE, FINAL, INPUT, replay
-from solver.lightplay.search_cpu import search_cpu
-from solver.lightplay.search_cut import cut_graph
-from solver.lightplay.slice_problem import Misfit, SliceProblem, make_problem
-from solver.problem import Verdict
-from solver.unfiltered import iter_problems
+from solver.evidence.lightplay.engine import SlicesEngine
+from solver.evidence.lightplay.fixing import fix_ordering
+from solver.evidence.lightplay.interleavings import TooLong
+from solver.evidence.lightplay.refine import alone, components, halves
+from solver.evidence.lightplay.relaxed import search_apart, search_relaxed
+from solver.evidence.lightplay.replay_one import AFTER, BEFORE, FINAL, INPUT, replay
+from solver.evidence.lightplay.search_cpu import search_cpu
+from solver.evidence.lightplay.search_cut import cut_graph
+from solver.evidence.lightplay.slice_problem import Misfit, SliceProblem, make_problem
+from solver.passes.unfiltered import iter_problems
+from solver.regions.problem import Verdict
 
 A, B = 0x1000, 0x1008
 

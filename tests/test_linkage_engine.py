@@ -15,21 +15,21 @@ from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
 from test_record_guests import finish, start
 from test_tso_guests import emit_one
 
-from corebraid.symbols import Symbols
-from emu.cache import CacheGeometry
-from recorder.event import EVENT, READ
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from recorder.traces import RecordingTraces
-from solver.answers import Options
-from solver.linkage.engine import LinkageEngine
-from solver.linkage.log import LinkageLog, read_linkage
-from solver.linkage.match import link
-from solver.linkage.place import Misfit, place
-from solver.order import order_recording
-from solver.problem import Verdict
-from solver.results import OrderResult
-from solver.unfiltered import iter_problems
+from corebraid.base.rows.event import EVENT, READ
+from corebraid.names.symbols import Symbols
+from emu.bus.cache import CacheGeometry
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.evidence.linkage.engine import LinkageEngine
+from solver.evidence.linkage.log import LinkageLog, read_linkage
+from solver.evidence.linkage.match import link
+from solver.evidence.linkage.place import Misfit, place
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.passes.results import OrderResult
+from solver.passes.unfiltered import iter_problems
+from solver.regions.problem import Verdict
 
 PROGRAMS = [
     "uts", "radix", "ring", "peterson", "spin_mcs", "spin_ticket", "bug_aba", "bug_dcl", "bug_lost_update",

@@ -12,11 +12,20 @@ from hypothesis import strategies as st
 from linkage_factory import LINE, MEMORY, Frames, guest, random_turns, spelled_out
 from linkage_twin import Twin
 
-from isa.errors import FormatError
-from recorder import linkage
-from recorder.frame import FrameHeader
-from recorder.linkage import LinkageCollector
-from recorder.linkage_codec import ALL, DOUBLE, FOLLOW, PAPERS, PREDICT, RUNS, Machine, decode_linkage
+from corebraid.base.errors import FormatError
+from recorder.evidence.linkage import collector as linkage
+from recorder.evidence.linkage.codec import (
+    ALL,
+    DOUBLE,
+    FOLLOW,
+    PAPERS,
+    PREDICT,
+    RUNS,
+    Machine,
+    decode_linkage,
+)
+from recorder.evidence.linkage.collector import LinkageCollector
+from recorder.files.frame import FrameHeader
 
 N_CORES = 3
 SYMBOLS = ((0x1004, 4), (0x1008, 9), (0x1040, 0x100))

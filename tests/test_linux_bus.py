@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from emu.cache import CacheGeometry
-from emu.call_hooks import answer_cpuid
-from emu.event import READ, RMW, WRITE
-from emu.kernel_agent import fill_bytes, peek_number, read_bytes, read_modify_write, write_bytes
-from emu.state import CORE, INVALID, MESI, MODIFIED, address_of
-from isa.cpuid_x86_64 import CPUID
+from corebraid.base.rows.event import READ, RMW, WRITE
+from emu.bus.cache import CacheGeometry
+from emu.bus.kernel_agent import fill_bytes, peek_number, read_bytes, read_modify_write, write_bytes
+from emu.hooks.call import answer_cpuid
+from emu.native.state import CORE, INVALID, MESI, MODIFIED, address_of
+from isa.x86_64.cpuid import CPUID
 from tests.test_emu_bus import MEMORY, Kernel
 
 CAUSE = 4

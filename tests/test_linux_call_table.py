@@ -7,10 +7,10 @@ import inspect
 import pytest
 
 from bench.linux_calls import PAGE, page
-from emu.linux import call_tables
-from emu.linux.call import Call, FileBytes, Subject, Support, table
-from emu.linux.limits import RESOURCES, RLIMIT_NOFILE, RLIMIT_NPROC, UNLIMITED
-from isa.linux_x86_64 import LINUX_X86_64
+from emu.linux.calls import table as call_tables
+from emu.linux.ground.call import Call, FileBytes, Subject, Support, table
+from emu.linux.ground.limits import RESOURCES, RLIMIT_NOFILE, RLIMIT_NPROC, UNLIMITED
+from isa.x86_64.linux import LINUX_X86_64
 from tests.linux_guest_factory import BootedGuest, hello_spec
 
 CALLS = call_tables.CALLS

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from corebraid.__main__ import main
-from corebraid.deadlocks import waits_of
-from emu.linux.waiting import Awaited
-from recorder.manifest import load
+from corebraid.study.deadlocks import waits_of
+from emu.linux.tasks.waiting import Awaited
+from recorder.files.manifest import load
 from tests.cli_factory import ROOT, Ran, run, start
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from cli_factory import ROOT, Ran, run
 
-from corebraid.threads import Threads
-from recorder.agent_codec import CALL, EXIT, PAGE, SIGNAL
-from recorder.event import EVENT
-from recorder.reader import Recording, iter_core_records
-from recorder.record import CONTEXT
+from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.record import CONTEXT
+from corebraid.names.threads import Threads
+from recorder.files.agent_codec import CALL, EXIT, PAGE, SIGNAL
+from recorder.files.reader import Recording, iter_core_records
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
 
@@ -93,7 +93,7 @@ def test_the_kernel_is_a_stream_of_its_own(
     assert {row["thread"] for row in rows if row["agent"] == "exit"} <= {1001, 1002}
     text = run("trace", crashed[0], "--core", "kernel", "--limit", 3).out.splitlines()
     assert all(" kernel " in line and "(call)" in line for line in text[1:])
-    from corebraid.export.columns import AGENTS
+    from corebraid.names.places import AGENTS
 
     assert [AGENTS[cause] for cause in (CALL, PAGE, SIGNAL, EXIT)] == ["call", "page", "signal", "exit"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from emu.linux.wait import Reason
+from emu.linux.ground.wait import Reason
 from tests.linux_guest_factory import BootedGuest, hello_spec
 
 LONGEST = (1 << 63) - 1

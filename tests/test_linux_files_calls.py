@@ -9,9 +9,9 @@ import struct
 
 import pytest
 
-from emu.linux.failure import Errno
-from emu.linux.open_file import OpenFile
-from emu.linux.wait import Reason
+from emu.linux.files.open_file import OpenFile
+from emu.linux.ground.failure import Errno
+from emu.linux.ground.wait import Reason
 from tests.linux_files_factory import AT_FDCWD, MEMORY, Guest, resume
 
 RW_NEW = os.O_RDWR | os.O_CREAT

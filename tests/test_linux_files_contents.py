@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from emu.linux.calls_stat import STATFS, STATX
-from emu.linux.failure import Errno
-from emu.linux.private_layer import CHUNK, MAX_FILE, NODE, Contents, PrivateLayer
-from emu.linux.root_spec import Bind
+from emu.linux.calls.stat import STATFS, STATX
+from emu.linux.files.private_layer import CHUNK, MAX_FILE, NODE, Contents, PrivateLayer
+from emu.linux.ground.failure import Errno
+from emu.linux.tree.root_spec import Bind
 from tests.linux_files_factory import AT_FDCWD, Guest, finish
 
 RW_NEW = os.O_RDWR | os.O_CREAT

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from emu.linux.root_spec import Bind
+from emu.linux.tree.root_spec import Bind
 from tests.linux_files_factory import AT_FDCWD, Guest
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

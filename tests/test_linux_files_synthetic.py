@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from emu.linux.clock import VirtualClock
-from emu.linux.proc_process import ranges
-from emu.linux.root_spec import Bind
-from isa.errors import UsageError
+from corebraid.base.errors import UsageError
+from emu.linux.ground.clock import VirtualClock
+from emu.linux.pseudo.proc_process import ranges
+from emu.linux.tree.root_spec import Bind
 from tests.linux_files_factory import AT_FDCWD, PID, Guest, tree
 
 

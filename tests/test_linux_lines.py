@@ -12,9 +12,9 @@ import pytest
 from cli_factory import ROOT, elf
 from elftools.elf.elffile import ELFFile
 
-from corebraid.aranges import Range, read_aranges
-from corebraid.line_program import Strings, read_lines
-from corebraid.lines import Lines, LineTable, PlacedLines
+from corebraid.names.aranges import Range, read_aranges
+from corebraid.names.line_program import Strings, read_lines
+from corebraid.names.lines import Lines, LineTable, PlacedLines
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
 ANY_REASON = r"[a-z]"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from emu.linux.mappings import Mapping, Mappings
+from emu.linux.memory.mappings import Mapping, Mappings
 
 PAGE = 4096
 LOW, HIGH = 16 * PAGE, 200 * PAGE

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from emu.linux.failure import Unsupported
-from emu.state import RIGHT_READ
+from emu.linux.ground.failure import Unsupported
+from emu.native.state import RIGHT_READ
 from tests.linux_guest_factory import BootedGuest, hello_spec
 
 PAGE = 4096

@@ -13,9 +13,9 @@ from linux_io_factory import Guest
 from linux_io_host import Host
 from linux_io_script import both
 
-from emu.linux.failure import Errno
-from emu.linux.limits import RLIMIT_NOFILE
-from emu.linux.pipe import open_pipe
+from emu.linux.ground.failure import Errno
+from emu.linux.ground.limits import RLIMIT_NOFILE
+from emu.linux.waiting.pipe import open_pipe
 
 SECOND = 1_000_000_000
 

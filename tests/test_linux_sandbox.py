@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from emu.linux import host_tree
-from emu.linux.root_spec import Bind
+from emu.linux.files import host_tree
+from emu.linux.tree.root_spec import Bind
 from tests.linux_files_factory import AT_FDCWD, PID, Guest, tree
 
 SECRET = b"the host's secret"

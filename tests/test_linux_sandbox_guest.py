@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 from bench.linux_soak import EXPECTED, Plan, examine, judge, record_plan
-from corebraid.linux_guest import LinuxOptions, guest_spec
-from emu.linux import call_tables
-from emu.linux.call import Call
-from emu.linux.failure import Exit, Unsupported
-from emu.linux.keep_writes import keep
+from corebraid.base.errors import CorebraidError
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec
+from emu.linux.calls import table as call_tables
+from emu.linux.ground.call import Call
+from emu.linux.ground.failure import Exit, Unsupported
+from emu.linux.ground.wait import Reason
 from emu.linux.kernel import Kernel
-from emu.linux.wait import Reason
-from isa.errors import CorebraidError
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.x86_64 import X86_64
-from recorder.linux_capture import record_linux
-from recorder.reader import Recording
-from recorder.record_options import RecordOptions
+from emu.linux.tree.keep_writes import keep
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
+from recorder.capture.linux import record_linux
+from recorder.capture.options import RecordOptions
+from recorder.files.reader import Recording
 from tests.cli_factory import run
 from tests.linux_guest_factory import (
     PROGRAMS,

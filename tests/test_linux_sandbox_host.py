@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from emu.linux import host_tree
-from emu.linux.host_tree import HostFiles, HostPlace, HostTree
-from emu.linux.root_spec import Bind
-from isa.errors import UsageError
+from corebraid.base.errors import UsageError
+from emu.linux.files import host_tree
+from emu.linux.files.host_tree import HostFiles, HostPlace, HostTree
+from emu.linux.tree.root_spec import Bind
 from tests.linux_files_factory import Guest
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from emu.linux import calls_kill, calls_signals
-from emu.linux.failure import Errno, Interrupted
-from emu.linux.limits import RESOURCES, RLIMIT_SIGPENDING
-from emu.linux.process_signals import Action
-from emu.linux.signal_delivery import Interruption, deliver
-from emu.linux.signal_info import SigInfo
-from emu.linux.signal_numbers import (
+from emu.linux.calls import kill as calls_kill
+from emu.linux.calls import signals as calls_signals
+from emu.linux.ground.failure import Errno, Interrupted
+from emu.linux.ground.limits import RESOURCES, RLIMIT_SIGPENDING
+from emu.linux.ground.wait import Reason, Wait
+from emu.linux.signals.delivery import Interruption, deliver
+from emu.linux.signals.info import SigInfo
+from emu.linux.signals.numbers import (
     SI_QUEUE,
     SI_TKILL,
     SIG_IGN,
@@ -21,8 +22,8 @@ from emu.linux.signal_numbers import (
     SIGUSR2,
     signal_set,
 )
-from emu.linux.task import State
-from emu.linux.wait import Reason, Wait
+from emu.linux.signals.of_process import Action
+from emu.linux.tasks.task import State
 from tests.signal_factory import (
     BASE,
     HANDLER,

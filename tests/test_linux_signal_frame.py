@@ -6,14 +6,14 @@ import pytest
 import unicorn
 from unicorn import x86_const as x86
 
-from emu.linux.calls_signals import sys_rt_sigreturn, sys_sigaltstack
-from emu.linux.failure import Errno
+from emu.linux.calls.signals import sys_rt_sigreturn, sys_sigaltstack
 from emu.linux.faults import bad_access, exception
-from emu.linux.float_image import float_image
-from emu.linux.signal_delivery import Death, deliver
-from emu.linux.signal_numbers import SA_ONSTACK, SIGFPE, SIGILL, SIGSEGV, SIGUSR1, SIGUSR2, signal_set
-from isa.linux_x86_64_signal import SIGNALS_X86_64
-from isa.x86_64 import X86_64
+from emu.linux.ground.failure import Errno
+from emu.linux.signals.delivery import Death, deliver
+from emu.linux.signals.float_image import float_image
+from emu.linux.signals.numbers import SA_ONSTACK, SIGFPE, SIGILL, SIGSEGV, SIGUSR1, SIGUSR2, signal_set
+from isa.x86_64.registers import X86_64
+from isa.x86_64.signals import SIGNALS_X86_64
 from tests.signal_factory import (
     BASE,
     CODE,

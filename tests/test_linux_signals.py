@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-from emu.linux import calls_signals
-from emu.linux.failure import Errno
-from emu.linux.limits import RESOURCES, RLIMIT_SIGPENDING
-from emu.linux.process_signals import Action
-from emu.linux.signal_delivery import Death, Interruption, deliver
-from emu.linux.signal_info import SigInfo
-from emu.linux.signal_numbers import (
+from emu.linux.calls import signals as calls_signals
+from emu.linux.ground.failure import Errno
+from emu.linux.ground.limits import RESOURCES, RLIMIT_SIGPENDING
+from emu.linux.ground.wait import Reason
+from emu.linux.signals.delivery import Death, Interruption, deliver
+from emu.linux.signals.info import SigInfo
+from emu.linux.signals.numbers import (
     SA_NODEFER,
     SA_RESETHAND,
     SA_RESTART,
@@ -33,8 +33,8 @@ from emu.linux.signal_numbers import (
     signal_name,
     signal_set,
 )
-from emu.linux.task import State
-from emu.linux.wait import Reason
+from emu.linux.signals.of_process import Action
+from emu.linux.tasks.task import State
 from tests.signal_factory import (
     CODE,
     HANDLER,

@@ -14,16 +14,16 @@ import pytest
 from cli_factory import ROOT
 from elftools.elf.elffile import ELFFile
 
-from corebraid.call_stubs import call_stubs
-from corebraid.program import UNKNOWN, WRITTEN, GuestProgram
-from corebraid.symbols import Symbol, Symbols, read_symbols
-from emu.linux.mappings import Mapping
-from emu.linux.open_file import MappedFile
-from isa.decode import disassemble
-from isa.errors import FormatError, UsageError
-from recorder.manifest import Manifest, Program
-from recorder.objects import MOST_MAPPINGS, ObjectKeeper, load_objects
-from recorder.sealed_json import seal
+from corebraid.base.errors import FormatError, UsageError
+from corebraid.names.call_stubs import call_stubs
+from corebraid.names.program import UNKNOWN, WRITTEN, GuestProgram
+from corebraid.names.symbols import Symbol, Symbols, read_symbols
+from emu.linux.files.open_file import MappedFile
+from emu.linux.memory.mappings import Mapping
+from isa.x86_64.decode import disassemble
+from recorder.files.manifest import Manifest, Program
+from recorder.files.objects import MOST_MAPPINGS, ObjectKeeper, load_objects
+from recorder.files.sealed_json import seal
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
 MUTEXES = (PROGRAMS / "mutexes").read_bytes()

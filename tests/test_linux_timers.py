@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emu.linux import calls_timers
-from emu.linux.failure import Errno
-from emu.linux.process_signals import Action
-from emu.linux.signal_numbers import SIG_IGN, SIGALRM, SIGPROF, SIGUSR1, SIGVTALRM, signal_set
+from emu.linux.calls import timers as calls_timers
+from emu.linux.ground.failure import Errno
+from emu.linux.signals.numbers import SIG_IGN, SIGALRM, SIGPROF, SIGUSR1, SIGVTALRM, signal_set
+from emu.linux.signals.of_process import Action
 from tests.signal_factory import BASE, PID, catch, make_process, make_task
 
 _SECOND = 1_000_000_000

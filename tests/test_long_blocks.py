@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.true_order import held_traces
-from recorder.reader import Recording
+from recorder.files.reader import Recording
 from tests.cli_factory import BASE, EXIT_7, elf, record, run
 
 #: mov [BASE + 0x8000], rax; more often than one translation holds.

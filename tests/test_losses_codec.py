@@ -18,16 +18,16 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from losses_factory import EVIDENCE, firmware, losses_of
 
-from emu.losses import DOWNGRADED, LOSS_NOTE, LOST
-from isa.errors import FormatError
-from recorder import loss_codec
-from recorder.evidence_names import LOSSES
-from recorder.frame import FrameWriter
-from recorder.integrity import integrity
-from recorder.loss_codec import FRAME_ROWS, decode, encode
-from recorder.losses import iter_all_losses
-from recorder.manifest import MANIFEST
-from recorder.reader import Recording
+from corebraid.base.errors import FormatError
+from emu.bus.losses import DOWNGRADED, LOSS_NOTE, LOST
+from recorder.evidence.integrity import integrity
+from recorder.evidence.losses import codec as loss_codec
+from recorder.evidence.losses.codec import FRAME_ROWS, decode, encode
+from recorder.evidence.losses.log import iter_all_losses
+from recorder.files.evidence_names import LOSSES
+from recorder.files.frame import FrameWriter
+from recorder.files.manifest import MANIFEST
+from recorder.files.reader import Recording
 
 CORES, LINE, MEMORY = 5, 32, 1 << 20
 LINES = MEMORY // LINE

@@ -13,13 +13,13 @@ from cli_factory import run
 from losses_factory import firmware
 from test_losses_codec import rewrite
 
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.answers import Options, answer
-from solver.certificate import Certificate
-from solver.partial import Partial
-from solver.problem import DROPPED, LOSSES, NOTHING, TENURES, Verdict
-from solver.unfiltered import iter_problems
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate
+from solver.passes.answers import Options, answer
+from solver.passes.partial import Partial
+from solver.passes.unfiltered import iter_problems
+from solver.regions.problem import DROPPED, LOSSES, NOTHING, TENURES, Verdict
 
 
 @pytest.fixture(scope="module")

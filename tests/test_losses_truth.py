@@ -10,18 +10,18 @@ import pytest
 from losses_factory import EVIDENCE, firmware, linux, losses_of
 from losses_twin import derived_losses
 
-from emu.cache import CacheGeometry
-from emu.losses import DOWNGRADED, LOST, LossNotes
-from emu.state import INVALID, MESI, SHARED
-from isa.errors import UsageError
-from isa.x86_64 import X86_64
-from recorder.capture import Capture
-from recorder.integrity import integrity
-from recorder.losses import iter_losses
-from recorder.reader import Recording, iter_core_records, iter_sealed_truth
-from recorder.record_options import RecordOptions
-from recorder.strata_policy import StrataPolicy
-from recorder.writer import RecordingWriter
+from corebraid.base.errors import UsageError
+from emu.bus.cache import CacheGeometry
+from emu.bus.losses import DOWNGRADED, LOST, LossNotes
+from emu.native.state import INVALID, MESI, SHARED
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import Capture
+from recorder.capture.options import RecordOptions
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.integrity import integrity
+from recorder.evidence.losses.log import iter_losses
+from recorder.files.reader import Recording, iter_core_records, iter_sealed_truth
+from recorder.files.writer import RecordingWriter
 from tests.cli_factory import FIRMWARE
 
 #: Agents: DMA, interrupts, puts and gets. Ends: a fault, a limit.

@@ -11,7 +11,7 @@ import pytest
 from cli_factory import FIRMWARE, record, run
 from test_opr_replay import StaleBlock
 
-from recorder import opr_collector
+from recorder.evidence.opr import collector as opr_collector
 
 EVIDENCE = "evidence-opr.log"
 

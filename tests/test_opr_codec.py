@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isa.errors import FormatError
-from recorder.opr_codec import Encoder, decode
-from recorder.opr_rows import CHECK, CODE, EXACT, OPR_ROW, RELAXED, VALUE, Rows
+from corebraid.base.errors import FormatError
+from recorder.evidence.opr.codec import Encoder, decode
+from recorder.evidence.opr.rows import CHECK, CODE, EXACT, OPR_ROW, RELAXED, VALUE, Rows
 
 MEMORY = 1 << 20
 MEMBERS = 5

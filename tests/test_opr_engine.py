@@ -9,15 +9,15 @@ import pytest
 from cli_factory import run
 from test_opr_replay import recorded
 
-from isa.errors import OrderError
-from recorder.reader import Recording
-from recorder.traces import RecordingTraces
-from solver.answers import Options
-from solver.opr.engine import OprEngine
-from solver.opr.order_log import OrderLog
-from solver.order import order_recording
-from solver.problem import Verdict
-from solver.results import OrderResult
+from corebraid.base.errors import OrderError
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.evidence.opr.engine import OprEngine
+from solver.evidence.opr.order_log import OrderLog
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.passes.results import OrderResult
+from solver.regions.problem import Verdict
 
 
 def ordered(recording: Recording, engine: OprEngine | None = None) -> OrderResult:

@@ -12,9 +12,9 @@ from guest import DATA, Code, elf, run_many_ways
 from test_record_guests import GUESTS, build, finish, start
 from test_tso_guests import emit_one
 
-from recorder.opr_log import read_opr
-from recorder.value_check import compare_replays
-from solver.opr.inference import replay_group
+from recorder.evidence.opr.log import read_opr
+from recorder.replay.value_check import compare_replays
+from solver.evidence.opr.inference import replay_group
 
 
 def hold(program: Path, folder: Path, cores: int) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recorder.event import EVENT, READ, RMW, UNCACHED, WRITE
-from recorder.hash_table import find, find_or_insert, grow, has_room, new_table
-from recorder.opr_accesses import ACCESS, GOT, LOAD, MOST_GETS, STORE, AccessStream
-from recorder.opr_clocks import Affinities, ExactClocks, RelaxedClocks
-from recorder.opr_rows import CODE, EXACT, RELAXED, VALUE
-from recorder.opr_shadow import CodePages, ValueLogger
-from solver.opr.order_log import WAIT, OrderLog, write_checks
+from corebraid.base.hash_table import find, find_or_insert, grow, has_room, new_table
+from corebraid.base.rows.event import EVENT, READ, RMW, UNCACHED, WRITE
+from recorder.evidence.opr.accesses import ACCESS, GOT, LOAD, MOST_GETS, STORE, AccessStream
+from recorder.evidence.opr.clocks import Affinities, ExactClocks, RelaxedClocks
+from recorder.evidence.opr.rows import CODE, EXACT, RELAXED, VALUE
+from recorder.evidence.opr.shadow import CodePages, ValueLogger
+from solver.evidence.opr.order_log import WAIT, OrderLog, write_checks
 
 MEMORY = 1 << 16
 CODE_PAGE = 3

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from guest import DATA, Code, Run, elf, run_guest, run_many_ways
 
-from recorder.agent_codec import GET, PUT
-from recorder.reader import iter_agent_trace, load_image
-from recorder.replay import replay_core
-from recorder.traces import RecordingTraces
-from solver.order import order_recording
-from solver.problem import Verdict
+from recorder.files.agent_codec import GET, PUT
+from recorder.files.reader import iter_agent_trace, load_image
+from recorder.replay.core import replay_core
+from recorder.replay.traces import RecordingTraces
+from solver.passes.order import order_recording
+from solver.regions.problem import Verdict
 
 RMA_LOCAL, RMA_REMOTE, RMA_LENGTH = 0x200, 0x208, 0x210
 RMA_PUT, RMA_GET, RMA_OUTSTANDING = 0x218, 0x220, 0x228

@@ -9,9 +9,9 @@ from cli_factory import FIRMWARE
 from evidence_factory import spy_on
 from test_opr_replay import recorded
 
-from recorder.event import FETCH
-from recorder.opr_log import read_opr
-from recorder.strata_policy import StrataPolicy
+from corebraid.base.rows.event import FETCH
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.opr.log import read_opr
 
 
 def violated(program: str, folder: Path) -> dict[bool, tuple[int, int]]:

@@ -10,11 +10,11 @@ from cli_factory import FIRMWARE
 from evidence_factory import spy_on
 from test_opr_replay import recorded
 
-from recorder.event import FETCH, READ, UNCACHED, WRITE
-from recorder.opr_log import read_opr
-from recorder.strata_policy import StrataPolicy
-from solver.opr.inference import OUTSIDE, replay_group
-from solver.opr.reads_from import reads_from
+from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.opr.log import read_opr
+from solver.evidence.opr.inference import OUTSIDE, replay_group
+from solver.evidence.opr.reads_from import reads_from
 
 
 @pytest.mark.parametrize(("program", "rset"), [("ring", "0,1,2"), ("spin_mcs", "0,1,2"), ("radix", "0,2")])

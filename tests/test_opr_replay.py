@@ -12,20 +12,21 @@ import pytest
 from cli_factory import FIRMWARE
 from evidence_factory import record_with
 
-from corebraid.opr_score import score
-from emu.cache import CacheGeometry
-from isa.errors import Divergence
-from isa.x86_64 import X86_64
-from recorder import capture, opr_collector
-from recorder.capture import RecordOptions, record
-from recorder.opr_log import OprLog, read_opr
-from recorder.opr_rows import CHECK, CODE, EXACT, RELAXED, VALUE
-from recorder.opr_shadow import ValueLogger
-from recorder.reader import Recording
-from recorder.strata_policy import StrataPolicy
-from recorder.value_check import compare_replays
-from solver.opr.inference import OUTSIDE, replay_group, select
-from solver.opr.order_log import WAIT, OrderLog
+from corebraid.base.errors import Divergence
+from corebraid.study.opr_score import score
+from emu.bus.cache import CacheGeometry
+from isa.x86_64.registers import X86_64
+from recorder.capture import base as capture
+from recorder.capture.firmware import RecordOptions, record
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.opr import collector as opr_collector
+from recorder.evidence.opr.log import OprLog, read_opr
+from recorder.evidence.opr.rows import CHECK, CODE, EXACT, RELAXED, VALUE
+from recorder.evidence.opr.shadow import ValueLogger
+from recorder.files.reader import Recording
+from recorder.replay.value_check import compare_replays
+from solver.evidence.opr.inference import OUTSIDE, replay_group, select
+from solver.evidence.opr.order_log import WAIT, OrderLog
 
 PGAS = sorted(path.stem for path in (FIRMWARE.parent / "src").glob("pgas_*.c"))
 PLAIN = [

@@ -11,7 +11,7 @@ from test_solver_engines import SOAK
 import bench.order_campaign
 from bench.order_campaign import campaign
 from bench.tiny_runs import Run, damage, is_legal
-from solver.traces import MemoryTraces
+from solver.regions.traces import MemoryTraces
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])

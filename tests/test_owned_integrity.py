@@ -10,13 +10,13 @@ from cli_factory import run
 from losses_factory import firmware, linux
 from test_sync_damage import altered
 
-from recorder.agent_log import is_access
-from recorder.event import OWNED, READ
-from recorder.integrity import integrity
-from recorder.manifest import AGENT_LOG
-from recorder.owned_integrity import owned_fault
-from recorder.reader import Recording, iter_agent_rows
-from recorder.strata_policy import StrataPolicy
+from corebraid.base.rows.event import OWNED, READ
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.integrity import integrity
+from recorder.evidence.owned_integrity import owned_fault
+from recorder.files.agent_log import is_access
+from recorder.files.manifest import AGENT_LOG
+from recorder.files.reader import Recording, iter_agent_rows
 
 CASES = {
     "sc": ("pgas_uts", {"strata": StrataPolicy.parse("cycles:50000"), "longest_slice": 500}),

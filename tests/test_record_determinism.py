@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.soak import IMAGES, Plan, expectations
-from isa.x86_64 import X86_64
-from recorder.capture import record
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import record
 
 
 def recorded(plan: Plan, path: Path) -> dict[str, bytes]:

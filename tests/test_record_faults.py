@@ -10,7 +10,7 @@ import pytest
 from guest import DATA, DEVICES, EXECUTE, INT_HANDLER, READ, TEXT, TIMER_PERIOD, Code, elf, run_guest
 
 from bench.soak import examine
-from recorder.reader import iter_image
+from recorder.files.reader import iter_image
 
 READ_ONLY = 0x300000
 TOP = (4 << 20) - 0x1000

@@ -9,7 +9,7 @@ import pytest
 from guest import DATA, Code, elf, run_many_ways
 
 from bench.soak import examine
-from recorder.reader import iter_image
+from recorder.files.reader import iter_image
 
 ZERO_FLAG = 0x40
 #: Ways to set flags, each from rcx = 2, r9 = 9, rdx = 5.

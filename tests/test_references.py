@@ -80,13 +80,13 @@ def test_what_a_text_names_is_there(path: Path) -> None:
 
 def test_what_is_not_there_is_found() -> None:
     own = ROOT / "docs" / "tso.md"
-    assert missing_files("`emu/bus.py`, `bus.py`, emu/gone.py, gone.py and `x/bus.py`") == [
+    assert missing_files("`emu/bus/lines.py`, `bus/lines.py`, emu/gone.py, gone.py and `x/bus.py`") == [
         "emu/gone.py", "gone.py", "x/bus.py"
     ]  # fmt: skip
     assert missing_pages("docs/tso.md, [a](sure.md), GONE.md, docs/sure.md#gone", own) == [
         "GONE.md", "docs/sure.md#gone"
     ]  # fmt: skip
     assert missing_pages("docs/architecture.md#ordering", own) == []
-    assert missing_modules("`emu.bus`, `solver.order.order_recording`, `solver.gone`, `emu.bus.gone`") == [
-        "emu.bus.gone", "solver.gone"
-    ]  # fmt: skip
+    there = "`emu.bus.lines`, `solver.passes.order.order_recording`"
+    gone = missing_modules(f"{there}, `solver.gone`, `emu.bus.lines.gone`")
+    assert gone == ["emu.bus.lines.gone", "solver.gone"]

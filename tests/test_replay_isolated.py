@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bench.soak import IMAGES, Plan
-from isa.errors import UsageError
-from isa.x86_64 import X86_64
-from recorder.capture import record
-from recorder.manifest import MANIFEST, core_log
-from recorder.reader import Recording
-from recorder.replay import CoreReplay, replay_core
+from corebraid.base.errors import UsageError
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import record
+from recorder.files.manifest import MANIFEST, core_log
+from recorder.files.reader import Recording
+from recorder.replay.core import CoreReplay, replay_core
 
 PLANS = [
     Plan("uts", 4, 1, longest_slice=300),

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from bench.soak import IMAGES, Plan, examine
 from bench.true_order import Broken, NaiveMemory, held_traces, in_true_order
-from emu.machine import Machine, Stopped
-from emu.state import INVALID, MESI, MODIFIED, SEEN, SHARED
-from isa.errors import Divergence, OrderError
-from isa.x86_64 import X86_64
-from recorder.capture import record
-from recorder.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
-from recorder.record import DIGEST, INPUT, MISS
-from recorder.replay import replay_core
-from recorder.writer import RecordingWriter
-from solver.checker import check_slices
+from corebraid.base.errors import Divergence, OrderError
+from corebraid.base.rows.record import DIGEST, INPUT, MISS
+from emu.board.firmware import Machine, Stopped
+from emu.native.state import INVALID, MESI, MODIFIED, SEEN, SHARED
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import record
+from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
+from recorder.files.writer import RecordingWriter
+from recorder.replay.core import replay_core
+from solver.check.checker import check_slices
 
 #: The planted bugs can make a guest wait for ever.
 PLAN = Plan("uts", 3, 1, longest_slice=200, limit=200_000)

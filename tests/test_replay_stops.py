@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from cli_factory import record
 
-from isa.errors import UsageError
-from recorder.driver import STOP, Piece, with_stops
-from recorder.pause import PausedReplay, states_at
-from recorder.reader import Recording
-from recorder.record import MISS, RECORD
+from corebraid.base.errors import UsageError
+from corebraid.base.rows.record import MISS, RECORD
+from recorder.files.reader import Recording
+from recorder.replay.driver import STOP, Piece, with_stops
+from recorder.replay.pause import PausedReplay, states_at
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])

@@ -13,11 +13,11 @@ from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from bench.soak import IMAGES, Plan
-from isa.x86_64 import X86_64
-from recorder.capture import record
-from recorder.event import FETCH, READ, RMW, UNCACHED, WRITE
-from recorder.reader import Recording
-from recorder.replay import CoreReplay
+from corebraid.base.rows.event import FETCH, READ, RMW, UNCACHED, WRITE
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import record
+from recorder.files.reader import Recording
+from recorder.replay.core import CoreReplay
 
 DEVICES, POWER_OFF = 0xF0000000, 0xF0000010
 MEMORY_BYTES = 8 << 20

@@ -13,12 +13,12 @@ from cli_factory import FIRMWARE, ROOT, Ran, run
 from guest import CONSOLE_RX, CYCLES, DATA, Code, elf
 from test_rpc_mailbox import ping, put, receive, send
 
-from emu.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
-from emu.mailbox import MAIL_ACCEPT
-from recorder.evidence_names import RPC, STREAMS, evidence_log
-from recorder.frame import FrameWriter
-from recorder.reader import Recording
-from recorder.receipts import Receipts, encode, read_receipts
+from emu.devices.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
+from emu.devices.mailbox import MAIL_ACCEPT
+from recorder.evidence.rpc.receipts import Receipts, encode, read_receipts
+from recorder.files.evidence_names import RPC, STREAMS, evidence_log
+from recorder.files.frame import FrameWriter
+from recorder.files.reader import Recording
 
 
 @pytest.fixture(scope="module")

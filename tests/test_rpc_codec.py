@@ -12,14 +12,14 @@ from cli_factory import FIRMWARE, run
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from emu.mail_state import ENTRY_POINTS, MAIL_EVENT, POSTED, RECEIVED, TESTED
-from isa.errors import FormatError
-from recorder import receipts
-from recorder.evidence_names import RPC, evidence_log
-from recorder.frame import FrameWriter, iter_frames
-from recorder.reader import Recording
-from recorder.receipts import ReceiptDecoder, decode_receipts, encode, read_receipts, receipts_of
-from recorder.varint import get_varint, put_varint
+from corebraid.base.errors import FormatError
+from corebraid.base.varint import get_varint, put_varint
+from emu.devices.mail_state import ENTRY_POINTS, MAIL_EVENT, POSTED, RECEIVED, TESTED
+from recorder.evidence.rpc import receipts
+from recorder.evidence.rpc.receipts import ReceiptDecoder, decode_receipts, encode, read_receipts, receipts_of
+from recorder.files.evidence_names import RPC, evidence_log
+from recorder.files.frame import FrameWriter, iter_frames
+from recorder.files.reader import Recording
 
 CORES = 5
 _FIELD = st.one_of(st.integers(0, 5), st.integers(0, 0xFFFFFF))

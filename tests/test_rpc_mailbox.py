@@ -24,8 +24,17 @@ from guest import (
 from numba import njit
 
 from bench.soak import examine
-from emu.mail_state import MAIL_EVENT, MAIL_SLOTS, POSTED, RECEIVED, REPLY, REQUEST, TEST_UNKNOWN, TESTED
-from emu.mailbox import (
+from emu.devices.mail_state import (
+    MAIL_EVENT,
+    MAIL_SLOTS,
+    POSTED,
+    RECEIVED,
+    REPLY,
+    REQUEST,
+    TEST_UNKNOWN,
+    TESTED,
+)
+from emu.devices.mailbox import (
     MAIL_ACCEPT,
     MAIL_AWAIT,
     MAIL_FROM,
@@ -38,11 +47,11 @@ from emu.mailbox import (
     mail_read,
     mail_write,
 )
-from emu.post import EVERYTHING, Post, Script
-from emu.state import CORE, MACHINE
-from recorder.mail_trace import follow_registers, mail_of, recorded_mail
-from recorder.receipts import read_receipts
-from recorder.replay import replay_core
+from emu.devices.post import EVERYTHING, Post, Script
+from emu.native.state import CORE, MACHINE
+from recorder.evidence.rpc.receipts import read_receipts
+from recorder.replay.core import replay_core
+from recorder.replay.mail_trace import follow_registers, mail_of, recorded_mail
 
 COME = 1 << 63
 
@@ -336,7 +345,7 @@ def test_the_trace_tells_what_the_mailboxes_did(tmp_path: Path, posts: list[Post
 
 
 def test_the_trace_may_be_read_in_any_pieces() -> None:
-    from emu.event import EVENT, READ, UNCACHED, WRITE
+    from corebraid.base.rows.event import EVENT, READ, UNCACHED, WRITE
 
     draw = random.Random(4)
     registers = [

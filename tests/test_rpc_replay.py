@@ -13,15 +13,15 @@ import pytest
 from cli_factory import FIRMWARE
 
 from bench.soak import expectations
-from emu.cache import CacheGeometry
-from emu.mail_state import MAIL_EVENT
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.mail_trace import RecordedMail, recorded_mail
-from recorder.reader import Recording
-from recorder.receipts import Receipts, read_receipts, receipts_of
-from recorder.replay import replay_core
-from solver.rpc_equivalence import (
+from emu.bus.cache import CacheGeometry
+from emu.devices.mail_state import MAIL_EVENT
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import RecordOptions, record
+from recorder.evidence.rpc.receipts import Receipts, read_receipts, receipts_of
+from recorder.files.reader import Recording
+from recorder.replay.core import replay_core
+from recorder.replay.mail_trace import RecordedMail, recorded_mail
+from solver.evidence.rpc.equivalence import (
     FIRST,
     Comparison,
     Difference,
@@ -32,8 +32,8 @@ from solver.rpc_equivalence import (
     execution_of,
     process_of,
 )
-from solver.rpc_judge import judge
-from solver.rpc_replay import Conditions, Reexecution, reexecute, script_of
+from solver.evidence.rpc.judge import judge
+from solver.evidence.rpc.replay import Conditions, Reexecution, reexecute, script_of
 
 PROGRAMS = ("rpc_divide", "rpc_iterate", "rpc_prolog", "rpc_queens", "rpc_slaves", "rpc_strassen")
 CORES = (2, 4, 8)

@@ -15,7 +15,7 @@ import pytest
 
 from bench.same_bytes.__main__ import main
 from bench.same_bytes.cases import all_cases, chosen_cases
-from recorder.evidence_names import STREAMS
+from recorder.files.evidence_names import STREAMS
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRMWARE = ROOT / "firmware"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_solver_engines import SOAK
 
-from isa.errors import OrderError
-from solver.seams import NEAR, Seam, Seams, first_difference
+from corebraid.base.errors import OrderError
+from solver.check.seams import NEAR, Seam, Seams, first_difference
 
 
 def test_the_first_difference_is_found_wherever_it_lies() -> None:

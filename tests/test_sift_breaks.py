@@ -10,11 +10,12 @@ import numpy as np
 from test_solver_engines import SOAK
 from trace_factory import Shape, make
 
-from recorder.event import EVENT, GLUED
-from solver.filters import _Gathered
-from solver.granules import find_granules
-from solver.regions import Region, iter_regions
-from solver.traces import Events
+from corebraid.base.rows.event import EVENT, GLUED
+from solver.regions.region import Region
+from solver.regions.traces import Events
+from solver.sifting.filters import _Gathered
+from solver.sifting.granules import find_granules
+from solver.sifting.strata import iter_regions
 
 
 @dataclass(frozen=True)

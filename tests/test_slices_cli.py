@@ -12,13 +12,13 @@ import pytest
 from cli_factory import FIRMWARE, Ran, record, run
 
 from bench.true_order import held_traces, in_true_order
-from corebraid.symbols import objects_of_elf
-from recorder.event import READ, WRITE
-from recorder.manifest import ORDER_CERT
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.traces import RecordingTraces
-from solver.braid import braid
-from solver.certificate import Certificate
+from corebraid.base.rows.event import READ, WRITE
+from corebraid.names.symbols import objects_of_elf
+from recorder.files.manifest import ORDER_CERT
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.traces import RecordingTraces
+from solver.check.braid import braid
+from solver.check.certificate import Certificate
 
 EVIDENCE = "evidence-slices.log"
 
@@ -229,8 +229,8 @@ def forge(source: Path, target: Path) -> None:
     """Put the evidence of one recording into another, all checksums and sizes right."""
     from dataclasses import replace
 
-    from recorder.frame import FileHeader, FrameWriter, iter_frames
-    from recorder.writer import _write_manifest
+    from recorder.files.frame import FileHeader, FrameWriter, iter_frames
+    from recorder.files.writer import _write_manifest
 
     one, two = Recording.open(source), Recording.open(target)
     frames = list(iter_frames(source / EVIDENCE, FileHeader(9, 0, one.manifest.id, one.manifest.line)))

@@ -13,11 +13,11 @@ import pytest
 from slice_factory import Kept, collect, turns
 from trace_factory import Made, Shape, make
 
-from isa.errors import UsageError
-from recorder.event import GLUED, READ, RMW, UNCACHED, WRITE
-from recorder.slice_codec import Damage, Sequence, SliceTable, decode, iter_regions_of, join_tables
-from recorder.slice_kernels import ALONE, EARLY
-from recorder.slices import SliceCollector
+from corebraid.base.errors import UsageError
+from corebraid.base.rows.event import GLUED, READ, RMW, UNCACHED, WRITE
+from recorder.evidence.slices.codec import Damage, Sequence, SliceTable, decode, iter_regions_of, join_tables
+from recorder.evidence.slices.collector import SliceCollector
+from recorder.evidence.slices.kernels import ALONE, EARLY
 
 SHAPES = [
     Shape(streams=2, steps=80, domain=3),

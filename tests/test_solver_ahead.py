@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from trace_factory import Shape, make, rows_of
 
-from emu.trace_buffers import TraceBuffers
-from isa.errors import FormatError
-from recorder.event import EVENT
-from solver.ahead import regions_ahead
-from solver.regions import Region, iter_regions
-from solver.traces import Events, MemoryTraces
+from corebraid.base.errors import FormatError
+from corebraid.base.rows.event import EVENT
+from emu.core.trace_buffers import TraceBuffers
+from solver.passes.ahead import regions_ahead
+from solver.regions.region import Region
+from solver.regions.traces import Events, MemoryTraces
+from solver.sifting.strata import iter_regions
 
 SHAPE = Shape(steps=200, strata=0.2)
 

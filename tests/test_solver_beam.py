@@ -8,11 +8,11 @@ import pytest
 from problem_factory import breaks, build, is_legal, random_problem
 from test_solver_engines import SOAK
 
-import solver.beam as beam_module
+import solver.engines.beam as beam_module
 from bench.ordering_traces import region
-from solver.beam import BeamSearch
-from solver.deduction import deduce
-from solver.problem import Problem, Verdict
+from solver.deduction.deduction import deduce
+from solver.engines.beam import BeamSearch
+from solver.regions.problem import Problem, Verdict
 
 CASES = 800 * SOAK
 

@@ -9,11 +9,11 @@ import pytest
 from test_solver_engines import SOAK, shape_of
 from trace_factory import by_hand, copy, damage, make, oracle, problems
 
-from isa.errors import FormatError, OrderError
-from solver.boundary import Backward, Forward
-from solver.filters import unfiltered
-from solver.granules import find_granules
-from solver.regions import iter_regions
+from corebraid.base.errors import FormatError, OrderError
+from solver.sifting.boundary import Backward, Forward
+from solver.sifting.filters import unfiltered
+from solver.sifting.granules import find_granules
+from solver.sifting.strata import iter_regions
 
 
 def value(memory: np.ndarray, address: int, size: int) -> int:

@@ -9,20 +9,20 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, copy, make
 
-import solver.answers as answers_module
-import solver.braid
-from isa.errors import OrderError
-from solver.answers import Options, solve
-from solver.braid import braid
-from solver.certificate import Certificate
-from solver.order import order_recording
-from solver.problem import Problem, Solution, Verdict, no_order
+import solver.check.braid
+import solver.passes.answers as answers_module
+from corebraid.base.errors import OrderError
+from solver.check.braid import braid
+from solver.check.certificate import Certificate
+from solver.passes.answers import Options, solve
+from solver.passes.order import order_recording
+from solver.regions.problem import Problem, Solution, Verdict, no_order
 
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver.braid, "_WINDOW_ROWS", 5)
-    monkeypatch.setattr(solver.braid, "_OUT_ROWS", 11)
+    monkeypatch.setattr(solver.check.braid, "_WINDOW_ROWS", 5)
+    monkeypatch.setattr(solver.check.braid, "_OUT_ROWS", 11)
 
 
 def test_the_braid_runs_on_memory_from_the_first_event_to_the_last(tmp_path: Path) -> None:

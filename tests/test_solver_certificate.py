@@ -11,10 +11,10 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import make
 
-import solver.certificate
-from isa.errors import CorebraidError, FormatError
-from solver.certificate import ORDERED, Certificate, CertificateWriter, Head, decode, encode
-from solver.order import order_recording
+import solver.check.certificate
+from corebraid.base.errors import CorebraidError, FormatError
+from solver.check.certificate import ORDERED, Certificate, CertificateWriter, Head, decode, encode
+from solver.passes.order import order_recording
 
 
 def ints(*values: int) -> np.ndarray:
@@ -45,7 +45,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_long_region_comes_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver.certificate, "_FRAME_VALUES", 7)
+    monkeypatch.setattr(solver.check.certificate, "_FRAME_VALUES", 7)
     rng = np.random.default_rng(3)
     stream, rows = rng.integers(0, 3, 100), rng.integers(1, 1 << 50, 100)
     writer = CertificateWriter(tmp_path / "c", RECORDING, Head("cut", 3, 1))

@@ -11,12 +11,12 @@ import pytest
 from test_solver_engines import RECORDING, SOAK, shape_of
 from trace_factory import MEMORY_BYTES, Made, Shape, by_hand, copy, make
 
-import solver.checker
-from isa.errors import FormatError, OrderError
-from recorder.event import GLUED, UNCACHED
-from solver.certificate import Certificate, CertificateWriter, Head
-from solver.checker import check_certificate, check_slices
-from solver.traces import MemoryTraces
+import solver.check.checker
+from corebraid.base.errors import FormatError, OrderError
+from corebraid.base.rows.event import GLUED, UNCACHED
+from solver.check.certificate import Certificate, CertificateWriter, Head
+from solver.check.checker import check_certificate, check_slices
+from solver.regions.traces import MemoryTraces
 
 
 def certificate(path: Path, traces: MemoryTraces, order: list[int]) -> Certificate:
@@ -71,7 +71,7 @@ def swapped_orders(made: Made, rng: random.Random) -> Iterator[list[int]]:
 def test_swapped_events_are_judged_as_the_naive_twin_judges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver.checker, "_BUFFER_ROWS", 5)
+    monkeypatch.setattr(solver.check.checker, "_BUFFER_ROWS", 5)
     accepted = rejected = 0
     for seed in range(60 * SOAK):
         made = make(seed, shape_of(seed, (30,)))
@@ -211,9 +211,9 @@ def test_slices_out_of_order_or_of_no_stream_are_refused() -> None:
 
 def test_a_planted_bug_in_an_engine_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that returns its order with the first two conflicting operations swapped."""
-    import solver.answers as answers
-    from solver.order import order_recording
-    from solver.problem import Problem, Solution, Verdict
+    import solver.passes.answers as answers
+    from solver.passes.order import order_recording
+    from solver.regions.problem import Problem, Solution, Verdict
 
     traces = by_hand(
         [[(0x100, 5, 6)], [(0x100, 6, 5), (0x108, 1, 2)], [(0x108, 2, 1)]],

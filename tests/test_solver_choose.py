@@ -10,16 +10,16 @@ import pytest
 from order_oracle import directions, is_legal, small_problems, small_shape
 from trace_factory import make, problems
 
-import solver.choose as choose_module
+import solver.freedom.choose as choose_module
 from bench.ordering_traces import region
-from isa.errors import UsageError
-from solver.answers import Options
-from solver.certificate import Certificate
-from solver.checker import check_certificate
-from solver.choose import Choice, choose, choose_order, count_switches
-from solver.freedom import Limits
-from solver.order import order_recording
-from solver.problem import Problem, Verdict
+from corebraid.base.errors import UsageError
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate
+from solver.freedom.choose import Choice, choose, choose_order, count_switches
+from solver.freedom.freedom import Limits
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.regions.problem import Problem, Verdict
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
 RECORDING = bytes(range(16))

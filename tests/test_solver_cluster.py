@@ -13,12 +13,12 @@ import pytest
 from test_solver_engines import RECORDING
 from trace_factory import Shape, make
 
-import solver.answers as answers_module
-import solver.cluster
-from isa.errors import CorebraidError, UsageError
-from solver.answers import Options, solve
-from solver.order import Resources, order_recording
-from solver.problem import Problem, Solution, Verdict
+import solver.passes.answers as answers_module
+import solver.passes.cluster
+from corebraid.base.errors import CorebraidError, UsageError
+from solver.passes.answers import Options, solve
+from solver.passes.order import Resources, order_recording
+from solver.regions.problem import Problem, Solution, Verdict
 
 LONG = Shape(steps=120, strata=0.1)
 
@@ -45,9 +45,9 @@ def on_workers(cluster: distributed.LocalCluster, call: object, *arguments: obje
 
 def solve_badly(region: int, mark: str, times: int) -> None:
     """On a worker: solving `region` kills the process, the first `times` times; all others take a while."""
-    import solver.answers
+    import solver.passes.answers
 
-    original = solver.answers.solve
+    original = solver.passes.answers.solve
 
     def some(problem: Problem, options: Options) -> Solution:
         time.sleep(0.05)
@@ -58,7 +58,7 @@ def solve_badly(region: int, mark: str, times: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return original(problem, options)
 
-    solver.answers.solve = some
+    solver.passes.answers.solve = some
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_region_that_kills_every_worker_is_undecided(
 def test_another_solver_on_the_workers_is_refused(
     cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solver.cluster.solver_digest", lambda: bytes(16))
+    monkeypatch.setattr("solver.passes.cluster.solver_digest", lambda: bytes(16))
     resources = Resources(jobs=1, cluster=cluster.scheduler_address)
     with pytest.raises(UsageError, match="a worker has another version of corebraid"):
         order_recording(make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, resources)
@@ -113,7 +113,7 @@ def test_another_solver_on_the_workers_is_refused(
 def test_a_cluster_without_workers_is_left(
     cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver.cluster, "_LONELY_S", 0.5)
+    monkeypatch.setattr(solver.passes.cluster, "_LONELY_S", 0.5)
     address = cluster.scheduler_address
     cluster.scale(0)
     deadline = time.monotonic() + 30
@@ -129,7 +129,7 @@ def test_a_cluster_without_workers_is_left(
 def test_nobody_there_is_one_clear_error(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver.cluster, "_CONNECT_S", 1)
+    monkeypatch.setattr(solver.passes.cluster, "_CONNECT_S", 1)
     with pytest.raises(UsageError, match=f"cluster {address}: no scheduler answers") as caught:
         order_recording(
             make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=1, cluster=address)

@@ -11,12 +11,12 @@ import pytest
 from order_oracle import small_problems
 from trace_factory import by_hand, problems
 
-import solver.count as count_module
+import solver.freedom.count as count_module
 from bench.ordering_traces import CLASSES, region
-from solver.chains import chains_of, held
-from solver.count import Count, add_limbs, components, count_orders, shorten
-from solver.freedom import Limits
-from solver.problem import Problem
+from solver.deduction.chains import chains_of, held
+from solver.freedom.count import Count, add_limbs, components, count_orders, shorten
+from solver.freedom.freedom import Limits
+from solver.regions.problem import Problem
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
 

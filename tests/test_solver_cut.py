@@ -10,11 +10,11 @@ import pytest
 from problem_factory import breaks, build, is_legal, random_problem
 from test_solver_engines import SOAK
 
-from solver.cut import CutSearch
-from solver.deduction import deduce
-from solver.move_order import EVENLY, GO_ON, SHAKEN
-from solver.problem import Problem, Solution, Verdict
-from solver.smt import solve_smt
+from solver.cuts.move_order import EVENLY, GO_ON, SHAKEN
+from solver.cuts.search import CutSearch
+from solver.deduction.deduction import deduce
+from solver.regions.problem import Problem, Solution, Verdict
+from solver.smt.engine import solve_smt
 
 CASES = 1500 * SOAK
 
@@ -114,8 +114,8 @@ def test_the_manner_changes_no_answer(manner: int) -> None:
 
 
 def test_beginning_again_keeps_what_is_dead_and_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.cut._FIRST_PATIENCE", 1)
-    monkeypatch.setattr("solver.cut._MORE_PATIENCE", 1.2)
+    monkeypatch.setattr("solver.cuts.search._FIRST_PATIENCE", 1)
+    monkeypatch.setattr("solver.cuts.search._MORE_PATIENCE", 1.2)
     again = 0
     for seed in range(300 * SOAK):
         problem = random_problem(seed, damaged=seed % 2 == 1)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from solver.cut_table import cut_slot, node_slot
+from solver.cuts.table import cut_slot, node_slot
 
 
 def test_cuts_are_found_as_in_a_set() -> None:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from bench.ordering_traces import CLASSES, region
 from bench.tiny_runs import Run, damage
-from isa.errors import OrderError
-from solver.deduction import Deduction, deduce
-from solver.links import with_links
-from solver.problem import Problem
-from solver.unfiltered import iter_problems
+from corebraid.base.errors import OrderError
+from solver.deduction.deduction import Deduction, deduce
+from solver.passes.unfiltered import iter_problems
+from solver.regions.links import with_links
+from solver.regions.problem import Problem
 
 Order = NDArray[np.bool_]
 

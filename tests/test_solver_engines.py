@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from trace_factory import Made, Shape, damage, make, oracle
 
-from isa.errors import FormatError, OrderError
-from solver.answers import Options
-from solver.certificate import Certificate
-from solver.checker import check_certificate, check_slices
-from solver.order import order_recording
-from solver.problem import Verdict
-from solver.traces import MemoryTraces
+from corebraid.base.errors import FormatError, OrderError
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate, check_slices
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.regions.problem import Verdict
+from solver.regions.traces import MemoryTraces
 
 #: COREBRAID_SOAK multiplies the numbers of random cases.
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))

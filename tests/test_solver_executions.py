@@ -9,15 +9,15 @@ import pytest
 from order_oracle import small_problems
 from trace_factory import by_hand, problems
 
-import solver.count as count_module
+import solver.freedom.count as count_module
 from bench.ordering_traces import CLASSES, region
-from solver.chains import chains_of
-from solver.count import Executions, components, count_orders
-from solver.cutgraph import build_graph
-from solver.deduction import NO_LIMIT, Deduction
-from solver.executions import classes
-from solver.freedom import Limits
-from solver.problem import Problem
+from solver.deduction.chains import chains_of
+from solver.deduction.deduction import NO_LIMIT, Deduction
+from solver.freedom.count import Executions, components, count_orders
+from solver.freedom.executions import classes
+from solver.freedom.freedom import Limits
+from solver.freedom.graph import build_graph
+from solver.regions.problem import Problem
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
 

@@ -6,9 +6,9 @@ import pytest
 from problem_factory import build, is_legal, operations_of, random_problem
 from test_solver_engines import SOAK
 
-from solver.deduction import deduce
-from solver.explain import explain
-from solver.problem import Problem
+from solver.deduction.deduction import deduce
+from solver.freedom.explain import explain
+from solver.regions.problem import Problem
 
 
 def can_be_ordered(problem: Problem, kept: list[int], finals: list[int]) -> bool:

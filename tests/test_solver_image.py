@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from solver.boundary import net_values
-from solver.image import FlatMemory
-from solver.problem import Problem
+from solver.regions.image import FlatMemory
+from solver.regions.problem import Problem
+from solver.sifting.boundary import net_values
 
 _BYTES = 3 * 4096
 

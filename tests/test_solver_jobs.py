@@ -13,15 +13,15 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, damage, make
 
-import solver.answers as answers_module
-from isa.errors import CorebraidError
-from recorder.event import EVENT, GLUED, OWNED, UNCACHED
-from solver.answers import Options, solve
-from solver.order import Resources, order_recording
-from solver.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
-from solver.problem import Problem, Solution, Verdict
-from solver.results import OrderResult
-from solver.traces import MemoryTraces
+import solver.passes.answers as answers_module
+from corebraid.base.errors import CorebraidError
+from corebraid.base.rows.event import EVENT, GLUED, OWNED, UNCACHED
+from solver.passes.answers import Options, solve
+from solver.passes.order import Resources, order_recording
+from solver.passes.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
+from solver.passes.results import OrderResult
+from solver.regions.problem import Problem, Solution, Verdict
+from solver.regions.traces import MemoryTraces
 
 LONG = Shape(steps=120, strata=0.1)
 
@@ -111,7 +111,7 @@ def test_an_extraction_that_is_killed_starts_again(tmp_path: Path, monkeypatch: 
             yield chunk
 
     monkeypatch.setattr(MemoryTraces, "chunks", some)
-    monkeypatch.setattr("solver.trace_spool._ROWS_A_MESSAGE", 1)
+    monkeypatch.setattr("solver.passes.trace_spool._ROWS_A_MESSAGE", 1)
     assert outcome(traces, tmp_path / "together", 2) == expected
     assert mark.exists()
 
@@ -120,7 +120,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("solver.trace_spool.os.pwrite", full)
+    monkeypatch.setattr("solver.passes.trace_spool.os.pwrite", full)
     with pytest.raises(CorebraidError, match=r"no room for the events of stream 0 \(No space left.*TMPDIR"):
         order_recording(make(1, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=2))
 

@@ -8,13 +8,14 @@ import numpy as np
 from test_solver_engines import SOAK, shape_of
 from trace_factory import make, problems, rows_of
 
-from recorder.event import GLUED, READ, UNCACHED
-from solver.answers import runs_of
-from solver.boundary import net_values
-from solver.cut_state import start
-from solver.filters import Counts, unfiltered
-from solver.granules import find_granules
-from solver.regions import Region, iter_regions
+from corebraid.base.rows.event import GLUED, READ, UNCACHED
+from solver.cuts.state import start
+from solver.passes.answers import runs_of
+from solver.regions.region import Region
+from solver.sifting.boundary import net_values
+from solver.sifting.filters import Counts, unfiltered
+from solver.sifting.granules import find_granules
+from solver.sifting.strata import iter_regions
 
 Part = tuple[int, int, int, int]
 

@@ -12,17 +12,17 @@ import pytest
 from test_solver_engines import RECORDING, shape_of
 from trace_factory import Shape, by_hand, copy, make, problems
 
-import solver.answers as answers_module
-from isa.errors import OrderError, UsageError
-from solver.answers import Options, solve
-from solver.certificate import Certificate
-from solver.checker import check_certificate
-from solver.cut import solve_cut
-from solver.deduction import deduce
-from solver.order import order_recording
-from solver.problem import Problem, Solution, Verdict, no_order
-from solver.smt import solve_smt
-from solver.spool import Spool
+import solver.passes.answers as answers_module
+from corebraid.base.errors import OrderError, UsageError
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate
+from solver.cuts.search import solve_cut
+from solver.deduction.deduction import deduce
+from solver.passes.answers import Options, solve
+from solver.passes.order import order_recording
+from solver.passes.spool import Spool
+from solver.regions.problem import Problem, Solution, Verdict, no_order
+from solver.smt.engine import solve_smt
 
 #: Few values and many writes: the paper's encoding needs far longer than the tests give it.
 HARD = Shape(streams=4, steps=400, domain=2, strata=0, hot=64, aligned=True, sizes=(8,), private=0)
@@ -54,7 +54,7 @@ def test_cut_search_stops_at_its_budget_and_goes_on_where_it_stopped() -> None:
 
 
 def test_cut_search_stops_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.cut._SLICE", 1)
+    monkeypatch.setattr("solver.cuts.search._SLICE", 1)
     solution = solve_cut(refutable(), timeout_s=0.0)
     assert (solution.verdict, solution.reason) == (Verdict.UNDECIDED, "timeout")
 
@@ -170,7 +170,7 @@ def test_auto_goes_to_smt_when_deduction_says_nothing_either(monkeypatch: pytest
     problem = refutable()
     nothing = deduce(problem, max_clocks=0)
     assert (nothing.contradiction, nothing.complete, nothing.before.shape) == (-1, False, (0, 2))
-    monkeypatch.setattr("solver.decide.deduce", lambda _: nothing)
+    monkeypatch.setattr("solver.engines.decide.deduce", lambda _: nothing)
     solution = solve(problem, Options(engine="auto", nodes=3))
     assert (solution.engine, solution.verdict) == ("smt-chain", Verdict.ILLEGAL)
 

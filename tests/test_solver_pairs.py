@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from order_oracle import directions, is_legal, small_problems
 
-import solver.freedom as freedom_module
+import solver.freedom.freedom as freedom_module
 from bench.ordering_traces import CLASSES, region
-from solver.chains import chains_of
-from solver.cutgraph import build_graph
-from solver.deduction import Clocks, Deduction
-from solver.freedom import Freedom, Limits, Survey, freedom_of, path_through
-from solver.pairs import Order, iter_pairs, tally
-from solver.problem import Problem, Verdict
+from solver.deduction.chains import chains_of
+from solver.deduction.deduction import Clocks, Deduction
+from solver.freedom.freedom import Freedom, Limits, Survey, freedom_of, path_through
+from solver.freedom.graph import build_graph
+from solver.freedom.pairs import Order, iter_pairs, tally
+from solver.regions.problem import Problem, Verdict
 
 SOAK = int(os.environ.get("COREBRAID_SOAK", "1"))
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from trace_factory import by_hand, problems
 
-from solver.boundary import net_values
-from solver.cut import solve_cut
-from solver.problem import Problem, Verdict, implied_initial
-from solver.smt import solve_smt
-from solver.smt_paper import followers
+from solver.cuts.search import solve_cut
+from solver.regions.problem import Problem, Verdict, implied_initial
+from solver.sifting.boundary import net_values
+from solver.smt.engine import solve_smt
+from solver.smt.paper import followers
 
 X, Y = 0x100, 0x108
 ENGINES = {
@@ -100,8 +100,8 @@ def test_initial_value_of_x_is_2_in_every_order_and_without_solving(example: obj
 
 
 def test_order_of_the_left_example_passes_the_checker(tmp_path: Path) -> None:
-    from solver.answers import Options
-    from solver.order import order_recording
+    from solver.passes.answers import Options
+    from solver.passes.order import order_recording
 
     cores = [[(X, 2, 1), (Y, 1, 2), (X, 1, 2), (X, 2, 1)], [(X, 1, 1)], [(Y, 0, 1), (Y, 2, 3)]]
     traces = by_hand(cores, {X: 2, Y: 0}, {X: 1, Y: 3})

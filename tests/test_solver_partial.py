@@ -8,14 +8,14 @@ import pytest
 from test_solver_engines import RECORDING
 from trace_factory import Shape, make
 
-import solver.answers as answers_module
-from isa.errors import OrderError
-from solver.answers import Options, solve
-from solver.order import Resources, order_recording
-from solver.partial import Partial
-from solver.problem import Problem, Solution, Verdict, no_order
-from solver.results import OrderResult
-from solver.traces import MemoryTraces
+import solver.passes.answers as answers_module
+from corebraid.base.errors import OrderError
+from solver.passes.answers import Options, solve
+from solver.passes.order import Resources, order_recording
+from solver.passes.partial import Partial
+from solver.passes.results import OrderResult
+from solver.regions.problem import Problem, Solution, Verdict, no_order
+from solver.regions.traces import MemoryTraces
 
 LONG = Shape(steps=120, strata=0.1)
 
@@ -123,7 +123,7 @@ def test_other_options_or_another_solver_start_over(bench: Bench, monkeypatch: p
         f"(where: {bench.keep})"
     ]
     bench.keep.write_bytes(kept)
-    monkeypatch.setattr("solver.partial.solver_digest", lambda: bytes(16))
+    monkeypatch.setattr("solver.passes.partial.solver_digest", lambda: bytes(16))
     bench.order()
     assert bench.solved == hard
 

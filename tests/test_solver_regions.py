@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from trace_factory import MEMORY_BYTES, Shape, copy, make, rows_of
 
-import solver.regions
-from isa.errors import FormatError
-from recorder.event import GLUED, UNCACHED
-from solver.regions import iter_regions
-from solver.traces import MemoryTraces
+import solver.regions.region
+from corebraid.base.errors import FormatError
+from corebraid.base.rows.event import GLUED, UNCACHED
+from solver.regions.traces import MemoryTraces
+from solver.sifting.strata import iter_regions
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 3, 7, 1000])
@@ -18,7 +18,7 @@ from solver.traces import MemoryTraces
 def test_regions_are_the_rows_by_stratum(
     chunk_rows: int, spill_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver.regions, "SPILL_ROWS", spill_rows)
+    monkeypatch.setattr(solver.regions.region, "SPILL_ROWS", spill_rows)
     for seed in range(20):
         traces = make(seed, Shape(steps=60, strata=0.1), chunk_rows).traces
         found = list(iter_regions(traces))

@@ -20,12 +20,12 @@ from trace_factory import MEMORY_BYTES, by_hand, make
 
 import solver.score.sources
 from bench.tiny_runs import Run
-from recorder.event import GLUED, READ, UNCACHED, WRITE
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.traces import RecordingTraces
-from solver.certificate import Certificate, CertificateWriter, Head
+from corebraid.base.rows.event import GLUED, READ, UNCACHED, WRITE
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate, CertificateWriter, Head
+from solver.regions.traces import MemoryTraces
 from solver.score import Score, score_certificate
-from solver.traces import MemoryTraces
 
 Slices = tuple[np.ndarray, np.ndarray]
 Row = tuple[int, int]

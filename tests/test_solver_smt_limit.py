@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT
 
-import solver.smt_process as smt_process
+import solver.smt.process as smt_process
 from bench.ordering_traces import region
-from isa.errors import CorebraidError
-from solver.pool import DONE, PART, Pool
-from solver.problem import Problem, Verdict
-from solver.smt import Z3_DIED, solve_smt
-from solver.smt_process import PROCESSES
+from corebraid.base.errors import CorebraidError
+from solver.passes.pool import DONE, PART, Pool
+from solver.regions.problem import Problem, Verdict
+from solver.smt.engine import Z3_DIED, solve_smt
+from solver.smt.process import PROCESSES
 
-#: Says that it is ready, as `solver.smt_child` does, then reads what comes and never answers.
+#: Says that it is ready, as `solver.smt.child` does, then reads what comes and never answers.
 _DEAF = (
     "import sys; from multiprocessing.connection import Connection; c = Connection(int(sys.argv[1])); "
     "c.send(('done', None))\nwhile True: c.recv()  # {path}"
@@ -64,7 +64,8 @@ def test_it_is_started_once() -> None:
 
 def test_z3_stays_out_of_this_process() -> None:
     code = (
-        "import sys; from bench.ordering_traces import region; from solver.order import Options, solve\n"
+        "import sys; from bench.ordering_traces import region\n"
+        "from solver.passes.order import Options, solve\n"
         "found = solve(region('unique', cores=2, events=20), Options('smt'))\n"
         "print(found.verdict.value, 'z3' in sys.modules)"
     )
@@ -145,8 +146,8 @@ def test_each_thread_has_one_of_its_own() -> None:
 def test_it_ends_with_its_parent(busy: bool, how: signal.Signals) -> None:
     """Also in the middle of a formula: the paper's, of a region that takes z3 far longer than the test."""
     code = (
-        "import time; from bench.ordering_traces import region; from solver.smt import solve_smt\n"
-        "from solver.smt_process import PROCESSES\n"
+        "import time; from bench.ordering_traces import region; from solver.smt.engine import solve_smt\n"
+        "from solver.smt.process import PROCESSES\n"
         "small, large = region('unique', cores=2, events=20), region('domain:2', cores=4, events=400)\n"
         "solve_smt(small, timeout_s=60); print(PROCESSES.idle[0], flush=True)\n"
         f"solve_smt(large, timeout_s=600, encoding='paper') if {busy} else time.sleep(600)"

@@ -8,13 +8,14 @@ from test_solver_engines import shape_of
 from test_solver_kernels import naive_granules
 from trace_factory import make
 
-from isa.errors import OrderError
-from recorder.event import EVENT, GLUED, READ, WRITE
-from solver.boundary import byte_mask
-from solver.regions import Region, Rows, iter_regions
-from solver.seams import RegionWalker
-from solver.stages import sift_region
-from solver.words import WordTable
+from corebraid.base.errors import OrderError
+from corebraid.base.rows.event import EVENT, GLUED, READ, WRITE
+from solver.check.seams import RegionWalker
+from solver.passes.stages import sift_region
+from solver.regions.region import Region, Rows
+from solver.sifting.boundary import byte_mask
+from solver.sifting.strata import iter_regions
+from solver.sifting.words import WordTable
 
 MEMORY = 1 << 26
 

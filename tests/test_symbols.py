@@ -10,11 +10,11 @@ import pytest
 from cli_factory import FIRMWARE, elf
 from elftools.elf.elffile import ELFFile
 
-from corebraid.devices import device_symbols
-from corebraid.program import UNKNOWN, WRITTEN, GuestProgram
-from corebraid.symbols import Symbol, Symbols, with_offset
-from emu.elf import load_image
-from isa.x86_64 import X86_64
+from corebraid.names.devices import device_symbols
+from corebraid.names.program import UNKNOWN, WRITTEN, GuestProgram
+from corebraid.names.symbols import Symbol, Symbols, with_offset
+from emu.board.elf import load_image
+from isa.x86_64.registers import X86_64
 
 
 def naive(symbols: list[Symbol], address: int) -> str:

@@ -14,11 +14,11 @@ from cli_factory import run
 
 from bench import linux_soak
 from bench.order_soak import make
-from emu.sync_points import ENTER, LEAVE
-from recorder.agent_codec import SYNC
-from recorder.manifest import AGENT_LOG, MANIFEST
-from recorder.reader import Recording, iter_agent_rows
-from recorder.writer import RecordingWriter
+from emu.bus.sync_points import ENTER, LEAVE
+from recorder.files.agent_codec import SYNC
+from recorder.files.manifest import AGENT_LOG, MANIFEST
+from recorder.files.reader import Recording, iter_agent_rows
+from recorder.files.writer import RecordingWriter
 
 Rows = np.ndarray
 

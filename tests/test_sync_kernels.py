@@ -15,25 +15,25 @@ from test_tso_sure import all_orders
 
 from bench.order_campaign import can_be_ordered
 from bench.tiny_runs import Run, displace, must_precede
-from emu.sync_points import ENTER
-from isa.errors import OrderError
-from recorder.event import EVENT
-from solver.buffered_runs import buffered_runs_of
-from solver.choose import Choice, choose, count_switches
-from solver.count import count_orders
-from solver.cut import solve_cut
-from solver.explain import explain
-from solver.freedom import freedom_of
-from solver.links import with_links
-from solver.pairs import Order, iter_pairs
-from solver.problem import Problem, Verdict
-from solver.program_order import whole
-from solver.regions import Region
-from solver.sync_check import pass_syncs, sync_walk
-from solver.sync_order import segments
-from solver.sync_runs import synced_runs_of
-from solver.traces import MemoryTraces
-from solver.unfiltered import iter_problems
+from corebraid.base.errors import OrderError
+from corebraid.base.rows.event import EVENT
+from emu.bus.sync_points import ENTER
+from solver.check.sync_walk import pass_syncs, sync_walk
+from solver.cuts.search import solve_cut
+from solver.freedom.choose import Choice, choose, count_switches
+from solver.freedom.count import count_orders
+from solver.freedom.explain import explain
+from solver.freedom.freedom import freedom_of
+from solver.freedom.pairs import Order, iter_pairs
+from solver.passes.unfiltered import iter_problems
+from solver.regions.links import with_links
+from solver.regions.problem import Problem, Verdict
+from solver.regions.program_order import whole
+from solver.regions.region import Region
+from solver.regions.sync_order import segments
+from solver.regions.traces import MemoryTraces
+from solver.sifting.buffered_runs import buffered_runs_of
+from solver.sifting.sync_runs import synced_runs_of
 
 MODELS = ("sc", "tso")
 

@@ -18,25 +18,25 @@ from bench import linux_soak, soak
 from bench.order_soak import make
 from bench.true_order import held_traces
 from bench.true_threads import Placed, Promises, misplaced, promises
-from corebraid.linux_guest import LinuxOptions, guest_spec
-from isa.errors import OrderError
-from isa.linux_x86_64 import LINUX_X86_64
-from isa.memory import ADDRESS_SPACE
-from isa.x86_64 import X86_64
-from recorder.event import READ
-from recorder.linux_capture import record_linux
-from recorder.reader import Recording
-from recorder.record_options import RecordOptions
-from solver.answers import Options
-from solver.buffered_seams import BufferedWalker
-from solver.certificate import Certificate
-from solver.checker import check_certificate
-from solver.choose import Choice
-from solver.order import order_recording
-from solver.regions import iter_regions
-from solver.seams import RegionWalker
-from solver.sync_check import BEHIND
-from solver.traces import MemoryTraces
+from corebraid.base.errors import OrderError
+from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.base.rows.event import READ
+from corebraid.cli.linux_guest import LinuxOptions, guest_spec
+from isa.x86_64.linux import LINUX_X86_64
+from isa.x86_64.registers import X86_64
+from recorder.capture.linux import record_linux
+from recorder.capture.options import RecordOptions
+from recorder.files.reader import Recording
+from solver.check.buffered_seams import BufferedWalker
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate
+from solver.check.seams import RegionWalker
+from solver.check.sync_walk import BEHIND
+from solver.freedom.choose import Choice
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.regions.traces import MemoryTraces
+from solver.sifting.strata import iter_regions
 
 _RIGHTS, _SHARED = 3, 1
 _THREAD = 0x50F00

@@ -11,15 +11,24 @@ from cli_factory import ROOT, run
 from click.testing import CliRunner
 
 import corebraid
-from corebraid.commands.crosscheck import _names
-from corebraid.engines import ENGINES, Engine, engines_said, evidence_engine, ordering_engines, whole_runs
-from corebraid.evidence import evidence_choices
-from corebraid.whole_runs import WholeRun
-from isa.errors import UsageError
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.evidence import EvidenceWriter, Guest, Rows
-from recorder.evidence_names import (
+from corebraid.base.errors import UsageError
+from corebraid.cli.commands.crosscheck import _names
+from corebraid.cli.evidence import evidence_choices
+from corebraid.study.engines import (
+    ENGINES,
+    Engine,
+    engines_said,
+    evidence_engine,
+    ordering_engines,
+    whole_runs,
+)
+from corebraid.study.whole_runs import WholeRun
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import RecordOptions, record
+from recorder.evidence.integrity import integrity
+from recorder.evidence.slices.codec import DEFAULT_ACCESSES, MOST_ACCESSES
+from recorder.files.collectors import EvidenceWriter, Guest, Rows
+from recorder.files.evidence_names import (
     STREAMS,
     Stream,
     StreamOption,
@@ -29,11 +38,9 @@ from recorder.evidence_names import (
     settled,
     stream_of,
 )
-from recorder.integrity import integrity
-from recorder.reader import Recording, iter_evidence
-from recorder.slice_codec import DEFAULT_ACCESSES, MOST_ACCESSES
-from solver.answers import SOLVERS
-from solver.linkage.engine import LinkageEngine
+from recorder.files.reader import Recording, iter_evidence
+from solver.evidence.linkage.engine import LinkageEngine
+from solver.passes.answers import SOLVERS
 
 FIG1 = ROOT / "firmware" / "x86_64" / "fig1.elf"
 
@@ -195,7 +202,7 @@ def test_engines_need_streams_that_there_are() -> None:
 
 
 def test_the_command_line_offers_the_engines_of_the_table() -> None:
-    from corebraid.commands.order import command
+    from corebraid.cli.commands.order import command
 
     (engine,) = (option for option in command.params if option.name == "engine")
     assert isinstance(engine.type, click.Choice)

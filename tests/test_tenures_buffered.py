@@ -16,17 +16,19 @@ from test_solver_engines import ENGINES, RECORDING, SOAK
 
 import solver.tenures.buffered_deduce as buffered_deduce
 from bench.tiny_runs import LINE, Run
-from recorder.event import READ, UNCACHED
-from recorder.record import MISS
-from solver.answers import Options, solve
-from solver.boundary import Forward
-from solver.certificate import Certificate
-from solver.checker import check_certificate
-from solver.order import order_recording
-from solver.problem import Verdict
-from solver.program_order import core_rows
-from solver.regions import Region, iter_regions
-from solver.stages import sift_region
+from corebraid.base.rows.event import READ, UNCACHED
+from corebraid.base.rows.record import MISS
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate
+from solver.passes.answers import Options, solve
+from solver.passes.order import order_recording
+from solver.passes.stages import sift_region
+from solver.regions.problem import Verdict
+from solver.regions.program_order import core_rows
+from solver.regions.region import Region
+from solver.regions.traces import MemoryTraces
+from solver.sifting.boundary import Forward
+from solver.sifting.strata import iter_regions
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_edges import implied_by, not_told
 from solver.tenures.buffered_lines import ties_of
@@ -34,7 +36,6 @@ from solver.tenures.buffered_placed import LossMatcher
 from solver.tenures.clocks import learn
 from solver.tenures.edges import row_edges
 from solver.tenures.scan import CONTINUED
-from solver.traces import MemoryTraces
 
 
 def runs(n: int) -> list[Run]:

@@ -11,8 +11,8 @@ from tenure_factory import pairs_of
 from test_tenures_buffered import false_edges
 
 from bench.tiny_runs import Run
-from solver.problem import LOSSES, NOTHING
-from solver.regions import iter_regions
+from solver.regions.problem import LOSSES, NOTHING
+from solver.sifting.strata import iter_regions
 from solver.tenures.buffered_deduce import BufferedTenures
 
 

@@ -17,7 +17,7 @@ from test_tenures_buffered_damage import leave_loss_out, move_loss
 
 import solver.tenures.buffered_deduce as buffered_deduce
 from bench.tiny_runs import Run
-from solver.problem import LOSSES, TENURES
+from solver.regions.problem import LOSSES, TENURES
 from solver.tenures.buffered_losses import make_times, noted
 
 

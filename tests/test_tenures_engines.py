@@ -13,18 +13,19 @@ import pytest
 from tenure_factory import Run
 from test_solver_engines import ENGINES, RECORDING, SOAK, verdict_of
 
-import solver.stages
+import solver.passes.stages
 from bench.tiny_runs import damage, is_legal
-from solver.answers import Options, solve
-from solver.boundary import Forward
-from solver.certificate import Certificate
-from solver.checker import check_certificate
-from solver.order import order_recording
-from solver.problem import Problem, Verdict
-from solver.regions import Region, iter_regions
-from solver.stages import sift_region
+from solver.check.certificate import Certificate
+from solver.check.checker import check_certificate
+from solver.passes.answers import Options, solve
+from solver.passes.order import order_recording
+from solver.passes.stages import sift_region
+from solver.regions.problem import Problem, Verdict
+from solver.regions.region import Region
+from solver.regions.traces import MemoryTraces
+from solver.sifting.boundary import Forward
+from solver.sifting.strata import iter_regions
 from solver.tenures.deduce import Deduced
-from solver.traces import MemoryTraces
 
 
 def without(traces: MemoryTraces) -> MemoryTraces:
@@ -132,7 +133,7 @@ def test_wrong_edges_never_make_a_region_illegal(tmp_path: Path, monkeypatch: py
         chosen = rng.sample(pairs, min(len(pairs), 12))
         return replace(problem, edges=np.array(chosen, np.int64).reshape(-1, 2), deduced=len(chosen))
 
-    monkeypatch.setattr(solver.stages, "with_deduced", wrong)
+    monkeypatch.setattr(solver.passes.stages, "with_deduced", wrong)
     for seed in range(30):
         seen[order_recording(Run(seed).traces(), tmp_path / "c", RECORDING).verdict] += 1
     assert seen == {Verdict.LEGAL: 30}

@@ -11,8 +11,8 @@ from tenure_losses_twin import naive_regions
 from test_solver_engines import SOAK
 from test_tenures_rules import deduced, false_edges
 
-from recorder.event import OWNED
-from recorder.record import MISS_OWNED
+from corebraid.base.rows.event import OWNED
+from corebraid.base.rows.record import MISS_OWNED
 
 
 def lossy(seed: int) -> Run:

@@ -12,13 +12,13 @@ from cli_factory import FIRMWARE, ROOT, record, run
 
 from bench import true_tenures
 from bench.true_tenures import proved_edges
-from isa.errors import FormatError
-from recorder.constraints import LOSSES
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.traces import RecordingTraces
-from solver.certificate import Certificate
-from solver.regions import iter_regions
+from corebraid.base.errors import FormatError
+from recorder.files.constraints import LOSSES
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate
 from solver.score import Score, score_certificate
+from solver.sifting.strata import iter_regions
 
 #: Name of the program, further options of `record`. All have shared lines.
 FIRMWARES = [

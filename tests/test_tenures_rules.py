@@ -12,7 +12,8 @@ from tenure_factory import Naive, Run, naive_tenures, pairs_of
 from test_solver_engines import SOAK
 
 import solver.tenures.deduce as deduce
-from solver.regions import Region, iter_regions
+from solver.regions.region import Region
+from solver.sifting.strata import iter_regions
 from solver.tenures.clocks import learn
 from solver.tenures.deduce import Deduced
 from solver.tenures.edges import row_edges

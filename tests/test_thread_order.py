@@ -19,11 +19,11 @@ from bench.marks_order import misplaced_marks
 from bench.order_soak import examine, make, mark_lines
 from bench.true_order import held_traces
 from bench.true_threads import Placed, judge
-from corebraid.program import GuestProgram
-from recorder.reader import Recording, iter_sealed_truth
-from solver.answers import Options
-from solver.checker import check_slices
-from solver.order import order_recording
+from corebraid.names.program import GuestProgram
+from recorder.files.reader import Recording, iter_sealed_truth
+from solver.check.checker import check_slices
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
 
 PLANS = (
     linux_soak.Plan("thread_order", 3, 1, strata="none"),

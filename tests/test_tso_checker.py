@@ -9,13 +9,13 @@ import numpy as np
 from test_solver_engines import SOAK
 
 from bench.tiny_runs import Run, take_row
-from isa.errors import OrderError
-from solver.buffered_seams import BufferedWalker
-from solver.certificate import Certificate, CertificateWriter, Head
-from solver.checker import check_certificate
-from solver.regions import iter_regions
-from solver.seams import Seams
-from solver.traces import MemoryTraces
+from corebraid.base.errors import OrderError
+from solver.check.buffered_seams import BufferedWalker
+from solver.check.certificate import Certificate, CertificateWriter, Head
+from solver.check.checker import check_certificate
+from solver.check.seams import Seams
+from solver.regions.traces import MemoryTraces
+from solver.sifting.strata import iter_regions
 
 RECORDING = bytes(16)
 

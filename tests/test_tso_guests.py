@@ -26,15 +26,15 @@ from guest import (
 )
 from test_record_guests import GUESTS, build, finish, start
 
-from recorder.event import EVENT
-from recorder.reader import Recording, iter_sealed_truth
-from recorder.replay import replay_core
-from recorder.store_streams import SideBySide
-from recorder.traces import RecordingTraces
-from solver.answers import Options
-from solver.checker import check_slices
-from solver.order import order_recording
-from solver.problem import Verdict
+from corebraid.base.rows.event import EVENT
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.core import replay_core
+from recorder.replay.store_streams import SideBySide
+from recorder.replay.traces import RecordingTraces
+from solver.check.checker import check_slices
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.regions.problem import Verdict
 
 BUFFERS = (1, 4, 64)
 

@@ -11,8 +11,9 @@ import pytest
 
 from bench.soak import IMAGES, Plan, examine, expectations
 from bench.true_order import Broken
-from emu.state import CORE, address_of
-from emu.store_buffer import (
+from corebraid.base.errors import Divergence, OrderError, UsageError
+from corebraid.base.rows.record import MISS, RECEIVED, STRATUM
+from emu.bus.store_buffer import (
     append_store,
     buffer_rows,
     covers,
@@ -23,12 +24,11 @@ from emu.store_buffer import (
     newest_overlap,
     nth,
 )
-from isa.errors import Divergence, OrderError, UsageError
-from isa.x86_64 import X86_64
-from recorder.capture import RecordOptions, record
-from recorder.reader import Recording, iter_core_records
-from recorder.record import MISS, RECEIVED, STRATUM
-from recorder.replay import CoreReplay
+from emu.native.state import CORE, address_of
+from isa.x86_64.registers import X86_64
+from recorder.capture.firmware import RecordOptions, record
+from recorder.files.reader import Recording, iter_core_records
+from recorder.replay.core import CoreReplay
 
 
 def recorded(path: Path, plan: Plan) -> tuple[bytes, Recording]:
@@ -157,7 +157,7 @@ PLAN = Plan("uts", 3, 1, longest_slice=200, limit=150_000, model="tso", store_bu
 
 def test_a_store_that_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A buffer that forgets a store now and then: memory and truth no longer agree."""
-    import emu.board as machine
+    import emu.board.board as machine
 
     commit = machine.commit_between_slices
 
@@ -177,7 +177,7 @@ def test_a_store_that_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_a_wrong_number_of_committed_stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A stratum says that one store fewer has committed: the traced replay finds out."""
     _, recording = recorded(tmp_path / "rec", Plan("litmus", 2, 1, model="tso"))
-    import recorder.driver as driver
+    import recorder.replay.driver as driver
 
     read = driver.iter_core_records
 

@@ -7,13 +7,13 @@ import numpy as np
 from test_solver_engines import SOAK
 
 from bench.tiny_runs import Run
-from solver.choose import Choice, choose, count_switches
-from solver.count import count_orders
-from solver.freedom import freedom_of
-from solver.links import with_links
-from solver.pairs import Order, iter_pairs
-from solver.problem import Problem
-from solver.unfiltered import iter_problems
+from solver.freedom.choose import Choice, choose, count_switches
+from solver.freedom.count import count_orders
+from solver.freedom.freedom import freedom_of
+from solver.freedom.pairs import Order, iter_pairs
+from solver.passes.unfiltered import iter_problems
+from solver.regions.links import with_links
+from solver.regions.problem import Problem
 
 _MOST = 3000
 

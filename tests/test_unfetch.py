@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bench.true_order import compare_boundaries, held_traces
-from recorder.event import FETCH
-from recorder.reader import Recording, iter_sealed_truth
+from corebraid.base.rows.event import FETCH
+from recorder.files.reader import Recording, iter_sealed_truth
 from tests.cli_factory import BASE, EXIT_7, elf, record, run
 
 _LINE = 64

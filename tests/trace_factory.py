@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from recorder.event import EVENT, GLUED, READ, RMW, UNCACHED, WRITE
-from solver.boundary import Forward
-from solver.filters import Counts, unfiltered
-from solver.granules import find_granules
-from solver.problem import Problem
-from solver.regions import Region, iter_regions
-from solver.traces import MemoryTraces
+from corebraid.base.rows.event import EVENT, GLUED, READ, RMW, UNCACHED, WRITE
+from solver.regions.problem import Problem
+from solver.regions.region import Region
+from solver.regions.traces import MemoryTraces
+from solver.sifting.boundary import Forward
+from solver.sifting.filters import Counts, unfiltered
+from solver.sifting.granules import find_granules
+from solver.sifting.strata import iter_regions
 
 MEMORY_BYTES = 3 * 4096
 

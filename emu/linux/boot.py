@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from emu.linux import call_tables
-from emu.linux.address_space import AddressSpace
-from emu.linux.bus_memory import BusMemory
-from emu.linux.clock import Clock, HostClock, VirtualClock
-from emu.linux.descriptors import Descriptors
-from emu.linux.facts import Facts
-from emu.linux.failure import Errno
-from emu.linux.filesystem import Filesystem
-from emu.linux.futex import Futexes
+from corebraid.base.errors import ImageError
+from emu.linux.calls import table
+from emu.linux.files.descriptors import Descriptors
+from emu.linux.files.standard_streams import StandardInput, StandardOutput
+from emu.linux.ground.clock import Clock, HostClock, VirtualClock
+from emu.linux.ground.failure import Errno
+from emu.linux.ground.limits import Limits
 from emu.linux.guest import Guest
 from emu.linux.kernel import Kernel
-from emu.linux.limits import Limits
 from emu.linux.loader import Executable, Loaded, load_process
 from emu.linux.machine import LinuxMachine
-from emu.linux.process import Process
-from emu.linux.process_signals import ProcessSignals
+from emu.linux.memory.address_space import AddressSpace
+from emu.linux.memory.bus_memory import BusMemory
 from emu.linux.program import MOST_SCRIPTS, found_by_env, parse_program, script_interpreter
-from emu.linux.root_spec import RootSpec
-from emu.linux.standard_streams import StandardInput, StandardOutput
-from emu.linux.task import Task
-from emu.linux.timers_posix import Alarms
-from isa.errors import ImageError
-from isa.linux import PATH, LinuxAbi
+from emu.linux.signals.of_process import ProcessSignals
+from emu.linux.signals.timers import Alarms
+from emu.linux.tasks.facts import Facts
+from emu.linux.tasks.futex import Futexes
+from emu.linux.tasks.process import Process
+from emu.linux.tasks.task import Task
+from emu.linux.tree.filesystem import Filesystem
+from emu.linux.tree.root_spec import RootSpec
+from isa.abi import PATH, LinuxAbi
 from isa.registry import isa_of_machine
 from isa.table import Isa
 
@@ -140,7 +140,7 @@ def _boot(
     facts.process = process
     filesystem.attach(facts)
     _first_task(process, loaded)
-    kernel = Kernel(process, call_tables.CALLS, spec.strict)
+    kernel = Kernel(process, table.CALLS, spec.strict)
     return Guest(process, kernel, memory, facts)
 
 

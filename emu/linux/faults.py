@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from emu.core import Core
-from emu.linux.failure import Unsupported
-from emu.linux.signal_info import SigInfo, Trap, fault
-from emu.linux.signal_numbers import (
+from corebraid.base.memory import PAGE_BYTES
+from emu.core.core import Core
+from emu.linux.ground.failure import Unsupported
+from emu.linux.signals.info import SigInfo, Trap, fault
+from emu.linux.signals.numbers import (
     BUS_ADRERR,
     FPE_FLTDIV,
     FPE_FLTINV,
@@ -20,12 +21,11 @@ from emu.linux.signal_numbers import (
     SIGBUS,
     SIGSEGV,
 )
-from emu.state import CORE_AT
+from emu.native.state import CORE_AT
 from isa.decoder import decoder_of
-from isa.memory import PAGE_BYTES
 
 if TYPE_CHECKING:
-    from emu.linux.task import Task
+    from emu.linux.tasks.task import Task
 
 #: Bits of a page fault's error code (SDM volume 3, 4.7): the page is there, a write, by user code, a fetch.
 _PRESENT, _WRITE, _USER, _FETCH = 1, 2, 4, 16

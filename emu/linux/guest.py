@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emu.linux.bus_memory import BusMemory
-from emu.linux.facts import Facts
 from emu.linux.kernel import Kernel
-from emu.linux.process import Process
+from emu.linux.memory.bus_memory import BusMemory
+from emu.linux.tasks.facts import Facts
+from emu.linux.tasks.process import Process
 
 
 @dataclass

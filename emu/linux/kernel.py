@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 from types import GeneratorType
 
-from emu.linux.call import Call, FileBytes, Handler
-from emu.linux.failure import Errno, Interrupted, Unsupported
-from emu.linux.process import Process
-from emu.linux.signal_delivery import Interruption
-from emu.linux.task import State, Task
-from emu.linux.wait import Blocking, Reason, Wait
+from emu.linux.ground.call import Call, FileBytes, Handler
+from emu.linux.ground.failure import Errno, Interrupted, Unsupported
+from emu.linux.ground.wait import Blocking, Reason, Wait
+from emu.linux.signals.delivery import Interruption
+from emu.linux.tasks.process import Process
+from emu.linux.tasks.task import State, Task
 
 #: A time that never comes, ns of the monotonic clock: 146 years. Programs that mean to wait for ever say so.
 NEVER = 1 << 62

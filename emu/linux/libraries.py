@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from corebraid.base.errors import ImageError
 from emu.linux.program import Program, parse_program
-from isa.errors import ImageError
 from isa.table import Isa
 
 _CONFIGURATION = "/etc/ld.so.conf"

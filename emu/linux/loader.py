@@ -9,14 +9,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emu.linux.address_space import AddressSpace, page_ceiling, page_floor
-from emu.linux.limits import RESOURCES, RLIMIT_STACK
-from emu.linux.open_file import MappedFile
+from corebraid.base.errors import ImageError
+from corebraid.base.memory import PAGE_BYTES
+from emu.linux.files.open_file import MappedFile
+from emu.linux.ground.limits import RESOURCES, RLIMIT_STACK
+from emu.linux.memory.address_space import AddressSpace, page_ceiling, page_floor
 from emu.linux.program import Program
-from emu.state import RIGHT_READ, RIGHT_WRITE
-from isa.errors import ImageError
-from isa.linux import LinuxAbi
-from isa.memory import PAGE_BYTES
+from emu.native.state import RIGHT_READ, RIGHT_WRITE
+from isa.abi import LinuxAbi
 
 #: Where relocatable programs and, if nothing else fits, the heap begin.
 _PROGRAM_BASE = 0x1_0000_0000

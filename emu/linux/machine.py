@@ -14,42 +14,35 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
-from emu.board import Board, Stopped
-from emu.bus import begin_run, coherent_pages
-from emu.call_hooks import finish_call
-from emu.commit import commit_core
-from emu.core import take_back_stores
-from emu.data_access import log_input
-from emu.faults import Fault
-from emu.linux.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
-from emu.linux.clock import CYCLE_NS, VirtualClock
-from emu.linux.deadlock import waits
-from emu.linux.failure import Errno, Exit, Unsupported
+from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
+from emu.board.board import Board, Stopped
+from emu.board.config import MachineConfig
+from emu.board.faults import Fault
+from emu.board.run import Watcher
+from emu.bus.commit import commit_core
+from emu.bus.lines import begin_run, coherent_pages
+from emu.bus.sync_points import ENTER, LEAVE
+from emu.core.core import take_back_stores
+from emu.core.random_read import emulate_random_read
+from emu.hooks.access import log_input
+from emu.hooks.call import finish_call
 from emu.linux.faults import bad_access, exception, fault_address
-from emu.linux.futex import release_robust_list
+from emu.linux.ground.clock import CYCLE_NS, VirtualClock
+from emu.linux.ground.failure import Errno, Exit, Unsupported
+from emu.linux.ground.words import unsigned
 from emu.linux.guest import Guest
-from emu.linux.run_queue import RunQueue
-from emu.linux.signal_delivery import Death, deliver
-from emu.linux.signal_numbers import SIGKILL
-from emu.linux.task import State, Task
+from emu.linux.memory.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
+from emu.linux.signals.delivery import Death, deliver
+from emu.linux.signals.numbers import SIGKILL
+from emu.linux.tasks.deadlock import waits
+from emu.linux.tasks.futex import release_robust_list
+from emu.linux.tasks.run_queue import RunQueue
+from emu.linux.tasks.task import State, Task
+from emu.linux.tasks.waiting import Waiting
 from emu.linux.turn import take_turn
-from emu.linux.waiting import Waiting
-from emu.linux.words import unsigned
-from emu.machine_config import MachineConfig
-from emu.policy import Scheduler, Slice
-from emu.rdrand import emulate_random_read
-from emu.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
-from emu.run import Watcher
-from emu.shared_words import SharedWords
-from emu.state import (
-    CORE_AT,
-    MACHINE_AT,
-    RIGHT_EXECUTE,
-    RIGHT_READ,
-    RIGHT_WRITE,
-    STOP_CALL,
-)
-from emu.sync_points import ENTER, LEAVE
+from emu.native.state import CORE_AT, MACHINE_AT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE, STOP_CALL
+from emu.schedule.policy import Scheduler, Slice
+from emu.schedule.shared_words import SharedWords
 from isa.table import Isa
 
 _UC_WRITE, _UC_FETCH = 17, 18
@@ -97,7 +90,8 @@ class LinuxMachine(Board):
             if self.state["tso"]:
                 commit_core(self.core_rows, self.machine_rows, number)
 
-    # -- what `emu.run` and the recorder ask -------------------------------------------------------------
+    # -- what `emu.board.run` and the recorder ask
+    # -------------------------------------------------------------
 
     @property
     def over(self) -> bool:

@@ -10,8 +10,8 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
 
-from isa.errors import ImageError
-from isa.memory import PAGE_BYTES
+from corebraid.base.errors import ImageError
+from corebraid.base.memory import PAGE_BYTES
 from isa.table import Isa
 
 _DAMAGE = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emu.board import Stopped
-from emu.linux.task import Task
-from emu.policy import Scheduler, Slice
-from emu.state import CORE_AT, MACHINE_AT, STOP_CALL
+from emu.board.board import Stopped
+from emu.linux.tasks.task import Task
+from emu.native.state import CORE_AT, MACHINE_AT, STOP_CALL
+from emu.schedule.policy import Scheduler, Slice
 
 if TYPE_CHECKING:
     from emu.linux.machine import LinuxMachine

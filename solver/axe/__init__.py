@@ -1,1 +1,4 @@
-"""Legality of plain-text memory traces under SC and TSO: old values unknown, initial values 0."""
+"""Legality of plain-text memory traces under SC and TSO: old values unknown, initial values 0.
+
+Start at `decide.py`; docs/axe.md.
+"""

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from isa.errors import OrderError
+from corebraid.base.errors import OrderError
 from solver.axe.trace import LOAD, RMW, STORE, Trace
 
 _REASONS = (

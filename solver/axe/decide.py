@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import OrderError
+from corebraid.base.errors import OrderError
 from solver.axe.chains import make_chains
 from solver.axe.checker import check_order
 from solver.axe.deduce import CHANGED, CONFLICT, begin, one_pass
 from solver.axe.facts import OPEN, no_facts
 from solver.axe.hinted import says_all, search_hinted
 from solver.axe.search import search_order, walk_straight
-from solver.problem import Verdict
+from solver.regions.problem import Verdict
 
 if TYPE_CHECKING:
     from solver.axe.trace import Trace
@@ -147,6 +147,6 @@ def _search(
 
 
 def _by_smt(trace: Trace, model: str, deadline: float) -> _Decision:
-    from solver.smt import solve_axe
+    from solver.axe.by_smt import solve_axe
 
     return solve_axe(trace, model, deadline)

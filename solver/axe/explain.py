@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solver.axe.decide import decide
 from solver.axe.trace import LOAD, RMW, STORE, Trace
-from solver.problem import Verdict
+from solver.regions.problem import Verdict
 
 _Mask = NDArray[np.bool_]
 

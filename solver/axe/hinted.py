@@ -1,9 +1,9 @@
 """A trace whose hints say what every store overwrote, given to the engines that order recordings.
 
-Then memory is a function of the cut, as it is for recordings (`solver.cut`), which the search for foreign
-traces cannot assume. Each part of the run that hints tell apart is a problem of its own: what memory holds
-between two parts follows from what is overwritten and left in them. Left out of a problem are accesses to
-what one thread alone touches or nobody writes in that part, and successive loads that read the same, where
+Then memory is a function of the cut, as it is for recordings (`solver.cuts.search`), which the search for
+foreign traces cannot assume. Each part of the run that hints tell apart is a problem of its own: what memory
+holds between two parts follows from what is overwritten and left in them. Left out of a problem are accesses
+to what one thread alone touches or nobody writes in that part, and successive loads that read the same, where
 no order is told of them; they are put back behind what comes before them in their chain. What they see then
 is the same in every order, and is looked at last.
 
@@ -22,10 +22,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.axe.chains import LOAD, TSO, Chains, make_chains
-from solver.cut import DEFAULT_NODES
-from solver.decide import solve_auto
-from solver.links import with_links
-from solver.problem import Problem, Verdict
+from solver.cuts.search import DEFAULT_NODES
+from solver.engines.decide import solve_auto
+from solver.regions.links import with_links
+from solver.regions.problem import Problem, Verdict
 
 if TYPE_CHECKING:
     from solver.axe.trace import Trace

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from isa.golden_ratio import GOLDEN
+from corebraid.base.golden_ratio import GOLDEN
 
 
 @njit(cache=True)

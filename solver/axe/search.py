@@ -1,4 +1,5 @@
-"""The search: whether some walk over the cuts runs every node (`solver.cut`, with old values unknown)."""
+"""The search: whether some walk over the cuts runs every node (`solver.cuts.search`, with old values
+unknown)."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from solver.axe.chains import Chains
 from solver.axe.dash import dash
 from solver.axe.facts import Facts
 from solver.axe.walk import best_choice, describe, entangled, run, start_walk, take_back
-from solver.cut_table import row_hash
-from solver.problem import Verdict
+from solver.cuts.table import row_hash
+from solver.regions.problem import Verdict
 
 Show = Callable[[int], None]
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import FormatError
+from corebraid.base.errors import FormatError
 from solver.axe import scan
 from solver.axe.numbering import numbered
 from solver.axe.ties import edges_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import FormatError
+from corebraid.base.errors import FormatError
 from solver.axe import scan
 from solver.axe.trace import SYNC
 

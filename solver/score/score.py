@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import FormatError
-from solver.certificate import ORDERED, Block, Certificate
-from solver.regions import iter_regions
+from corebraid.base.errors import FormatError
+from solver.check.certificate import ORDERED, Block, Certificate
+from solver.regions.traces import Traces
 from solver.score.places import CertificatePlaces, TruthPlaces
 from solver.score.shared import Accesses, accesses_of, shared_bytes
 from solver.score.sources import UNKNOWN, Sources, compare_sources
 from solver.score.standing import compare_standing
-from solver.traces import Traces
+from solver.sifting.strata import iter_regions
 
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
 

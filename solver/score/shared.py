@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import READ, UNCACHED, WRITE
-from solver.image import zeros
-from solver.regions import Region
-from solver.traces import Events, Traces
+from corebraid.base.rows.event import READ, UNCACHED, WRITE
+from solver.regions.image import zeros
+from solver.regions.region import Region
+from solver.regions.traces import Events, Traces
 
 #: Marks of a byte: the processor that accessed it (its number, from 1), or _SEVERAL; it was written.
 _PROCESSOR, _SEVERAL, _WRITTEN = np.uint16(0x1FF), np.uint16(0x1FF), np.uint16(0x200)

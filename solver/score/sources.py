@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.image import zeros
+from solver.regions.image import zeros
 from solver.score.shared import READS, WRITES, Accesses
 
 #: Where a byte was last written in a region whose order is not known.

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.losses import LOST
+from emu.bus.losses import LOST
 from solver.tenures.buffered_lines import Followed
 from solver.tenures.buffered_losses import Noted, is_before
 from solver.tenures.buffered_scan import BufferedBegins

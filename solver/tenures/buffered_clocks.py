@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.losses import LOST
+from emu.bus.losses import LOST
 from solver.tenures.buffered_lines import Followed, Ties
 from solver.tenures.buffered_losses import Noted
 from solver.tenures.buffered_scan import BufferedBegins

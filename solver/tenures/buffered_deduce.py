@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.problem import LOSSES, NOTHING, TENURES
-from solver.program_order import core_rows
+from solver.regions.problem import LOSSES, NOTHING, TENURES
+from solver.regions.program_order import core_rows
 from solver.tenures.buffered_causes import Taken, apply_takers, make_taken
 from solver.tenures.buffered_clocks import make_buffered_clocks, of_rows
 from solver.tenures.buffered_lines import BufferedLines, Followed, Ties, ties_of
@@ -26,7 +26,7 @@ from solver.tenures.misses import apply_misses
 from solver.tenures.syncs import learn_syncs
 
 if TYPE_CHECKING:
-    from solver.regions import Region
+    from solver.regions.region import Region
 
 
 @dataclass(frozen=True)

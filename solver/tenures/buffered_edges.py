@@ -11,7 +11,8 @@ from solver.tenures.buffered_lines import Ties
 
 
 def not_told(edges: NDArray[np.int64], ties: Sequence[Ties]) -> NDArray[np.int64]:
-    """Those of the row edges (`edges.row_edges`) that are not `solver.program_order` within a core."""
+    """Those of the row edges (`edges.row_edges`) that are not `solver.regions.program_order` within a
+    core."""
     n_cores = len(ties)
     kept = np.ones(len(edges), np.bool_)
     for core, tie in enumerate(ties):

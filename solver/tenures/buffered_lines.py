@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import READ, UNCACHED
+from corebraid.base.rows.event import READ, UNCACHED
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.lines import (
     EITHER,
@@ -29,8 +29,8 @@ from solver.tenures.lines import (
 )
 
 if TYPE_CHECKING:
-    from solver.program_order import CoreRows
-    from solver.regions import Region
+    from solver.regions.program_order import CoreRows
+    from solver.regions.region import Region
 
 _LOADS, _STORES = 0, 1
 

@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.losses import LOST
-from recorder.record import MISS_WRITE
+from corebraid.base.rows.record import MISS_WRITE
+from emu.bus.losses import LOST
 from solver.tenures.buffered_lines import Followed
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.clocks import CYCLE, Clocks, learn

@@ -16,10 +16,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.losses import INSIDE, LOSS, LOST
-from recorder.record import MISS
-from solver.image import zeros
-from solver.traces import Events
+from corebraid.base.rows.record import MISS
+from emu.bus.losses import INSIDE, LOSS, LOST
+from solver.regions.image import zeros
+from solver.regions.traces import Events
 
 #: Of a line, beside the number of the record by which it is held, plus 1: it is not; nothing is told.
 _GONE, _LOOSE = 0, -1

@@ -1,7 +1,7 @@
 """Where a core's tenures begin under TSO: its two chains of rows held against the miss records of its log.
 
-A core has its loads and atomic accesses, and its stores as they commit (`solver.program_order`). A record
-says where it stands among both: its instruction count among the loads, its committed number among the
+A core has its loads and atomic accesses, and its stores as they commit (`solver.regions.program_order`). A
+record says where it stands among both: its instruction count among the loads, its committed number among the
 stores, which is exact. So the core's accesses between two records of a line are known, though not all of
 their order. What a record brought is the line without what the core had buffered (RECEIVED, else MISS).
 """
@@ -15,12 +15,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import EVENT, READ, UNCACHED
-from recorder.record import MISS, MISS_WRITE, RECEIVED
-from solver.image import zeros
+from corebraid.base.rows.event import EVENT, READ, UNCACHED
+from corebraid.base.rows.record import MISS, MISS_WRITE, RECEIVED
+from solver.regions.image import zeros
+from solver.regions.traces import Events
 from solver.tenures.buffered_placed import LossMatcher, Matched, nothing_matched
 from solver.tenures.scan import CONTINUED, MISSED, Records
-from solver.traces import Events
 
 
 class BufferedBegins(NamedTuple):

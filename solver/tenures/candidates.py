@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.inner_kernel import inner
+from corebraid.base.kernels import inner
 from solver.tenures.clocks import first_after, learn
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.inner_kernel import inner
+from corebraid.base.kernels import inner
 from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
 from solver.tenures.nodes import own_order, sort_writes

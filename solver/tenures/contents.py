@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.inner_kernel import inner
+from corebraid.base.kernels import inner
 from solver.tenures.clocks import Places, first_after, first_write, learn
 from solver.tenures.lines import Tenures
 from solver.tenures.scan import CONTINUED

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.problem import LOSSES, NOTHING, TENURES
+from solver.regions.problem import LOSSES, NOTHING, TENURES
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close, make_clocks
 from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.foreign import apply_foreign

@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.losses import DOWNGRADED, LOST
-from recorder.record import MISS_OWNED, MISS_WRITE
-from solver.inner_kernel import first_from, inner
+from corebraid.base.kernels import first_from, inner
+from corebraid.base.rows.record import MISS_OWNED, MISS_WRITE
+from emu.bus.losses import DOWNGRADED, LOST
 from solver.tenures.lines import EITHER, NO, UNTOLD, YES, Tenures, Writes
 from solver.tenures.placed import Placed
 from solver.tenures.scan import CONTINUED, Begins

@@ -9,14 +9,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from isa.golden_ratio import GOLDEN
-from recorder.event import OWNED, READ, UNCACHED
-from solver.image import zeros
-from solver.inner_kernel import inner
+from corebraid.base.golden_ratio import GOLDEN
+from corebraid.base.kernels import inner
+from corebraid.base.rows.event import OWNED, READ, UNCACHED
+from solver.regions.image import zeros
 from solver.tenures.scan import CONTINUED, Begins
 
 if TYPE_CHECKING:
-    from solver.regions import Region
+    from solver.regions.region import Region
 
 _SEVERAL = np.uint16(0x1FF)
 _WRITTEN = np.uint16(0x200)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solver.inner_kernel import first_from, inner
+from corebraid.base.kernels import first_from, inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, first_after, learn
 from solver.tenures.holds import EARLIER, OPEN

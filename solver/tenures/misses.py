@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.inner_kernel import inner
+from corebraid.base.kernels import inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import first_after, first_write
 from solver.tenures.lines import Tenures

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.inner_kernel import inner
+from corebraid.base.kernels import inner
 
 _ROWS = 64
 

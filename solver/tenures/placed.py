@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from emu.losses import INSIDE, LOSS
-from solver.traces import Events
+from emu.bus.losses import INSIDE, LOSS
+from solver.regions.traces import Events
 
 
 class Placed(NamedTuple):

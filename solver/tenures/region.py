@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solver.problem import Problem
+from solver.regions.problem import Problem
+from solver.regions.traces import Traces
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_edges import implied_by
 from solver.tenures.buffered_lines import BufferedLines
@@ -19,10 +20,9 @@ from solver.tenures.edges import op_edges
 from solver.tenures.holds import find_spans
 from solver.tenures.lines import HotLines
 from solver.tenures.scan import Begins, Scanner
-from solver.traces import Traces
 
 if TYPE_CHECKING:
-    from solver.regions import Region, RowSource
+    from solver.regions.region import Region, RowSource
 
 
 @dataclass(frozen=True)

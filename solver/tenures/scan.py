@@ -18,12 +18,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from recorder.event import FETCH, GLUED, READ, UNCACHED
-from recorder.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
-from solver.image import zeros
-from solver.inner_kernel import inlined
+from corebraid.base.kernels import inlined
+from corebraid.base.rows.event import FETCH, GLUED, READ, UNCACHED
+from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
+from solver.regions.image import zeros
+from solver.regions.traces import Events
 from solver.tenures.placed import LossCursor, Placed, nothing_lost
-from solver.traces import Events
 
 #: How a piece of a tenure begins. FIRST: with a record, on a line that the core never had before.
 CONTINUED, MISSED, FIRST = np.uint8(0), np.uint8(1), np.uint8(2)

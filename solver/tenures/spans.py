@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.losses import DOWNGRADED, LOST
+from emu.bus.losses import DOWNGRADED, LOST
 from solver.tenures.holds import EARLIER, GOT, KNOWN, TAKEN, Spans
 from solver.tenures.lines import NO
 from solver.tenures.numbers import Numbers, nodes_before

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from emu.sync_points import ENTER, LEAVE
-from solver.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, WAY
+from emu.bus.sync_points import ENTER, LEAVE
+from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, WAY
 from solver.tenures.clocks import Clocks, learn
 
 

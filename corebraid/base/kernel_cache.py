@@ -1,0 +1,34 @@
+"""Where compiled kernels are kept between runs.
+
+Numba's own cache looks only at the file that defines a kernel, not at the kernels that it calls, so an
+edited or upgraded package could run stale code. `corebraid.base.kernel_locator` makes it look at all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+_LOCATOR = "corebraid.base.kernel_locator.ImportClosureLocator"
+
+
+def use_kernel_cache() -> Path | None:
+    """Point Numba at the cache of this installation; call before numba is imported.
+
+    Returns the directory, None when NUMBA_CACHE_DIR was set already (it is left alone) or no cache can
+    be kept. XDG_CACHE_HOME is honoured.
+    """
+    os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", _LOCATOR)
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return None
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    here = hashlib.blake2b(os.fsencode(Path(__file__).resolve()), digest_size=6).hexdigest()
+    directory = base / "corebraid" / f"kernels-{here}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        del os.environ["NUMBA_CACHE_LOCATOR_CLASSES"]
+        return None
+    os.environ["NUMBA_CACHE_DIR"] = str(directory)
+    return directory

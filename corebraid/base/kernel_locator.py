@@ -1,0 +1,123 @@
+"""When a cached kernel is still good: while no file that it could have been compiled from has changed.
+
+A kernel is compiled from its own module and from those that it imports, directly or not. Numba asks a
+locator (NUMBA_CACHE_LOCATOR_CLASSES) where a kernel's files are; ours names them by a digest of all of those.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from numba.core.caching import UserProvidedCacheLocator
+
+_PACKAGES = ("isa", "emu", "recorder", "solver", "corebraid", "bench", "tests")
+_MODULE = rf"(?:{'|'.join(_PACKAGES)})(?:\.\w+)*"
+#: `from a.b import c, d as e`, in parentheses or not, and `import a.b as c`.
+_FROM = re.compile(rf"^[ \t]*from[ \t]+({_MODULE})[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORT = re.compile(rf"^[ \t]*import[ \t]+({_MODULE})", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\n]*")
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@functools.cache
+def _source(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@functools.cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    source = _source(path).decode("utf-8", "replace")
+    found = {file for module in _IMPORT.findall(source) for file in _files(module, ())}
+    for module, names in _FROM.findall(source):
+        said = _COMMENT.sub("", names).strip("()").split(",")
+        found.update(_files(module, [name.split()[0] for name in said if name.strip()]))
+    return tuple(sorted(found))
+
+
+def _files(module: str, names: Iterable[str]) -> list[Path]:
+    """The files that `from module import names` runs: a name may be a module of a package."""
+    folder = _ROOT / module.replace(".", "/")
+    file = folder.with_suffix(".py")
+    if file.is_file():
+        return [file]
+    found = [folder / "__init__.py", *(folder / f"{name}.py" for name in names)]
+    return [file for file in found if file.is_file()]
+
+
+@functools.cache
+def import_closure_digest(path: Path) -> str:
+    """Digest of a source file and of all files of our packages that it imports, directly or not."""
+    found, todo = {path}, [path]
+    while todo:
+        fresh = [other for other in _imported(todo.pop()) if other not in found]
+        found.update(fresh)
+        todo.extend(fresh)
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(found):
+        source = _source(file)
+        digest.update(f"{file.name} {len(source)}\n".encode() + source)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _digest_of(py_file: str) -> str:
+    return import_closure_digest(Path(os.path.abspath(py_file)))
+
+
+@functools.cache
+def _kernels_in(folder: Path) -> dict[str, list[str]]:
+    """Names of the files of kernels that lie in a folder, by module."""
+    found: dict[str, list[str]] = {}
+    for name in os.listdir(folder):
+        if name.endswith((".nbi", ".nbc")):
+            found.setdefault(name.partition(".")[0], []).append(name)
+    return found
+
+
+@functools.cache
+def _forget_others(folder: Path, module: str, digest: str) -> None:
+    """Remove what is cached of a module under another digest: nobody will ask for it again."""
+    for name in _kernels_in(folder).get(module, []):
+        if digest not in name:
+            (folder / name).unlink(missing_ok=True)
+
+
+@functools.cache
+def _make_folder(folder: Path) -> None:
+    """Make a folder for kernels, once for all. Raises OSError where nothing can be written into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()
+
+
+class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Kernels in NUMBA_CACHE_DIR, under names with the digest of everything they are compiled from.
+
+    A stamp inside the files would not do: Numba reads it together with types, whose classes may have moved.
+    """
+
+    @property
+    def _digest(self) -> str:
+        return _digest_of(self._py_file)
+
+    def get_source_stamp(self) -> str:
+        """The stamp that a cached kernel must bear to be used."""
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        """What tells kernels of the same name apart, and of other sources."""
+        return f"{super().get_disambiguator()}-{self._digest}"
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder, and room in it."""
+        folder = Path(self.get_cache_path())
+        _make_folder(folder)
+        _forget_others(folder, Path(self._py_file).stem, self._digest)

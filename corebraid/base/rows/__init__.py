@@ -1,0 +1,1 @@
+"""The two rows that rooms speak in: `record.py` (a core's log) and `event.py` (an access of a trace)."""

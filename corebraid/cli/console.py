@@ -1,0 +1,138 @@
+"""Facts to stdout, messages to stderr, progress only where somebody looks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from recorder.files.manifest import Manifest
+
+Advance = Callable[[int], None]
+_SECONDS_BETWEEN_UPDATES = 0.1
+_DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
+
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def facts(values: Mapping[str, object]) -> None:
+    """Print one JSON object, keys in the order given."""
+    click.echo(json.dumps(values, indent=2))
+
+
+def note(line: str) -> None:
+    """Print a message on stderr."""
+    # Where stderr is full nobody can be told.
+    with suppress(OSError):
+        click.echo(f"corebraid: {line}", err=True)
+
+
+def kernel_folder(folder: str) -> str:
+    """The name under which Numba keeps the kernels of a folder of this installation ('emu/hooks')
+    (numba.core.caching, `_CacheLocator.get_suitable_cache_subpath`)."""
+    path = str(_ROOT / folder)
+    return f"{Path(folder).name}_{hashlib.sha1(path.encode()).hexdigest()}"
+
+
+def announce_compilation(folder: str) -> bool:
+    """Say on stderr that kernels of `folder` ('emu/hooks') will be compiled, if none are cached. Returns
+    whether none are.
+
+    Call before they are imported. Says nothing when somebody else chose Numba's cache directory.
+    """
+    directory = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    missing = not (directory / kernel_folder(folder)).exists()
+    if directory.parent.name == "corebraid" and missing:
+        note("compiling kernels (once; this takes about half a minute)")
+    return missing
+
+
+def note_missing_order(manifest: Manifest) -> None:
+    """Say on stderr what orders of a recording of an earlier version do not know."""
+    from corebraid.cli.missing_order import missing_line
+
+    if line := missing_line(manifest):
+        note(line)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Advance]:
+    """Show how far `what` has come, in units of work done; `total` when it is known.
+
+    Gives a function to call with the work done so far. Shows nothing unless stderr is a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield _throttled(lambda done: bar.update(task, completed=done))
+
+
+@contextmanager
+def progress_of(works: Sequence[tuple[str, int]], look: Callable[[], Sequence[int]]) -> Iterator[None]:
+    """Show how far several works have come, of how much each, and how long each may yet take.
+
+    works: (what, how much there is to do). look: how much of each is done; asked now and then by a thread of
+    its own, and once more at the end. Shows nothing, and asks nobody, unless stderr is a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(_DONE_OF_TOTAL), TimeElapsedColumn())
+    left = (TextColumn("left"), TimeRemainingColumn())
+    over = threading.Event()
+    with Progress(*columns, *left, console=Console(stderr=True), transient=True) as bar:
+        tasks = [bar.add_task(what, total=total) for what, total in works]
+
+        def update() -> None:
+            for task, done in zip(tasks, look(), strict=True):
+                bar.update(task, completed=done)
+
+        def go_on() -> None:
+            while not over.wait(_SECONDS_BETWEEN_UPDATES):
+                update()
+
+        thread = threading.Thread(target=go_on, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            update()
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _throttled(show: Callable[[int], Any]) -> Advance:
+    shown = 0.0
+
+    def advance(done: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _SECONDS_BETWEEN_UPDATES:
+            shown = now
+            show(done)
+
+    return advance

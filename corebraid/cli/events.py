@@ -1,0 +1,252 @@
+"""Names of events on the command line, and how the two sides of a pair are shown.
+
+An event is CORE:COUNT, or CORE:COUNT.N where its instruction makes several accesses: the core ('dev' for
+devices, 'kernel' for that of a Linux guest), the instruction count and the number of the access, from 0, as
+`corebraid trace` lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.errors import UsageError
+from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
+from corebraid.names.program import GuestProgram
+from corebraid.names.symbols import with_offset
+from solver.freedom.choose import Choice, op_of_row
+from solver.passes.unfiltered import (
+    is_unfiltered,
+    iter_problems,
+    number_in_instruction,
+    numbered_pieces,
+    program_rows,
+    rows_of_ops,
+)
+from solver.regions.problem import Problem
+from solver.regions.program_order import core_rows
+from solver.regions.region import Region
+from solver.regions.traces import Traces
+
+HELP = (
+    "An EVENT is CORE:COUNT, the core ('dev' for devices, 'kernel' for that of a Linux guest) and the "
+    "instruction count that 'corebraid trace' and 'corebraid pairs' show; CORE:COUNT.N is the access number "
+    "N, from 0, of that instruction."
+)
+_REMEDY = "write CORE:COUNT or CORE:COUNT.N, such as 2:20375 or 2:20375.1"
+
+
+#: What the stream of the agents that are not cores is called: of firmware, of a Linux guest.
+_AGENTS = ("dev", "kernel")
+
+
+def streams(n_cores: int) -> str:
+    """The names of streams, for messages."""
+    return f"0 to {n_cores - 1}, or {' or '.join(_AGENTS)}"
+
+
+def parse_stream(text: str, n_cores: int) -> int | None:
+    """The stream that is called `text`: a core's number, or the number of cores for agents; None for none."""
+    if text in _AGENTS:
+        return n_cores
+    is_core = text.isascii() and text.isdigit() and len(text) < 20 and int(text) < n_cores
+    return int(text) if is_core else None
+
+
+@dataclass(frozen=True)
+class EventName:
+    """stream: the core's number, or the number of cores for agents. number: None if not given."""
+
+    stream: int
+    count: int
+    number: int | None
+    text: str
+
+    @classmethod
+    def parse(cls, text: str, n_cores: int) -> EventName:
+        """From 'CORE:COUNT' or 'CORE:COUNT.N'. Raises UsageError."""
+        core, colon, rest = text.partition(":")
+        count, dot, number = rest.partition(".")
+        stream = parse_stream(core, n_cores)
+        digits = (count, number if dot else "0")
+        if not colon or not all(d.isascii() and d.isdigit() and len(d) < 20 for d in digits):
+            raise UsageError("not an event", found=repr(text), remedy=_REMEDY)
+        if stream is None:
+            raise UsageError(
+                "no such core in this recording", expected=streams(n_cores), found=text, remedy=_REMEDY
+            )
+        return cls(stream, int(count), int(number) if dot else None, text)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where an event is: its region, its stream, and its row among those of the stream there."""
+
+    region: Region
+    problem: Problem
+    stream: int
+    row: int
+
+    @property
+    def op(self) -> int:
+        """The operation that it is part of."""
+        return op_of_row(self.problem, self.stream, self.row)
+
+
+class _Access(NamedTuple):
+    """One access of an instruction: where it is, its number there, whether it is an unfiltered event."""
+
+    stream: int
+    row: int
+    number: int
+    kept: bool
+
+
+def _accesses(name: EventName, region: Region, problem: Problem) -> list[_Access]:
+    """The accesses in a region of the instruction that is named."""
+    if not region.tails or name.stream >= len(region.tails):
+        here = []
+        for at, piece, nth in numbered_pieces(region.streams[name.stream]):
+            same = np.flatnonzero(piece["count"] == np.uint64(name.count))
+            here += _listed(name.stream, piece[same], at + same, nth[same], problem)
+        return here
+    # Under TSO a core's stores are a stream of their own.
+    here, every = [], core_rows(region, name.stream).rows
+    for stream in (name.stream, problem.n_streams - problem.buffered + name.stream):
+        events = program_rows(region, stream)
+        same = np.flatnonzero(events["count"] == np.uint64(name.count))
+        here += _listed(stream, events[same], same, number_in_instruction(every, events[same]), problem)
+    return sorted(here, key=lambda access: access.number)
+
+
+def _listed(
+    stream: int, events: Rows, rows: NDArray[np.intp], numbers: NDArray[np.int64], problem: Problem
+) -> list[_Access]:
+    kept = is_unfiltered(events, problem)
+    columns = zip(rows.tolist(), numbers.tolist(), kept.tolist(), strict=True)
+    return [_Access(stream, *column) for column in columns]
+
+
+def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
+    """The event, if it is of this region. Raises UsageError if it needs no ordering, or is ambiguous."""
+    here = _accesses(name, region, problem)
+    if not here:
+        return None
+    wanted = [event for event in here if name.number in (None, event.number)]
+    if not wanted:
+        raise UsageError(
+            "no such access of this instruction",
+            expected=f"0 to {max(event.number for event in here)}",
+            found=name.text,
+            remedy=_REMEDY,
+        )
+    free = [event for event in wanted if event.kept]
+    if not free:
+        raise UsageError(
+            "the event was filtered: it is local to one core or only read in its region, so where it stands "
+            "tells nothing",
+            where=f"event {name.text}, region {region.index}",
+            remedy="choose one that 'corebraid pairs' lists",
+        )
+    if len({op_of_row(problem, event.stream, event.row) for event in free}) > 1:
+        names = ", ".join(f"{name.text}.{event.number}" for event in free)
+        raise UsageError(
+            "an instruction with several accesses", found=name.text, remedy=f"choose one of {names}"
+        )
+    return Found(region, problem, free[0].stream, free[0].row)
+
+
+def find_events(traces: Traces, names: list[EventName]) -> list[Found]:
+    """The events, all of one region. Raises UsageError if there is no such event, they need no ordering, or
+    are of different regions."""
+    for region, problem in iter_problems(traces):
+        found = [find_in(name, region, problem) for name in names]
+        if all(found):
+            return [event for event in found if event]
+        if any(found):
+            raise UsageError(
+                "events of different regions: a stratum lies between them, so their order is certain",
+                found=" and ".join(name.text for name in names),
+                remedy="choose two events of one region",
+            )
+    raise UsageError("no such event", found=" or ".join(name.text for name in names), remedy=_REMEDY)
+
+
+def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
+    """From 'fewest-switches', 'earliest:EVENT', 'latest:EVENT' or 'before:EVENT,EVENT'. Raises UsageError."""
+    kind, _, rest = text.partition(":")
+    wanted = {"fewest-switches": 0, "earliest": 1, "latest": 1, "before": 2}
+    events = rest.split(",") if rest else []
+    if wanted.get(kind) != len(events):
+        raise UsageError(
+            "not a choice of order",
+            expected="fewest-switches, earliest:EVENT, latest:EVENT or before:EVENT,EVENT",
+            found=repr(text),
+            remedy=_REMEDY,
+        )
+    if not events:
+        return Choice(kind)
+    names = [EventName.parse(event, n_cores) for event in events]
+    found = find_events(traces, names)
+    region = found[0].problem.region
+    if kind != "before":
+        return Choice(kind, region, found[0].stream, found[0].row)
+    return Choice(kind, region, found[0].stream, found[0].row, found[1].stream, found[1].row)
+
+
+class RegionEvents:
+    """The operations of one region as a user knows them. rows: EVENT (n_ops,), the first row of each."""
+
+    def __init__(self, region: Region, problem: Problem, places: Places, n_cores: int) -> None:
+        self.rows, self._nth = rows_of_ops(region, problem)
+        self._places, self._n_cores = places, n_cores
+        self._kinds: NDArray[np.uint8] = kind_codes(self.rows)
+        self._where = places.index(self.rows)
+
+    def name(self, op: int) -> str:
+        """CORE:COUNT or CORE:COUNT.N."""
+        row = self.rows[op]
+        core = self._places.program.agents if row["core"] == self._n_cores else str(row["core"])
+        return f"{core}:{row['count']}" + (f".{self._nth[op]}" if self._nth[op] else "")
+
+    def text(self, op: int) -> str:
+        """Name, place, kind and values in columns."""
+        row, place = self.rows[op], self._place(op)
+        where = f"({place.agent})" if place.agent else f"{place.pc:#x} {place.name} {place.line}".rstrip()
+        kind = KIND_NAMES[self._kinds[op]]
+        values = f"{int(row['old']):#x}" + (f"->{int(row['new']):#x}" if kind not in ("R", "F") else "")
+        return f"{self.name(op):<12} {where:<28} {kind:<3} {values:<18}"
+
+    def facts(self, op: int) -> dict[str, object]:
+        """As JSON."""
+        row, place = self.rows[op], self._place(op)
+        return {
+            "event": self.name(op),
+            "core": int(row["core"]),
+            "count": int(row["count"]),
+            "agent": place.agent or None,
+            "pc": None if place.agent else f"{place.pc:#x}",
+            "symbol": place.symbol or None,
+            "offset": place.offset,
+            "line": place.line or None,
+            "addr": f"{int(row['addr']):#x}",
+            "size": int(row["size"]),
+            "kind": KIND_NAMES[self._kinds[op]],
+            "old": f"{int(row['old']):#x}",
+            "new": f"{int(row['new']):#x}",
+        }
+
+    def _place(self, op: int) -> Place:
+        return self._places.places[self._where[op]]
+
+
+def data_name(program: GuestProgram, address: int) -> str:
+    """'symbol+offset' of data, or '-'."""
+    index, offset = program.symbols.find(np.array([address], np.uint64))
+    return with_offset(program.symbols.names[index[0]], int(offset[0])) if index[0] >= 0 else "-"
+
+
+__all__ = ["HELP", "EventName", "Found", "RegionEvents", "Rows", "data_name", "find_events", "parse_choice"]

@@ -1,0 +1,1 @@
+"""Traces for others: text, JSON lines, Parquet, axe."""

@@ -1,0 +1,123 @@
+"""The command group: finds commands without loading what they need, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+import click
+
+import corebraid
+from corebraid.base.errors import CorebraidError
+from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
+
+#: Command -> its module in corebraid.cli.commands, in the order in which --help shows them.
+_COMMANDS = {
+    "record": "record",
+    "hunt": "hunt",
+    "info": "info",
+    "replay": "replay",
+    "order": "order",
+    "pairs": "pairs",
+    "slices": "slices",
+    "check-order": "check_order",
+    "check": "check",
+    "rpc": "rpc",
+    "opr": "opr",
+    "trace": "trace",
+    "crosscheck": "crosscheck",
+    "linkage": "linkage",
+    "verify": "verify",
+}
+
+
+class Face(click.Group):
+    """The one place where errors become a line on stderr and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which they are used."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import the module of a command; the modules load nothing heavy before they run."""
+        if name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"corebraid.cli.commands.{_COMMANDS[name]}")
+        command: click.Command = module.command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what it returns is the exit code."""
+        try:
+            code = self._code(ctx)
+        except KeyboardInterrupt:
+            # A second one, before the first was told.
+            code = _interrupted("")
+        ctx.exit(code)
+
+    def _code(self, ctx: click.Context) -> int:
+        try:
+            with interrupts_heard():
+                code = int(super().invoke(ctx) or 0)
+                sys.stdout.flush()
+        except CorebraidError as error:
+            code = complain(error.line(), error.exit_code)
+        except click.UsageError as error:
+            name = error.ctx.command_path if error.ctx else ctx.command_path
+            code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)
+        except KeyboardInterrupt as interrupt:
+            code = _interrupted(str(interrupt))
+        except BrokenPipeError:
+            # The reader has seen enough; what Python still holds for it must not complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = 0
+        except OSError as error:
+            # Commands name the files that they fail with; what is left is standard output.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = complain(f"{error.filename or 'standard output'}: {error.strerror}", 2)
+        return code
+
+
+def _interrupted(line: str) -> int:
+    """Say so, once; returns the exit code."""
+    return INTERRUPTED if interrupts_told() else complain(line or "interrupted", INTERRUPTED)
+
+
+def complain(line: str, code: int) -> int:
+    """Print one line on stderr; returns `code`."""
+    # Where stderr is full nobody can be told.
+    with suppress(OSError):
+        click.echo(f"corebraid: {' '.join(line.split())}", err=True)
+    return code
+
+
+@click.group(
+    cls=Face,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 fine; 1 the answer is no (divergence, no legal order, damage); 2 wrong use or "
+    "input that cannot be read; 3 the guest failed; 130 interrupted. Facts go to stdout, messages to "
+    "stderr. 'corebraid COMMAND --help' has examples.",
+)
+@click.version_option(corebraid.__version__, prog_name="corebraid")
+def cli() -> None:
+    """Record every core alone; braid them back together.
+
+    corebraid runs a multi-core program under emulation and logs, for each core, only what that core could
+    not have computed itself: the lines it received from elsewhere, timer and device reads, interrupts. It
+    never logs in which order the cores' accesses happened. From such a recording it replays any one core
+    by itself, bit for bit, and works out afterwards a legal order of all accesses.
+
+    A recording is a directory. A stratum is a cut of the run, every core's instruction count at one
+    instant; the accesses between two strata are a region, and each region is ordered by itself.
+
+    \b
+    The whole path:
+      corebraid record -o REC --cores 4 firmware/x86_64/uts.elf
+      corebraid replay REC --core 2
+      corebraid order REC
+      corebraid trace REC --ordered | less
+      corebraid verify REC
+    """

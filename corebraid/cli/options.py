@@ -1,0 +1,61 @@
+"""Types of command-line options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from corebraid.base.errors import UsageError
+from recorder.files.constraints import CONSTRAINTS, LOSSES
+
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MOST_DIGITS = 15
+_MOST_SECONDS = 1e9
+_MOST_DIGITS_64 = 20
+
+
+def size(text: str) -> int:
+    """Bytes of '64m': a number, with k, m or g for powers of 1024. Raises UsageError."""
+    unit = _UNITS.get(text[-1:].lower(), 1)
+    digits = text[:-1] if unit > 1 else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
+        raise UsageError("not a size", found=repr(text), remedy="write 64m, 512k or a number of bytes")
+    return int(digits) * unit
+
+
+def count(text: str) -> int:
+    """An instruction count or another number below 2**64. Raises ValueError, which click reports."""
+    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS_64 or int(text) >= 1 << 64:
+        raise ValueError
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A number from 1 to 2**62. Raises ValueError, which click reports."""
+    if not 1 <= (value := count(text)) <= 1 << 62:
+        raise ValueError
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time above 0. Raises ValueError, which click reports."""
+    value = float(text)
+    if not 0 < value <= _MOST_SECONDS:
+        raise ValueError
+    return value
+
+
+#: What an order has to obey.
+constraints_option = click.option(
+    "--constraints",
+    type=click.Choice(CONSTRAINTS),
+    default=LOSSES,
+    show_default=True,
+    help="values: the paper's constraints alone. tenures: also what miss records prove, that nobody else "
+    "wrote to a line between two accesses of a core without a miss. losses: also when cores lost lines, if "
+    "the recording says so.",
+)
+#: The recording that a command reads.
+recording_argument = click.argument("recording", metavar="REC", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -1,1 +1,0 @@
-"""How traces leave: one file for each format, over the same columns."""

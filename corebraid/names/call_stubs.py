@@ -1,0 +1,62 @@
+"""Names for what a linker makes to call into libraries: `malloc@plt` is the stub, `malloc@got` the pointer it
+reads (System V ABI, x86-64 supplement, section 5.2). Symbol tables do not have them."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from corebraid.names.symbols import ELF_DAMAGE, Symbol, symbol_names
+
+_RELOCATION = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+#: Relocations whose place is a pointer to the symbol: R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT.
+_POINTERS = (6, 7)
+_STUBS = (".plt", ".plt.sec", ".plt.got")
+#: jmp *distance(%rip).
+_JUMP = re.compile(rb"\xff\x25(....)", re.DOTALL)
+_JUMP_BYTES, _STUB_BYTES, _POINTER_BYTES = 6, 16, 8
+
+
+def call_stubs(raw: bytes) -> list[Symbol]:
+    """The stubs and their pointers of an ELF file; of one that cannot be read, none."""
+    try:
+        elf = ELFFile(io.BytesIO(raw))
+        if elf["e_machine"] != "EM_X86_64":
+            return []
+        pointers = dict(_pointers(elf, raw))
+        found = [Symbol(place, _POINTER_BYTES, f"{name}@got") for place, name in pointers.items()]
+        return found + list(_stubs(elf, raw, pointers))
+    except ELF_DAMAGE:
+        return []
+
+
+def _part(raw: bytes, section: Any) -> bytes:
+    return raw[section["sh_offset"] : section["sh_offset"] + section["sh_size"]]
+
+
+def _pointers(elf: ELFFile, raw: bytes) -> Iterator[tuple[int, str]]:
+    """(address, name of the symbol that it points to)."""
+    for section in elf.iter_sections("SHT_RELA"):
+        data = _part(raw, section)
+        rows = np.frombuffer(data[: len(data) - len(data) % _RELOCATION.itemsize], _RELOCATION)
+        rows = rows[np.isin(rows["kind"], _POINTERS) & (rows["symbol"] != 0)]
+        names = symbol_names(raw, elf.get_section(section["sh_link"]), rows["symbol"].tolist())
+        yield from ((place, name) for place, name in zip(rows["offset"].tolist(), names, strict=True) if name)
+
+
+def _stubs(elf: ELFFile, raw: bytes, pointers: dict[int, str]) -> Iterator[Symbol]:
+    for title in _STUBS:
+        section = elf.get_section_by_name(title)
+        if section is None:
+            continue
+        size, first = section["sh_entsize"] or _STUB_BYTES, section["sh_addr"]
+        for jump in _JUMP.finditer(_part(raw, section)):
+            distance = int.from_bytes(jump.group(1), "little", signed=True)
+            name = pointers.get(first + jump.start() + _JUMP_BYTES + distance)
+            if name is not None:
+                yield Symbol(first + jump.start() // size * size, size, f"{name}@plt")

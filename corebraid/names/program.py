@@ -1,0 +1,99 @@
+"""The recorded program, for names, lines and disassembly: copies of its files, never guest memory."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from corebraid.base.errors import FormatError
+from corebraid.names.lines import Lines, LineTable, PlacedLines
+from corebraid.names.symbols import Symbol, Symbols
+from emu.board.elf import Image, Segment, load_image
+from isa.decoder import decoder_of
+from isa.registry import isa_named, isa_of_machine
+from isa.table import Isa
+from recorder.files.frame import open_regular
+from recorder.files.manifest import PROGRAM_ELF, Manifest
+
+_WINDOW = 16
+_WRITE, _EXECUTE = 2, 1
+UNKNOWN, WRITTEN = "(unknown)", "(written at run time)"
+
+
+@dataclass(frozen=True)
+class GuestProgram:
+    """image: None when the recording has no copy of its program. symbols: of code, data and devices. lines:
+    of source. linux: whether it is a Linux program. lacks: files that are not there, in words. isa: of
+    its code.
+    """
+
+    image: Image | None
+    symbols: Symbols
+    lines: Lines = field(default_factory=Lines)
+    linux: bool = False
+    lacks: tuple[str, ...] = ()
+    isa: Isa = field(default_factory=lambda: isa_of_machine(None))
+
+    @classmethod
+    def of(cls, recording: Path, manifest: Manifest, devices: tuple[Symbol, ...] = ()) -> GuestProgram:
+        """The program of the recording in the directory `recording`, with the libraries of a Linux guest.
+
+        devices: names of device registers. A recording without the copies has no names; a copy that is not
+        what was recorded raises FormatError.
+        """
+        if manifest.linux:
+            return cls._of_linux(recording, manifest)
+        path, isa = recording / PROGRAM_ELF, isa_named(manifest.isa)
+        if not path.exists():
+            return cls(None, Symbols(devices), lacks=(PROGRAM_ELF,), isa=isa)
+        with open_regular(path) as file:
+            raw = file.read()
+        if hashlib.sha256(raw).hexdigest() != manifest.program.sha256:
+            raise FormatError(
+                "not the program that was recorded",
+                where=str(path),
+                remedy="copy the recording again from its source",
+            )
+        image, _ = load_image(path, isa, manifest.memory)
+        lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw))])
+        return cls(image, Symbols.of_elf(raw, devices), lines, isa=isa)
+
+    @classmethod
+    def _of_linux(cls, recording: Path, manifest: Manifest) -> GuestProgram:
+        from corebraid.names.objects import linux_objects
+        from recorder.files.objects import OBJECTS_INDEX
+
+        found, isa = linux_objects(recording, manifest), isa_named(manifest.isa)
+        if found is None:
+            return cls(None, Symbols([]), linux=True, lacks=(OBJECTS_INDEX,), isa=isa)
+        lacks = tuple(f"copy of {path}" for path in found.missing)
+        return cls(found.image, found.symbols, found.lines, True, lacks, isa)
+
+    @property
+    def agents(self) -> str:
+        """What the stream of the agents that are not cores is called."""
+        return "kernel" if self.linux else "dev"
+
+    @cached_property
+    def _segments(self) -> tuple[list[int], list[Segment]]:
+        segments = sorted(self.image.segments, key=lambda s: s.address) if self.image else []
+        return [segment.address for segment in segments], segments
+
+    def instruction(self, pc: int) -> str:
+        """The instruction at `pc` as text; code that the guest may have changed is not guessed at."""
+        starts, segments = self._segments
+        index = bisect_right(starts, pc) - 1
+        if index < 0 or pc >= segments[index].address + segments[index].size:
+            return UNKNOWN
+        segment = segments[index]
+        if segment.flags & _WRITE and segment.flags & _EXECUTE:
+            return WRITTEN
+        at = pc - segment.address
+        return self.disassemble(segment.data[at : at + _WINDOW], pc) if segment.flags & _EXECUTE else UNKNOWN
+
+    def disassemble(self, code: bytes, pc: int) -> str:
+        """Text of the instruction that starts `code`, or '(bad)'."""
+        return decoder_of(self.isa).disassemble(code, pc)

@@ -1,0 +1,260 @@
+"""Recording under schedule after schedule until a run fails, on several processes.
+
+Which run is found does not depend on how many there are: the failing run with the lowest number is.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from corebraid.base.errors import CorebraidError, UsageError
+from corebraid.base.interrupts import interrupting
+from corebraid.study.conditions import Condition, first_that_holds
+from solver.passes.pool import interrupts_held, set_interrupts
+
+if TYPE_CHECKING:
+    from emu.linux.boot import GuestSpec
+    from recorder.capture.options import Outcome, RecordOptions
+    from recorder.files.json_fields import Scalar
+    from recorder.files.manifest import Manifest
+
+MIXED = "mixed"
+_DEPTHS = (2, 3, 4)
+#: A run that takes so many times the instructions of the first one is taken not to end, and at least so many.
+_PATIENCE, _PATIENCE_LEAST = 50, 30_000_000
+
+#: Called with how many runs are over.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
+    time_limit: seconds for one run."""
+
+    program: Path
+    options: RecordOptions
+    spec: GuestSpec | None
+    more: dict[str, Scalar]
+    time_limit: float | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a hunt. number: from 0."""
+
+    number: int
+    seed: int
+    schedule: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of an attempt. held: the condition that held, '' for none. printed: (whether it went to
+    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way."""
+
+    attempt: Attempt
+    manifest: Manifest
+    held: str
+    printed: tuple[tuple[bool, bytes], ...]
+    refused: str = ""
+
+
+def attempts(n: int, seed: int, schedule: str) -> Iterator[Attempt]:
+    """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn."""
+    for number in range(n):
+        policy = schedule
+        if schedule == MIXED:
+            policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
+        yield Attempt(number, seed + number, policy)
+
+
+def prepare(subject: Subject) -> Subject:
+    """Learn which words are shared, and how long a run takes if nobody has set a limit."""
+    from emu.board.elf import isa_of
+    from isa.registry import linux_abi_of
+    from recorder.capture.firmware import learn
+    from recorder.capture.linux import learn_linux
+
+    options = subject.options
+    if subject.spec is None:
+        learnt = learn(subject.program, isa_of(subject.program), options)
+    else:
+        learnt = learn_linux(subject.spec, subject.spec.isa, linux_abi_of(subject.spec.isa), options)
+    if not options.limit and learnt.whole:
+        limit = max(_PATIENCE_LEAST, _PATIENCE * learnt.instructions)
+        options = replace(options, limit=limit)
+    return replace(subject, options=replace(options, shared=learnt.shared))
+
+
+def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple[Condition, ...]) -> Run:
+    """Record one run into the new directory `directory`, which is gone again unless a condition holds."""
+    printed: list[tuple[bool, bytes]] = []
+    options = replace(subject.options, seed=tried.seed, schedule=tried.schedule)
+    try:
+        outcome = _record(subject, options, directory, printed)
+        everything = b"".join(data for _, data in printed)
+        refused = ""
+        if subject.spec is not None and outcome.end.reason == "fault":
+            refused = outcome.end.text
+        held = "" if refused else first_that_holds(conditions, outcome.end, everything)
+        run = Run(tried, outcome.manifest, held, tuple(printed) if held or refused else (), refused)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    if not run.held:
+        shutil.rmtree(directory, ignore_errors=True)
+    # A machine is many large mappings in a cycle of objects.
+    gc.collect()
+    return run
+
+
+def _record(
+    subject: Subject, options: RecordOptions, directory: Path, printed: list[tuple[bool, bytes]]
+) -> Outcome:
+    from emu.board.elf import isa_of
+    from isa.registry import linux_abi_of
+    from recorder.capture.firmware import record
+    from recorder.capture.learning import StopRecording
+    from recorder.capture.linux import record_linux
+
+    over = None if subject.time_limit is None else time.monotonic() + subject.time_limit
+
+    def between_slices(_: int) -> None:
+        if over is not None and time.monotonic() >= over:
+            raise StopRecording("time-limit")
+
+    def output(data: bytes) -> None:
+        printed.append((False, data))
+
+    def error(data: bytes) -> None:
+        printed.append((True, data))
+
+    try:
+        if subject.spec is None:
+            return record(
+                subject.program, directory, isa_of(subject.program), options, output, between_slices
+            )
+        spec = subject.spec
+        outcome, _ = record_linux(
+            spec, directory, spec.isa, linux_abi_of(spec.isa), options, output, error, between_slices,
+            subject.more,
+        )  # fmt: skip
+        return outcome
+    except OSError as failure:
+        raise UsageError(
+            f"the recording cannot be written ({failure.strerror})",
+            where=str(directory),
+            remedy="check the disk",
+        ) from None
+
+
+@contextmanager
+def scratch(directory: Path) -> Iterator[Path]:
+    """A place beside `directory` for recordings that are not kept; gone afterwards, also on Ctrl-C."""
+    if directory.exists() or directory.is_symlink():
+        raise UsageError("there is already something here", where=str(directory), remedy="choose another -o")
+    try:
+        place = Path(mkdtemp(prefix=f".{directory.name}.hunt-", dir=directory.parent))
+    except OSError as error:
+        raise UsageError(
+            f"the recording cannot be written ({error.strerror})",
+            where=str(directory.parent),
+            remedy="choose another -o",
+        ) from None
+
+    before = signal.signal(signal.SIGTERM, interrupting("ended; nothing is left"))
+    try:
+        yield place
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def hunt(
+    subject: Subject,
+    tries: Iterator[Attempt],
+    conditions: tuple[Condition, ...],
+    place: Path,
+    jobs: int,
+    progress: Progress,
+) -> tuple[Run | None, int]:
+    """The first run for which a condition holds, and how many runs there were. Its recording is `place`/N, N
+    the run's number; other failing ones may be there as well. None: there was none. Raises CorebraidError.
+    """
+    if jobs <= 1:
+        done = 0
+        for tried in tries:
+            run = attempt(subject, tried, place / str(tried.number), conditions)
+            done = tried.number + 1
+            progress(done)
+            if run.held or run.refused:
+                return run, done
+        return None, done
+    return _hunt_together(subject, tries, conditions, place, jobs, progress)
+
+
+def _hunt_together(
+    subject: Subject,
+    tries: Iterator[Attempt],
+    conditions: tuple[Condition, ...],
+    place: Path,
+    jobs: int,
+    progress: Progress,
+) -> tuple[Run | None, int]:
+    context = multiprocessing.get_context("fork")
+    found: Run | None = None
+    done = 0
+    with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
+        pending: set[Future[Run]] = set()
+        try:
+            while True:
+                while len(pending) < jobs and found is None:
+                    tried = next(tries, None)
+                    if tried is None:
+                        break
+                    where = place / str(tried.number)
+                    with interrupts_held():
+                        pending.add(pool.submit(attempt, subject, tried, where, conditions))
+                if not pending:
+                    return found, done
+                over, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for run in (future.result() for future in over):
+                    done += 1
+                    first = found is None or run.attempt.number < found.attempt.number
+                    if (run.held or run.refused) and first:
+                        found = run
+                progress(done)
+        except BrokenProcessPool:
+            raise CorebraidError(
+                "a recording process was killed", remedy="try again with --jobs 1, or with more memory"
+            ) from None
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.kill()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _ignore_interrupts() -> None:
+    """The parent hears Ctrl-C, and ends its children."""
+    set_interrupts(signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def keep(place: Path, run: Run, directory: Path) -> None:
+    """The found run's recording becomes `directory`."""
+    os.rename(place / str(run.attempt.number), directory)

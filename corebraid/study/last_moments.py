@@ -1,0 +1,154 @@
+"""The last moments of a run that ended in a deadlock or by a signal: who did what to what it ended over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.record import INPUT, INPUT_CALL
+from corebraid.names.threads import Threads
+from corebraid.study.deadlocks import waits_of
+from corebraid.study.ended import end_place
+from corebraid.study.shared_rows import Access
+from emu.linux.tasks.waiting import Awaited, Waiting
+from isa.abi import LinuxAbi
+from isa.decoder import decoder_of
+from isa.registry import isa_named, linux_abi_of
+from isa.table import Isa
+from recorder.files.reader import Recording, iter_core_records
+from recorder.replay.pause import CoreState, states_at
+
+#: Calls that take memory away, and how many of the last ones of each core are looked at.
+_TAKING = {"munmap", "mremap", "madvise", "mprotect"}
+_MOST_CALLS = 8
+#: Shared reads that a thread made last, of which one may have decided that it waits.
+_MOST_READS = 16
+
+
+@dataclass(frozen=True)
+class Note:
+    """A step that is no shared access. pc: where."""
+
+    who: int
+    did: str
+    pc: int
+
+    def text(self, place: Callable[[int], str], who: Callable[[int], str]) -> str:
+        """In words."""
+        return f"{who(self.who)} {self.did} {place(self.pc)}"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """title: with {word} for the name of `address`."""
+
+    address: int
+    title: str
+    steps: tuple[Access | Note, ...]
+
+
+def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
+    """What there is to say of how the recording ended. Raises FormatError, Divergence."""
+    end = recording.manifest.end
+    if end is None or not recording.manifest.linux:
+        return
+    if end.reason == "deadlock":
+        waits = waits_of(end)
+        yield from _held(waits, accesses)
+        yield from _missed(waits, accesses)
+    elif end.reason == "signal":
+        yield from _gone(recording, accesses)
+
+
+def _held(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+    """Mutexes of the deadlock: who took them, and what it did then."""
+    for one in waits:
+        address, owner = one.address, one.owner
+        if one.what is not Awaited.MUTEX or address is None or owner is None:
+            continue
+        took = [a for a in accesses if a.word == address & -8 and a.who == owner and a.atomic and not a.old]
+        tried = [a for a in accesses if a.word == address & -8 and a.who == one.tid and a.writes]
+        if took and tried:
+            yield Moment(address, "the mutex {word}: taken, and waited for", (took[-1], tried[-1]))
+
+
+def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+    """What a thread read last before it began to wait, and another changed after that."""
+    for waiter in (one.tid for one in waits):
+        mine = [a for a in accesses if a.who == waiter and a.reads and not a.caller]
+        for read in reversed(mine[-_MOST_READS:]):
+            later = [
+                a for a in accesses
+                if a.at > read.at and a.who != waiter and a.writes and a.overlaps(read) and a.new != read.new
+            ]  # fmt: skip
+            if later:
+                title = "{word}: changed after a thread had looked at it that waits for ever now"
+                yield Moment(read.word, title, (read, later[0]))
+                break
+
+
+def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
+    """An access to memory that another thread has taken away."""
+    place = end_place(recording)
+    if place is None:
+        return
+    state = states_at(recording, place.core, (place.count,)).get(place.count)
+    if state is None:
+        return
+    isa = isa_named(recording.manifest.isa)
+    abi = linux_abi_of(isa)
+    pages = {address & -PAGE_BYTES for address in _touched(state, isa)}
+    threads = Threads(recording)
+    for core, name, at in _calls(recording, abi):
+        start, size = (at.registers[register] for register in abi.arguments[:2])
+        hit = next((page for page in pages if start <= page < start + max(size, 1)), None)
+        if hit is None:
+            continue
+        before = [a for a in accesses if a.address & -PAGE_BYTES == hit]
+        mine = [a for a in before if a.core == place.core][-1:]
+        others = [a for a in before if a.core != place.core][-1:]
+        who = _thread(threads, core, at.count)
+        last = _thread(threads, place.core, place.count)
+        steps = sorted([*mine, *others], key=lambda a: a.at)
+        yield Moment(
+            (steps[-1].word if steps else hit),
+            "{word}: used after its memory was given back",
+            (
+                *steps,
+                Note(who, f"gave the memory back ({name} of {start:#x}, {size} bytes) at", at.pc),
+                Note(last, "used it at", place.pc),
+            ),
+        )
+        return
+
+
+def _touched(state: CoreState, isa: Isa) -> list[int]:
+    registers = state.registers
+    return decoder_of(isa).accessed_addresses(state.code, state.pc, lambda name: registers[name])
+
+
+def _calls(recording: Recording, abi: LinuxAbi) -> Iterator[tuple[int, str, CoreState]]:
+    """(core, name, the core before it) of each core's last calls that take memory away, the last first."""
+    for core in range(recording.manifest.n_cores):
+        found: list[tuple[int, str]] = []
+        for rows, _ in iter_core_records(recording, core):
+            made = rows[(rows["kind"] == INPUT) & (rows["flags"] == INPUT_CALL)]
+            for row in made:
+                name = abi.calls.get(int(row["addr"]), "")
+                if name in _TAKING:
+                    found.append((int(row["count"]), name))
+        last = found[-_MOST_CALLS:]
+        states = states_at(recording, core, [count for count, _ in last]) if last else {}
+        for count, name in reversed(last):
+            if count in states:
+                yield core, name, states[count]
+
+
+def _thread(threads: Threads, core: int, count: int) -> int:
+    row = np.zeros(1, EVENT)
+    row["core"], row["count"] = core, count
+    return int(threads.of(row)[0])

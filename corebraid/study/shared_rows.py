@@ -1,0 +1,139 @@
+"""Accesses to words that several threads use, in a legal order of the whole recording."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.rows.event import FETCH, READ, RMW, UNCACHED
+from corebraid.names.threads import Threads, threads_of
+from recorder.files.manifest import ORDER_CERT
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.check.braid import braid
+from solver.check.certificate import Certificate
+
+Rows = NDArray[np.void]
+#: Of each of these pcs (uint64[n]), whether it is in the program's own code: bool[n].
+Own = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
+WORD = 8
+_FIELDS = ("core", "count", "pc", "addr", "size", "kind", "old", "new")
+#: Accesses that are looked at, at most: the last ones.
+_MOST = 400_000
+
+
+class Access(NamedTuple):
+    """One access. at: its place in the order. who: the thread, or of firmware the core. retired: instructions
+    of the core before it. caller: where the thread was last in its own code, if this is a library's; else 0.
+    """
+
+    at: int
+    who: int
+    core: int
+    retired: int
+    pc: int
+    address: int
+    size: int
+    kind: int
+    old: int
+    new: int
+    caller: int = 0
+
+    @property
+    def word(self) -> int:
+        """The address of its first word."""
+        return self.address & -WORD
+
+    @property
+    def reads(self) -> bool:
+        """Whether it sees a value."""
+        return self.kind in (READ, RMW)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it stores one."""
+        return self.kind != READ
+
+    @property
+    def atomic(self) -> bool:
+        """Whether it does both, as one."""
+        return self.kind == RMW
+
+    def overlaps(self, other: Access) -> bool:
+        """Whether they share a byte."""
+        return self.address < other.address + other.size and other.address < self.address + self.size
+
+
+class OrderedAccesses:
+    """The data accesses of a recording that has an order. Raises FormatError, OrderError, Divergence."""
+
+    def __init__(self, recording: Recording, own: Own) -> None:
+        self._recording, self._own = recording, own
+        self._n_cores = recording.manifest.n_cores
+
+    def _pieces(self) -> Iterator[tuple[int, Rows, NDArray[np.int64]]]:
+        """(place in the order of the first row, rows, thread of each), data accesses of cores only."""
+        certificate = Certificate(self._recording.path / ORDER_CERT, self._recording.manifest.id)
+        threads: Threads | None = threads_of(self._recording)
+        at = 0
+        for rows, has_order in braid(RecordingTraces(self._recording), certificate):
+            begins, at = at, at + len(rows)
+            kept = (rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0
+            kept &= rows["core"] < self._n_cores
+            if has_order and kept.any():
+                data = rows[kept]
+                who = data["core"].astype(np.int64) if threads is None else threads.of(data, called=False)
+                yield begins, data, who
+
+    def shared(self) -> list[Access]:
+        """Accesses to words that two threads use and one of them writes."""
+        words = self._shared_words()
+        found: deque[Access] = deque(maxlen=_MOST)
+        last: dict[int, int] = {}
+        for begins, rows, who in self._pieces():
+            wanted = np.isin(rows["addr"] // WORD, words)
+            callers = self._callers(rows, who, last)
+            for k in np.flatnonzero(wanted).tolist():
+                row = rows[k]
+                core, count, pc, address, size, kind, old, new = (int(row[name]) for name in _FIELDS)
+                place = begins + k, int(who[k]), core, count, pc
+                found.append(Access(*place, address, size, kind, old, new, int(callers[k])))
+        return list(found)
+
+    def _callers(self, rows: Rows, who: NDArray[np.int64], last: dict[int, int]) -> NDArray[np.uint64]:
+        """`Access.caller` of each row. last: of each thread, where it was last in its own code."""
+        pcs = rows["pc"].astype(np.uint64)
+        own = self._own(pcs)
+        callers = np.zeros(len(rows), np.uint64)
+        for thread in np.unique(who).tolist():
+            mine = np.flatnonzero(who == thread)
+            here = np.flatnonzero(own[mine])
+            at = np.searchsorted(here, np.arange(len(mine)), side="right") - 1
+            before = np.uint64(last.get(thread, 0))
+            callers[mine] = np.where(
+                at < 0, before, pcs[mine[here[np.maximum(at, 0)]]] if len(here) else before
+            )
+            if len(here):
+                last[thread] = int(pcs[mine[here[-1]]])
+        callers[own] = 0
+        return callers
+
+    def _shared_words(self) -> NDArray[np.uint64]:
+        keys = [np.zeros((0, 2), np.int64)]
+        for _, rows, who in self._pieces():
+            word = (rows["addr"] // WORD).astype(np.int64)
+            wrote = (rows["kind"] != READ).astype(np.int64)
+            keys.append(np.unique(np.stack([word, who << 1 | wrote], axis=1), axis=0))
+        every = np.unique(np.concatenate(keys), axis=0)
+        word, who, wrote = every[:, 0], every[:, 1] >> 1, every[:, 1] & 1
+        if not len(word):
+            return np.zeros(0, np.uint64)
+        begins = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
+        ends = np.append(begins[1:], len(word))
+        several = who[begins] != who[ends - 1]
+        written = np.add.reduceat(wrote, begins) > 0
+        return word[begins[several & written]].astype(np.uint64)

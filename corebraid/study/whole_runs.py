@@ -1,0 +1,52 @@
+"""What an engine finds that replays a whole run, and such a run of engine `opr`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corebraid.base.errors import Divergence
+from recorder.evidence.opr.log import read_opr
+from recorder.files.reader import Recording
+from recorder.replay.value_check import compare_replays
+from solver.evidence.opr.inference import OUTSIDE, replay_group
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """What an engine that replays found. text: for a reader. facts: for --json. wrong: what does not
+    agree."""
+
+    engine: str
+    text: str
+    facts: dict[str, object]
+    wrong: list[str]
+
+
+def opr_run(recording: Recording) -> WholeRun:
+    """OPR: every member from its value log, held against its replay from miss records.
+
+    Raises FormatError, UsageError.
+    """
+    log = read_opr(recording)
+    wrong, compared = [], 0
+    for core in log.members:
+        try:
+            compared += compare_replays(recording, log, core)
+        except Divergence as error:
+            wrong.append(error.line())
+    values = within = 0
+    if not wrong:
+        found = replay_group(recording, log).communications
+        values, within = len(found), int((found["writer"] != OUTSIDE).sum())
+    members = ",".join(map(str, log.members))
+    text = (
+        f"cores {members}: {compared:,} accesses the same from value log and from miss records; {values:,} "
+        f"new values, {within:,} of them from within the group"
+    )
+    facts: dict[str, object] = {
+        "members": list(log.members),
+        "accesses_compared": compared,
+        "new_values": values,
+        "from_within": within,
+    }
+    return WholeRun("opr", text, facts, wrong)

@@ -1,0 +1,317 @@
+"""What every machine has: cores on a coherent bus, run slice by slice."""
+
+from __future__ import annotations
+
+import random
+from enum import Enum
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corebraid.base.host_memory import host_memory
+from corebraid.base.rows.event import EVENT
+from emu.board.config import MachineConfig
+from emu.board.faults import Fault
+from emu.board.run import Watcher
+from emu.bus.commit import commit_between_slices, commit_core
+from emu.bus.lines import coherent_image
+from emu.bus.losses import LossNotes
+from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
+from emu.core.core import take_back_stores
+from emu.core.legality import is_illegal
+from emu.core.recorded import RecordedCore
+from emu.core.unfetch import give_back_fetch
+from emu.devices.one_sided import ENGINE
+from emu.native.state import (
+    CORE,
+    CORE_AT,
+    MACHINE,
+    MACHINE_AT,
+    RIGHT_EXECUTE,
+    STOP_CALL,
+    STOP_DECODE,
+    STOP_FLUSH,
+    STOP_POWER,
+    STOP_SLICE,
+    STOP_STRATUM,
+    WATCHED,
+    address_of,
+    words_of,
+)
+from emu.schedule.policy import Scheduler, Slice
+from emu.schedule.shared_words import SharedWords
+from isa.table import Isa
+from isa.x86_64.decode import Block
+
+_CONSOLE_BYTES = 1 << 16
+_AGENT_ROWS = 1 << 14
+#: What agents may add between two looks at how full their buffer is.
+AGENT_SLACK = 1 << 8
+_MOST_CORES = 64
+
+#: Modelled latencies in cycles (MICRO 2009, Table 1: a hop to another core's cache, the shared cache's
+#: bank, DRAM).
+LATENCY_CORE, LATENCY_SHARED, LATENCY_MEMORY = 40, 12, 320
+
+
+@njit(cache=True)
+def fastest(cores):  # type: ignore[no-untyped-def]
+    """The highest cycle count. cores: CORE[n]."""
+    most = np.uint64(0)
+    for k in range(len(cores)):
+        most = max(most, cores[k].count + cores[k].latency)
+    return most
+
+
+class Stopped(Enum):
+    """Why a slice ended."""
+
+    SLICE = "its length was reached"
+    POWER = "the guest powered the machine off"
+    IDLE = "the core waits"
+    FAULT = "the guest failed"
+    KERNEL = "the core asks its kernel"
+
+
+class Board:
+    """Cores that share memory through the bus; what they run, and on what, is a subclass's.
+
+    watcher: told what happens (`emu.board.run`).
+    """
+
+    def __init__(self, config: MachineConfig, isa: Isa, watcher: Watcher) -> None:
+        config.check()
+        self.config, self.isa, self.watcher = config, isa, watcher
+        self.fault: Fault | None = None
+        self._all = list(range(config.n_cores))
+        self._random = random.Random(f"devices/{config.seed}")
+        self.core_rows = np.zeros(config.n_cores, CORE)
+        self.machine_rows = np.zeros(1, MACHINE)
+        self.state = self.machine_rows[0]
+        #: The same, faster (`MACHINE_AT`).
+        self.words = words_of(self.machine_rows)
+        self.home = host_memory(config.memory_bytes)
+        self._make_bus()
+        self.losses = LossNotes(self.machine_rows)
+        self.cores = [self._make_core(k) for k in range(config.n_cores)]
+
+    def _make_bus(self) -> None:
+        line, n_lines = self.config.cache.line, self.config.memory_bytes // self.config.cache.line
+        self._sharers = host_memory(n_lines * 8)
+        self._owner = host_memory(n_lines)
+        self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
+        self._input = np.frombuffer(self.config.input or b"\0", np.uint8).copy()
+        self._agent_rows = np.zeros(_AGENT_ROWS, EVENT)
+        self._syncs = np.zeros(ROOM, SYNC_POINT)
+        self._engines = np.zeros(_MOST_CORES, ENGINE)
+        for name, value in (
+            ("line_bytes", line),
+            ("n_lines", n_lines),
+            ("home", address_of(self.home)),
+            ("sharers", address_of(self._sharers)),
+            ("owner", address_of(self._owner)),
+            ("latency_core", LATENCY_CORE),
+            ("latency_shared", LATENCY_SHARED),
+            ("latency_memory", LATENCY_MEMORY),
+            ("downgrade_bound", self.config.downgrade_bound),
+            ("random", self._random.getrandbits(64)),
+            ("console", address_of(self._console)),
+            ("console_limit", _CONSOLE_BYTES),
+            ("input", address_of(self._input)),
+            ("input_n", len(self.config.input)),
+            ("tso", 1 if self.config.store_buffer else 0),
+            ("agent_rows", address_of(self._agent_rows)),
+            ("agent_limit", _AGENT_ROWS - AGENT_SLACK),
+            ("engines", address_of(self._engines)),
+            ("syncs", address_of(self._syncs)),
+        ):
+            self.state[name] = value
+
+    def _make_core(self, number: int) -> RecordedCore:
+        config = self.config
+        core = RecordedCore(
+            self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache,
+            config.store_buffer, config.tapped, config.linux,
+        )  # fmt: skip
+        core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
+        return core
+
+    # -- what `emu.board.run` asks -------------------------------------------------------------------------
+
+    def runnable(self) -> list[int]:
+        """Cores that can run, ascending."""
+        raise NotImplementedError
+
+    def tasks(self) -> list[int] | None:
+        """The task that runs on each core, 0 for none; None: there are no tasks."""
+        return None
+
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+        """One slice of a core, with what falls in it. length: instructions, in place of the slice's own."""
+        raise NotImplementedError
+
+    def stands_still(self) -> str:
+        """No core can run: what that is called, or nothing if one can after what happens by itself."""
+        raise NotImplementedError
+
+    def ended(self) -> str:
+        """Why the guest has ended, or nothing: `recorder.files.manifest.End.reason`."""
+        raise NotImplementedError
+
+    def between_slices(self) -> None:
+        """What happens to the cores while none runs."""
+        raise NotImplementedError
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def run_slice(self, number: int, length: int, *, exact: bool = True, events: int = 0) -> Stopped:
+        """Run a core for about `length` instructions: see `emu.schedule.scheduler.Slice`."""
+        core = self.cores[number]
+        words = core.words
+        words[CORE_AT.exact] = exact
+        self.words[MACHINE_AT.shared_stop] = self.words[MACHINE_AT.shared] + events if events else 0
+        words[CORE_AT.stop_at] = core.count + length
+        stopped = self._run_until_stopped(number)
+        if stopped is Stopped.FAULT:
+            words[CORE_AT.failed] = 1
+        else:
+            give_back_fetch(core.rows, self.machine_rows)
+        return stopped
+
+    def _run_until_stopped(self, number: int) -> Stopped:
+        core = self.cores[number]
+        words = core.words
+        while True:
+            status = core.run(renew=True)
+            reason = words[CORE_AT.stop_reason]
+            if reason == STOP_DECODE:
+                if self._refuses(number, core.learn_block()):
+                    return Stopped.FAULT
+            elif reason == STOP_FLUSH:
+                self.watcher.drain(number)
+                self._flushed()
+                self.state["attention"] = self.state["power"] | self.state["want_stratum"]
+            elif reason in (STOP_SLICE, STOP_STRATUM):
+                return Stopped.POWER if self.words[MACHINE_AT.power] else Stopped.SLICE
+            elif reason == STOP_POWER:
+                return Stopped.POWER
+            elif reason == STOP_CALL:
+                return Stopped.KERNEL
+            elif (stopped := self._ended_by_itself(number, status)) is not None:
+                return stopped
+
+    def _refuses(self, number: int, block: Block) -> bool:
+        """Fail at a block that would run or be counted wrongly. It is named before it runs: the core stays at
+        the block's first instruction."""
+        core = self.cores[number]
+        if block.unsupported >= 0:
+            what = f"an instruction that would be computed wrongly: {block.unsupported_text}"
+            self._fail(number, what, core.pc + block.unsupported)
+            return True
+        if block.unknown >= 0:
+            end = int(core.row["block_address"]) + int(core.row["block_size"])
+            code = core.memory[core.pc + block.unknown : end].tobytes()
+            # An illegal one ends its block, and fails when the core gets there.
+            if not is_illegal(code):
+                what = f"an instruction that the decoder does not know: {code[:15].hex(' ')}"
+                self._fail(number, what, core.pc + block.unknown)
+                return True
+        return False
+
+    def _flushed(self) -> None:
+        """A core's log has been emptied since a buffer was full."""
+
+    def _ended_by_itself(self, number: int, status: int) -> Stopped | None:
+        """The emulator returned without a hook's asking. None: go on with the slice."""
+        raise NotImplementedError
+
+    def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
+        core = self.cores[number]
+        take_back_stores(core.rows)
+        pc = core.pc if pc is None else pc
+        code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
+        self.fault = Fault(number, core.count, pc, what, code)
+        return Stopped.FAULT
+
+    def watch(self, shared: SharedWords) -> None:
+        """Count accesses to these words from now on, in `MACHINE.shared`."""
+        if self.state["watched"] or not len(shared.words):
+            return
+        memory, line = self.config.memory_bytes, self.config.cache.line
+        self._watched = shared.bitmap(memory)
+        self.state["watched"] = address_of(self._watched)
+        lines = shared.lines(memory, line)
+        for core in self.cores:
+            core.line_state[lines] |= WATCHED
+
+    def shared_event(self) -> bool:
+        """Count a system call. Returns whether the slice is to end before the next thing that is counted."""
+        words = self.words
+        if not words[MACHINE_AT.watched]:
+            return False
+        words[MACHINE_AT.shared] += 1
+        return bool(words[MACHINE_AT.shared] >= words[MACHINE_AT.shared_stop] > 0)
+
+    # -- between slices ------------------------------------------------------------------------------
+
+    def step_store_buffers(self) -> bool:
+        """Let stores commit, at random. Returns whether any may have (`RecordedCore.take_commits`)."""
+        if not self.words[MACHINE_AT.tso]:
+            return False
+        return bool(commit_between_slices(self.core_rows, self.machine_rows))
+
+    def empty_store_buffers(self) -> None:
+        """All stores commit, core by core: the run is over."""
+        for number in self._all:
+            self.empty_store_buffer(number)
+
+    def empty_store_buffer(self, number: int) -> None:
+        """All stores of a core commit."""
+        commit_core(self.core_rows, self.machine_rows, number)
+
+    def clock(self) -> int:
+        """The fastest core's cycle count."""
+        return int(fastest(self.core_rows))
+
+    def meet(self, number: int, way: int, who: int = 0) -> None:
+        """An agent meets a core, which stands between two instructions: see `emu.bus.sync_points`."""
+        note_sync_of(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
+
+    # -- what the recorder takes out -----------------------------------------------------------------
+
+    def take_console(self) -> bytes:
+        """What the guest printed since the last call."""
+        n = int(self.state["console_n"])
+        self.state["console_n"] = 0
+        return self._console[:n].tobytes()
+
+    def agent_rows_from(self, first: int) -> NDArray[np.void]:
+        """The agents' accesses from number `first` on since `take_agent_rows`, which keeps them: a view."""
+        return self._agent_rows[first : int(self.state["agent_n"])]
+
+    def take_agent_rows(self) -> NDArray[np.void]:
+        """The agents' accesses since the last call, EVENT[n]."""
+        n = int(self.state["agent_n"])
+        self.state["agent_n"] = 0
+        return self._agent_rows[:n].copy()
+
+    @property
+    def syncs_wait(self) -> bool:
+        """Whether there are so many sync points that they should be taken."""
+        return bool(self.words[MACHINE_AT.sync_n] >= ROOM // 2)
+
+    def take_syncs(self) -> NDArray[np.void]:
+        """The sync points since the last call, SYNC_POINT[n]."""
+        n = int(self.state["sync_n"])
+        self.state["sync_n"] = 0
+        return self._syncs[:n].copy()
+
+    def executable(self) -> NDArray[np.uint8]:
+        """Of each page, nonzero if code may run from it."""
+        return self.cores[0].page_rights & np.uint8(RIGHT_EXECUTE)
+
+    def final_image(self) -> NDArray[np.uint8]:
+        """Memory as the bus would give it now: home memory, updated in place."""
+        coherent_image(self.machine_rows, self.core_rows, self.home)
+        return self.home

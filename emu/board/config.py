@@ -1,0 +1,60 @@
+"""What a machine is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from corebraid.base.errors import UsageError
+from corebraid.base.memory import PAGE_BYTES
+from emu.bus.cache import CacheGeometry
+from emu.bus.store_buffer import MOST_BUFFERED
+from emu.devices.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY
+from emu.devices.registers import DEVICE_BASE
+
+#: Bytes of a Linux guest's address space, at most.
+MOST_ADDRESSES = 1 << 40
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
+    store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
+    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way. linux: the
+    machine of a Linux guest; its memory_bytes is the size of the address space."""
+
+    n_cores: int
+    memory_bytes: int = 64 << 20
+    cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
+    seed: int = 0
+    downgrade_bound: int = 0
+    input: bytes = b""
+    store_buffer: int = 0
+    tapped: bool = False
+    mail_latency: int = DEFAULT_MAIL_LATENCY
+    linux: bool = False
+
+    def check(self) -> None:
+        """Raise UsageError for a machine that cannot be."""
+        if not 1 <= self.n_cores <= 64:
+            raise UsageError(
+                "a machine has 1 to 64 cores", found=str(self.n_cores), remedy="choose --cores 1 to 64"
+            )
+        most = MOST_ADDRESSES if self.linux else DEVICE_BASE
+        if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= most:
+            raise UsageError(
+                "a machine has 1m to 3840m of memory, in whole pages",
+                found=str(self.memory_bytes),
+                remedy="choose another --memory",
+            )
+        if not 0 <= self.store_buffer <= MOST_BUFFERED:
+            raise UsageError(
+                f"a store buffer holds 1 to {MOST_BUFFERED} stores",
+                found=str(self.store_buffer),
+                remedy="choose another --store-buffer",
+            )
+        if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:
+            raise UsageError(
+                f"a message is under way for at most {MOST_MAIL_LATENCY} cycles",
+                found=str(self.mail_latency),
+                remedy="choose another --latency",
+            )

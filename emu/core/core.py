@@ -1,0 +1,307 @@
+"""One core over Unicorn: its engine, private memory, registers, and what happens around a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import unicorn
+from numba import njit
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from corebraid.base.host_memory import host_memory
+from corebraid.base.memory import PAGE_BYTES
+from emu.bus.store_buffer import drop_newest
+from emu.code.blocks import BlockTable, block_info, position_of
+from emu.hooks.access import read_pc
+from emu.hooks.fill import on_fill
+from emu.hooks.pair import on_pair
+from emu.hooks.undo import store_bytes, undo_stores
+from emu.native.state import CORE_AT, STOP_SPLIT, STOP_STALE, address_of, words_of
+from emu.native.unicorn import (
+    FLUSH_TLB,
+    REMOVE_CACHE,
+    add_hook,
+    peek8,
+    pointer,
+    uc_ctl_plain,
+    uc_ctl_range,
+    uc_emu_start,
+    uc_reg_read,
+    uc_reg_write,
+)
+from isa.abi import LinuxAbi
+from isa.decoder import decoder_of
+from isa.table import Isa
+from isa.x86_64.decode import Block
+
+#: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
+CPU_MODEL = x86.UC_CPU_X86_SANDYBRIDGE
+_TCG_BUFFER_BYTES = 64 << 20
+_LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ZERO = np.uint64(0)
+_COUNT, _LATENCY = CORE_AT.count, CORE_AT.latency
+
+
+@njit(cache=True)
+def _leave_block(core, pc):
+    """The core has stopped at `pc`, in or after the block that ran: count what has run of it."""
+    undone = core.stop_pc != _ZERO and pc == core.stop_pc and core.undo_size != _ZERO
+    if undone:
+        store_bytes(core, core.undo_address, np.int64(core.undo_size), core.undo_old)
+    position = position_of(core, pc)
+    if core.stop_pc != _ZERO and position < position_of(core, core.stop_pc):
+        # Past the stop and back inside the block: it ran to its end and was branched to again.
+        position = block_info(core).n
+    core.count += position
+    core.entered = _ZERO
+    if undone:
+        drop_newest(core, core.count)
+
+
+@njit(cache=True)
+def _forget_stale(core):
+    if core.stale_high != _ZERO:
+        uc_ctl_range(core.handle, REMOVE_CACHE, core.stale_low, core.stale_high)
+    core.stale_low = _LATEST
+    core.stale_high = _ZERO
+
+
+# Kernels that Python calls take a core as an array of one row: to hand over the row costs 20 times as much.
+
+
+@njit(cache=True, nogil=True)
+def run_core(rows, pc, until, renew):
+    """Run from `pc` until a hook stops the core (or `until`, unless 0). Returns (status, pc).
+
+    Afterwards `count` is exact for the returned pc and no block is under way. renew: stale translations are
+    thrown away and the core goes on.
+    """
+    core = rows[0]
+    while True:
+        core.stop_reason = _ZERO
+        core.stop_pc = _ZERO
+        core.exception = _ZERO
+        status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
+        pc = read_pc(core)
+        if core.entered != _ZERO:
+            _leave_block(core, pc)
+        if renew and core.stop_reason == np.uint64(STOP_STALE):
+            _forget_stale(core)
+        elif core.stop_reason != np.uint64(STOP_SPLIT):
+            return status, pc
+
+
+@njit(cache=True)
+def forget_code(rows, low, high):
+    """Throw away the translations of [low, high)."""
+    uc_ctl_range(rows[0].handle, REMOVE_CACHE, low, high)
+
+
+@njit(cache=True)
+def forget_stale(rows):
+    """Throw away the translations of code bytes that changed under them."""
+    _forget_stale(rows[0])
+
+
+@njit(cache=True)
+def flush_tlb(rows):
+    """Forget all filled pages, so that the next write to each is asked for again."""
+    uc_ctl_plain(rows[0].handle, FLUSH_TLB)
+
+
+@njit(cache=True)
+def take_back_stores(rows):
+    """The instruction at which the core stopped has failed: undo what it stored."""
+    core = rows[0]
+    undo_stores(core)
+    drop_newest(core, core.count)
+
+
+@njit(cache=True)
+def read_registers(rows, ids, offsets, context):
+    """Read registers `ids` (int32[n]) into `context` (uint8[]) at `offsets` (int64[n + 1])."""
+    core = rows[0]
+    for k in range(len(ids)):
+        uc_reg_read(core.handle, ids[k], pointer(core.scratch))
+        for byte in range(offsets[k + 1] - offsets[k]):
+            context[offsets[k] + byte] = peek8(core.scratch + np.uint64(byte))
+
+
+@njit(cache=True)
+def write_registers(rows, ids, offsets, context):
+    """Write registers `ids` from `context`, in order; the opposite of `read_registers`."""
+    core = rows[0]
+    for k in range(len(ids)):
+        uc_reg_write(core.handle, ids[k], context[offsets[k] :].ctypes)
+
+
+def register_id(name: str) -> int:
+    """Unicorn's number of a register of the ISA's table."""
+    found: int = getattr(x86, f"UC_X86_REG_{name.upper()}")
+    return found
+
+
+class Core:
+    """One emulated processor.
+
+    row: this core's `CORE` row (a view; hooks see the same bytes). words: the same, faster (`CORE_AT`).
+    memory, line_state, page_flags, page_rights: uint8 arrays over bytes, lines and pages of its private
+    memory.
+    """
+
+    def __init__(self, row: np.ndarray, isa: Isa, memory_bytes: int, line_bytes: int) -> None:
+        self.rows = row
+        self.row = row[0]
+        self.words = words_of(row)
+        self.isa = isa
+        self.pc = 0
+        self.memory = host_memory(memory_bytes)
+        self.line_state = host_memory(memory_bytes // line_bytes)
+        self.page_flags = host_memory(memory_bytes // PAGE_BYTES)
+        self.page_rights = host_memory(memory_bytes // PAGE_BYTES)
+        self._dirty_pages = host_memory(8 * (memory_bytes // PAGE_BYTES + 1)).view(np.uint64)
+        self._lost = np.zeros(4096, np.uint64)
+        self._scratch = np.zeros(2, np.uint64)
+        self._engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
+        self._engine.ctl_set_cpu_model(CPU_MODEL)
+        self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
+        self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
+        self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
+        handle = self._engine._uch
+        self.handle = int(handle.value if hasattr(handle, "value") else handle)
+        names = [register.name for register in isa.registers]
+        self._register_ids = np.array([register_id(name) for name in names], np.int32)
+        self._register_offsets = np.array([*map(isa.offset, names), isa.context_bytes], np.int64)
+        self._context = np.zeros(isa.context_bytes + 16, np.uint8)
+        self._context_bytes = self._context.data
+        self._pc_at = isa.offset(isa.program_counter)
+        for name, value in (
+            ("handle", self.handle),
+            ("memory", address_of(self.memory)),
+            ("memory_bytes", memory_bytes),
+            ("line_state", address_of(self.line_state)),
+            ("line_shift", line_bytes.bit_length() - 1),
+            ("page_flags", address_of(self.page_flags)),
+            ("page_rights", address_of(self.page_rights)),
+            ("dirty_pages", address_of(self._dirty_pages)),
+            ("lost", address_of(self._lost)),
+            ("scratch", address_of(self._scratch)),
+            ("entry_fetch", isa.entry_fetch),
+            ("pc_register", register_id(isa.program_counter)),
+            ("unaligned", isa.vectors.alignment + 1),
+            ("stale_low", int(_LATEST)),
+        ):
+            self.row[name] = value
+        self._pairs: set[int] = set()
+        self._hooked: set[tuple[int, object]] = set()
+        #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
+        self.fence_hook: object = None
+        self.privileged_hook: object = None
+        self.blocks = BlockTable(row)
+        self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
+        self._unharmed = self._engine.context_save()
+
+    def add_hook(self, kind: int, callback: object, *extra: int) -> None:
+        """Install a native hook whose user pointer is this core's row."""
+        add_hook(self.handle, kind, callback, address_of(self.rows), *extra)
+
+    def set_call_registers(self, abi: LinuxAbi) -> None:
+        """Where system calls have their number and arguments, and where their result goes."""
+        names = (abi.number, *abi.arguments, abi.result)
+        self._call_registers = np.array([register_id(name) for name in names], np.int64)
+        self.row["call_registers"] = address_of(self._call_registers)
+
+    def set_cpuid(self) -> None:
+        """Let CPUID answer from the ISA's table (`emu.hooks.call.on_cpuid`)."""
+        self._cpuid = np.array(self.isa.cpuid, np.uint64)
+        self.row["cpuid"], self.row["cpuid_n"] = address_of(self._cpuid), len(self._cpuid)
+
+    def map_plain_page(self, address: int, page: NDArray[np.uint8]) -> None:
+        """Map a host page as it is (device registers while recording)."""
+        self._engine.mem_map_ptr(address, len(page), uc.UC_PROT_READ | uc.UC_PROT_WRITE, address_of(page))
+
+    @property
+    def count(self) -> int:
+        """The core's instruction count."""
+        return self.words[_COUNT]
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles: one for each instruction, plus latencies and waiting."""
+        words = self.words
+        return words[_COUNT] + words[_LATENCY]
+
+    def run(self, until: int = 0, *, renew: bool = False) -> int:
+        """Run from the current pc until a hook stops it. Returns libunicorn's status. renew: STOP_STALE is
+        dealt with."""
+        status, pc = run_core(self.rows, np.uint64(self.pc), np.uint64(until), renew)
+        self.pc = int(pc)
+        return int(status)
+
+    def learn_block(self) -> Block:
+        """Decode the block at which the core stopped, and make it known."""
+        address, size = self.words[CORE_AT.block_address], self.words[CORE_AT.block_size]
+        code = self.memory[address : address + size].tobytes()
+        block = decoder_of(self.isa).decode_block(code, address)
+        self.blocks.insert(address, code, block, self.page_flags)
+        for offset in block.pairs:
+            if offset:
+                self._begin_block_at(address + offset)
+        for offset in block.fences if self.fence_hook else ():
+            self._hook_at(address + offset, self.fence_hook)
+        for offset in block.privileged if self.privileged_hook else ():
+            self._hook_at(address + offset, self.privileged_hook)
+        return block
+
+    def _begin_block_at(self, address: int) -> None:
+        """Break blocks off before the `cmpxchg8b` or `cmpxchg16b` at `address` (emu/hooks/pair.py)."""
+        if address not in self._pairs:
+            self._pairs.add(address)
+            add_hook(self.handle, uc.UC_HOOK_CODE, on_pair, address_of(self.rows), at=address)
+        self.forget_code(address, address + 1)
+
+    def _hook_at(self, address: int, hook: object) -> None:
+        if (address, hook) not in self._hooked:
+            self._hooked.add((address, hook))
+            add_hook(self.handle, uc.UC_HOOK_CODE, hook, address_of(self.rows), at=address)
+            self.forget_code(address, address + 1)
+
+    def forget_stale(self) -> None:
+        """Throw away translations whose code bytes have changed."""
+        if self.words[CORE_AT.stale_high]:
+            forget_stale(self.rows)
+
+    def forget_code(self, low: int, high: int) -> None:
+        """Throw away the translations of [low, high)."""
+        forget_code(self.rows, np.uint64(low), np.uint64(high))
+
+    def protect_again(self) -> None:
+        """Start a new interval of dirty-page tracking."""
+        flush_tlb(self.rows)
+
+    def context(self) -> bytes:
+        """The registers, as `Isa.registers` lays them out."""
+        read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
+        self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
+        return bytes(self._context_bytes[: self.isa.context_bytes])
+
+    def restore(self, context: bytes) -> None:
+        """Set every register from a context header's block."""
+        self._context_bytes[: len(context)] = context
+        write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
+        self.pc = self.isa.read(context, self.isa.program_counter)
+
+    def forget_exception(self) -> None:
+        """An exception has been dealt with: the emulator would take the next one for a double fault."""
+        context = self.context()
+        self._engine.context_restore(self._unharmed)
+        self.restore(context)
+
+    def read_register(self, name: str) -> int:
+        """One 64-bit register."""
+        return int(self._engine.reg_read(register_id(name)))
+
+    def write_register(self, name: str, value: int) -> None:
+        """Set one 64-bit register."""
+        self._engine.reg_write(register_id(name), value)

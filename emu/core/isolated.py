@@ -1,0 +1,325 @@
+"""A core that replays its own log alone: registers from context headers, memory from miss records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from corebraid.base.host_memory import host_memory
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.record import INPUT, INPUT_RDRAND, RECORD
+from emu.bus.store_buffer import new_buffer
+from emu.core.core import Core
+from emu.core.random_read import finish_random_read
+from emu.core.trace_buffers import TraceBuffers
+from emu.devices.registers import DEVICE_BASE
+from emu.hooks.call import on_cpuid, on_replayed_call
+from emu.hooks.feed import FED, on_fed_access
+from emu.hooks.record import on_exception
+from emu.hooks.replay import (
+    apply_due,
+    on_replayed_block,
+    on_replayed_device_read,
+    on_replayed_device_write,
+    on_replayed_rdtsc,
+    on_replayed_rdtscp,
+)
+from emu.hooks.trace import on_traced_access, on_traced_fence
+from emu.hooks.trace_tso import first_unsettled, keep_tail, settle_all, settle_until
+from emu.native.state import (
+    CORE,
+    RIGHT_EXECUTE,
+    RIGHT_READ,
+    RIGHT_WRITE,
+    STOP_BARRIER,
+    STOP_CALL,
+    STOP_DECODE,
+    STOP_DIVERGED,
+    STOP_FRAME,
+    STOP_STALE,
+    STOP_TRACE,
+    address_of,
+)
+from emu.native.unicorn import map_device_page
+from isa.registry import linux_abi_of
+from isa.table import Isa
+
+#: Rows of the trace buffer, and what one block may add after the last check.
+_TRACE_ROWS, _TRACE_SLACK = 1 << 17, 1 << 16
+
+
+@njit(cache=True)
+def _apply_reached(rows, before):  # type: ignore[no-untyped-def]
+    """Apply the records of instructions that have been reached. rows: one core, as an array."""
+    apply_due(rows[0], before, False)
+
+
+@dataclass(frozen=True)
+class NeedRows:
+    """The replay needs the next rows of the log."""
+
+
+@dataclass(frozen=True)
+class AtBarrier:
+    """The core stands exactly at a row that is not a miss or an input; `row` is that RECORD."""
+
+    row: np.void
+
+
+@dataclass(frozen=True)
+class TraceFull:
+    """The trace buffer must be emptied."""
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """The core did something that its log does not allow, in words."""
+
+    what: str
+    expected: str
+    found: str
+
+
+Step = NeedRows | AtBarrier | TraceFull | Diverged
+
+
+class IsolatedCore:
+    """Replays one core. Feed it rows, call `step` until the log's END barrier.
+
+    traced: every data access is kept as an EVENT row, at the price of a memory hook. store_buffer: as in
+    `emu.board.firmware.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
+    linux: a Linux guest's, which makes system calls and has no devices.
+    """
+
+    def __init__(
+        self,
+        isa: Isa,
+        number: int,
+        memory_bytes: int,
+        line_bytes: int,
+        *,
+        traced: bool,
+        store_buffer: int = 0,
+        fed: bool = False,
+        linux: bool = False,
+    ) -> None:
+        self._core_rows = np.zeros(1, CORE)
+        self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
+        self.core.page_rights[1:] = RIGHT_READ | RIGHT_WRITE | RIGHT_EXECUTE
+        self._row = self.core.row
+        self._row["core_id"] = number
+        self._inputs = np.zeros(0, RECORD)
+        self._rows = np.zeros(0, RECORD)
+        self._blob = np.zeros(1, np.uint8)
+        self._connect_kernel() if linux else self._connect_devices()
+        self.core.add_hook(uc.UC_HOOK_BLOCK, on_replayed_block)
+        self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
+        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
+        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
+        self._trace = TraceBuffers(_TRACE_ROWS if traced else 0)
+        self._row["trace_limit"] = 1 << 62
+        if traced:
+            self._row["trace"] = address_of(self._trace.current)
+            self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
+            on_access = on_fed_access if fed else on_traced_access
+            self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
+        self._buffering = traced and store_buffer > 0
+        if self._buffering:
+            self._buffer = new_buffer()
+            self._received = host_memory(memory_bytes)
+            self._row["buffering"], self._row["buffer_limit"] = 1, store_buffer
+            self._row["buffer"] = address_of(self._buffer)
+            self._row["received"] = address_of(self._received)
+            self.core.fence_hook = on_traced_fence
+
+    def _connect_devices(self) -> None:
+        self._row["devices"] = 1
+        map_device_page(
+            self.core.handle,
+            DEVICE_BASE,
+            PAGE_BYTES,
+            on_replayed_device_read,
+            on_replayed_device_write,
+            address_of(self._core_rows),
+        )
+
+    def _connect_kernel(self) -> None:
+        self.core.set_call_registers(linux_abi_of(self.core.isa))
+        self.core.set_cpuid()
+        self.core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
+        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_call, x86.UC_X86_INS_SYSCALL)
+
+    def feed(self, rows: NDArray[np.void], blob: NDArray[np.uint8]) -> None:
+        """Give the next rows (RECORD[n], at least one) and their blob; all earlier ones are used up."""
+        is_input = rows["kind"] == INPUT
+        left = self._inputs[int(self._row["inputs_next"]) :]
+        self._inputs = np.concatenate([left, rows[is_input]])
+        self._rows, self._blob = np.ascontiguousarray(rows[~is_input]), np.ascontiguousarray(blob)
+        self._row["inputs"], self._row["inputs_n"] = address_of(self._inputs), len(self._inputs)
+        self._row["inputs_next"] = 0
+        self._row["rows"], self._row["rows_n"] = address_of(self._rows), len(self._rows)
+        self._row["rows_next"] = 0
+        self._row["blob"] = address_of(self._blob)
+        self._row["next_due"] = 0
+
+    def feed_values(self, values: NDArray[np.void]) -> None:
+        """Give the whole value log: FED[n], ascending by seq."""
+        self._values = np.ascontiguousarray(values, FED)
+        self._row["fed"], self._row["fed_n"], self._row["fed_next"] = address_of(self._values), len(values), 0
+
+    @property
+    def unused_values(self) -> int:
+        """Entries of the value log that no access has consumed yet."""
+        return int(self._row["fed_n"]) - int(self._row["fed_next"])
+
+    @property
+    def count(self) -> int:
+        """Instructions retired so far."""
+        return self.core.count
+
+    def blob_of(self, row: np.void) -> bytes:
+        """The bytes that a row of the last feed carries."""
+        start = int(row["offset"])
+        return self._blob[start : start + int(row["size"])].tobytes()
+
+    def pass_barrier(self) -> None:
+        """The row of the last AtBarrier has been dealt with."""
+        self._row["rows_next"] += 1
+        self._row["next_due"] = 0
+
+    def restore(self, context: bytes) -> None:
+        """Go on from a context header's registers."""
+        self._row["awaiting"] = 0
+        self.core.restore(context)
+
+    def set_stratum(self, number: int, committed: int, buffered: int) -> Diverged | None:
+        """Events from here on belong to this strata region. committed, buffered: stores that had left the
+        store buffer, and that were in it (TSO). What was wrong with those, if anything."""
+        wrong = None
+        if self._buffering:
+            settle_until(self._row, np.uint64(committed))
+            found = int(self._row["committed"]), int(self._row["buffered"])
+            if found != (committed, buffered):
+                wrong = Diverged(
+                    "the store buffer at a stratum",
+                    f"{committed} stores committed, {buffered} buffered",
+                    f"{found[0]} committed, {found[1]} buffered",
+                )
+        self._row["trace_stratum"] = number
+        return wrong
+
+    def empty_store_buffer(self) -> None:
+        """All stores have committed: an interrupt came (SDM volume 3, 12.10), or the log ends."""
+        if self._buffering:
+            settle_all(self._row)
+
+    def take_trace(self) -> NDArray[np.void]:
+        """The events since the last call, EVENT[n]; those from the first on whose old bytes are not known yet
+        are kept back."""
+        n = int(self._row["trace_n"])
+        if self._buffering:
+            n = int(first_unsettled(self._row))
+        rows = self._trace.hand_over(n)
+        if self._buffering:
+            keep_tail(self._row, np.uint64(n), np.uint64(address_of(self._trace.current)))
+        else:
+            self._row["trace_n"] = 0
+        if n:
+            self._row["trace"] = address_of(self._trace.current)
+        return rows
+
+    @property
+    def unused_inputs(self) -> int:
+        """Input records fed and not consumed."""
+        return int(self._row["inputs_n"]) - int(self._row["inputs_next"])
+
+    def step(self) -> Step:
+        """Go on until something outside the core is needed."""
+        while True:
+            self._row["block_address"] = self.core.pc
+            _apply_reached(self.core.rows, np.uint64(self.count + 1))
+            self.core.forget_stale()
+            if self._row["rows_next"] >= self._row["rows_n"]:
+                return NeedRows()
+            row = self._rows[int(self._row["rows_next"])]
+            if int(row["count"]) <= self.count:
+                return AtBarrier(row)
+            if self._row["awaiting"]:
+                return self._input_differs()
+            answer = self._run_once()
+            if answer is not None:
+                return answer
+
+    def _run_once(self) -> Step | None:
+        status = self.core.run()
+        reason = int(self._row["stop_reason"])
+        if reason == STOP_DECODE:
+            self.core.learn_block()
+        elif reason == STOP_STALE:
+            self.core.forget_stale()
+        elif reason == STOP_CALL:
+            pass
+        elif reason == STOP_FRAME:
+            return NeedRows()
+        elif reason == STOP_TRACE:
+            return TraceFull()
+        elif reason == STOP_BARRIER:
+            self._run_to_barrier()
+            if int(self._row["stop_reason"]) == STOP_DIVERGED:
+                return self._input_differs()
+        elif reason == STOP_DIVERGED:
+            return self._input_differs()
+        else:
+            return self._ended_by_itself(status)
+        return None
+
+    def _run_to_barrier(self) -> None:
+        """Stop inside a block: translate it anew with an end there, and throw that away again."""
+        until = int(self._row["barrier_pc"])
+        if not until:
+            return
+        low = int(self._row["block_address"])
+        high = low + int(self._row["block_size"])
+        self.core.forget_code(low, high)
+        self.core.run(until)
+        self._row["armed"] = 0
+        if int(self._row["stop_reason"]) == STOP_DECODE:
+            # A store into this very block broke it off: what follows is a block of its own.
+            self.core.learn_block()
+        self.core.forget_code(low, high)
+
+    def _ended_by_itself(self, status: int) -> Step | None:
+        """hlt, a fault or a random-number instruction: the log must say what comes next."""
+        if status == uc.UC_ERR_INSN_INVALID and self._replay_random_read():
+            return None
+        row = self._rows[int(self._row["rows_next"])]
+        if int(row["count"]) <= self.count:
+            return None
+        return Diverged(
+            "the core stopped by itself",
+            f"the next record at instruction {int(row['count'])}",
+            f"a halt or fault (status {status}) at instruction {self.count}",
+        )
+
+    def _replay_random_read(self) -> bool:
+        index = int(self._row["inputs_next"])
+        if index >= int(self._row["inputs_n"]):
+            return False
+        row = self._inputs[index]
+        if int(row["flags"]) != INPUT_RDRAND or int(row["count"]) != self.count:
+            return False
+        self._row["inputs_next"] += 1
+        return finish_random_read(self.core, int(row["value"]))
+
+    def _input_differs(self) -> Diverged:
+        index = int(self._row["inputs_next"])
+        expected = "no further input"
+        if index < int(self._row["inputs_n"]):
+            row = self._inputs[index]
+            expected = f"input {int(row['flags'])} at instruction {int(row['count'])}"
+        return Diverged("the core asked for an input", expected, f"one at instruction {self.count}")

@@ -1,0 +1,159 @@
+"""A core of a machine that records: its log buffer, its finite cache, its device page and its hooks."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.record import RECORD
+from emu.bus.cache import CacheGeometry
+from emu.bus.commit import COMMIT_WORDS, on_fence
+from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
+from emu.core.core import Core
+from emu.devices.registers import DEVICE_BASE
+from emu.hooks.call import CALL_WORDS, on_call, on_cpuid, on_privileged
+from emu.hooks.record import on_block, on_exception, on_memory, on_rdtsc, on_rdtscp, on_system_call
+from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
+from emu.hooks.undo import EDGE_ROWS
+from emu.native.state import CORE_AT, address_of
+from isa.registry import linux_abi_of
+from isa.table import Isa
+
+#: Rows a core's log buffer holds, and what one block may add after the last check.
+_ROWS, _ROWS_SLACK = 65536, 32768
+#: A RECORD as bytes.
+_PACK_RECORD = struct.Struct("<QQQIHBB").pack_into
+#: Rows that say when stores committed, and what one slice's end may add.
+_COMMITS, _COMMITS_SLACK = 1 << 14, BUFFER_ROWS + (1 << 12)
+
+
+class RecordedCore(Core):
+    """One core of a `Machine`. Misses and inputs are appended to its log natively.
+
+    store_buffer: stores that its store buffer holds, 0 for none: sequential consistency. tapped: its accesses
+    are kept as EVENT rows, for evidence streams (`emu/hooks/tap.py`). linux: a Linux guest's, which makes
+    system calls and has no devices.
+    """
+
+    def __init__(
+        self,
+        core_rows: NDArray[Any],
+        number: int,
+        machine_rows: NDArray[Any],
+        isa: Isa,
+        memory_bytes: int,
+        cache: CacheGeometry,
+        store_buffer: int = 0,
+        tapped: bool = False,
+        linux: bool = False,
+    ) -> None:
+        super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
+        self._log_rows = np.zeros(_ROWS, RECORD)
+        self._log_blob = np.zeros(_ROWS * cache.line, np.uint8)
+        self._log_bytes, self._blob_bytes = self._log_rows.view(np.uint8).data, self._log_blob.data
+        self._device_page = np.zeros(PAGE_BYTES, np.uint8)
+        self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
+        self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
+        self._buffer = new_buffer()
+        self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
+        self.tapped = tapped
+        self._tap = np.zeros(TAP_ROWS + TAP_SLACK if tapped else 0, EVENT)
+        for name, value in (
+            ("core_id", number),
+            ("n_cores", len(core_rows)),
+            ("machine", address_of(machine_rows)),
+            ("cores", address_of(core_rows)),
+            ("device_page", address_of(self._device_page)),
+            ("edge", address_of(self._edge)),
+            ("sets", cache.sets),
+            ("ways", cache.ways),
+            ("tags", address_of(self._tags)),
+            ("stamps", address_of(self._stamps)),
+            ("rows", address_of(self._log_rows)),
+            ("rows_limit", _ROWS - _ROWS_SLACK),
+            ("blob", address_of(self._log_blob)),
+            ("blob_limit", (_ROWS - _ROWS_SLACK) * cache.line),
+            ("buffering", 1 if store_buffer else 0),
+            ("buffer", address_of(self._buffer)),
+            ("buffer_limit", store_buffer),
+            ("commits", address_of(self._commits)),
+            ("commits_limit", _COMMITS - _COMMITS_SLACK),
+            ("trace", address_of(self._tap) if tapped else 0),
+            ("trace_limit", TAP_ROWS),
+        ):
+            self.row[name] = value
+        if store_buffer:
+            self.fence_hook = on_fence
+        self.add_hook(uc.UC_HOOK_BLOCK, on_block)
+        access_hook = on_tapped_memory if tapped else on_memory
+        self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, access_hook)
+        self.add_hook(uc.UC_HOOK_INTR, on_exception)
+        self._connect_kernel() if linux else self._connect_devices()
+        self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
+        self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
+
+    def _connect_devices(self) -> None:
+        self.row["devices"] = 1
+        self.map_plain_page(DEVICE_BASE, self._device_page)
+        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
+        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
+
+    def _connect_kernel(self) -> None:
+        self._call_words = np.zeros(CALL_WORDS, np.uint64)
+        self.row["call_words"] = address_of(self._call_words)
+        self.set_call_registers(linux_abi_of(self.isa))
+        self.set_cpuid()
+        self.privileged_hook = on_privileged
+        self.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
+        self.add_hook(uc.UC_HOOK_INSN, on_call, x86.UC_X86_INS_SYSCALL)
+
+    def read_call(self) -> list[int]:
+        """Number and arguments of the system call that the core has made."""
+        words: list[int] = self._call_words.tolist()
+        return words
+
+    def share_rights(self, rights: NDArray[np.uint8]) -> None:
+        """Use `rights` (uint8[pages]), which all cores share, as the page table."""
+        self.page_rights = rights
+        self.row["page_rights"] = address_of(rights)
+
+    def append_record(
+        self, kind: int, flags: int, address: int, value: int, blob: bytes = b"", size: int = 0
+    ) -> bool:
+        """Append a record at the core's count; size: of one without bytes of its own. Returns whether the log
+        is due to be taken."""
+        words, length = self.words, len(blob)
+        n, at = words[CORE_AT.rows_n], words[CORE_AT.blob_n]
+        row = (self.count, address, value, at, length or size, kind, flags)
+        _PACK_RECORD(self._log_bytes, n * RECORD.itemsize, *row)
+        self._blob_bytes[at : at + length] = blob
+        words[CORE_AT.rows_n], words[CORE_AT.blob_n] = n + 1, at + length
+        return bool(n + 1 >= words[CORE_AT.rows_limit] or at >= words[CORE_AT.blob_limit])
+
+    def take_log(self) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+        """(RECORD[n], uint8[]) since the last call; views, good until the core runs again."""
+        n, blob_n = int(self.row["rows_n"]), int(self.row["blob_n"])
+        self.row["rows_n"], self.row["blob_n"] = 0, 0
+        return self._log_rows[:n], self._log_blob[:blob_n]
+
+    def take_tap(self) -> NDArray[np.void]:
+        """The events since the last call, EVENT[n], of instructions that have retired; a view, good until the
+        core runs again."""
+        drop_unretired(self.rows)
+        n = int(self.row["trace_n"])
+        self.row["trace_n"] = 0
+        return self._tap[:n]
+
+    def take_commits(self) -> NDArray[np.uint64]:
+        """When stores committed since the last call: uint64[n, 2], instruction count, committed by then."""
+        n = int(self.row["commits_n"])
+        self.row["commits_n"] = 0
+        return self._commits[:n].copy()

@@ -1,0 +1,217 @@
+"""What a data access of a recorded core does before it happens: lines, devices, stops, the store buffer.
+
+A memory hook fires after the page fill and before the access (docs/architecture.md lists what was
+measured), so an access that faults never reaches the bus.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.record import INPUT, INPUT_MMIO, RECORD
+from emu.bus.cache import touch_line
+from emu.bus.commit import commit_all, commit_due, commit_some, store_home
+from emu.bus.lines import note_forwarded, obtain
+from emu.bus.store_buffer import append_store, covers, newest_overlap
+from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
+from emu.devices.registers import device_read, device_write
+from emu.hooks.shared_access import end_is_due
+from emu.hooks.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
+from emu.native.state import CORE, MESI, MODIFIED, SHARED, STOP_SLICE, WATCHED, machine_at
+from emu.native.unicorn import peek8, peek64, pointer, uc_emu_stop, uc_reg_read
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@njit(cache=True)
+def stop(core, reason):
+    """Stop the core; `reason` says why to the code around uc_emu_start."""
+    core.stop_reason = np.uint64(reason)
+    uc_emu_stop(core.handle)
+
+
+@njit(cache=True)
+def read_pc(core):
+    """The program counter; exact inside memory and instruction hooks."""
+    uc_reg_read(core.handle, np.int32(core.pc_register), pointer(core.scratch))
+    return peek64(core.scratch)
+
+
+@njit(cache=True)
+def log_input(core, what, count, address, value, size):
+    """Append an input record."""
+    rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
+    row = rows[np.int64(core.rows_n)]
+    row.count = count
+    row.addr = address
+    row.value = value
+    row.offset = np.uint32(core.blob_n)
+    row.size = np.uint16(size)
+    row.kind = np.uint8(INPUT)
+    row.flags = np.uint8(what)
+    core.rows_n += _ONE
+
+
+@njit(cache=True)
+def _preempt(core, is_write, address, size):
+    """End the slice before this access, if the access is at or past the slice's end. Returns whether it does.
+
+    Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
+    roll back, so the bytes are kept here and put back afterwards (`run_core`). An instruction that the
+    emulator executes in a helper (fxsave, cmpxchg16b) cannot be taken back: the slice goes on to the next
+    access. Should one that is not known as such be stopped, the stop takes hold at an access after it.
+    """
+    pc = read_pc(core)
+    position = position_of(core, pc)
+    if pc == core.stop_pc or core.count + position < core.stop_at:
+        return False
+    if (instruction_offset(core, block_info(core), position) & HELPED) != np.uint16(0):
+        return False
+    core.stop_pc = pc
+    core.undo_size = _ZERO
+    if is_write:
+        core.undo_size = np.uint64(size)
+        core.undo_address = address
+        core.undo_old = load_bytes(core, address, size)
+    stop(core, STOP_SLICE)
+    return True
+
+
+@njit(cache=True)
+def _slow_access(core, is_write, first, last, held):
+    machine = machine_at(core.machine)
+    if held:
+        if core.sets != _ZERO:
+            touch_line(core, first)
+            touch_line(core, last)
+        return
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    count = core.count + position_of(core, read_pc(core))
+    obtain(core, cores, machine, first, count, is_write)
+    if last != first:
+        obtain(core, cores, machine, last, count, is_write)
+
+
+@njit(cache=True)
+def _device_access(core, is_write, address, size, value):
+    """Device registers are plain memory of the core: a read hook fills in what the load will see."""
+    # A device acts once: an instruction that touched one must not be taken back and run again, and one that
+    # is being taken back (the stop came in a helper before it) must not touch it.
+    if core.stop_pc != _ZERO:
+        return
+    if (address & (np.uint64(size) - _ONE)) != _ZERO:
+        core.exception = core.unaligned
+        uc_emu_stop(core.handle)
+        return
+    core.armed &= ~ARMED_SLICE
+    core.shared_at = core.count + position_of(core, read_pc(core)) + _ONE
+    machine = machine_at(core.machine)
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    register = address & np.uint64(0xFFF)
+    if is_write:
+        device_write(core, cores, machine, register, value)
+        return
+    answer = device_read(core, machine, register)
+    page = carray(pointer(core.device_page), PAGE_BYTES, np.uint8)
+    for k in range(size):
+        if np.int64(register) + k < PAGE_BYTES:
+            page[np.int64(register) + k] = np.uint8((answer >> np.uint64(8 * k)) & np.uint64(0xFF))
+    count = core.count + position_of(core, read_pc(core))
+    log_input(core, INPUT_MMIO, count, address, answer & _mask(size), size)
+
+
+@njit(cache=True)
+def _obtain_lines(core, is_write, address, size):
+    first = address >> core.line_shift
+    last = (address + np.uint64(size) - _ONE) >> core.line_shift
+    least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
+    held = (peek8(core.line_state + first) & MESI) >= least
+    if last != first:
+        held = held and (peek8(core.line_state + last) & MESI) >= least
+    if not held or core.sets != _ZERO:
+        _slow_access(core, is_write, first, last, held)
+
+
+@njit(cache=True)
+def _is_atomic(core, position):
+    info = block_info(core)
+    return position < info.n and (instruction_offset(core, info, position) & ATOMIC) != np.uint16(0)
+
+
+@njit(cache=True)
+def _buffered_access(core, is_write, address, size, value):
+    """A data access under TSO. A store waits in the buffer, unless its instruction is atomic. A load is
+    answered by the newest buffered store that it overlaps if that covers it, as processors do it; else it
+    waits until that store has committed."""
+    machine = machine_at(core.machine)
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    position = position_of(core, read_pc(core))
+    count = core.count + position
+    if _is_atomic(core, position):
+        commit_all(core, cores, machine, count)
+        _obtain_lines(core, is_write, address, size)
+        if is_write:
+            store_home(machine, address, np.uint64(size), value)
+        return
+    commit_due(core, cores, machine, count)
+    if is_write:
+        if core.buffered >= core.buffer_limit:
+            commit_some(core, cores, machine, count, core.buffered - core.buffer_limit + _ONE)
+        append_store(core, address, np.uint64(size), value, count, _ZERO)
+        return
+    newest = newest_overlap(core, address, np.uint64(size))
+    if newest != _ZERO and covers(core, newest, address, np.uint64(size)):
+        note_forwarded(core, address >> core.line_shift)
+        note_forwarded(core, (address + np.uint64(size) - _ONE) >> core.line_shift)
+        return
+    commit_some(core, cores, machine, count, newest)
+    _obtain_lines(core, False, address, size)
+
+
+@njit(cache=True)
+def _ends_before(core, is_write, address, size):
+    """Count an access to a watched word. Returns whether the core stops before it: the slice ends there."""
+    first, last = address >> core.line_shift, (address + np.uint64(size) - _ONE) >> core.line_shift
+    if ((peek8(core.line_state + first) | peek8(core.line_state + last)) & WATCHED) == np.uint8(0):
+        return False
+    count = core.count + position_of(core, read_pc(core))
+    if not end_is_due(core, machine_at(core.machine), address, np.uint64(size), count):
+        return False
+    core.stop_at = count
+    core.armed |= ARMED_SLICE
+    _preempt(core, is_write, address, size)
+    return core.stop_reason == np.uint64(STOP_SLICE)
+
+
+@njit(cache=True)
+def access_with_care(core, is_write, address, size, value):
+    """Any access that is not to a single line held with the right that it needs."""
+    if address + np.uint64(size) > core.memory_bytes:
+        if address >= core.memory_bytes:
+            if core.buffered != _ZERO:
+                cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+                count = core.count + position_of(core, read_pc(core))
+                commit_all(core, cores, machine_at(core.machine), count)
+            _device_access(core, is_write, address, size, value)
+        return
+    if _ends_before(core, is_write, address, size):
+        return
+    if is_write and may_be_undone(core, address):
+        note_store(core, address, size, core.count + position_of(core, read_pc(core)))
+    # An access that is taken back obtains nothing: a line that a core loses was written to.
+    if (core.armed & ARMED_SLICE) != _ZERO and _preempt(core, is_write, address, size):
+        return
+    if core.buffering != _ZERO:
+        _buffered_access(core, is_write, address, size, value)
+    else:
+        _obtain_lines(core, is_write, address, size)
+
+
+@njit(cache=True)
+def _mask(size):
+    if size >= 8:
+        return ~_ZERO
+    return (_ONE << np.uint64(8 * size)) - _ONE

@@ -1,0 +1,96 @@
+"""Private memory and its page table: rights, and which pages changed since the last digest.
+
+Unicorn asks `on_fill` once for each page and kind of access until the TLB is flushed, so this costs
+nothing for an access.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+from unicorn.unicorn_const import UC_MEM_FETCH, UC_MEM_WRITE
+
+from emu.bus.lines import mark_dirty
+from emu.code.blocks import mark_unstable
+from emu.devices.registers import DEVICE_BASE
+from emu.native.state import (
+    CODE,
+    PADDED,
+    PAGE_MASK,
+    PAGE_SHIFT,
+    RIGHT_EXECUTE,
+    RIGHT_READ,
+    RIGHT_WRITE,
+    SEEN,
+    WRITTEN,
+    core_at,
+)
+from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, hook, pointer, row_getter
+
+_DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
+_PROT_READ, _PROT_WRITE, _PROT_EXECUTE = 1, 2, 4
+
+_entry_at = row_getter(TLB_ENTRY)
+
+
+@njit(cache=True)
+def _rights(core, page):
+    if page < core.memory_bytes >> PAGE_SHIFT:
+        return np.int64(carray(pointer(core.page_rights), np.int64(page) + 1, np.uint8)[page])
+    if page == _DEVICE_PAGE and core.devices != np.uint64(0):
+        return np.int64(RIGHT_READ | RIGHT_WRITE)
+    return np.int64(0)
+
+
+@njit(cache=True)
+def _pad_code(core, page, flags):
+    """Unreceived lines of a page that is executed from hold an instruction that ends a block."""
+    flags[page] |= np.uint8(PADDED)
+    lines = np.int64(1) << (12 - np.int64(core.line_shift))
+    n = np.int64(1) << np.int64(core.line_shift)
+    states = carray(pointer(core.line_state), (np.int64(page) + 1) * lines, np.uint8)
+    for line in range(np.int64(page) * lines, (np.int64(page) + 1) * lines):
+        if (states[line] & SEEN) == np.uint8(0):
+            carray(pointer(core.memory + np.uint64(line * n)), n, np.uint8)[:] = np.uint8(core.entry_fetch)
+
+
+@njit(cache=True)
+def fill_page(core, address, access, entry):
+    """Decide a page fill; False (with the fault kept in the core's row) when rights do not allow it."""
+    page = address >> PAGE_SHIFT
+    rights = _rights(core, page)
+    need = RIGHT_READ
+    if access == UC_MEM_WRITE:
+        need = RIGHT_WRITE
+    elif access == UC_MEM_FETCH:
+        need = RIGHT_EXECUTE
+    if rights & need == 0:
+        core.fault_address = address
+        core.fault_access = np.uint64(access)
+        return False
+    entry.address = address & ~PAGE_MASK
+    allowed = 0
+    if rights & RIGHT_READ:
+        allowed |= _PROT_READ
+    if page == _DEVICE_PAGE and core.devices != np.uint64(0):
+        allowed |= _PROT_WRITE
+    else:
+        flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+        if need == RIGHT_WRITE:
+            allowed |= _PROT_WRITE
+            flags[page] |= np.uint8(WRITTEN)
+            if (flags[page] & np.uint8(CODE)) != np.uint8(0):
+                mark_unstable(core, page)
+            mark_dirty(core, page)
+        elif need == RIGHT_EXECUTE and (flags[page] & np.uint8(PADDED)) == np.uint8(0):
+            _pad_code(core, page, flags)
+        # Not before the first instruction fetch has asked: its page must have been padded.
+        if rights & RIGHT_EXECUTE and (flags[page] & np.uint8(PADDED)) != np.uint8(0):
+            allowed |= _PROT_EXECUTE
+    entry.permissions = np.uint32(allowed)
+    return True
+
+
+@hook(FILL_HOOK)
+def on_fill(handle, address, access, result, user):
+    return fill_page(core_at(user), address, access, _entry_at(result))

@@ -1,0 +1,296 @@
+"""Native hooks of a core that is replayed alone: no memory hook, nothing paid for an access.
+
+A miss record takes effect at the start of the block in which the miss happened: the line was invalid for
+the whole run of instructions before it, so no earlier load of the block can have touched it. Records marked
+`MISS_LATE` (the line was lost in the middle of the run, or a store buffer answered a load there) and all
+other rows are barriers, reached at exactly their instruction count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+from unicorn import x86_const as x86
+
+from corebraid.base.rows.record import (
+    INPUT_MMIO,
+    INPUT_RDTSC,
+    INPUT_RDTSCP,
+    MISS,
+    MISS_FETCH,
+    MISS_LATE,
+    RECEIVED,
+    RECORD,
+)
+from emu.bus.lines import mark_dirty
+from emu.code.blocks import (
+    OFFSET_MASK,
+    account,
+    block_info,
+    instruction_offset,
+    instructions_of,
+    mark_unstable,
+    position_of,
+    probe,
+)
+from emu.code.plain_blocks import known_block
+from emu.devices.registers import DEVICE_BASE
+from emu.hooks.access import read_pc, stop
+from emu.hooks.record import write_register
+from emu.hooks.trace import take_back, trace_fetch
+from emu.hooks.trace_tso import receive_bytes, settle_until
+from emu.native.state import (
+    CODE,
+    PADDED,
+    PAGE_SHIFT,
+    SEEN,
+    STOP_BARRIER,
+    STOP_DECODE,
+    STOP_DIVERGED,
+    STOP_FRAME,
+    STOP_STALE,
+    STOP_TRACE,
+    core_at,
+)
+from emu.native.unicorn import (
+    BLOCK_HOOK,
+    INSTRUCTION_HOOK,
+    MMIO_READ_HOOK,
+    MMIO_WRITE_HOOK,
+    hook,
+    pointer,
+    row_getter,
+)
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_RECORD_BYTES = np.uint64(RECORD.itemsize)
+
+record_at = row_getter(RECORD)
+_RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
+
+
+@njit(cache=True)
+def _row(core, index):
+    return record_at(core.rows + index * _RECORD_BYTES)
+
+
+@njit(cache=True)
+def apply_miss(core, row):
+    """Put the line of a miss record into the core's memory."""
+    n = np.int64(row.size)
+    source = carray(pointer(core.blob + np.uint64(row.offset)), n, np.uint8)
+    if core.received != _ZERO:
+        settle_until(core, row.value)
+        receive_bytes(core, row.addr, source)
+    mine = carray(pointer(core.memory + row.addr), n, np.uint8)
+    changed = False
+    for k in range(n):
+        if source[k] != mine[k]:
+            changed = True
+            mine[k] = source[k]
+    line = row.addr >> core.line_shift
+    states = carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)
+    was_seen = (states[line] & SEEN) != np.uint8(0)
+    states[line] |= SEEN
+    page = row.addr >> PAGE_SHIFT
+    mark_dirty(core, page)
+    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+    if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
+        # As in `emu.bus.lines.receive_line`.
+        if was_seen:
+            mark_unstable(core, page)
+        core.stale_low = min(core.stale_low, row.addr)
+        core.stale_high = max(core.stale_high, row.addr + np.uint64(n))
+    if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
+        trace_fetch(core, row.addr, n, row.count)
+
+
+@njit(cache=True)
+def _apply_received(core, row):
+    """Keep a line as it was received, without the core's buffered stores; only a trace asks for it."""
+    if core.received != _ZERO:
+        line = carray(pointer(core.blob + np.uint64(row.offset)), np.int64(row.size), np.uint8)
+        receive_bytes(core, row.addr, line)
+
+
+@njit(cache=True, inline="always")
+def _exact(core):
+    """Flags of miss records that must wait for their instruction. In a trace a fetch is an event of its own;
+    the recorder's block may have ended where this one goes on, for the emulator breaks long ones off."""
+    return np.uint8(MISS_LATE) if core.trace == _ZERO else np.uint8(MISS_LATE | MISS_FETCH)
+
+
+@njit(cache=True)
+def apply_due(core, before, early):
+    """Apply miss records whose count is below `before`, up to the first barrier.
+
+    early: their instructions have not been reached, so those that must wait for it are barriers too.
+    """
+    while core.rows_next < core.rows_n:
+        row = _row(core, core.rows_next)
+        is_miss = row.kind == np.uint8(MISS)
+        if row.count >= before or not (is_miss or row.kind == np.uint8(RECEIVED)):
+            return
+        if early and row.count > core.count and (row.flags & _exact(core)) != np.uint8(0):
+            return
+        if is_miss:
+            apply_miss(core, row)
+        else:
+            _apply_received(core, row)
+        core.rows_next += _ONE
+
+
+@njit(cache=True)
+def note_next(core):
+    """Keep the count of the next row, which nearly all blocks end before; 0 when rows must be fed."""
+    core.next_due = _ZERO
+    if core.rows_next < core.rows_n:
+        core.next_due = _row(core, core.rows_next).count
+
+
+@njit(cache=True)
+def _enter_slowly(core, address, size):
+    """A row is due in this block, or something else wants attention. Returns why to stop, or 0."""
+    apply_due(core, core.count + _ONE, False)
+    if core.rows_next >= core.rows_n:
+        return STOP_FRAME
+    if _row(core, core.rows_next).count <= core.count:
+        return STOP_BARRIER
+    if core.stale_high != _ZERO:
+        return STOP_STALE
+    entry = known_block(core, address, size)
+    if entry == _ZERO:
+        return STOP_DECODE
+    end = core.count + instructions_of(entry)
+    apply_due(core, end, True)
+    if core.rows_next >= core.rows_n:
+        return STOP_FRAME
+    if core.stale_high != _ZERO:
+        return STOP_STALE
+    core.entered = entry
+    due = _row(core, core.rows_next).count
+    if due < end:
+        offset = instruction_offset(core, block_info(core), due - core.count) & OFFSET_MASK
+        core.barrier_pc = address + np.uint64(offset)
+        core.entered = _ZERO
+        core.armed = entry
+        return STOP_BARRIER
+    return 0
+
+
+@njit(cache=True)
+def enter_replayed_block(core, address, size):
+    """Everything that happens between two replayed blocks. Returns why the core must stop, or 0."""
+    if core.armed != _ZERO:
+        # On the way to a barrier inside the block at which the core stopped: only shorter now.
+        core.entered = core.armed
+        core.armed = _ZERO
+        return 0
+    account(core, address, size)
+    if core.trace_n != _ZERO:
+        take_back(core)
+    core.block_address = address
+    core.block_size = size
+    if core.trace_n >= core.trace_limit:
+        return STOP_TRACE
+    core.barrier_pc = _ZERO
+    reason = _enter_slowly(core, address, size)
+    note_next(core)
+    return reason
+
+
+@njit(cache=True)
+def _next_input(core):
+    return record_at(core.inputs + core.inputs_next * _RECORD_BYTES)
+
+
+@njit(cache=True)
+def next_input_is(core, what, count):
+    """Whether the next input record is of this kind and count."""
+    if core.inputs_next >= core.inputs_n:
+        return False
+    row = _next_input(core)
+    return row.flags == np.uint8(what) and row.count == count
+
+
+@njit(cache=True)
+def take_value(core):
+    """Consume the next input record; what the core was given."""
+    core.inputs_next += _ONE
+    return record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES).value
+
+
+@njit(cache=True)
+def take_input(core, what, count):
+    """Consume the next input record if it is of this kind and count; else the replay has diverged."""
+    if not next_input_is(core, what, count):
+        stop(core, STOP_DIVERGED)
+        return False
+    core.inputs_next += _ONE
+    return True
+
+
+@njit(cache=True)
+def _replay_timestamp(core, what):
+    count = core.count + position_of(core, read_pc(core))
+    if not take_input(core, what, count):
+        return
+    row = record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES)
+    write_register(core, _RAX, row.value & np.uint64(0xFFFFFFFF))
+    write_register(core, _RDX, row.value >> np.uint64(32))
+    if what == INPUT_RDTSCP:
+        write_register(core, _RCX, row.addr)
+
+
+@hook(BLOCK_HOOK)
+def on_replayed_block(handle, address, size, user):
+    core = core_at(user)
+    # The common case, made short: a known block that ends before anything is due.
+    entry = probe(core, address, np.uint64(size))
+    count = core.count + instructions_of(core.entered)
+    easy = core.armed == _ZERO and core.trace_n < core.trace_limit
+    if entry != _ZERO and easy and count + instructions_of(entry) <= core.next_due:
+        core.count = count
+        core.entered = entry
+        return
+    reason = enter_replayed_block(core, address, np.uint64(size))
+    if reason != 0:
+        stop(core, reason)
+
+
+@hook(INSTRUCTION_HOOK)
+def on_replayed_rdtsc(handle, user):
+    _replay_timestamp(core_at(user), INPUT_RDTSC)
+    return 1
+
+
+@hook(INSTRUCTION_HOOK)
+def on_replayed_rdtscp(handle, user):
+    _replay_timestamp(core_at(user), INPUT_RDTSCP)
+    return 1
+
+
+@hook(MMIO_READ_HOOK)
+def on_replayed_device_read(handle, offset, size, user):
+    """A read of 8 bytes arrives in two pieces; `input_piece` is how far the record has been given."""
+    core = core_at(user)
+    if core.inputs_next >= core.inputs_n:
+        stop(core, STOP_DIVERGED)
+        return _ZERO
+    row = _next_input(core)
+    begin = np.uint64(DEVICE_BASE) + offset - core.input_piece
+    if row.flags != np.uint8(INPUT_MMIO) or row.addr != begin:
+        stop(core, STOP_DIVERGED)
+        return _ZERO
+    value = row.value >> (np.uint64(8) * core.input_piece)
+    core.input_piece += np.uint64(size)
+    if core.input_piece >= np.uint64(row.size):
+        core.input_piece = _ZERO
+        core.inputs_next += _ONE
+    return value
+
+
+@hook(MMIO_WRITE_HOOK)
+def on_replayed_device_write(handle, offset, size, value, user):
+    pass

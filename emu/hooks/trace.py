@@ -1,0 +1,186 @@
+"""Native memory hook of a traced replay: every data access becomes an `EVENT` row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+from unicorn.unicorn_const import UC_MEM_WRITE
+
+from corebraid.base.rows.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from corebraid.base.rows.record import RECORD
+from emu.bus.store_buffer import drop_newest
+from emu.code.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
+from emu.hooks.access import read_pc
+from emu.hooks.trace_tso import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
+from emu.hooks.undo import load_bytes
+from emu.native.state import core_at
+from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, pointer
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@njit(cache=True)
+def _append(core, count, pc, address, old, new, size, kind, flags):
+    row = event_at(core.trace + core.trace_n * EVENT_BYTES)
+    row.seq = core.trace_sequence
+    row.count = count
+    row.pc = pc
+    row.addr = address
+    row.old = old
+    row.new = new
+    row.stratum = np.uint32(core.trace_stratum)
+    row.core = np.uint8(core.core_id)
+    row.size = np.uint8(size)
+    row.kind = np.uint8(kind)
+    row.flags = np.uint8(flags)
+    core.trace_n += _ONE
+    core.trace_sequence += _ONE
+
+
+@njit(cache=True)
+def trace_fetch(core, address, n, count):
+    """The line that an instruction fetch received: reads of 8 bytes each."""
+    for k in range(0, n, 8):
+        value = load_bytes(core, address + np.uint64(k), 8)
+        _append(core, count, core.block_address, address + np.uint64(k), value, value, 8, READ, FETCH)
+
+
+@njit(cache=True)
+def take_back(core):
+    """Drop the rows of an instruction that is about to run a second time: a store into its own block."""
+    while core.trace_n > _ZERO:
+        last = event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES)
+        if last.count != core.count or (last.flags & np.uint8(FETCH)) != np.uint8(0):
+            return
+        core.trace_n -= _ONE
+        core.trace_sequence -= _ONE
+        drop_newest(core, core.count)
+
+
+@njit(cache=True)
+def trace_position(core, pc):
+    """How many instructions of the block precede pc, and whether pc's is atomic; pcs only go forward."""
+    info = block_info(core)
+    offset = pc - info.address
+    k = core.trace_cursor
+    if k >= info.n or np.uint64(instruction_offset(core, info, k) & OFFSET_MASK) > offset:
+        k = _ZERO
+    while k + _ONE < info.n and np.uint64(instruction_offset(core, info, k) & OFFSET_MASK) < offset:
+        k += _ONE
+    core.trace_cursor = k
+    return k, (instruction_offset(core, info, k) & ATOMIC) != np.uint16(0)
+
+
+@njit(cache=True)
+def _earlier_read(core, back, count, address, size):
+    """Row index of the read `back` rows ago if it is this atomic instruction's read of the place, or -1."""
+    index = np.int64(core.trace_n) - back
+    if index < 0:
+        return -1
+    row = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)[index]
+    if (
+        row.count == count
+        and row.addr == address
+        and row.size == np.uint8(size)
+        and row.kind == np.uint8(READ)
+    ):
+        return index
+    return -1
+
+
+@njit(cache=True)
+def _trace_atomic(core, is_write, count, pc, address, value, size, old):
+    """Join the accesses of an atomic instruction: R then W is one RMW, two halves are glued."""
+    rows = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)
+    if is_write:
+        if core.buffering != _ZERO:
+            store_received(core, address, size, value)
+        for back in (1, 2):
+            index = _earlier_read(core, back, count, address, size)
+            if index >= 0:
+                rows[index].kind = np.uint8(RMW)
+                rows[index].new = value
+                return
+        _append(core, count, pc, address, old, value, size, WRITE, 0)
+        return
+    if _earlier_read(core, 1, count, address, size) >= 0:
+        return
+    if core.trace_n > _ZERO:
+        last = rows[np.int64(core.trace_n) - 1]
+        if last.count == count and last.pc == pc and last.addr + np.uint64(last.size) == address:
+            last.flags |= np.uint8(GLUED)
+    _append(core, count, pc, address, old, old, size, READ, 0)
+
+
+@njit(cache=True)
+def trace_device(core, is_write, count, pc, address, value, size):
+    """An access to a device register. value: what was written, or what the register answered."""
+    if is_write:
+        _append(core, count, pc, address, _ZERO, value, size, WRITE, UNCACHED)
+    else:
+        _append(core, count, pc, address, value, value, size, READ, UNCACHED)
+
+
+@njit(cache=True)
+def _recorded_input(core):
+    """What the log says that the next input is."""
+    if core.inputs_next >= core.inputs_n:
+        return _ZERO
+    inputs = carray(pointer(core.inputs), np.int64(core.inputs_next) + 1, RECORD)
+    return inputs[np.int64(core.inputs_next)].value
+
+
+@njit(cache=True)
+def low_bytes(value, size):
+    """The low `size` (1 to 8) bytes of a value."""
+    if size < 8:
+        value &= (_ONE << np.uint64(8 * size)) - _ONE
+    return value
+
+
+@njit(cache=True)
+def trace_data(core, is_write, atomic, count, pc, address, value, size):
+    """An access to memory, before it happens."""
+    old = load_bytes(core, address, size)
+    if atomic:
+        _trace_atomic(core, is_write, count, pc, address, value, size, old)
+    elif is_write:
+        if core.buffering != _ZERO:
+            trace_store(core, address, size, value, count)
+        _append(core, count, pc, address, old, value, size, WRITE, 0)
+    else:
+        _append(core, count, pc, address, old, old, size, READ, 0)
+
+
+@njit(cache=True)
+def trace_access(core, is_write, address, size, value):
+    """One data access of the replayed core, before it happens."""
+    pc = read_pc(core)
+    position, atomic = trace_position(core, pc)
+    count = core.count + position
+    core.accesses += _ONE
+    value = low_bytes(value, size)
+    if core.buffered != _ZERO:
+        if atomic or address >= core.memory_bytes:
+            settle_all(core)
+        else:
+            settle_due(core, count)
+    if address >= core.memory_bytes:
+        trace_device(core, is_write, count, pc, address, value if is_write else _recorded_input(core), size)
+    else:
+        trace_data(core, is_write, atomic, count, pc, address, value, size)
+
+
+@hook(MEMORY_HOOK)
+def on_traced_access(handle, kind, address, size, value, user):
+    trace_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))
+
+
+@hook(BLOCK_HOOK)
+def on_traced_fence(handle, address, size, user):
+    core = core_at(user)
+    if core.entered != _ZERO:
+        settle_all(core)
+        position, _ = trace_position(core, address)
+        _append(core, core.count + position, address, _ZERO, _ZERO, _ZERO, 1, FENCE, UNCACHED)

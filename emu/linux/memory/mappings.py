@@ -1,0 +1,167 @@
+"""The list of mappings of an address space: who lies where, without any memory behind it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from corebraid.base.memory import PAGE_BYTES
+from emu.linux.files.open_file import MappedFile
+from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+
+#: Anonymous mappings of this size on get room behind them to grow in place (mremap of a big malloc).
+_GROWS_FROM = 1 << 20
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Pages [start, end) with the same rights (RIGHT_*) and backing. offset: of `start` in the file.
+
+    may_write: the right to write may be given later; not where a file opened for reading is mapped shared.
+    """
+
+    start: int
+    end: int
+    rights: int
+    shared: bool = False
+    file: MappedFile | None = None
+    offset: int = 0
+    name: str = ""
+    may_write: bool = True
+
+    def part(self, start: int, end: int) -> Mapping:
+        """The same for some of its pages."""
+        return replace(self, start=start, end=end, offset=self.offset + start - self.start)
+
+    def describe(self) -> str:
+        """Its line of /proc/self/maps (proc(5))."""
+        rights = "".join(
+            letter if self.rights & right else "-"
+            for letter, right in (("r", RIGHT_READ), ("w", RIGHT_WRITE), ("x", RIGHT_EXECUTE))
+        )
+        path = self.file.path if self.file else self.name
+        inode = self.file.inode if self.file else 0
+        line = (
+            f"{self.start:08x}-{self.end:08x} {rights}{'s' if self.shared else 'p'} "
+            f"{self.offset if self.file else 0:08x} {'08:01' if self.file else '00:00'} {inode} "
+        )
+        return f"{line.ljust(73)}{path}".rstrip() + "\n"
+
+
+class Mappings:
+    """Mappings in [low, high), ascending, none over another."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self._low, self._high = low, high
+        self._starts: list[int] = []
+        self._all: list[Mapping] = []
+        self._below = high
+        #: Whether a file is mapped shared; None: to be looked up.
+        self._shared_files: bool | None = False
+
+    def __iter__(self) -> Iterator[Mapping]:
+        return iter(self._all)
+
+    def at(self, address: int) -> Mapping | None:
+        """The mapping that holds `address`."""
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0 and address < self._all[index].end:
+            return self._all[index]
+        return None
+
+    def overlapping(self, start: int, end: int) -> list[Mapping]:
+        """The mappings that share a page with [start, end)."""
+        first = bisect_right(self._starts, start) - 1
+        if first < 0 or self._all[first].end <= start:
+            first += 1
+        return self._all[first : bisect_left(self._starts, end)]
+
+    def covered(self, start: int, end: int) -> bool:
+        """Whether every page of [start, end) is mapped."""
+        at = start
+        for mapping in self.overlapping(start, end):
+            if mapping.start > at:
+                return False
+            at = mapping.end
+        return at >= end
+
+    @property
+    def shared_files(self) -> bool:
+        """Whether a file is mapped shared."""
+        if self._shared_files is None:
+            self._shared_files = any(mapping.shared and mapping.file for mapping in self._all)
+        return self._shared_files
+
+    def insert(self, mapping: Mapping) -> None:
+        """Add a mapping to free pages; joined with its neighbours where they are alike."""
+        self._shared_files = None
+        index = bisect_left(self._starts, mapping.start)
+        if index < len(self._all) and _joins(mapping, self._all[index]):
+            mapping = replace(mapping, end=self._all[index].end)
+            del self._all[index], self._starts[index]
+        if index and _joins(self._all[index - 1], mapping):
+            mapping = replace(self._all[index - 1], end=mapping.end)
+            index -= 1
+            del self._all[index], self._starts[index]
+        self._all.insert(index, mapping)
+        self._starts.insert(index, mapping.start)
+
+    def remove(self, start: int, end: int) -> list[Mapping]:
+        """Cut [start, end) out. Returns what was there."""
+        self._shared_files = None
+        gone = []
+        for mapping in self.overlapping(start, end):
+            index = bisect_left(self._starts, mapping.start)
+            del self._all[index], self._starts[index]
+            gone.append(mapping.part(max(start, mapping.start), min(end, mapping.end)))
+            rest = []
+            if mapping.start < start:
+                rest.append(mapping.part(mapping.start, start))
+            if mapping.end > end:
+                rest.append(mapping.part(end, mapping.end))
+            self._all[index:index] = rest
+            self._starts[index:index] = [piece.start for piece in rest]
+        return gone
+
+    def free(self, start: int, end: int) -> bool:
+        """Whether [start, end) lies inside and nothing is mapped there."""
+        return self._low <= start and end <= self._high and not self.overlapping(start, end)
+
+    def find_room(self, size: int, anonymous: bool) -> int | None:
+        """Where `size` bytes fit: downwards from the last place found, then anywhere."""
+        gap = size if anonymous and size >= _GROWS_FROM else 0
+        for wanted in {size + gap: 0, size: 0}:
+            for top in (self._below, self._high):
+                start = self._room_below(wanted, top)
+                if start is not None:
+                    self._below = start
+                    return start
+        return None
+
+    def room_below(self, size: int, top: int) -> int | None:
+        """Where `size` bytes fit below `top`."""
+        return self._room_below(size, top)
+
+    def begin_below(self, top: int) -> None:
+        """Look for room below `top` from now on."""
+        self._below = self._high = top
+
+    def _room_below(self, size: int, top: int) -> int | None:
+        end = top
+        for index in range(bisect_left(self._starts, top) - 1, -1, -1):
+            mapping = self._all[index]
+            if mapping.end <= end - size:
+                break
+            end = min(end, mapping.start)
+        start = end - size
+        # A page apart, so that running over an end is noticed.
+        return start if start >= self._low + PAGE_BYTES else None
+
+
+def _joins(first: Mapping, second: Mapping) -> bool:
+    if first.end != second.start or first.rights != second.rights or first.shared != second.shared:
+        return False
+    if first.name != second.name or first.file is not second.file or first.may_write != second.may_write:
+        return False
+    return first.file is None or first.offset + first.end - first.start == second.offset

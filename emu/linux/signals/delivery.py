@@ -1,0 +1,117 @@
+"""Delivery: what happens to a task's pending signals when it is about to return to user mode.
+
+Sources: signal(7); Linux's arch/x86/kernel/signal.c (arch_do_signal_or_restart, handle_signal).
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from emu.linux.ground.failure import Errno
+from emu.linux.ground.words import unsigned
+from emu.linux.signals.frame import push_frame
+from emu.linux.signals.info import SigInfo
+from emu.linux.signals.numbers import (
+    DUMPING,
+    HARMLESS,
+    SA_NODEFER,
+    SA_RESETHAND,
+    SA_RESTART,
+    SI_KERNEL,
+    SIG_DFL,
+    SIG_IGN,
+    SIGCONT,
+    SIGSEGV,
+    STOPPING,
+    signal_name,
+    signal_set,
+)
+from emu.linux.signals.of_process import Action
+
+if TYPE_CHECKING:
+    from emu.linux.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Death:
+    """The process ends by a signal. core: the default action would write a core dump."""
+
+    signal: int
+    core: bool
+
+    def __str__(self) -> str:
+        return f"killed by {signal_name(self.signal)}"
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """A blocking call that a signal has broken off. restart, always: see `Interrupted`."""
+
+    call_number: int
+    restart: bool
+    always: bool = False
+
+
+def deliver(task: Task, interrupted: Interruption | None = None) -> Death | None:
+    """Deliver all that the task would take: its registers are then those of the last handler to start.
+
+    interrupted: the call to begin anew or to fail with EINTR; the registers are those after its instruction.
+    Returns how the process ends, if it does.
+    """
+    signals = task.process.signals
+    handled = False
+    while (info := signals.take(task)) is not None:
+        action, bit = signals.action(info.signal), signal_set(info.signal)
+        if action.handler == SIG_IGN or (action.handler == SIG_DFL and bit & HARMLESS):
+            continue
+        if action.handler == SIG_DFL and bit & STOPPING:
+            signals.post(None, SIGCONT)
+            continue
+        if action.handler == SIG_DFL:
+            return Death(info.signal, bool(bit & DUMPING))
+        if interrupted is not None:
+            _end_call(task, interrupted, bool(action.flags & SA_RESTART))
+            interrupted = None
+        handled = _start_handler(task, action, info) or handled
+    if interrupted is not None:
+        _end_call(task, interrupted, True)
+    if not handled:
+        signals.end_mask(task)
+    return None
+
+
+def _end_call(task: Task, broken: Interruption, may_restart: bool) -> None:
+    """The broken-off call begins anew when the task goes on, or it has failed."""
+    isa, abi = task.process.isa, task.process.abi
+    context = task.registers
+    if broken.restart and (may_restart or broken.always):
+        pc = isa.read(context, isa.program_counter) - abi.instruction_bytes
+        context = isa.with_register(context, isa.program_counter, pc)
+        result = broken.call_number
+    else:
+        result = unsigned(-errno.EINTR)
+    # On x86-64 one register holds number and result; elsewhere the number is still in its own.
+    task.set_registers(isa.with_register(context, abi.result, result))
+
+
+def _start_handler(task: Task, action: Action, info: SigInfo) -> bool:
+    """Put the frame onto the stack. False: there is no room, which is a fault of its own."""
+    signals, signal = task.process.signals, info.signal
+    if action.flags & SA_RESETHAND:
+        signals.set_action(signal, replace(action, handler=SIG_DFL))
+    own = task.signals
+    mask = own.blocked if own.restore_mask is None else own.restore_mask
+    try:
+        context = push_frame(task, action, info, mask)
+    except Errno:
+        if signal == SIGSEGV:
+            signals.set_action(signal, replace(action, handler=SIG_DFL))
+        signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
+        return False
+    task.set_registers(context)
+    own.restore_mask = None
+    while_handled = action.mask | (0 if action.flags & SA_NODEFER else signal_set(signal))
+    signals.set_blocked(task, own.blocked | while_handled)
+    return True

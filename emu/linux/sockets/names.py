@@ -1,0 +1,63 @@
+"""Names of AF_UNIX sockets: abstract ones, and paths in the guest's own file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from emu.linux.files.nodes import Special
+from emu.linux.ground.failure import Errno
+from emu.linux.sockets.addresses import UnixAddress
+
+if TYPE_CHECKING:
+    from emu.linux.sockets.socket import Socket
+    from emu.linux.tasks.process import Process
+
+
+class _Entry:
+    """What a socket's path holds. socket: None once it is closed; the path stays, as in Linux."""
+
+    def __init__(self, socket: Socket) -> None:
+        self.socket: Socket | None = socket
+
+
+class UnixNames:
+    """Names within one process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._entry: _Entry | None = None
+
+    def take(self, address: UnixAddress, socket: Socket) -> None:
+        """Give a socket a name. Errno: EADDRINUSE, those of the path."""
+        abstract = self._process.network.abstract
+        if address.name[0]:
+            entry = _Entry(socket)
+            mode = stat.S_IFSOCK | 0o777 & ~self._process.umask
+            self._process.filesystem.create_special(os.fsdecode(address.name), mode, entry)
+            self._entry = entry
+        elif address.name in abstract:
+            raise Errno(errno.EADDRINUSE)
+        else:
+            abstract[address.name] = socket
+
+    def find(self, address: UnixAddress) -> Socket:
+        """The socket with a name. Errno: ECONNREFUSED, those of the path."""
+        if address.name[:1] in (b"", b"\0"):
+            found = self._process.network.abstract.get(address.name)
+        else:
+            node = self._process.filesystem.lookup(os.fsdecode(address.name))
+            entry = node.payload if isinstance(node, Special) else None
+            found = entry.socket if isinstance(entry, _Entry) else None
+        if found is None:
+            raise Errno(errno.ECONNREFUSED)
+        return found
+
+    def leave(self, address: UnixAddress, socket: Socket) -> None:
+        """The socket is closed."""
+        if self._entry is not None:
+            self._entry.socket = None
+        elif self._process.network.abstract.get(address.name) is socket:
+            del self._process.network.abstract[address.name]

@@ -1,0 +1,4 @@
+"""The process and its tasks: run queue, futexes, deadlocks.
+
+Start at `task.py` and `process.py`.
+"""

@@ -1,0 +1,4 @@
+"""Files to wait on: pipes, eventfd, timerfd, epoll, and who is told that one is ready.
+
+Start at `readiness.py`.
+"""

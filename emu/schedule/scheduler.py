@@ -1,0 +1,150 @@
+"""Which core runs next, and for how many instructions. Same seed, same answers.
+
+A scheduler sees only which cores can run and how far they are; it never sees memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corebraid.base.errors import UsageError
+from emu.schedule.chaos import Chaos
+from emu.schedule.pct import Pct
+from emu.schedule.policy import Runner, Scheduler, Slice
+from emu.schedule.shared_words import SharedWords
+
+__all__ = [
+    "DEFAULT_SLICE", "Chaos", "Explicit", "Pct", "RandomSlices", "RoundRobin", "Scheduler", "Slice",
+    "is_named_policy", "learns", "make_scheduler", "read_schedule",
+]  # fmt: skip
+
+#: Longest slice of the random and round-robin policies, instructions.
+DEFAULT_SLICE = 10_000
+
+
+class RoundRobin(Runner):
+    """Every runnable core in turn, for slices of equal length."""
+
+    def __init__(self, length: int) -> None:
+        self._length, self._last = length, -1
+
+    def next(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> Slice:
+        """The next core after the last one."""
+        self._last = next((core for core in runnable if core > self._last), runnable[0])
+        return Slice(self._last, self._length, exact=False)
+
+
+class RandomSlices(Runner):
+    """A random runnable core for a random length, mostly short: bursts find what even slices miss."""
+
+    def __init__(self, seed: int, longest: int) -> None:
+        self._random, self._longest = random.Random(f"schedule/{seed}"), longest
+
+    def next(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> Slice:
+        """Uniform core; length uniform, one slice in eight very short; one in four ends inside a block."""
+        bits = self._random.getrandbits(96)
+        longest = self._longest if bits & 7 else max(1, self._longest // 128)
+        core = runnable[(bits >> 5 & 0xFFFFFF) % len(runnable)]
+        return Slice(core, 1 + (bits >> 32) % longest, exact=not bits >> 3 & 3)
+
+
+class Explicit(Runner):
+    """Slices from a schedule file; when it has ended, round-robin goes on."""
+
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        self._slices: Iterator[Slice] = iter(slices)
+        self._after = RoundRobin(DEFAULT_SLICE)
+
+    def next(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> Slice:
+        """The file's next slice whose core can run."""
+        for piece in self._slices:
+            if piece.core in runnable:
+                return piece
+        return self._after.next(runnable, counts)
+
+
+def read_schedule(path: Path, n_cores: int) -> list[Slice]:
+    """Read a schedule file: a line 'CORE COUNT' for each slice, '#' starts a comment.
+
+    Raises UsageError naming the file and line.
+    """
+    remedy = "write lines of CORE INSTRUCTIONS, as in '2 1500'"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "the schedule cannot be read",
+            found=str(error),
+            where=str(path),
+            remedy="name round-robin, random, chaos, pct:D or a readable file",
+        ) from None
+    slices = []
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        where = f"{path}:{number}"
+        if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+            raise UsageError("not a slice", found=repr(line.strip()), where=where, remedy=remedy)
+        core, length = int(words[0]), int(words[1])
+        if core >= n_cores or not 1 <= length < 1 << 62:
+            raise UsageError(
+                "a slice that cannot be",
+                expected=f"a core below {n_cores} and at least 1 instruction",
+                found=repr(line.strip()),
+                where=where,
+                remedy=remedy,
+            )
+        slices.append(Slice(core, length))
+    return slices
+
+
+def is_named_policy(policy: str) -> bool:
+    """Whether `policy` names a built-in policy; else it is the path of a schedule file."""
+    return policy in ("round-robin", "random") or learns(policy)
+
+
+def learns(policy: str) -> bool:
+    """Whether the policy wants to know which words are shared (`recorder.capture.learning`)."""
+    return policy == "chaos" or policy.startswith("pct:")
+
+
+def make_scheduler(
+    policy: str, seed: int, n_cores: int, longest: int = DEFAULT_SLICE, shared: SharedWords | None = None
+) -> Scheduler:
+    """From 'round-robin', 'random', 'chaos', 'pct:D' or the path of a schedule file. shared: what is known of
+    shared events, which are counted then. Raises UsageError."""
+    if policy == "round-robin":
+        return RoundRobin(longest)
+    if policy == "random":
+        return RandomSlices(seed, longest)
+    if policy == "chaos":
+        return Chaos(seed, shared)
+    if policy.startswith("pct:"):
+        depth = policy[4:]
+        if not depth.isascii() or not depth.isdigit() or not 1 <= int(depth) <= 1000:
+            raise UsageError(
+                "PCT's depth is a number of 1 to 1000", found=repr(depth), remedy="write pct:3, for example"
+            )
+        return Pct(seed, n_cores, int(depth), shared)
+    return Explicit(read_schedule(Path(policy), n_cores))

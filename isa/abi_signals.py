@@ -1,0 +1,84 @@
+"""What differs by instruction set in how Linux delivers signals. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isa.layout import Layout
+
+
+@dataclass(frozen=True)
+class FloatImage:
+    """How a signal frame stores floating-point and vector registers.
+
+    size, alignment: of the image, bytes. registers: offset of every register that is stored whole.
+    tags: (the x87 tag word's register, offset of its byte): one bit a physical register, set if it is in use.
+    status: the register that holds the top of the x87 stack. stack: the x87 registers from the top on.
+    control: (register, bits that it may have). constants: (offset, size, value) of what never changes.
+    initial: registers that are not 0 when a handler starts.
+    """
+
+    size: int
+    alignment: int
+    registers: dict[str, int]
+    tags: tuple[str, int]
+    status: str
+    stack: tuple[str, ...]
+    control: tuple[str, int]
+    constants: tuple[tuple[int, int, int], ...]
+    initial: dict[str, int]
+
+
+@dataclass(frozen=True)
+class SignalFrame:
+    """The frame that a handler runs on (`struct rt_sigframe`).
+
+    layout: its fields other than the general registers. registers: offset of every general register. info,
+    context: offsets of what the handler's second and third arguments point to. alignment: (n, k): the frame
+    lies k bytes below a multiple of n. constants: fields that never change. arguments: registers of the
+    handler's arguments. result: a register that is 0 at its entry. restored_flags: bits that a return takes
+    from the frame. cleared_flags: bits that are 0 at a handler's entry. returned: bytes that the
+    handler's own return took from the stack. floats: the registers to which the field `fpstate` points.
+    """
+
+    layout: Layout
+    registers: dict[str, int]
+    info: int
+    context: int
+    alignment: tuple[int, int]
+    constants: dict[str, int]
+    arguments: tuple[str, str, str]
+    result: str
+    restored_flags: int
+    cleared_flags: int
+    returned: int
+    floats: FloatImage
+
+
+@dataclass(frozen=True)
+class FaultSignal:
+    """What a processor exception becomes. code: si_code, or 0: as the floating-point status tells.
+
+    addressed: si_addr is the instruction's address.
+    """
+
+    signal: int
+    code: int
+    addressed: bool
+
+
+@dataclass(frozen=True)
+class SignalAbi:
+    """Signals on one instruction set.
+
+    action: `struct kernel_sigaction`. exceptions: by the processor's number. page_fault: the number of that
+    for bad accesses, whose signal depends on why. address_bits: those of an address; the bits above them
+    repeat the highest. no_address: the exception for an address where they do not, None: there is none.
+    """
+
+    action: Layout
+    frame: SignalFrame
+    exceptions: dict[int, FaultSignal]
+    page_fault: int
+    address_bits: int
+    no_address: int | None

@@ -1,0 +1,297 @@
+"""What every recording in the making does: rows, marks, truth and evidence, whatever runs on the board."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
+from emu.board.board import Board
+from emu.board.config import MachineConfig
+from emu.board.run import Watcher
+from emu.core.fingerprint import Fingerprint
+from emu.schedule.scheduler import is_named_policy
+from isa.table import Isa
+from recorder.capture.evidence_capture import EvidenceCapture
+from recorder.capture.options import Outcome, RecordOptions
+from recorder.files.agent_codec import AGENT_OP, MARK
+from recorder.files.agent_log import agent_rows
+from recorder.files.collectors import Collector, Guest, make_collector
+from recorder.files.digest import Digest
+from recorder.files.evidence_names import STREAMS
+from recorder.files.image_file import nonzero_pages
+from recorder.files.json_fields import Scalar
+from recorder.files.manifest import AGENTS_SAY_OWNED, MISSES_PROVE_WRITES, PROGRAM_ELF, End, Manifest, Program
+from recorder.files.truth import TRUTH
+from recorder.files.writer import RecordingWriter
+
+#: Instructions, over all cores, after which every log is written out: what a killed recorder can lose.
+FLUSH_EVERY = 1_000_000
+_TRUTH_ROWS = 1 << 14
+
+Progress = Callable[[int], None]
+Console = Callable[[bytes], None]
+
+
+def machine_config(options: RecordOptions, watched: bool, *, linux: bool = False) -> MachineConfig:
+    """The machine that `options` ask for. watched: somebody wants all events."""
+    return MachineConfig(
+        options.cores,
+        options.memory_bytes,
+        options.cache,
+        options.seed,
+        options.strata.bound if options.strata.kind == "downgrades" else 0,
+        options.input,
+        options.store_buffer if options.model == "tso" else 0,
+        any(STREAMS[name].of_events for name in options.evidence) or watched,
+        linux=linux,
+    )
+
+
+class BaseCapture(Watcher):
+    """One recording in the making: it watches a machine, which a subclass makes.
+
+    board: the machine, before anything has run. program: the bytes of its image. more: further facts that
+    decide the run, for the manifest.
+    """
+
+    #: Names of the agents that are not cores.
+    agents: tuple[str, ...] = ("devices",)
+
+    def __init__(
+        self, directory: Path, isa: Isa, options: RecordOptions, board: Board, name: str, program: bytes,
+        more: dict[str, Scalar],
+    ) -> None:  # fmt: skip
+        self._options, self._isa = options, isa
+        self.board = board
+        self._fingerprints = [Fingerprint(core, options.cache.line) for core in board.cores]
+        self._truth: list[tuple[int, int]] = []
+        #: Where the truth says that each stream stands.
+        self._stood = [0] * (2 * options.cores + 1)
+        self._strata = 0
+        self._next_stratum = options.strata.bound
+        self._written_at = 0
+        self._progress: Progress | None = None
+        manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
+        manifest = replace(manifest, options={**manifest.options, **more})
+        self.writer = RecordingWriter.create(directory, manifest)
+        with self._or_nothing():
+            (directory / PROGRAM_ELF).write_bytes(program)
+        self._evidence = EvidenceCapture(board, [])
+
+    @contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        """What comes before the first instruction: where it fails no recording is left."""
+        try:
+            yield
+        except BaseException:
+            self.writer.discard()
+            raise
+
+    def _collect(self, guest: Guest, watchers: tuple[Collector, ...]) -> None:
+        """Begin the evidence streams."""
+        said, names = self._options.evidence_options, self._options.evidence
+        collectors = [make_collector(name, guest, self.writer.evidence(name), said) for name in names]
+        self._evidence = EvidenceCapture(self.board, [*collectors, *watchers])
+
+    def _schedule_digest(self) -> str:
+        """Of an explicit schedule's bytes, since they decide the run; empty for the other policies."""
+        if is_named_policy(self._options.schedule):
+            return ""
+        return hashlib.sha256(Path(self._options.schedule).read_bytes()).hexdigest()
+
+    def _manifest(self, program: Program) -> Manifest:
+        options = self._options
+        schedule = options.schedule if is_named_policy(options.schedule) else "file"
+        return Manifest(
+            isa=self._isa.name,
+            program=program,
+            n_cores=options.cores,
+            memory=options.memory_bytes,
+            line=options.cache.line,
+            cache=str(options.cache),
+            seed=options.seed,
+            schedule=schedule,
+            model=options.model,
+            strata=str(options.strata),
+            agents=self.agents,
+            options={
+                **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
+                "slice": options.longest_slice,
+                "limit": options.limit,
+                "input": hashlib.sha256(options.input).hexdigest(),
+                "schedule_file": self._schedule_digest(),
+                **({"evidence": ",".join(options.evidence)} if options.evidence else {}),
+                **options.evidence_options,
+            },
+        )
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def _append(self, number: int, kind: int, flags: int, value: int, blob: bytes = b"") -> None:
+        if self.board.cores[number].append_record(kind, flags, 0, value, blob):
+            self.drain(number)
+
+    # -- what the machine tells ----------------------------------------------------------------------
+
+    def before_slice(self, total: int) -> str:
+        """Write out what has gathered; tell how far the run is. Ends it at its limit."""
+        done = self._done(total)
+        if self._options.limit and done >= self._options.limit:
+            return "limit"
+        if done - self._written_at >= FLUSH_EVERY:
+            self._written_at = done
+            self._drain_all()
+        if self._progress is not None:
+            self._progress(total)
+        return ""
+
+    def _done(self, total: int) -> int:
+        """What counts for the limit, of `total` instructions."""
+        return total
+
+    def bounded(self, length: int) -> int:
+        """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
+        policy = self._options.strata
+        return min(length, policy.bound) if policy.kind == "cycles" else length
+
+    def ran(self, number: int, *, failed: bool) -> None:
+        """Note how far the core is. An instruction that fails does not retire, but it was fetched."""
+        self._note_commits(number)
+        self._note_slice(number, self.board.cores[number].count + (1 if failed else 0))
+        self._evidence.turn(number)
+
+    def stores_committed(self) -> None:
+        """Note it in the truth."""
+        self._note_all_commits()
+
+    def drain(self, number: int) -> None:
+        """Write out a core's log."""
+        self._note_commits(number)
+        self._evidence.write_ahead()
+        rows, blob = self.board.cores[number].take_log()
+        if len(rows):
+            self.writer.append_core(number, rows, blob)
+        self._evidence.turn(number)
+        if self.board.syncs_wait:
+            self._drain_agents()
+        self._drain_console()
+
+    def _drain_console(self) -> None:
+        """Hand on what a console device holds."""
+
+    def _drain_agents(self) -> None:
+        self._evidence.agents_drained()
+        if self.board.losses.full:
+            self._evidence.write_ahead()
+        rows = agent_rows(self.board.take_agent_rows(), self.board.take_syncs(), self._strata)
+        if len(rows):
+            self.writer.append_agent(rows)
+
+    def _drain_all(self) -> None:
+        for number in range(len(self.board.cores)):
+            self.drain(number)
+        self._drain_agents()
+        self._drain_truth()
+        self._evidence.flush()
+
+    def _note_commits(self, number: int) -> None:
+        """Into the truth: which stores of a core have committed, and where the core stood."""
+        if not self.board.config.store_buffer:
+            return
+        stores = len(self.board.cores) + 1 + number
+        for count, committed in self.board.cores[number].take_commits().tolist():
+            # An instruction that failed was noted with its slice.
+            if count > self._stood[number]:
+                self._note_slice(number, count)
+            self._note_slice(stores, committed)
+
+    def _note_all_commits(self) -> None:
+        if not self.board.config.store_buffer:
+            return
+        for number in range(len(self.board.cores)):
+            self._note_commits(number)
+
+    def _note_slice(self, stream: int, end: int) -> None:
+        self._stood[stream] = end
+        self._truth.append((stream, end))
+        if len(self._truth) == _TRUTH_ROWS:
+            self._drain_truth()
+
+    def _drain_truth(self) -> None:
+        if self._truth:
+            self.writer.append_truth(np.array(self._truth, TRUTH))
+            self._truth.clear()
+
+    # -- marks ---------------------------------------------------------------------------------------
+
+    def _digest(self, number: int) -> None:
+        core = self.board.cores[number]
+        digest = Digest(core.context(), self._fingerprints[number].update())
+        self._append(number, DIGEST, 0, 0, digest.pack())
+
+    def _context(self, number: int, flags: int, who: int = 0) -> None:
+        core = self.board.cores[number]
+        if core.append_record(CONTEXT, flags, who, core.cycles, core.context()):
+            self.drain(number)
+
+    def _stratum(self) -> None:
+        """A cut: every stream's progress at this instant, and a digest of every core."""
+        self._drain_agents()
+        mark = np.zeros(1, AGENT_OP)
+        mark["number"], mark["stratum"] = int(self.board.state["agent_number"]), self._strata
+        mark["kind"] = MARK
+        self.writer.append_agent(mark)
+        for number, core in enumerate(self.board.cores):
+            committed, buffered = int(core.row["committed"]), int(core.row["buffered"])
+            if core.append_record(STRATUM, 0, committed, self._strata, size=buffered):
+                self.drain(number)
+            self._digest(number)
+        self._strata += 1
+        self._evidence.stratum(self._strata)
+        self.board.state["want_stratum"] = 0
+
+    def _strata_due(self) -> bool:
+        policy = self._options.strata
+        if policy.kind == "downgrades":
+            return bool(self.board.state["want_stratum"])
+        if policy.kind == "cycles":
+            now = self.board.clock()
+            if now >= self._next_stratum:
+                self._next_stratum = (now // policy.bound + 1) * policy.bound
+                return True
+        return False
+
+    def _end(self, code: int, end: End) -> Outcome:
+        """Finish the recording. code: END_*."""
+        board = self.board
+        board.empty_store_buffers()
+        self._note_all_commits()
+        for number in range(len(board.cores)):
+            self._digest(number)
+            self._append(number, END, 0, code)
+        self._drain_all()
+        self._evidence.finish()
+        self.writer.write_image("final", nonzero_pages(board.final_image(), pages=self._pages()))
+        rows = board.core_rows
+        names = ("accesses", "misses", "upgrades", "downgrades", "evictions")
+        totals: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
+        totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
+        totals[AGENTS_SAY_OWNED] = True
+        totals[MISSES_PROVE_WRITES] = self._options.cache.sets == 0 and not int(rows["undone"].sum())
+        manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
+        return Outcome(manifest, board.fault)
+
+    def _pages(self) -> NDArray[np.int64] | None:
+        """Pages that an image may have to hold; None: all of memory must be looked at."""
+        return None
+
+    def _totals(self) -> dict[str, Scalar]:
+        """Further counts for the manifest."""
+        return {}

@@ -1,0 +1,244 @@
+"""Learning which words a program's tasks share, from one run that nobody keeps.
+
+The run has a schedule of its own, the same whatever the seed, so that what is learnt is a function of the
+program and its options alone: two recordings with one seed watch the same words.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.rows.event import FETCH, READ, UNCACHED
+from emu.schedule.policy import Runner, Slice
+from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
+from recorder.capture.options import Outcome, RecordOptions
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.files.collectors import Rows
+
+#: Instructions of a learning run: all of it, and once there are several tasks.
+_MOST, _MOST_TOGETHER = 30_000_000, 1_500_000
+_SLICE, _SLICE_ALONE = 400, 50_000
+
+#: Bytes below the stack pointer that a task began with, and above, that are taken to be its own.
+_STACK, _ABOVE_STACK = 1 << 20, 1 << 12
+_NO_WORD = (1 << 64) - 1
+
+
+@dataclass
+class Life:
+    """A task: who made it (0: nobody), the stack pointer that it began with, the turns in which it lived."""
+
+    who: int
+    parent: int = 0
+    stack: int = 0
+    born: int = 0
+    last: int = 0
+
+    def on_stack(self, address: int) -> bool:
+        """Whether the address lies in its stack, or in the block of its thread above."""
+        return self.stack - _STACK <= address < self.stack + _ABOVE_STACK
+
+
+#: Of a core: the task that runs on it, and all that live.
+Living = Callable[[int], tuple[int, list[Life]]]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """shared: the words. instructions: of the run; whole: it came to its end."""
+
+    shared: SharedWords
+    instructions: int
+    whole: bool
+
+
+class StopRecording(Exception):
+    """Raised by a progress callback: end the recording here, cleanly. reason: "interrupted", "time-limit"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Learning(Runner):
+    """Random short slices as soon as there is a choice."""
+
+    def __init__(self) -> None:
+        self._random = random.Random("learning")
+
+    def next(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> Slice:
+        """A random core; in long slices if it is the only one."""
+        longest = _SLICE if len(runnable) > 1 else _SLICE_ALONE
+        return Slice(self._random.choice(runnable), self._random.randint(1, longest), exact=False)
+
+
+def learning_options(options: RecordOptions) -> RecordOptions:
+    """How to record the learning run of recordings with these options."""
+    return replace(
+        options, seed=0, scheduler=_Learning(), shared=None, evidence=(), evidence_options={}, model="sc",
+        strata=StrataPolicy("none", 0), limit=min(options.limit or _MOST, _MOST),
+    )  # fmt: skip
+
+
+@contextmanager
+def learning_place() -> Iterator[Path]:
+    """A directory to record into, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="corebraid-") as base:
+        yield Path(base) / "learning"
+
+
+def ignore_output(_: bytes) -> None:
+    """Output of a run that nobody keeps."""
+
+
+class Learner:
+    """Collects which tasks read and write which words. tasks: set before the run, None for firmware."""
+
+    def __init__(self) -> None:
+        self.tasks: Living | None = None
+        self._turn = 0
+        self._together = 0
+        self._lives: dict[int, Life] = {}
+        self._pieces: list[NDArray[np.uint64]] = []
+        #: What each turn did: task, and of each access its two words, its instruction's count and its place.
+        self._turns: list[tuple[int, NDArray[np.uint64]]] = []
+
+    def enough(self, _: int) -> None:
+        """Of progress. Raises StopRecording when there is nothing more to learn in reasonable time."""
+        if self._together >= _MOST_TOGETHER:
+            raise StopRecording("time-limit")
+
+    def take(self, stream: int, rows: Rows) -> None:
+        """See `recorder.files.collectors.Collector`."""
+        self._turn += 1
+        who, living = (stream, [Life(stream)]) if self.tasks is None else self._task(stream)
+        for life in living:
+            known = self._lives.setdefault(life.who, life)
+            known.born, known.last = known.born or self._turn, self._turn
+        if who < 0 or (self.tasks is not None and len(living) < 2):
+            return
+        data = rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0]
+        if not len(data):
+            return
+        self._together += int(data["count"][-1] - data["count"][0])
+        first = data["addr"] >> np.uint64(3)
+        last = data["addr"] + data["size"] - np.uint64(1) >> np.uint64(3)
+        wrote = (data["kind"] != READ).astype(np.uint64)
+        crossing = last != first
+        words = np.concatenate([first << np.uint64(1) | wrote, (last << np.uint64(1) | wrote)[crossing]])
+        values = np.unique(words)
+        piece = np.empty((len(values), 3), np.uint64)
+        piece[:, 0], piece[:, 1], piece[:, 2] = values, who, self._turn
+        self._pieces.append(piece)
+        self._turns.append((who, np.stack([first, last, data["count"], data["pc"]], axis=1)))
+
+    def call(self, who: int, number: int) -> None:
+        """A task makes a system call while there are several tasks."""
+        self._turns.append((who, np.array([[_NO_WORD, _NO_WORD, 0, number]], np.uint64)))
+
+    def _task(self, stream: int) -> tuple[int, list[Life]]:
+        assert self.tasks is not None
+        try:
+            return self.tasks(stream)
+        except IndexError:
+            # The kernel, which is no core.
+            return -1, []
+
+    def stratum(self) -> None:
+        """Nothing."""
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def finish(self) -> None:
+        """Nothing."""
+
+    def learnt(self) -> SharedWords:
+        """Words that two tasks have used, one of them to write, and not only one after the other's end."""
+        rows = np.concatenate([*self._pieces, np.zeros((0, 3), np.uint64)])
+        word, wrote = rows[:, 0] >> np.uint64(1), (rows[:, 0] & np.uint64(1)).astype(bool)
+        order = np.lexsort((rows[:, 1], word))
+        word, wrote, who, turn = word[order], wrote[order], rows[order, 1], rows[order, 2]
+        if not len(word):
+            return SharedWords(word, np.zeros(0, SHARED_EVENT))
+        begins = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
+        ends = np.append(begins[1:], len(word))
+        written = np.add.reduceat(wrote, begins, dtype=np.int64) > 0
+        several = who[begins] != who[ends - 1]
+        words = []
+        for k in np.flatnonzero(written & several).tolist():
+            part = slice(begins[k], ends[k])
+            if self._conflict(int(word[begins[k]]) * WORD, who[part], wrote[part], turn[part]):
+                words.append(word[begins[k]])
+        shared = np.array(words, np.uint64)
+        return SharedWords(shared, self._events(shared))
+
+    def _events(self, words: NDArray[np.uint64]) -> NDArray[np.void]:
+        """The shared events that a machine which watches `words` counts in this run."""
+        whos = np.repeat([who for who, _ in self._turns], [len(rows) for _, rows in self._turns])
+        rows = np.concatenate([rows for _, rows in self._turns])
+        called = rows[:, 0] == _NO_WORD
+        kept = called | np.isin(rows[:, 0], words) | np.isin(rows[:, 1], words)
+        whos, rows, called = whos[kept], rows[kept], called[kept]
+        events = np.zeros(len(rows), SHARED_EVENT)
+        events["who"] = whos
+        sites: dict[tuple[int, int], int] = {}
+        last: dict[int, tuple[int, int, int]] = {}
+        for k, (who, count, place, call) in enumerate(
+            zip(whos.tolist(), rows[:, 2].tolist(), rows[:, 3].tolist(), called.tolist(), strict=True)
+        ):
+            number, before, counted = last.get(who, (0, 0, -1))
+            if not call and count == counted:
+                # A second access of one instruction.
+                continue
+            last[who] = (number + 1, place, -1 if call else count)
+            events["number"][k] = number + 1
+            events["site"][k] = sites.setdefault((before, place), len(sites))
+        return events[events["number"] > 0]
+
+    def _conflict(
+        self, address: int, who: NDArray[np.uint64], wrote: NDArray[np.bool_], turn: NDArray[np.uint64]
+    ) -> bool:
+        """Whether one task's write and another's access could have come the other way round."""
+        lives = [self._lives[int(task)] for task in np.unique(who)]
+        writes = {life.who: turn[(who == life.who) & wrote] for life in lives}
+        uses = {life.who: turn[who == life.who] for life in lives}
+        return any(
+            self._unordered(writes[one.who], one, other) and self._unordered(uses[other.who], other, one)
+            for one in lives
+            for other in lives
+            if one is not other and not _same_stack(one, other, address)
+        )
+
+    def _unordered(self, turns: NDArray[np.uint64], of: Life, other: Life) -> bool:
+        """Whether there is an access that `other`'s beginning or end does not order: who made a task did
+        something before it began, and mostly awaits its end."""
+        if other.parent != of.who:
+            return len(turns) > 0
+        return bool(((turns >= other.born) & (turns <= other.last)).any())
+
+
+def _same_stack(one: Life, other: Life, address: int) -> bool:
+    """Whether the address is on a stack that one had after the other."""
+    apart = one.last < other.born or other.last < one.born
+    return apart and one.on_stack(address) and other.on_stack(address)
+
+
+def learnt(learner: Learner, outcome: Outcome) -> Learnt:
+    """What a learning run has shown."""
+    whole = outcome.end.reason not in ("limit", "time-limit")
+    return Learnt(learner.learnt(), sum(outcome.manifest.instructions), whole)

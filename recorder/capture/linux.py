@@ -1,0 +1,265 @@
+"""Recording a Linux program: tasks on cores, the kernel between slices and in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.errors import UsageError
+from corebraid.base.memory import ADDRESS_SPACE, PAGE_BYTES
+from corebraid.base.rows.record import CONTEXT_START, END_EXIT, END_FAULT, END_HALTED, END_LIMIT, END_STOPPED
+from emu.board.run import run
+from emu.linux.boot import GuestSpec, Sink, boot
+from emu.linux.ground.failure import Unsupported
+from emu.linux.machine import LinuxMachine
+from emu.linux.tasks.waiting import shown, tell
+from emu.native.state import MACHINE_AT
+from emu.schedule.scheduler import learns
+from isa.abi import LinuxAbi
+from isa.table import Isa
+from recorder.capture.base import BaseCapture, Progress, machine_config
+from recorder.capture.learning import (
+    Learner,
+    Learnt,
+    Life,
+    StopRecording,
+    ignore_output,
+    learning_options,
+    learning_place,
+    learnt,
+)
+from recorder.capture.options import Outcome, RecordOptions, check_model
+from recorder.files.collectors import Collector, Guest
+from recorder.files.evidence_names import check_evidence
+from recorder.files.image_file import nonzero_pages
+from recorder.files.json_fields import MOST_TEXT, Scalar
+from recorder.files.manifest import MOST_WAITS, End
+from recorder.files.objects import ObjectKeeper
+
+_END_CODES = {
+    "exit": END_EXIT, "signal": END_EXIT, "fault": END_FAULT, "deadlock": END_HALTED, "limit": END_LIMIT,
+    "time-limit": END_STOPPED, "interrupted": END_STOPPED,
+}  # fmt: skip
+
+
+class LinuxCapture(BaseCapture):
+    """One recording of a Linux program in the making. output, error: take what it prints."""
+
+    agents = ("kernel",)
+
+    def __init__(
+        self,
+        spec: GuestSpec,
+        directory: Path,
+        isa: Isa,
+        abi: LinuxAbi,
+        options: RecordOptions,
+        output: Sink,
+        error: Sink,
+        more: dict[str, Scalar] | None = None,
+        watchers: tuple[Collector, ...] = (),
+    ) -> None:
+        check_model(options)
+        check_evidence(options.evidence, options.model, linux=True)
+        config = machine_config(options, bool(watchers), linux=True)
+        config.check()
+        self._scheduler = options.make_scheduler()
+        #: Told of system calls that are made while there are several tasks: task, number.
+        self.on_call: Callable[[int, int], None] = lambda who, number: None
+        self._total = 0
+        self.machine = LinuxMachine(config, isa, self)
+        self.machine.shared = options.shared
+        if learns(options.schedule):
+            self.machine.queue.rank = self._scheduler.rank
+        self.guest = boot(self.machine, abi, spec, output, error, self._drain_agents)
+        with ExitStack() as undone:
+            undone.callback(self.close)
+            super().__init__(directory, isa, options, self.machine, *self._identity(spec, more or {}))
+            self._objects = ObjectKeeper(directory, self.writer.manifest)
+            guest = Guest(
+                options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
+                # Libraries come when they are asked for: any page may hold code.
+                np.ones(ADDRESS_SPACE // PAGE_BYTES if "opr" in options.evidence else 0, np.uint8),
+                used=self._pages(), losses=self.machine.losses,
+            )  # fmt: skip
+            self._collect(guest, watchers)
+            undone.pop_all()
+
+    def _identity(self, spec: GuestSpec, more: dict[str, Scalar]) -> tuple[str, bytes, dict[str, Scalar]]:
+        """The program's name and bytes, and the facts that decide the run."""
+        process = self.guest.process
+        raw = process.space.history[0].file
+        assert raw is not None
+        facts: dict[str, Scalar] = {
+            "guest": "linux",
+            "path": process.executable,
+            "clock": spec.clock,
+            "memory_limit": spec.memory,
+            **more,
+        }
+        return process.name, raw.page(0, raw.size()), facts
+
+    def close(self) -> None:
+        """Let go of every file of the host's. The guest cannot go on."""
+        process = self.guest.process
+        process.descriptors.close_all()
+        process.filesystem.close()
+
+    def living(self, number: int) -> tuple[int, list[Life]]:
+        """The task on a core, and all that live."""
+        task = self.machine.queue.current[number]
+        lives = [Life(t.tid, t.parent, t.stack) for t in self.guest.process.tasks.values()]
+        return (0 if task is None else task.tid), lives
+
+    def _note_agents(self) -> None:
+        """What the kernel did so far came before what runs next."""
+        agent, done = len(self.machine.cores), self.machine.words[MACHINE_AT.agent_number]
+        if done != self._stood[agent]:
+            self._note_slice(agent, done)
+        self._evidence.agents()
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        """Run to the end of the guest and finish the recording. progress may raise `StopRecording`."""
+        machine = self.machine
+        with self._or_nothing():
+            self.writer.write_image("initial", nonzero_pages(machine.home, pages=self._pages()))
+        for number in range(len(machine.cores)):
+            self._context(number, CONTEXT_START)
+        machine.boot(self.guest)
+        self._progress = progress
+        try:
+            reason, ended_by = run(machine, self._scheduler)
+        except StopRecording as stop:
+            reason, ended_by = stop.reason, None
+        return self._finish(reason, ended_by)
+
+    def _done(self, total: int) -> int:
+        """Of the slice before: the limit has always been looked at after another one."""
+        done, self._total = self._total, total
+        return done
+
+    def served(self) -> None:
+        """The kernel may have waited for other cores' stores too."""
+        self._note_all_commits()
+        self._note_agents()
+
+    def called(self, who: int, call: int) -> None:
+        """Hand it on to who learns."""
+        self.on_call(who, call)
+
+    def switched(self, number: int, flags: int, who: int) -> None:
+        """Log the core's new registers. The kernel has waited for the core's stores."""
+        self.served()
+        self._context(number, flags, who)
+
+    def between_slices(self) -> None:
+        """Note what the kernel did, take it out, and set a stratum where one is due."""
+        machine = self.machine
+        self.served()
+        if (
+            machine.words[MACHINE_AT.agent_n] > machine.words[MACHINE_AT.agent_limit] // 2
+            or machine.syncs_wait
+        ):
+            self._drain_agents()
+        if self._strata_due():
+            self._stratum()
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def _finish(self, reason: str, ended_by: int | None) -> Outcome:
+        machine, process = self.machine, self.guest.process
+        machine.meet_all()
+        self._note_all_commits()
+        lost = self._write_back()
+        self._note_agents()
+        for number, core in enumerate(machine.cores):
+            # Accesses of an instruction that was begun and will not be begun again.
+            self._note_slice(number, core.count + 1)
+        fault = machine.fault
+        waiting = machine.who_waits() if reason == "deadlock" else []
+        text = f"pc {fault.pc:#x}: {fault.what}" if fault else tell(waiting) or machine.end_text()
+        end = End(
+            reason,
+            process.exit_code,
+            ended_by,
+            machine.cores[ended_by].count if ended_by is not None else None,
+            shown(text, MOST_TEXT),
+            tuple(waiting[:MOST_WAITS]),
+        )
+        outcome = self._end(_END_CODES[reason], end)
+        # The recording comes first: this may fail.
+        process.filesystem.keep()
+        if lost:
+            raise UsageError(lost, remedy="the recording is complete")
+        return outcome
+
+    def _write_back(self) -> str:
+        """Give memory that is shared with files to them. Returns why it failed."""
+        try:
+            self.guest.process.space.write_back()
+        except Unsupported as refused:
+            return refused.what
+        return ""
+
+    def _drain_all(self) -> None:
+        super()._drain_all()
+        self._objects.update(self.guest.process.space.history)
+
+    def _pages(self) -> NDArray[np.int64]:
+        return self.guest.process.space.used_pages()
+
+    def _totals(self) -> dict[str, Scalar]:
+        return {
+            "calls": self.guest.kernel.calls_made,
+            "tasks": self.guest.process.next_tid - self.guest.process.pid,
+            "resident_pages": self.guest.process.space.most_pages,
+            **({"shared_events": int(self.machine.state["shared"])} if self._options.shared else {}),
+        }
+
+
+def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions) -> Learnt:
+    """Run the program once, and see which words its tasks share. Nothing that it writes is kept."""
+    binds = tuple(replace(bind, writable=False) for bind in spec.root.binds)
+    spec = replace(spec, root=replace(spec.root, binds=binds, keep_writes=None))
+    learner = Learner()
+    with learning_place() as directory:
+        chosen = learning_options(options)
+        capture = LinuxCapture(
+            spec, directory, isa, abi, chosen, ignore_output, ignore_output, watchers=(learner,)
+        )
+        learner.tasks, capture.on_call = capture.living, learner.call
+        with closing(capture), capture.writer:
+            outcome = capture.run(learner.enough)
+    return learnt(learner, outcome)
+
+
+def record_linux(
+    spec: GuestSpec,
+    directory: Path,
+    isa: Isa,
+    abi: LinuxAbi,
+    options: RecordOptions,
+    output: Sink,
+    error: Sink,
+    progress: Progress | None = None,
+    more: dict[str, Scalar] | None = None,
+) -> tuple[Outcome, LinuxCapture]:
+    """Record a Linux program into the new directory `directory`; see `recorder.capture.firmware.record`.
+
+    Returns what became of it, and the capture, which still knows the guest.
+    """
+    if options.must_learn:
+        options = replace(options, shared=learn_linux(spec, isa, abi, options).shared)
+    capture = LinuxCapture(spec, directory, isa, abi, options, output, error, more)
+    with closing(capture), capture.writer:
+        return capture.run(progress), capture
+
+
+__all__ = ["ADDRESS_SPACE", "GuestSpec", "LinuxCapture", "StopRecording", "record_linux"]

@@ -1,0 +1,77 @@
+"""How to record, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from corebraid.base.errors import UsageError
+from emu.board.faults import Fault
+from emu.bus.cache import CacheGeometry
+from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
+from emu.schedule.shared_words import SharedWords
+from recorder.capture.strata_policy import StrataPolicy
+from recorder.files.json_fields import Scalar
+from recorder.files.manifest import End, Manifest
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """How to record. limit: instructions over all cores after which the recording ends, 0 for none.
+    model: "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further
+    streams (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words
+    that the policy is to watch, None: learn them first if it wants to know. scheduler: in place of the
+    policy."""
+
+    cores: int = 1
+    seed: int = 0
+    schedule: str = "random"
+    longest_slice: int = DEFAULT_SLICE
+    cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
+    strata: StrataPolicy = field(default_factory=lambda: StrataPolicy("cycles", 100_000))
+    memory_bytes: int = 64 << 20
+    limit: int = 0
+    input: bytes = b""
+    model: str = "sc"
+    store_buffer: int = 16
+    evidence: tuple[str, ...] = ()
+    evidence_options: dict[str, Scalar] = field(default_factory=dict)
+    symbols: tuple[tuple[int, int], ...] = ()
+    shared: SharedWords | None = None
+    scheduler: Scheduler | None = None
+
+    def make_scheduler(self) -> Scheduler:
+        """The policy. Raises UsageError."""
+        if self.scheduler is not None:
+            return self.scheduler
+        return make_scheduler(self.schedule, self.seed, self.cores, self.longest_slice, self.shared)
+
+    @property
+    def must_learn(self) -> bool:
+        """Whether it must be learnt before the run which words are shared."""
+        return learns(self.schedule) and self.shared is None and self.scheduler is None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a recording. exit_code: the guest's; fault: where it failed, if it did."""
+
+    manifest: Manifest
+    fault: Fault | None
+
+    @property
+    def end(self) -> End:
+        """Why the recording ended."""
+        assert self.manifest.end is not None
+        return self.manifest.end
+
+
+def check_model(options: RecordOptions) -> None:
+    """Raise UsageError for a memory model that there is not."""
+    if options.model not in ("sc", "tso"):
+        raise UsageError("no such memory model", expected="sc or tso", found=options.model)
+    if options.model == "tso" and options.store_buffer < 1:
+        raise UsageError(
+            "a store buffer holds at least one store",
+            found=str(options.store_buffer),
+            remedy="use --model sc for none",
+        )

@@ -1,0 +1,39 @@
+"""When a stratum is recorded: the paper's two schemes (MICRO 2009, 4.2 and 5.2), or never."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corebraid.base.errors import UsageError
+
+
+@dataclass(frozen=True)
+class StrataPolicy:
+    """kind 'cycles': whenever the fastest core's clock passes a multiple of `bound` cycles.
+
+    kind 'downgrades': as soon as a core has lost `bound` permissions since the last multiple. 'none'.
+    """
+
+    kind: str
+    bound: int
+
+    @classmethod
+    def parse(cls, text: str) -> StrataPolicy:
+        """From 'cycles:N', 'downgrades:N' or 'none'. Raises UsageError."""
+        kind, _, number = text.partition(":")
+        if text == "none":
+            return cls("none", 0)
+        if (
+            kind not in ("cycles", "downgrades")
+            or not (number.isascii() and number.isdigit())
+            or not 1 <= int(number) < 1 << 48
+        ):
+            raise UsageError(
+                "no such strata scheme",
+                found=repr(text),
+                remedy="write cycles:100000, downgrades:100 or none",
+            )
+        return cls(kind, int(number))
+
+    def __str__(self) -> str:
+        return "none" if self.kind == "none" else f"{self.kind}:{self.bound}"

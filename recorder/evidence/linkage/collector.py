@@ -1,0 +1,149 @@
+"""The collector of evidence `linkage`: Stride's recorder (ICSE 2012, Table I, section V).
+
+A variable is a word of 8 bytes, a line, or a symbol of the program. Shared is what a second stream has
+touched: a program's image has no types on which to run an escape analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from corebraid.base.host_memory import host_memory
+from recorder.evidence.linkage.codec import ALL, BOUND, ORDER, SHARE, VALUE, Grouping, Head, LinkageWriter
+from recorder.evidence.linkage.kernels import (
+    MOST_ADDED,
+    STREAM,
+    VARIABLE,
+    Names,
+    Shadow,
+    Tables,
+    close_bounds,
+    close_orders,
+    settle,
+    take_rows,
+)
+from recorder.files.collectors import EvidenceWriter, Guest, Rows
+from recorder.files.columns import Table
+
+#: Entries of a core's tables of last values and of last versions, as powers of two.
+SHADOW_BITS, SEEN_BITS = 15, 14
+#: Rows that a table holds before it is written, and events that are taken down at once.
+_ROOM, _AT_ONCE = 1 << 15, 1 << 12
+
+
+class LinkageCollector:
+    """Takes linkages down. compressions: bits of recorder/evidence/linkage/codec.py. late: whether versions
+    are looked at as late as the paper's recorder may, at the core's next event; else at once, to compare."""
+
+    def __init__(
+        self,
+        guest: Guest,
+        writer: EvidenceWriter,
+        group: str = "word",
+        compressions: int = ALL,
+        late: bool = True,
+    ) -> None:
+        objects: Table = np.array(guest.symbols, np.uint64).reshape(-1, 2)
+        if group != "symbol":
+            objects = objects[:0]
+        grouping = Grouping(group, guest.line, len(guest.memory), objects)
+        grouping.check()
+        self._compressions, self._late = compressions, late
+        self._writer = LinkageWriter(writer, Head(grouping, compressions, SHADOW_BITS, SEEN_BITS))
+        self._names = Names(np.uint64(grouping.shift), np.uint64(len(objects)), grouping.symbol_of_word())
+        n_streams = guest.n_cores + 1
+        self._agents = guest.n_cores
+        self._variables = host_memory(grouping.n_variables * VARIABLE.itemsize).view(VARIABLE)
+        self._streams = np.zeros(n_streams, STREAM)
+        self._bits = np.array([SHADOW_BITS, SEEN_BITS], np.int64)
+        self._shadow = Shadow(
+            np.zeros((n_streams, 1 << SHADOW_BITS), np.uint64),
+            np.zeros((n_streams, 1 << SEEN_BITS, 2), np.uint64),
+        )
+        #: Shared variables whose shares have been written.
+        self._shared: list[Table] = []
+        rows = _ROOM + MOST_ADDED * (_AT_ONCE + 1)
+        self._tables = Tables(
+            np.zeros((rows, 4), np.uint64),
+            np.zeros((rows, 3), np.uint64),
+            np.zeros((n_streams, rows, 2), np.uint64),
+            np.zeros((n_streams, rows, 2), np.uint64),
+            np.zeros(2, np.int64),
+            np.zeros(n_streams, np.int64),
+            np.zeros(n_streams, np.int64),
+        )
+
+    def take(self, stream: int, rows: Rows) -> None:
+        """See `Collector`."""
+        self._settle(stream)
+        for start in range(0, len(rows), _AT_ONCE):
+            end = min(start + _AT_ONCE, len(rows))
+            last = self._late and stream != self._agents and end == len(rows)
+            take_rows(
+                rows, start, end, last, stream, self._names, self._variables, self._streams, self._shadow,
+                self._bits, self._tables, self._compressions,
+            )  # fmt: skip
+            self._write_full(stream)
+
+    def _settle(self, stream: int) -> None:
+        if self._streams[stream]["late"]:
+            settle(
+                self._variables,
+                self._streams,
+                self._shadow,
+                self._bits,
+                self._tables,
+                stream,
+                self._compressions,
+            )
+
+    def stratum(self) -> None:
+        """See `Collector`: linkages know no strata."""
+
+    def _write_full(self, stream: int) -> None:
+        tables = self._tables
+        if tables.filled[0] >= _ROOM or tables.filled[1] >= _ROOM:
+            self._write_variables()
+        if tables.filled_bounds[stream] >= _ROOM or tables.filled_values[stream] >= _ROOM:
+            self._write_stream(stream)
+
+    def _write_variables(self) -> None:
+        """Sorted by variable, so that nothing says how writes to different variables were ordered."""
+        for kind, table, which in ((SHARE, self._tables.shares, 0), (ORDER, self._tables.orders, 1)):
+            part = table[: self._tables.filled[which]]
+            if kind == SHARE:
+                self._shared.append(part[:, 0].copy())
+            self._writer.write(kind, 0, part[np.argsort(part[:, 0], kind="stable")])
+            self._tables.filled[which] = 0
+
+    def _write_stream(self, stream: int) -> None:
+        tables = self._tables
+        self._writer.write(BOUND, stream, tables.bounds[stream, : tables.filled_bounds[stream]])
+        self._writer.write(VALUE, stream, tables.values[stream, : tables.filled_values[stream]])
+        tables.filled_bounds[stream] = tables.filled_values[stream] = 0
+
+    def flush(self) -> None:
+        """See `Collector`. Open runs are closed, so that they are there."""
+        self._write_variables()
+        shared = np.concatenate([np.empty(0, np.uint64), *self._shared])
+        self._shared = [shared]
+        start = 0
+        while start < len(shared):
+            start = close_orders(self._variables, self._tables, shared, start)
+            self._write_variables()
+        for stream in range(len(self._streams)):
+            close_bounds(self._streams, self._tables, stream, self._compressions)
+            self._write_stream(stream)
+
+    def finish(self) -> None:
+        """See `Collector`. What waits for a core's next event has it now: the end."""
+        for stream in range(len(self._streams)):
+            self._settle(stream)
+        self.flush()
+
+
+def make_linkage(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> LinkageCollector:
+    """The collector for a machine. options: "group", what shares one version, a word unless given."""
+    return LinkageCollector(guest, writer, str(options.get("group", "word")))

@@ -1,0 +1,61 @@
+"""Evidence `losses`: when each core lost a line, or the right to write it (docs/format.md, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from corebraid.base.errors import FormatError
+from emu.bus.losses import DOWNGRADED, INSIDE, LOSS, LOST
+from recorder.evidence.losses.codec import decode
+from recorder.files.evidence_names import LOSSES, evidence_log
+from recorder.files.frame import DamageError
+from recorder.files.reader import Recording, iter_evidence, strata
+
+__all__ = ["DOWNGRADED", "INSIDE", "LOSS", "LOST", "iter_all_losses", "iter_losses"]
+
+Rows = npt.NDArray[np.void]
+
+
+def iter_all_losses(recording: Recording) -> Iterator[Rows]:
+    """The stream frame by frame: LOSS_NOTE[n], ascending by core, of each core in the order in which it lost.
+
+    Raises UsageError if the recording has none, FormatError.
+    """
+    manifest, path = recording.manifest, recording.path / evidence_log(LOSSES)
+    number, reached = 0, np.zeros(manifest.n_cores, np.uint64)
+    for frame, raw in iter_evidence(recording, LOSSES):
+        try:
+            rows = decode(raw, frame.records, manifest.line, manifest.n_cores, manifest.memory)
+        except FormatError as error:
+            sides = error.expected, error.found
+            raise DamageError(path, frame.offset, error.what, expected=sides[0], found=sides[1]) from None
+        if (frame.first, frame.last) != (number, number + frame.records - 1):
+            raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
+        if (rows["count"] < reached[rows["core"]]).any():
+            raise DamageError(path, frame.offset, "a core's instruction count goes back")
+        np.maximum.at(reached, rows["core"], rows["count"])
+        number += frame.records
+        yield rows
+
+
+def iter_losses(
+    recording: Recording, core: int, table: npt.NDArray[np.uint64] | None = None
+) -> Iterator[npt.NDArray[np.void]]:
+    """What a core lost, in the order in which it happened, in pieces: LOSS[n]; counts and strata never fall.
+
+    table: `strata` of the recording, for which all logs are read unless it is given. Raises UsageError if the
+    recording has no losses, FormatError.
+    """
+    cuts = (strata(recording) if table is None else table)[:, core]
+    firsts = cuts + np.arange(1, len(cuts) + 1, dtype=np.uint64)
+    for rows in iter_all_losses(recording):
+        mine = rows[rows["core"] == core]
+        if len(mine):
+            losses = np.empty(len(mine), LOSS)
+            losses["stratum"] = np.searchsorted(firsts, mine["count"], side="right")
+            losses["count"] = mine["count"] - losses["stratum"]
+            losses["line"], losses["way"] = mine["line"], mine["way"]
+            yield losses

@@ -1,0 +1,341 @@
+"""The manifest: what a recording is, and which bytes it must have (docs/format.md, section 7).
+
+`manifest.json` is written in one canonical form and carries its own digest, so that any changed byte is
+found. It holds no time and no host name, and of paths only the one that a Linux program was started by,
+which the program sees too: the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from corebraid.base.errors import FormatError
+from corebraid.base.memory import PAGE_BYTES
+from emu.linux.tasks.waiting import Awaited, Waiting
+from recorder.files.evidence_names import LOSSES, STREAMS, evidence_log
+from recorder.files.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
+from recorder.files.json_fields import Fields, Scalar, parse_object, wrong
+from recorder.files.sealed_json import HEX_256, canonical, check_seal, seal
+
+FORMAT = "corebraid recording"
+MANIFEST, AGENT_LOG, TRUTH_LOG = "manifest.json", "agent.log", "truth.log"
+INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
+#: A copy of the program, for its symbols; its SHA-256 is in the manifest.
+PROGRAM_ELF = "program.elf"
+#: The order that was found, a file of the solver's (solver/check/certificate.py).
+ORDER_CERT = "order.cert"
+MAX_CORES = 64
+#: Stores that a core's store buffer holds at most.
+MOST_BUFFERED = 64
+#: Guest memory is the addresses from 0 up to this many bytes at most (1 TiB).
+MAX_MEMORY = 1 << 40
+#: One of the totals: whether cores lost lines to writes of others alone, so that a miss on a line that the
+#: core had before proves that somebody wrote to it.
+MISSES_PROVE_WRITES = "misses_prove_writes"
+#: One of the totals: whether agents' accesses say that a core had the line alone (OWNED), where one had.
+AGENTS_SAY_OWNED = "agents_say_owned"
+#: Tasks whose waits are kept, and bytes of a manifest.
+MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
+
+
+def core_log(core: int) -> str:
+    """The file name of a core's log."""
+    return f"core-{core}.log"
+
+
+@dataclass(frozen=True)
+class Program:
+    """The guest program: file name (no directory) and SHA-256 of the file, in hexadecimal."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class End:
+    """Why the recording ended.
+
+    reason: a word ("power-off", "fault", ...). exit_code: the guest's own, if it gave one. core: who ended
+    it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...). waits:
+    in a deadlock, what each task waits for; empty in recordings that only say it in `text`.
+    """
+
+    reason: str
+    exit_code: int | None = None
+    core: int | None = None
+    count: int | None = None
+    text: str = ""
+    waits: tuple[Waiting, ...] = ()
+
+    def facts(self) -> dict[str, object]:
+        """As JSON has it; without `waits` where there is no deadlock."""
+        facts = asdict(self)
+        del facts["waits"]
+        waits = [{**asdict(one), "what": one.what.name.lower()} for one in self.waits]
+        return {**facts, "waits": waits} if waits else facts
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a recording is; `MAX_*` and `_parse` give the range of each field.
+
+    memory: bytes of guest memory, at addresses from 0. line: bytes in a line. cache: "unbounded" or
+    SIZE:WAYS:LINE. strata: the policy, as on the command line. agents: names of the agents that are not
+    cores. options: whatever else decides the run. complete: the recorder was not killed. totals: counts
+    over the whole run. instructions: instructions retired by each core. files: facts of finished files.
+    version: of the format, one of VERSIONS.
+    """
+
+    isa: str
+    program: Program
+    n_cores: int
+    memory: int
+    line: int = 64
+    cache: str = "unbounded"
+    seed: int = 0
+    schedule: str = "random"
+    model: str = "sc"
+    strata: str = "none"
+    agents: tuple[str, ...] = ()
+    options: dict[str, Scalar] = field(default_factory=dict)
+    complete: bool = False
+    end: End | None = None
+    instructions: tuple[int, ...] = ()
+    totals: dict[str, Scalar] = field(default_factory=dict)
+    files: dict[str, FileFacts] = field(default_factory=dict)
+    version: int = VERSION
+
+    @property
+    def id(self) -> bytes:
+        """The 16-byte recording id: a digest of everything that decides the run, and of nothing else."""
+        return hashlib.blake2b(canonical(self._configuration())).digest()[:16]
+
+    @property
+    def n_streams(self) -> int:
+        """Streams of events: the cores, the agents, and under TSO what leaves each core's store buffer."""
+        return self.n_cores + 1 + (self.n_cores if self.model == "tso" else 0)
+
+    @property
+    def store_buffer(self) -> int:
+        """Stores that each core's store buffer holds, 0 under SC."""
+        return _buffer_of(self) if self.model == "tso" else 0
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """Names of the evidence streams (recorder/files/evidence_names.py)."""
+        named = self.options.get("evidence")
+        return tuple(named.split(",")) if isinstance(named, str) and named else ()
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the recording says when its cores lost lines (docs/format.md, section 11)."""
+        return LOSSES in self.evidence
+
+    @property
+    def misses_prove_writes(self) -> bool:
+        """Whether every miss but the first on a line proves a foreign write. Never of a recording that does
+        not say so."""
+        return self.totals.get(MISSES_PROVE_WRITES) is True
+
+    @property
+    def agents_say_owned(self) -> bool:
+        """Whether agents' accesses that got or took a line from a core that had it alone are OWNED. Never of
+        a recording that does not say so."""
+        return self.totals.get(AGENTS_SAY_OWNED) is True
+
+    @property
+    def has_syncs(self) -> bool:
+        """Whether the agent log says where agents met cores (docs/format.md, section 5)."""
+        return self.version >= 2
+
+    @property
+    def linux(self) -> bool:
+        """Whether the guest was a Linux program, not firmware."""
+        return self.options.get("guest") == "linux"
+
+    def file_names(self) -> tuple[str, ...]:
+        """The files of a complete recording besides the manifest, in a fixed order."""
+        logs = tuple(core_log(core) for core in range(self.n_cores))
+        streams = tuple(evidence_log(name) for name in self.evidence)
+        return (INITIAL_IMG, *logs, AGENT_LOG, *streams, TRUTH_LOG, FINAL_IMG)
+
+    def render(self) -> bytes:
+        """The bytes of `manifest.json`."""
+        fields: dict[str, object] = {
+            "format": FORMAT,
+            "version": self.version,
+            "id": self.id.hex(),
+            **self._configuration(),
+            "complete": self.complete,
+            "end": self.end.facts() if self.end else None,
+            "instructions": list(self.instructions),
+            "totals": self.totals,
+            "files": {name: asdict(facts) for name, facts in self.files.items()},
+        }
+        return seal(fields)
+
+    def _configuration(self) -> dict[str, object]:
+        return {
+            "isa": self.isa,
+            "program": asdict(self.program),
+            "cores": self.n_cores,
+            "memory": self.memory,
+            "line": self.line,
+            "cache": self.cache,
+            "seed": self.seed,
+            "schedule": self.schedule,
+            "model": self.model,
+            "strata": self.strata,
+            "agents": list(self.agents),
+            "options": self.options,
+        }
+
+
+def load(directory: Path) -> Manifest:
+    """Read and check `manifest.json` of the recording `directory`.
+
+    Raises FormatError: no such directory, not a recording, not JSON, another version, damaged, a field
+    that is missing, of a wrong type or out of range.
+    """
+    path = directory / MANIFEST
+    remedy = "give the directory that `corebraid record -o` wrote"
+    try:
+        if not directory.exists():
+            raise FormatError("there is no such recording", where=str(directory), remedy=remedy)
+        if not directory.is_dir():
+            raise FormatError("a recording is a directory", where=str(directory), remedy=remedy)
+        if not path.exists():
+            raise FormatError(f"not a recording: it has no {MANIFEST}", where=str(directory), remedy=remedy)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read ({error})", where=str(directory), remedy=remedy) from None
+    with open_regular(path) as file:
+        data = read_bytes(file, _MAX_BYTES + 1, path)
+    if len(data) > _MAX_BYTES:
+        raise wrong(path, "too long", f"at most {_MAX_BYTES} bytes", "more")
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> Manifest:
+    """The manifest in `data`, the bytes of the file `path`. Raises FormatError, see `load`."""
+    values = parse_object(data, path)
+    fields = Fields(values, path)
+    if (kind := fields.text("format")) != FORMAT:
+        raise wrong(path, "not a corebraid recording: format", FORMAT, kind)
+    if (version := fields.integer("version")) not in VERSIONS:
+        remedy = "another corebraid wrote it: read it with that one, or record again"
+        raise FormatError(
+            "format version", expected=versions(), found=version, where=str(path), remedy=remedy
+        )
+    fields.text("digest", HEX_256)
+    check_seal(values, data, path, "a manifest")
+    return replace(_parse(fields, path), version=version)
+
+
+def check(manifest: Manifest) -> None:
+    """Raise FormatError if a field of `manifest` is out of range (what is written must be readable)."""
+    if parse(manifest.render(), Path(MANIFEST)) != manifest:
+        raise FormatError("the manifest does not survive being written and read", where=MANIFEST)
+
+
+def _parse(fields: Fields, path: Path) -> Manifest:
+    program = Fields(fields.take("program"), path, "program")
+    n_cores = fields.integer("cores", 1, MAX_CORES)
+    line = fields.integer("line", 16, 256)
+    if line & (line - 1):
+        raise fields.error("line", "a power of two", line)
+    recording = fields.text("id", "[0-9a-f]{32}")
+    complete = fields.truth("complete")
+    manifest = Manifest(
+        isa=fields.text("isa", "[a-z0-9_-]+"),
+        program=Program(program.text("name", "[^/]+"), program.text("sha256", HEX_256)),
+        n_cores=n_cores,
+        memory=fields.integer("memory", PAGE_BYTES, MAX_MEMORY),
+        line=line,
+        cache=fields.text("cache", "unbounded|[0-9]+[kKmM]?:[0-9]+:[0-9]+"),
+        seed=fields.integer("seed"),
+        schedule=fields.text("schedule", ".+"),
+        model=fields.text("model", "sc|tso"),
+        strata=fields.text("strata", "none|(cycles|downgrades):[0-9]+"),
+        agents=fields.texts("agents", MAX_CORES),
+        options=fields.scalars("options"),
+        complete=complete,
+        end=_parse_end(fields.take("end"), path, n_cores),
+        instructions=fields.integers("instructions", n_cores if complete else 0),
+        totals=fields.scalars("totals"),
+    )
+    program.done()
+    if manifest.evidence != tuple(name for name in STREAMS if name in manifest.evidence):
+        raise fields.error("options.evidence", ",".join(STREAMS), manifest.options.get("evidence"))
+    names = manifest.file_names()
+    files = Fields(fields.take("files"), path, "files")
+    wanted = names if complete else [name for name in names if files.has(name)]
+    facts = {name: _parse_facts(files.take(name), path, name) for name in wanted}
+    files.done()
+    fields.done()
+    if complete and manifest.end is None:
+        raise fields.error("end", "an object", None)
+    if manifest.model == "tso" and not 1 <= _buffer_of(manifest) <= MOST_BUFFERED:
+        raise fields.error(
+            "options.store_buffer", f"1 to {MOST_BUFFERED}", manifest.options.get("store_buffer")
+        )
+    if manifest.memory % PAGE_BYTES:
+        raise fields.error("memory", f"a multiple of {PAGE_BYTES}", manifest.memory)
+    if manifest.id.hex() != recording:
+        raise fields.error("id", manifest.id.hex(), recording)
+    return replace(manifest, files=facts)
+
+
+def _buffer_of(manifest: Manifest) -> int:
+    held = manifest.options.get("store_buffer")
+    return held if isinstance(held, int) else 0
+
+
+def _parse_end(value: object, path: Path, n_cores: int) -> End | None:
+    if value is None:
+        return None
+    fields = Fields(value, path, "end")
+    end = End(
+        reason=fields.text("reason", "[a-z][a-z-]*"),
+        exit_code=fields.optional_integer("exit_code"),
+        core=fields.optional_integer("core", n_cores - 1),
+        count=fields.optional_integer("count"),
+        text=fields.text("text"),
+        waits=_parse_waits(fields.take("waits"), path) if fields.has("waits") else (),
+    )
+    fields.done()
+    return end
+
+
+def _parse_waits(value: object, path: Path) -> tuple[Waiting, ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_WAITS:
+        raise wrong(path, 'field "end.waits"', f"a list of 1 to {MOST_WAITS} objects", type(value).__name__)
+    return tuple(_parse_waiting(item, path) for item in value)
+
+
+def _parse_waiting(value: object, path: Path) -> Waiting:
+    fields = Fields(value, path, "end.waits")
+    waiting = Waiting(
+        tid=fields.integer("tid"),
+        name=fields.text("name"),
+        what=Awaited[fields.text("what", "|".join(one.name.lower() for one in Awaited)).upper()],
+        address=fields.optional_integer("address"),
+        owner=fields.optional_integer("owner"),
+        value=fields.optional_integer("value"),
+        call=fields.text("call"),
+    )
+    fields.done()
+    return waiting
+
+
+def _parse_facts(value: object, path: Path, name: str) -> FileFacts:
+    fields = Fields(value, path, f"files.{name}")
+    facts = FileFacts(
+        bytes=fields.integer("bytes"),
+        frames=fields.integer("frames"),
+        records=fields.integer("records"),
+        sha256=fields.text("sha256", HEX_256),
+    )
+    fields.done()
+    return facts

@@ -1,0 +1,70 @@
+"""Isolated replay up to some instruction counts, to look at the core there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from corebraid.base.errors import UsageError
+from recorder.files.reader import Recording
+from recorder.replay.core import CoreReplay
+from recorder.replay.driver import CODE_WINDOW
+
+
+@dataclass(frozen=True)
+class CoreState:
+    """A core at an instruction count. registers: name and value, in the ISA table's order. code: the
+    bytes at `pc`, as the core sees them."""
+
+    core: int
+    count: int
+    pc: int
+    registers: dict[str, int]
+    code: bytes
+
+
+class PausedReplay(CoreReplay):
+    """A replay that looks at the core before the instructions `counts` (instructions retired), and ends at
+    the last. Stores that are in the store buffer there have the bytes as old ones that they would overwrite
+    if they committed there.
+    """
+
+    def __init__(
+        self, recording: Recording, core: int, counts: Iterable[int], *, traced: bool = False
+    ) -> None:
+        stops = sorted(set(counts))
+        super().__init__(recording, core, traced=traced, stops=stops)
+        #: The core at each of the counts that it came to.
+        self.states: dict[int, CoreState] = {}
+
+    def state(self, count: int) -> CoreState:
+        """The core at one of the counts. Raises UsageError if it never came so far."""
+        if count not in self.states:
+            raise UsageError(
+                "the core never comes so far",
+                expected=f"--until at most {self.result.count}",
+                found=str(count),
+                where=f"core {self.result.core}",
+                remedy="give an earlier count",
+            )
+        return self.states[count]
+
+    def _over(self) -> bool:
+        return bool(self._stops) and self._stops[-1] in self.states
+
+    def _stop(self, count: int) -> None:
+        core = self._core.core
+        context, isa = core.context(), self._isa
+        pc = isa.read(context, isa.program_counter)
+        registers = {register.name: isa.read(context, register.name) for register in isa.registers}
+        code = core.memory[pc : pc + CODE_WINDOW].tobytes() if pc < len(core.memory) else b""
+        self.states[count] = CoreState(self._number, count, pc, registers, code)
+
+
+def states_at(recording: Recording, core: int, counts: Iterable[int]) -> dict[int, CoreState]:
+    """The core before these instructions, by one replay; without those that it never comes to. Raises
+    Divergence, FormatError."""
+    replay = PausedReplay(recording, core, counts)
+    for _ in replay.run():
+        pass
+    return replay.states

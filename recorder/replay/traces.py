@@ -1,0 +1,183 @@
+"""The traces of a recording, as the solver reads them: cores replayed alone, agents from their log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.host_memory import host_memory
+from recorder.evidence.losses.log import iter_losses
+from recorder.files.constraints import LOSSES, TENURES, VALUES
+from recorder.files.reader import (
+    Recording,
+    agent_marks,
+    iter_agent_trace,
+    iter_core_records,
+    load_image,
+    strata,
+)
+from recorder.replay.core import CoreReplay
+from recorder.replay.store_streams import SideBySide
+
+Progress = Callable[[int, int], None]
+
+
+class RecordingTraces:
+    """Streams of events: cores from 0, then the agents; under TSO a core's stream has no buffered stores,
+    and the cores' stores follow as streams of their own (`recorder.replay.store_streams`). Nothing is kept
+    but a chunk each.
+
+    Of a recording whose recorder was killed, only what precedes its last complete stratum.
+    progress: called with (stream, instruction count) as replay goes on. constraints: what an order is to obey
+    (`recorder.files.constraints`).
+    """
+
+    def __init__(
+        self, recording: Recording, progress: Progress | None = None, *, constraints: str = VALUES
+    ) -> None:
+        self._recording, self._progress, self._asked = recording, progress, constraints
+
+    @property
+    def n_streams(self) -> int:
+        """Cores, agents, and under TSO the stores of the cores."""
+        return self._recording.manifest.n_streams
+
+    @property
+    def buffered(self) -> int:
+        """Cores whose stores are streams of their own, the last ones; 0 under SC."""
+        manifest = self._recording.manifest
+        return manifest.n_streams - manifest.n_cores - 1
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of guest memory, bytes."""
+        return self._recording.manifest.memory
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes in a line of the cores' caches, 0 if tenures are not to be used."""
+        return 0 if self._asked == VALUES else self._recording.manifest.line
+
+    @property
+    def misses_prove_writes(self) -> bool:
+        """Whether every miss but the first on a line proves a foreign write."""
+        return self._recording.manifest.misses_prove_writes
+
+    @property
+    def agents_say_owned(self) -> bool:
+        """Whether agents' accesses say that a core had the line alone."""
+        return self._recording.manifest.agents_say_owned
+
+    @property
+    def constraints(self) -> str:
+        """What an order obeys: what was asked for, as far as the recording has it."""
+        told = LOSSES in self._recording.manifest.evidence
+        return TENURES if self._asked == LOSSES and not told else self._asked
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether a core keeps every line that nobody takes from it."""
+        return self._recording.manifest.cache == "unbounded"
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the cores have noted what they lost, and an order may use that."""
+        return self.constraints == LOSSES
+
+    def losses(self, core: int) -> Iterator[NDArray[np.void]]:
+        """What a core lost, in that order, frame by frame: LOSS[n]."""
+        return iter_losses(self._recording, core, self.strata)
+
+    def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
+        """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""
+        return iter_core_records(self._recording, core)
+
+    @cached_property
+    def strata(self) -> NDArray[np.uint64]:
+        """uint64 (strata, streams): each stream's instruction count at the cut, of stores how many had
+        committed."""
+        return strata(self._recording, self._agent_marks[0])
+
+    @cached_property
+    def _agent_marks(self) -> tuple[list[int], NDArray[np.void]]:
+        return agent_marks(self._recording)
+
+    @cached_property
+    def syncs(self) -> NDArray[np.void]:
+        """Where agents met cores: SYNC_POINT[n] (emu/bus/sync_points.py). Raises FormatError."""
+        found = self._agent_marks[1]
+        return found if self.has_final else found[found["stratum"] < len(self.strata)]
+
+    @property
+    def has_final(self) -> bool:
+        """Whether the recording was finished, so that `final` is memory at the end of the traces."""
+        return not self._recording.killed
+
+    def initial(self) -> NDArray[np.uint8]:
+        """Memory before the first instruction: uint8[memory_bytes], a fresh copy."""
+        return self._image("initial")
+
+    def final(self) -> NDArray[np.uint8]:
+        """Memory at the end: uint8[memory_bytes]. Raises FormatError when the recorder was killed."""
+        return self._image("final")
+
+    def _image(self, name: str) -> NDArray[np.uint8]:
+        memory = host_memory(self.memory_bytes)
+        load_image(self._recording, name, memory)
+        return memory
+
+    def chunks(self, stream: int) -> Iterator[NDArray[np.void]]:
+        """A stream's events in program order, in chunks: EVENT[n]. Raises FormatError, Divergence."""
+        n_cores = self._recording.manifest.n_cores
+        if stream == n_cores:
+            return self._kept(stream, iter_agent_trace(self._recording))
+        core = stream if stream < n_cores else stream - n_cores - 1
+        if not self.buffered:
+            return self._kept(stream, self._replay(core))
+        both = SideBySide(self._replay(core))
+        if stream < n_cores:
+            return self._kept(stream, both.loads(alone=True))
+        return self._kept(stream, both.stores(alone=True))
+
+    def program_order(self, stream: int) -> Iterator[NDArray[np.void]]:
+        """All of a core's events, stores as they were issued, or the agents', in chunks: EVENT[n]. Of a
+        recording whose recorder was killed what precedes the last stratum by instruction count."""
+        if stream == self._recording.manifest.n_cores:
+            return self.chunks(stream)
+        return self._kept(stream, self._replay(stream))
+
+    def streams(self) -> list[Iterator[NDArray[np.void]]]:
+        """`chunks` of all streams, to be read side by side: one replay serves both streams of a core."""
+        n_cores = self._recording.manifest.n_cores
+        if not self.buffered:
+            return [self.chunks(stream) for stream in range(self.n_streams)]
+        cores = [SideBySide(self._replay(core)) for core in range(n_cores)]
+        loads = [self._kept(core, both.loads()) for core, both in enumerate(cores)]
+        stores = [self._kept(n_cores + 1 + core, both.stores()) for core, both in enumerate(cores)]
+        return [*loads, self.chunks(n_cores), *stores]
+
+    def _kept(self, stream: int, pieces: Iterator[NDArray[np.void]]) -> Iterator[NDArray[np.void]]:
+        """What precedes the last stratum, if the recorder was killed."""
+        cut = None
+        if not self.has_final:
+            cut = int(self.strata[-1, stream]) if len(self.strata) else 0
+        numbered, number = stream > self._recording.manifest.n_cores, 0
+        for piece in pieces:
+            kept = piece
+            if cut is not None and numbered:
+                kept = piece[: max(cut - number, 0)]
+            elif cut is not None:
+                kept = piece[piece["count"] < np.uint64(cut)]
+            number += len(piece)
+            if len(kept):
+                yield kept
+            if len(kept) < len(piece):
+                return
+
+    def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
+        progress = self._progress
+        report = None if progress is None else lambda count: progress(core, count)
+        return CoreReplay(self._recording, core, traced=True).run(report)

@@ -1,0 +1,248 @@
+"""The certificate: an order on disk, as runs of (stream, number of event rows) over all rows.
+
+The file is frames (docs/format.md): the first says what it is, the others hold LEB128 integers. Per
+region, first to last: its number and a status. Status 0, ordered: the number of runs, then stream and
+rows of each run. Any other status says why the region has no order, and is followed by every stream's
+number of rows in it. At the end: the number of regions, then every stream's number of rows in the whole
+recording.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corebraid.base.errors import FormatError
+from corebraid.base.varint import MAX_VARINT, get_varint, put_varint
+from recorder.files.constraints import LOSSES, TENURES, VALUES
+from recorder.files.frame import FileHeader, FrameHeader, FrameWriter, iter_frames
+
+#: Kind of stream in the file header (recorder.files.frame).
+CERTIFICATE = 6
+ORDERED = 0
+#: What follows the engine's name where it obeyed more than values (`solver.tenures`).
+OBEYED = {VALUES: "", TENURES: "+tenures", LOSSES: "+losses"}
+#: Why a region has no order, by status.
+REASONS = {
+    1: "timeout",
+    2: "budget",
+    3: "gave up",
+    4: "illegal",
+    5: "too large",
+    6: "worker died",
+    7: "no evidence",
+}
+
+_HEAD = struct.Struct("<HHI16s")
+_VERSION = 1
+#: Version in the file header of what an ordering writes, whatever the recording's is.
+FILE_VERSION = 1
+#: Integers in a frame: even at 10 bytes each they fit a frame.
+_FRAME_VALUES = 100_000
+_REMEDY = "order the recording again"
+_Bad = Callable[[str, object, object], FormatError]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a certificate says of itself. engine: its name, with what it obeyed behind it (`OBEYED`); at most
+    16 ASCII characters."""
+
+    engine: str
+    n_streams: int
+    n_regions: int
+
+    @property
+    def constraints(self) -> str:
+        """What the engine obeyed (`recorder.files.constraints`)."""
+        behind = (name for name in (TENURES, LOSSES) if self.engine.endswith(OBEYED[name]))
+        return next(behind, VALUES)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Part of a region of a certificate. Long regions come in several blocks of status ORDERED.
+
+    stream: int64 (n,). rows: int64 (n,), rows of each run; if status is not ORDERED, the number of rows
+    of each stream that are in no order. last: whether the region ends here.
+    """
+
+    region: int
+    status: int
+    stream: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    last: bool
+
+
+@njit(cache=True)
+def encode(values, out):  # type: ignore[no-untyped-def]
+    """LEB128 of `values` (uint64) into `out` (uint8). Returns bytes written."""
+    pos = 0
+    for i in range(values.size):
+        pos = put_varint(out, pos, values[i])
+    return pos
+
+
+@njit(cache=True)
+def decode(raw, out):  # type: ignore[no-untyped-def]
+    """Integers of a frame into `out` (uint64, room for raw.size). Returns how many, or -1 if malformed."""
+    pos, n = 0, 0
+    while pos < raw.size:
+        value, pos = get_varint(raw, pos)
+        if pos < 0:
+            return -1
+        out[n] = value
+        n += 1
+    return n
+
+
+class CertificateWriter:
+    """Writes a certificate, region by region from the first. path: a file that must not exist.
+
+    recording: 16 bytes, the recording's id. Raises FormatError if the file cannot be written.
+    """
+
+    def __init__(self, path: Path, recording: bytes, head: Head) -> None:
+        self._head = head
+        self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION))
+        engine = head.engine.encode("ascii")
+        self._writer.append(_HEAD.pack(_VERSION, head.n_streams, head.n_regions, engine), 1, 0, 0)
+
+    def ordered(self, region: int, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """A region with its order: the runs' streams and numbers of rows (int64, > 0)."""
+        runs = np.empty(2 * len(stream), np.uint64)
+        runs[0::2], runs[1::2] = stream, rows
+        self._put(region, np.array([region, ORDERED, len(stream)], np.uint64), runs)
+
+    def unordered(self, region: int, status: int, rows: NDArray[np.int64]) -> None:
+        """A region without an order. status: a key of REASONS. rows: int64 (n_streams,)."""
+        self._put(region, np.array([region, status], np.uint64), rows.astype(np.uint64))
+
+    def finish(self, rows: NDArray[np.int64]) -> None:
+        """The end. rows: int64 (n_streams,), every stream's rows in the whole recording."""
+        n = self._head.n_regions
+        self._put(n, np.array([n], np.uint64), rows.astype(np.uint64))
+        self._writer.close()
+
+    def _put(self, region: int, first: NDArray[np.uint64], rest: NDArray[np.uint64]) -> None:
+        values = np.concatenate([first, rest])
+        out = np.empty(_FRAME_VALUES * MAX_VARINT, np.uint8)
+        for at in range(0, len(values), _FRAME_VALUES):
+            part = values[at : at + _FRAME_VALUES]
+            self._writer.append(out[: encode(part, out)].tobytes(), len(part), region, region)
+
+
+class Certificate:
+    """A certificate on disk. Raises FormatError if the file is missing, damaged, another recording's, or
+    contradicts itself; nothing is held but one frame.
+
+    path: the file. recording: 16 bytes, the id of the recording that it must belong to.
+    """
+
+    def __init__(self, path: Path, recording: bytes) -> None:
+        self._path, self._header = path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION)
+        self.head = self._read_head()
+
+    def _read_head(self) -> Head:
+        for _header, raw in self._frames():
+            if len(raw) != _HEAD.size:
+                raise self._bad("a first frame of the wrong size", _HEAD.size, len(raw))
+            version, n_streams, n_regions, engine = _HEAD.unpack(raw)
+            if version != _VERSION:
+                raise self._bad("certificate version", _VERSION, version)
+            return Head(engine.rstrip(b"\0").decode("ascii", "replace"), n_streams, n_regions)
+        raise self._bad("truncated", "a first frame", "none")
+
+    def _frames(self) -> Iterator[tuple[FrameHeader, bytes]]:
+        try:
+            yield from iter_frames(self._path, self._header)
+        except FormatError as error:
+            # Unlike what was recorded it can be made again.
+            error.remedy = _REMEDY
+            raise
+
+    def _bad(self, what: str, expected: object, found: object) -> FormatError:
+        return FormatError(what, expected=expected, found=found, where=str(self._path), remedy=_REMEDY)
+
+    def _values(self) -> Iterator[NDArray[np.uint64]]:
+        frames = self._frames()
+        next(frames)
+        for header, raw in frames:
+            out = np.empty(len(raw), np.uint64)
+            n = decode(np.frombuffer(raw, np.uint8), out)
+            if n < 0:
+                raise self._bad("a malformed integer", "LEB128", f"frame {header.sequence}")
+            yield out[:n]
+
+    def blocks(self) -> Iterator[Block]:
+        """The regions in order, in blocks; every region of the head occurs, and the totals agree."""
+        source = _Source(self._values(), self._bad)
+        totals = np.zeros(self.head.n_streams, np.int64)
+        for region in range(self.head.n_regions):
+            for block in self._region(region, source):
+                np.add.at(totals, block.stream, block.rows)
+                yield block
+        end = source.take(1 + self.head.n_streams)
+        if int(end[0]) != self.head.n_regions:
+            raise self._bad("region number", self.head.n_regions, int(end[0]))
+        if (end[1:].astype(np.int64) != totals).any():
+            raise self._bad("rows of the streams", end[1:].tolist(), totals.tolist())
+        source.expect_end()
+
+    def _region(self, region: int, source: _Source) -> Iterator[Block]:
+        number, status = (int(v) for v in source.take(2))
+        if number != region:
+            raise self._bad("region number", region, number)
+        if status != ORDERED:
+            if status not in REASONS:
+                raise self._bad("status of a region", f"0 to {max(REASONS)}", status)
+            rows = self._counts(source.take(self.head.n_streams), 0)
+            yield Block(region, status, np.arange(self.head.n_streams), rows, True)
+            return
+        left = int(source.take(1)[0])
+        while True:
+            n = min(left, _FRAME_VALUES)
+            pairs = source.take(2 * n)
+            stream = pairs[0::2]
+            if n and int(stream.max()) >= self.head.n_streams:
+                raise self._bad("stream of a run", f"below {self.head.n_streams}", int(stream.max()))
+            left -= n
+            yield Block(region, ORDERED, stream.astype(np.int64), self._counts(pairs[1::2], 1), left == 0)
+            if left == 0:
+                return
+
+    def _counts(self, rows: NDArray[np.uint64], least: int) -> NDArray[np.int64]:
+        if len(rows) and (int(rows.min()) < least or int(rows.max()) >= 1 << 56):
+            raise self._bad("rows of a run", f"{least} to 2**56", f"{int(rows.min())} to {int(rows.max())}")
+        return rows.astype(np.int64)
+
+
+class _Source:
+    """Integers taken from frames, whatever the frames' borders."""
+
+    def __init__(self, frames: Iterator[NDArray[np.uint64]], bad: _Bad) -> None:
+        self._frames, self._bad = frames, bad
+        self._rest = np.empty(0, np.uint64)
+
+    def take(self, n: int) -> NDArray[np.uint64]:
+        parts = [self._rest]
+        held = len(self._rest)
+        while held < n:
+            frame = next(self._frames, None)
+            if frame is None:
+                raise self._bad("truncated", f"{n} integers", held)
+            parts.append(frame)
+            held += len(frame)
+        values = np.concatenate(parts)
+        self._rest = values[n:]
+        return values[:n]
+
+    def expect_end(self) -> None:
+        if len(self._rest) or next(self._frames, None) is not None:
+            raise self._bad("data after the end", "the end of the file", "more integers")

@@ -1,0 +1,4 @@
+"""The exact search over cuts: depth first, with undo, a memo of dead cuts and stubborn sets.
+
+Start at `search.py`.
+"""

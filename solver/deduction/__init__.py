@@ -1,0 +1,4 @@
+"""What must come before what in every legal order, to a fixed point.
+
+Start at `deduction.py`.
+"""

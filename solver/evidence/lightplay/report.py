@@ -1,0 +1,128 @@
+"""What became of the slices of a recording: the figures that the paper reports, and one slice in full."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from recorder.files.reader import Recording
+from recorder.replay.traces import Progress, RecordingTraces
+from solver.evidence.lightplay.constraints import Constraint, minimal_constraints
+from solver.evidence.lightplay.decide import CONTRADICTED, FOUND, NOTHING, UNDECIDED, Decided, Settings
+from solver.evidence.lightplay.engine import SlicesEngine
+from solver.evidence.lightplay.search_cut import cut_graph
+from solver.passes.unfiltered import iter_problems
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One slice in full. events: EVENT (n,), its accesses on places where they race, in the order of the
+    operations. total: how many orders are legal with the values that the cores saw."""
+
+    decided: Decided
+    events: NDArray[Any]
+    constraints: list[Constraint]
+    total: int
+
+
+@dataclass
+class Report:
+    """Totals over all slices. entries: of the evidence, which number them. how: kept slices by what became
+    of them. undecided: numbers of those without an order. sizes: by accesses that race. seconds: searching;
+    deciding, with all that follows a search; minimal constraints. orders: correct ones that the searches
+    found in all. work: interleavings tried or cuts explored."""
+
+    slices: int = 0
+    entries: int = 0
+    kept: int = 0
+    how: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+    search_seconds: float = 0.0
+    seconds: float = 0.0
+    constraint_seconds: float = 0.0
+    constraints: int = 0
+    always: int = 0
+    orders: int = 0
+    work: int = 0
+    split: int = 0
+    regions: Counter[str] = field(default_factory=Counter)
+    undecided: list[int] = field(default_factory=list)
+    shown: Shown | None = None
+
+    @property
+    def searched(self) -> int:
+        """Kept slices in which accesses race after refinement."""
+        return self.kept - self.how[NOTHING]
+
+    @property
+    def fixed(self) -> int:
+        """Slices whose first orders did not replay, or that had none."""
+        return self.searched - self.how[FOUND] - len(self.undecided)
+
+
+def constraints_of(decided: Decided, nodes: int) -> tuple[list[Constraint], int]:
+    """A decided slice's minimal constraints (section 2.5) and how many orders they come from."""
+    graph = cut_graph(decided.problem.real(), nodes)
+    if not graph.any:
+        return [], 0
+    return minimal_constraints(decided.problem, graph.before(), decided.order), graph.total
+
+
+class Survey:
+    """Takes slices as the engine decides them. wanted: number of the one to show. constraints: whether to
+    work out those of all slices."""
+
+    def __init__(self, settings: Settings, wanted: int | None = None, *, constraints: bool = True) -> None:
+        self.report, self._settings = Report(), settings
+        self._wanted, self._constraints = wanted, constraints
+
+    def take(self, decided: Decided, events: Any) -> None:
+        """One kept slice and its accesses."""
+        report, problem = self.report, decided.problem
+        report.kept += 1
+        report.how[decided.how] += 1
+        report.sizes[problem.n] += 1
+        report.search_seconds += decided.search_seconds
+        report.seconds += decided.seconds
+        report.split += int(decided.pieces > 1)
+        if decided.found:
+            report.orders += decided.found.total
+            report.work += decided.found.work
+        open_ = decided.how in (UNDECIDED, CONTRADICTED)
+        if open_:
+            report.undecided.append(problem.number)
+        found: list[Constraint] = []
+        total = 0
+        if problem.n and not open_ and (self._constraints or problem.number == self._wanted):
+            began = time.perf_counter()
+            found, total = constraints_of(decided, self._settings.nodes)
+            report.constraint_seconds += time.perf_counter() - began
+            report.constraints += len(found)
+            report.always += sum(one.always for one in found)
+        if problem.number == self._wanted:
+            report.shown = Shown(decided, events[problem.access], found, total)
+
+
+def survey(
+    recording: Recording,
+    settings: Settings,
+    wanted: int | None = None,
+    progress: Progress | None = None,
+    *,
+    constraints: bool = True,
+) -> Report:
+    """Decide all slices of a recording. wanted: one to show; the slices after it are left out then. Raises
+    UsageError (no such evidence; a slice too long for the back end), FormatError."""
+    taking = Survey(settings, wanted, constraints=constraints)
+    engine = SlicesEngine.of(recording, settings, taking.take)
+    for region, problem in iter_problems(RecordingTraces(recording, progress)):
+        solution = engine.solve(region, problem)
+        taking.report.regions[solution.verdict.value] += 1
+        taking.report.slices, taking.report.entries = engine.slices, engine.entries
+        if wanted is not None and engine.entries > wanted:
+            break
+    return taking.report

@@ -1,0 +1,97 @@
+"""The engine `linkage`: regions ordered from Stride's evidence (ICSE 2012, section IV)."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recorder.files.evidence_names import LINKAGE
+from recorder.files.reader import Recording
+from solver.engines.reorder import keep_edges
+from solver.evidence.linkage.log import LinkageLog, read_linkage
+from solver.evidence.linkage.match import COMPARED, CYCLE, MATCHED, OTHER_VALUE, Linkages, link
+from solver.evidence.linkage.place import MISSING, Misfit, place
+from solver.regions.problem import Problem, Solution, Verdict, no_order
+from solver.regions.region import Region
+
+NAME = LINKAGE
+
+
+class LinkageEngine:
+    """Solves the regions of one recording, each once and in their order.
+
+    reads: reads of shared variables so far. compared: int64 (COMPARED,), of those that were to be linked, how
+    many took 1, 2, ... comparisons, the last as many or more. seconds: spent on inference.
+    """
+
+    name = NAME
+
+    def __init__(self, log: LinkageLog, killed: bool = False) -> None:
+        self._log, self._killed = log, killed
+        self.reads, self.seconds = 0, 0.0
+        self.compared = np.zeros(COMPARED, np.int64)
+
+    @classmethod
+    def of(cls, recording: Recording, with_values: bool = False) -> LinkageEngine:
+        """The engine for a recording. with_values: it also compares the values of the read log with those
+        that were replayed. Raises UsageError if the recording has no linkages, FormatError."""
+        return cls(read_linkage(recording, with_values), recording.killed)
+
+    @property
+    def values(self) -> dict[str, int]:
+        """Values of the read log so far, by what became of them; zeros unless they are compared."""
+        return dict(zip(("written", "predicted", "left_out"), self._log.values.tally.tolist(), strict=True))
+
+    def solve(self, region: Region, problem: Problem) -> Solution:
+        """An order of the region from its linkages. Where the evidence contradicts the events, ILLEGAL, and
+        `reason` says at which event."""
+        began = time.monotonic()
+        placed = place(self._log, region, problem)
+        if isinstance(placed, Misfit):
+            if self._killed:
+                return self._answer(began, Verdict.UNDECIDED, "no evidence")
+            where = f"stream {placed.stream}, event {placed.seq}: {placed.what}"
+            return self._answer(began, Verdict.ILLEGAL, where)
+        self.reads += placed.reads
+        if problem.n_ops == 0:
+            return self._answer(began, Verdict.LEGAL, "")
+        if (placed.kind == MISSING).any():
+            part = int(np.flatnonzero(placed.kind == MISSING)[0])
+            return self._answer(began, Verdict.ILLEGAL, f"{_named(problem, part)} no event of the traces")
+        linked = link(problem, placed)
+        self.compared += linked.compared
+        if linked.status == MATCHED:
+            order = keep_edges(problem, linked.order)
+            if order is None:
+                # Of values that repeat it linked reads to other writes than they saw.
+                return self._answer(began, Verdict.UNDECIDED, "gave up")
+            return self._answer(began, Verdict.LEGAL, "", order)
+        return self._answer(began, Verdict.ILLEGAL, _why(problem, linked))
+
+    def _answer(
+        self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None
+    ) -> Solution:
+        seconds = time.monotonic() - began
+        self.seconds += seconds
+        return Solution(verdict, NAME, seconds, no_order() if order is None else order, why)
+
+
+def _named(problem: Problem, part: int) -> str:
+    op = int(problem.part_op[part])
+    stream = int(problem.op_stream[op])
+    row = int(problem.end_row[op]) - 1
+    address = int(problem.address[problem.granule[part]])
+    return f"stream {stream}, row {row} of region {problem.region}, address {address:#x}:"
+
+
+def _why(problem: Problem, linked: Linkages) -> str:
+    if linked.status == CYCLE:
+        return "the linkages have a cycle"
+    what = (
+        "found another value than the write before it left"
+        if linked.status == OTHER_VALUE
+        else ("returned what no write up to its bound wrote")
+    )
+    return f"{_named(problem, linked.part)} {what}"

@@ -1,0 +1,171 @@
+"""The evidence stream `linkage` in memory, as inference reads it: who wrote a variable next, and which
+version a core saw some time after each of its reads (ICSE 2012, Figure 4: LW_x and TR_i)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.errors import FormatError
+from corebraid.base.host_memory import host_memory
+from recorder.evidence.linkage.codec import (
+    BOUND,
+    DOUBLE,
+    FOLLOW,
+    ORDER,
+    SHARE,
+    VALUE,
+    Head,
+    Piece,
+    iter_linkage,
+)
+from recorder.evidence.linkage.kernels import Names
+from recorder.files.evidence_names import LINKAGE, evidence_log
+from recorder.files.reader import Recording
+from solver.evidence.linkage.values import Values, no_values
+
+Ints = NDArray[np.int64]
+_REMEDY = "the recording is damaged: record again"
+
+
+class Runs(NamedTuple):
+    """Which versions each stream wrote. first: int64 (slots * streams + 1,), where the runs of a slot and
+    stream begin. version, n: int64 (runs,), the first version of a run and how many. at, used: int64
+    (slots * streams,), the run that the stream has come to, and how much of it is used."""
+
+    first: Ints
+    version: Ints
+    n: Ints
+    at: Ints
+    used: Ints
+
+
+class Shares(NamedTuple):
+    """Since when variables are shared. slot_of: int32 (variables,), 1 + the variable's slot, 0 where it never
+    is. owner, events, writes: int64 (slots,), the stream that had it to itself, until it had made so many
+    events, and the writes that were made by then. private: int64 (slots,), those of them that inference has
+    passed."""
+
+    slot_of: NDArray[np.int32]
+    owner: Ints
+    events: Ints
+    writes: Ints
+    private: Ints
+
+
+class Bounds(NamedTuple):
+    """Versions seen after reads, as BOUND rows. double: 1 if they count twice a write, and are odd during
+    one. follow: whether n counts reads before the row that saw what was known. first: int64 (streams + 1,).
+    version, n: int64 (rows,). at, used: int64 (streams,), as in `Runs`. seen_bits, seen: the recorder's table
+    of last versions as it follows from the events."""
+
+    double: int
+    follow: bool
+    seen_bits: int
+    first: Ints
+    version: Ints
+    n: Ints
+    at: Ints
+    used: Ints
+    seen: NDArray[np.uint64]
+
+
+class LinkageLog(NamedTuple):
+    """The whole stream. streams: cores and the agents. values: empty unless they are asked for."""
+
+    streams: int
+    names: Names
+    shares: Shares
+    runs: Runs
+    bounds: Bounds
+    values: Values
+
+
+def read_linkage(recording: Recording, with_values: bool = False) -> LinkageLog:
+    """The recording's linkages. with_values: also the values of reads, which inference does not need.
+
+    Raises UsageError if it has none, FormatError."""
+    head: Head | None = None
+    pieces: list[Piece] = []
+    for item in iter_linkage(recording):
+        if isinstance(item, Head):
+            head = item
+        else:
+            pieces.append(item)
+    where = str(recording.path / evidence_log(LINKAGE))
+    if head is None:
+        raise FormatError("evidence linkage is empty", where=where, remedy=_REMEDY)
+    grouping, streams = head.grouping, recording.manifest.n_cores + 1
+    names = Names(np.uint64(grouping.shift), np.uint64(len(grouping.objects)), grouping.symbol_of_word())
+    shares = _shares(_joined(pieces, SHARE, 0, 4).astype(np.int64), grouping.n_variables, where)
+    runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, streams, where)
+    bounds = _bounds(_by_stream(pieces, BOUND, streams), head)
+    values = _values(_by_stream(pieces, VALUE, streams), head) if with_values else no_values(streams)
+    return LinkageLog(streams, names, shares, runs, bounds, values)
+
+
+def _by_stream(pieces: list[Piece], kind: int, streams: int) -> list[NDArray[np.uint64]]:
+    return [_joined(pieces, kind, stream, 2) for stream in range(streams)]
+
+
+def _joined(pieces: list[Piece], kind: int, stream: int, columns: int) -> NDArray[np.uint64]:
+    empty = np.empty((0, columns), np.uint64)
+    found = [piece.table for piece in pieces if piece.kind == kind and piece.stream == stream]
+    return np.concatenate([empty, *found])
+
+
+def _shares(table: Ints, n_variables: int, where: str) -> Shares:
+    slot_of = host_memory(n_variables * 4).view(np.int32)
+    if len(np.unique(table[:, 0])) != len(table):
+        raise FormatError("a variable that is shared twice", where=where, remedy=_REMEDY)
+    slot_of[table[:, 0]] = np.arange(1, len(table) + 1, dtype=np.int32)
+    owner, events, writes = (np.ascontiguousarray(table[:, k]) for k in (1, 2, 3))
+    return Shares(slot_of, owner, events, writes, np.zeros(len(table), np.int64))
+
+
+def _runs(table: Ints, shares: Shares, streams: int, where: str) -> Runs:
+    slot = shares.slot_of[table[:, 0]].astype(np.int64) - 1
+    if (slot < 0).any():
+        raise FormatError("writes to a variable that is not shared", where=where, remedy=_REMEDY)
+    # A slot's runs in the order in which they were written give each its first version.
+    by_slot = np.argsort(slot, kind="stable")
+    slot, stream, n = slot[by_slot], table[by_slot, 1], table[by_slot, 2]
+    total = np.cumsum(n) - n
+    begins = np.searchsorted(slot, np.arange(len(shares.owner)))
+    base = np.append(total, 0)[np.minimum(begins, len(total))]
+    version = total - base[slot] + shares.writes[slot] + 1
+    key = slot * streams + stream
+    by_key = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[by_key], np.arange(len(shares.owner) * streams + 1))
+    return Runs(
+        first.astype(np.int64),
+        version[by_key],
+        n[by_key],
+        first[:-1].astype(np.int64),
+        np.zeros_like(first[:-1]),
+    )
+
+
+def _bounds(tables: list[NDArray[np.uint64]], head: Head) -> Bounds:
+    first, whole = _one_after_the_other(tables)
+    version, n = (np.ascontiguousarray(whole[:, k]).astype(np.int64) for k in (0, 1))
+    seen = np.zeros((len(tables), 1 << head.seen_bits, 2), np.uint64)
+    double, follow = int(bool(head.compressions & DOUBLE)), bool(head.compressions & FOLLOW)
+    used = np.zeros(len(tables), np.int64)
+    return Bounds(double, follow, head.seen_bits, first, version, n, first[:-1].copy(), used, seen)
+
+
+def _values(tables: list[NDArray[np.uint64]], head: Head) -> Values:
+    first, whole = _one_after_the_other(tables)
+    value, hits = np.ascontiguousarray(whole[:, 0]), whole[:, 1].astype(np.int64)
+    last = np.zeros((len(tables), 1 << head.shadow_bits), np.uint64)
+    used, tally = np.zeros(len(tables), np.int64), np.zeros(3, np.int64)
+    begin = first[:-1].copy()
+    return Values(head.compressions, head.shadow_bits, first, value, hits, begin, used, last, tally)
+
+
+def _one_after_the_other(tables: list[NDArray[np.uint64]]) -> tuple[Ints, NDArray[np.uint64]]:
+    first = np.cumsum([0] + [len(table) for table in tables]).astype(np.int64)
+    return first, np.concatenate(tables)

@@ -1,0 +1,198 @@
+"""Which version each write made and each read may have seen at most: the events of a region, one stream after
+the other, side by side with the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corebraid.base.kernels import copy_row, inner
+from corebraid.base.rows.event import GLUED, READ, UNCACHED
+from recorder.evidence.linkage.kernels import note_seen, variable_of
+from recorder.evidence.linkage.kernels import slot as hashed
+from solver.evidence.linkage.log import LinkageLog
+from solver.evidence.linkage.values import follow_values
+from solver.regions.problem import Problem
+from solver.regions.region import Region
+
+#: Kinds of a part: not met yet; a read; a write, or a read and a write at once.
+MISSING, READS, WRITES = 0, 1, 2
+
+#: Why the evidence of a stream does not go with its events.
+_FITS, NO_BOUND, NO_WRITE, OTHER_VALUE = 0, 1, 2, 3
+_WHAT = {
+    NO_BOUND: "the evidence has no further bound for this read",
+    NO_WRITE: "the evidence has no further write of this core to this variable",
+    OTHER_VALUE: "the evidence has another value for this read",
+}
+
+_ONE, _THREE = np.uint64(1), np.uint64(3)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The parts of a problem as the evidence places them. kind: uint8 (n_parts,). version: int64 (n_parts,),
+    of a write its version, of a read the bound. slot: int64 (n_parts,), the variable. reads: how many reads
+    of shared variables the region has, filtered ones included."""
+
+    kind: NDArray[np.uint8]
+    version: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    reads: int
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """The evidence has nothing for an event, or nothing more."""
+
+    stream: int
+    seq: int
+    what: str
+
+
+#: What is known of the variable where an event begins, and of the one where it ends: its slot, the version
+#: that a write made or that a read may have seen at most, whether it is recorded, whether the read's value
+#: need not be.
+_SLOT, _VERSION, _RECORDED, _KNOWN, _FIELDS = range(5)
+
+
+@inner
+def _next_write(log, slot, stream):  # type: ignore[no-untyped-def]
+    """The version of the stream's next write to the variable; -1 if the evidence has none."""
+    runs = log.runs
+    key = slot * log.streams + stream
+    at = runs.at[key]
+    if at == runs.first[key + 1]:
+        return -1
+    version = runs.version[at] + runs.used[key]
+    runs.used[key] += 1
+    if runs.used[key] == runs.n[at]:
+        runs.at[key] += 1
+        runs.used[key] = 0
+    return version
+
+
+@inner
+def _next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
+    """What the stream saw after its next read, which is of this variable; -1 if the evidence has none. seen:
+    the variable's entry in the table of last versions."""
+    at = bounds.at[stream]
+    if at == bounds.first[stream + 1]:
+        return -1
+    if bounds.follow and bounds.used[stream] < bounds.n[at]:
+        bounds.used[stream] += 1
+        return np.int64(seen[1]) if seen[0] == variable + _ONE else -1
+    version = bounds.version[at]
+    bounds.used[stream] += 1
+    if bounds.follow or bounds.used[stream] == bounds.n[at]:
+        bounds.at[stream] += 1
+        bounds.used[stream] = 0
+    return version
+
+
+@inner
+def _meet(log, stream, row, variable, met):  # type: ignore[no-untyped-def]
+    """Put one variable of an event beside the evidence. met: int64 (_FIELDS,), filled in. False if the
+    evidence has nothing for it."""
+    slot = np.int64(log.shares.slot_of[variable]) - 1
+    met[_SLOT], met[_VERSION], met[_RECORDED], met[_KNOWN] = slot, 0, 0, 1
+    if slot < 0:
+        return True
+    shares, bounds = log.shares, log.bounds
+    if shares.owner[slot] == stream and np.int64(row.seq) < shares.events[slot]:
+        if row.kind != READ:
+            shares.private[slot] += 1
+        met[_VERSION] = shares.private[slot]
+        return True
+    met[_RECORDED] = 1
+    seen = bounds.seen[stream, hashed(variable, bounds.seen_bits)]
+    if row.kind != READ:
+        version = _next_write(log, slot, stream)
+        note_seen(seen, variable, np.uint64(version << bounds.double))
+        met[_VERSION] = version
+        return version >= 0
+    version = _next_bound(bounds, stream, variable, seen)
+    same = note_seen(seen, variable, np.uint64(version))
+    met[_KNOWN] = bounds.double and same and (version & 1) == 0
+    # A write that is under way may have happened.
+    met[_VERSION] = (version + bounds.double) >> bounds.double
+    return version >= 0
+
+
+@inner
+def _tell_parts(row, op, part_ptr, granule, address, size, met, kind, version, slot):  # type: ignore[no-untyped-def]
+    """Give the parts of an operation that the row touches their versions. met: of the word where the row
+    begins and of the one where it ends. Whether there was one."""
+    found = False
+    for p in range(part_ptr[op], part_ptr[op + 1]):
+        begin = address[granule[p]]
+        if begin >= row.addr + np.uint64(row.size) or row.addr >= begin + np.uint64(size[granule[p]]):
+            continue
+        found = True
+        half = 0 if begin >> _THREE == row.addr >> _THREE else 1
+        this = READS if row.kind == READ else WRITES
+        if this >= kind[p]:
+            kind[p], slot[p], version[p] = this, met[half, _SLOT], met[half, _VERSION]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def place_rows(  # type: ignore[no-untyped-def]
+    rows, before, ops, last, log, stream, end_row, part_ptr, granule, address, size, kind, version, slot
+):
+    """Place a piece of a stream's rows. before: rows of the stream in the region before it. ops: int64[3],
+    the operation that rows have come to, whether its rows have been met, reads of shared variables so far;
+    updated. last: the stream's operations end here. Returns (why not, row)."""
+    met = np.zeros((2, _FIELDS), np.int64)
+    for i in range(rows.size):
+        row = rows[i]
+        if (row.flags & UNCACHED) != 0:
+            continue
+        final = row.addr + np.uint64(row.size) - _ONE
+        first = variable_of(log.names, row.addr)
+        there = _meet(log, stream, row, first, met[0])
+        copy_row(met[0], met[1])
+        if final >> _THREE != row.addr >> _THREE:
+            second = variable_of(log.names, final)
+            if second != first:
+                there = there and _meet(log, stream, row, second, met[1])
+        if not there:
+            return (NO_BOUND if row.kind == READ else NO_WRITE), i
+        recorded = (met[0, _RECORDED] | met[1, _RECORDED]) != 0
+        if recorded and log.values.first.size:
+            known = (met[0, _KNOWN] & met[1, _KNOWN]) != 0
+            if not follow_values(log.values, stream, row, known):
+                return OTHER_VALUE, i
+        if row.kind == READ and (met[0, _SLOT] >= 0 or met[1, _SLOT] >= 0):
+            ops[2] += 1
+        while ops[0] < last and end_row[ops[0]] <= before + i:
+            ops[0] += 1
+            ops[1] = 0
+        if ops[0] < last and ops[1] == 0:
+            told = _tell_parts(row, ops[0], part_ptr, granule, address, size, met, kind, version, slot)
+            if told and (row.flags & GLUED) == 0:
+                ops[1] = 1
+    return _FITS, 0
+
+
+def place(log: LinkageLog, region: Region, problem: Problem) -> Placed | Misfit:
+    """Place a region's parts; regions must come in order, each once."""
+    n = len(problem.granule)
+    kind, version, slot = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    reads = 0
+    for stream, rows in enumerate(region.streams):
+        ops = np.array([problem.stream_ptr[stream], 0, 0], np.int64)
+        before = 0
+        for piece in rows.pieces():
+            why, at = place_rows(
+                piece, before, ops, int(problem.stream_ptr[stream + 1]), log, stream, problem.end_row,
+                problem.part_ptr, problem.granule, problem.address, problem.size, kind, version, slot,
+            )  # fmt: skip
+            if why:
+                return Misfit(stream, int(piece["seq"][at]), _WHAT[int(why)])
+            before += len(piece)
+        reads += int(ops[2])
+    return Placed(kind, version, slot, reads)

@@ -1,0 +1,145 @@
+"""The engine `opr` as one that orders: where all that conflicts in a region was done by members, the event
+orders of exact clocks (Algorithm 2) put every two conflicting accesses in the order in which they ran."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corebraid.base.rows.event import EVENT, FETCH, GLUED
+from recorder.evidence.opr.log import read_opr
+from recorder.files.evidence_names import OPR
+from recorder.files.reader import Recording
+from solver.engines.reorder import keep_edges
+from solver.evidence.opr.order_log import OrderLog
+from solver.regions.problem import Problem, Solution, Verdict, no_order
+from solver.regions.region import Region
+
+NAME = OPR
+#: Why a region is left: somebody else is in it, or code was fetched that was written.
+_NOTHING = "no evidence"
+_ONE = np.uint64(1)
+
+
+@njit(cache=True)
+def merge_members(sn, until, bounds, waits, wait_bounds, at, done, position):  # type: ignore[no-untyped-def]
+    """Put the members' rows in an order that their waits allow.
+
+    sn: int64 (rows,), of each row its access, or that before it. until: int64 (rows,), the access whose waits
+    it must have had: the last of those that are GLUED with it. Rows of member k are bounds[k] to bounds[k
+    + 1]. waits: WAIT[], those of member k from wait_bounds[k] on; at: int64 (r,), the next ones; done:
+    int64 (r,), each member's last access; both updated. position: int64 (rows,), filled in. Whether there
+    is such an order.
+    """
+    r, number = bounds.size - 1, 0
+    next_row = bounds[:-1].copy()
+    while number < sn.size:
+        before = number
+        for k in range(r):
+            while next_row[k] < bounds[k + 1]:
+                row = next_row[k]
+                while at[k] < wait_bounds[k + 1] and np.int64(waits[at[k]].sn) <= until[row]:
+                    wait = waits[at[k]]
+                    if done[wait.peer] < np.int64(wait.place):
+                        break
+                    at[k] += 1
+                if at[k] < wait_bounds[k + 1] and np.int64(waits[at[k]].sn) <= until[row]:
+                    break
+                position[row] = number
+                number += 1
+                done[k] = sn[row]
+                next_row[k] += 1
+        if number == before:
+            return False
+    return True
+
+
+@njit(cache=True)
+def first_rows(rows, first_op, last_op, end_row, part_ptr, granule, address, size, found):  # type: ignore[no-untyped-def]
+    """For each operation of a stream the first of its rows (EVENT[n]) that touches its granules: found, int64
+    (ops,), of the problem's operations first_op to last_op. Whether none of these rows fetched code."""
+    begin, clean = 0, True
+    for op in range(first_op, last_op):
+        found[op] = -1
+        for i in range(begin, end_row[op]):
+            row = rows[i]
+            for p in range(part_ptr[op], part_ptr[op + 1]):
+                low, n = address[granule[p]], np.uint64(size[granule[p]])
+                if found[op] < 0 and row.addr < low + n and low < row.addr + np.uint64(row.size):
+                    found[op] = i
+                    clean = clean and (row.flags & FETCH) == 0
+        begin = end_row[op]
+    return clean
+
+
+class OprEngine:
+    """Orders the regions of one recording, each once and in their order."""
+
+    name = NAME
+
+    def __init__(self, members: tuple[int, ...], orders: OrderLog, killed: bool = False) -> None:
+        self._members, self._killed = members, killed
+        self._waits = np.concatenate(orders.waits)
+        self._wait_bounds = np.cumsum([0, *(len(waits) for waits in orders.waits)]).astype(np.int64)
+        self._at = self._wait_bounds[:-1].copy()
+        self._done = np.zeros(len(members), np.int64)
+
+    @classmethod
+    def of(cls, recording: Recording) -> OprEngine:
+        """The engine for a recording. Raises UsageError if it has no such evidence, FormatError."""
+        log = read_opr(recording)
+        return cls(log.members, OrderLog.of(log, False), recording.killed)
+
+    def solve(self, region: Region, problem: Problem) -> Solution:
+        """An order of the region; UNDECIDED where others than members, or fetches of code, are in
+        conflict."""
+        began = time.monotonic()
+        rows = [
+            np.concatenate([np.zeros(0, EVENT), *region.streams[core].pieces()]) for core in self._members
+        ]
+        position = self._merged(rows)
+        if position is None:
+            if self._killed:
+                return self._answer(began, Verdict.UNDECIDED, _NOTHING)
+            return self._answer(began, Verdict.ILLEGAL, "the event orders have a cycle")
+        placed = np.zeros(problem.n_ops, np.int64)
+        ops, offset = 0, 0
+        for core, mine in zip(self._members, rows, strict=True):
+            first, last = int(problem.stream_ptr[core]), int(problem.stream_ptr[core + 1])
+            clean = first_rows(
+                mine, first, last, problem.end_row, problem.part_ptr, problem.granule, problem.address,
+                problem.size, placed,
+            )  # fmt: skip
+            if not clean or (placed[first:last] < 0).any():
+                return self._answer(began, Verdict.UNDECIDED, _NOTHING)
+            placed[first:last] = position[offset + placed[first:last]]
+            ops, offset = ops + last - first, offset + len(mine)
+        if ops < problem.n_ops:
+            return self._answer(began, Verdict.UNDECIDED, _NOTHING)
+        order = keep_edges(problem, np.argsort(placed, kind="stable").astype(np.int64))
+        if order is None:
+            return self._answer(began, Verdict.UNDECIDED, "gave up")
+        return Solution(Verdict.LEGAL, NAME, time.monotonic() - began, order, "")
+
+    def _merged(self, rows: list[NDArray[np.void]]) -> NDArray[np.int64] | None:
+        sns, untils = [], []
+        for k, mine in enumerate(rows):
+            sn = self._done[k] + np.cumsum((mine["flags"] & FETCH) == 0, dtype=np.int64)
+            until = sn.copy()
+            for i in np.flatnonzero(mine["flags"] & GLUED)[::-1].tolist():
+                until[i] = until[i + 1]
+            sns.append(sn)
+            untils.append(until)
+        bounds = np.cumsum([0, *(len(mine) for mine in rows)]).astype(np.int64)
+        position = np.zeros(int(bounds[-1]), np.int64)
+        merged = merge_members(
+            np.concatenate(sns), np.concatenate(untils), bounds, self._waits, self._wait_bounds, self._at,
+            self._done, position,
+        )  # fmt: skip
+        return position if merged else None
+
+    def _answer(self, began: float, verdict: Verdict, why: str) -> Solution:
+        return Solution(verdict, NAME, time.monotonic() - began, no_order(), why)

@@ -1,0 +1,357 @@
+"""The graph of legal cuts: nodes are cuts that can be reached, edges run one operation.
+
+Every path from the first cut to the last is a legal order, and every legal order is one. An operation runs
+only once all that must precede it (`solver.deduction.deduction`) has: that spares dead cuts and no order.
+
+Reduced, the graph keeps at least one order of each class of orders that differ only in the sequence of
+operations that do not conflict. Two operations conflict if they touch the same granule and one of them
+changes it; classes never reverse a conflicting pair. At each cut only the streams of one stubborn set go
+on (Valmari, "Stubborn sets for reduced state space generation", 1989). T is stubborn if for the next
+operation a of every stream in T:
+
+- a can run: T holds every stream that still has an operation which conflicts with a and need not follow a;
+- a waits for what must precede it: T holds one stream that it waits for;
+- a's old value is not there: T holds every stream that can still make it before a.
+
+Proof that no class is lost: let w be a legal rest from the cut, and a the first operation in w that is the
+next of a stream in T. Were a unable to run, something of a stream in T would have to come before it in w,
+against the choice of a. So a can run, and no operation before it in w conflicts with it: moved to the
+front of w it gives a legal rest of the same class, which begins with an edge of the graph.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corebraid.base.kernels import copy_row, first_from, inner
+from solver.cuts.table import node_slot
+from solver.cuts.walk import waits_for
+from solver.deduction.chains import Chains, change_below, content, forwarded, no_contents, stuck, values_fit
+from solver.deduction.deduction import Clocks
+
+DEFAULT_CUTS = 2_000_000
+#: Bytes that a graph may take, whatever its budget of cuts.
+MAX_BYTES = 1 << 30
+
+_DONE, _GROW_NODES, _GROW_TABLE, _SLICE_ENDED, _BUDGET = 0, 1, 2, 3, 4
+_SLICE = 20_000
+
+
+class Nodes(NamedTuple):
+    """A graph being built. position: int32 (room, S), each node's next operations. child: int32 (room, S),
+    the node after the next operation of each stream, -1 for none. table: int32, open addressing; it holds
+    nodes of the layer being entered, older numbers count as empty. at: int64, [next node to expand, nodes,
+    end of the layer being expanded, whether nodes were left out, layer being entered]."""
+
+    position: NDArray[np.int32]
+    child: NDArray[np.int32]
+    table: NDArray[np.int32]
+    at: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """One entry a stream. able, todo: int64; chosen, inside: uint8; see `can_run` and `choose_streams`."""
+
+    able: NDArray[np.int64]
+    chosen: NDArray[np.uint8]
+    inside: NDArray[np.uint8]
+    todo: NDArray[np.int64]
+
+
+def scratch_of(n_streams: int) -> Scratch:
+    """For kernels that go from cut to cut."""
+    return Scratch(
+        np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.uint8),
+        np.zeros(n_streams, np.int64),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CutGraph:
+    """The graph of a region. Nodes are sorted by the number of operations run; the first is the start.
+
+    position: int32 (n, S), the next operation of each stream. child: int32 (n, S), -1 where no edge is.
+    layer: int64 (n_ops + 2,), where the nodes of each number of operations begin. alive: bool (n,), whether
+    the last cut can be reached. complete: whether nothing was left out; then there is no legal order but
+    those in the graph. cuts: how many were explored.
+    """
+
+    position: NDArray[np.int32]
+    child: NDArray[np.int32]
+    layer: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    complete: bool
+    cuts: int
+
+    @property
+    def legal(self) -> bool:
+        """Whether the graph holds a legal order."""
+        return len(self.alive) > 0 and bool(self.alive[0])
+
+
+@njit(cache=True)
+def fill_danger(danger, after, c):  # type: ignore[no-untyped-def]
+    """danger[a, u]: end of the operations of stream u that conflict with a and need not follow it."""
+    for a in range(danger.shape[0]):
+        for u in range(danger.shape[1]):
+            danger[a, u] = 0
+            if u == c.op_stream[a]:
+                continue
+            for p in range(c.part_ptr[a], c.part_ptr[a + 1]):
+                g, last = c.granule[p], np.int64(-1)
+                if c.old[p] == c.new[p]:
+                    last = change_below(g, u, after[a, u], c)
+                else:
+                    for k in range(c.segment_ptr[g], c.segment_ptr[g + 1]):
+                        if c.segment_stream[k] == u:
+                            low = c.access_ptr[k]
+                            at = first_from(c.access_op, low, c.access_ptr[k + 1], after[a, u])
+                            if at > low:
+                                last = np.int64(c.access_op[at - 1])
+                if last + 1 > danger[a, u]:
+                    danger[a, u] = last + 1
+
+
+@inner
+def can_run(position, end, clock, now, contents, c, able):  # type: ignore[no-untyped-def]
+    """able[s] = 1 if the next operation of stream s can run, 0 if its values are not there, -1 - u if it
+    waits for stream u, -1000 if it has come to `end` (int (S,)). Returns how many can run."""
+    count = 0
+    for s in range(position.size):
+        op = position[s]
+        if op == end[s]:
+            able[s] = -1000
+            continue
+        u = waits_for(op, position, clock, c.op_stream)
+        if u >= 0:
+            able[s] = -1 - u
+        elif values_fit(op, position, now, contents, c):
+            able[s] = 1
+            count += 1
+        else:
+            able[s] = 0
+    return count
+
+
+@inner
+def add_makers(op, position, after, now, contents, c, inside, todo, n):  # type: ignore[no-untyped-def]
+    """Add to the set the streams that can still make a value that `op` waits for. Returns its new size."""
+    for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
+        g, v = c.granule[p], c.old_value[p]
+        if content(g, position, now, contents, c) == c.old[p] or forwarded(p, position, c):
+            continue
+        low, high = c.maker_ptr[v], c.maker_ptr[v + 1]
+        for u in range(position.size):
+            if inside[u] == 0 and u != c.op_stream[op]:
+                at = first_from(c.maker_op, low, high, position[u])
+                if at < high and c.maker_op[at] < after[op, u]:
+                    inside[u] = 1
+                    todo[n] = u
+                    n += 1
+        return n
+    return n
+
+
+@inner
+def stubborn(first, position, clock, after, danger, now, contents, c, able, inside, todo, most):  # type: ignore[no-untyped-def]
+    """Close {first} to a stubborn set in `inside`. Returns how many of it can run, `most` if not fewer."""
+    for u in range(position.size):
+        inside[u] = 0
+    inside[first], todo[0] = 1, first
+    n, done, count = 1, 0, 0
+    while done < n:
+        s = todo[done]
+        done += 1
+        op = position[s]
+        if able[s] == 1:
+            count += 1
+            if count >= most:
+                return most
+            for u in range(position.size):
+                if inside[u] == 0 and position[u] < danger[op, u]:
+                    inside[u] = 1
+                    todo[n] = u
+                    n += 1
+        elif able[s] == 0:
+            n = add_makers(op, position, after, now, contents, c, inside, todo, n)
+        elif able[s] > -1000 and inside[-1 - able[s]] == 0:
+            inside[-1 - able[s]] = 1
+            todo[n] = -1 - able[s]
+            n += 1
+    return count
+
+
+@inner
+def choose_streams(position, clock, after, danger, now, contents, c, able, inside, todo, chosen):  # type: ignore[no-untyped-def]
+    """Mark in `chosen` (uint8 (S,)) the streams of a small stubborn set that can run."""
+    n_streams = position.size
+    best = n_streams + 1
+    for s in range(n_streams):
+        if able[s] == 1 and best > 1:
+            count = stubborn(s, position, clock, after, danger, now, contents, c, able, inside, todo, best)
+            if count < best:
+                best = count
+                for u in range(n_streams):
+                    chosen[u] = 1 if inside[u] and able[u] == 1 else 0
+
+
+@inner
+def is_after(position, run, cut):  # type: ignore[no-untyped-def]
+    """Whether `cut` is `position` with one more operation of stream `run`."""
+    for s in range(position.size):  # noqa: SIM110
+        if cut[s] != position[s] + (1 if s == run else 0):
+            return False
+    return True
+
+
+@inner
+def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps, contents, scratch):  # type: ignore[no-untyped-def]
+    """Expand up to `steps` nodes. most: nodes in all. width: nodes in a layer. What is beyond either is left
+    out, but never a cut of `guide` (int32 (n_ops + 1, S), or empty). Returns a status."""
+    n_streams = nodes.position.shape[1]
+    able, chosen, inside, todo = scratch
+    stop = nodes.at[0] + steps
+    while nodes.at[0] < nodes.at[1]:
+        i = nodes.at[0]
+        if i == nodes.at[2]:
+            nodes.at[2] = nodes.at[1]
+            nodes.at[4] += 1
+        if i == stop:
+            return _SLICE_ENDED
+        if nodes.at[1] + n_streams > nodes.position.shape[0]:
+            return _GROW_NODES
+        if 2 * (nodes.at[1] - nodes.at[2] + n_streams) > nodes.table.size:
+            return _GROW_TABLE
+        position = nodes.position[i]
+        count = can_run(position, c.stream_ptr[1:], clock, i, contents, c, able)
+        for s in range(n_streams):
+            chosen[s] = 1 if able[s] == 1 else 0
+        if reduced and count > 1:
+            choose_streams(position, clock, after, danger, i, contents, c, able, inside, todo, chosen)
+        for s in range(n_streams):
+            nodes.child[i, s] = -1
+            if chosen[s] == 0 and not (able[s] == 1 and guide.shape[0] > 0):
+                continue
+            guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[4]])
+            if chosen[s] == 0 and not guided:
+                continue
+            slot = node_slot(position, s, nodes.position, nodes.table, nodes.at[2])
+            if nodes.table[slot] < nodes.at[2]:
+                if not guided and stuck(position[s], position, s, c):
+                    continue
+                if not guided and (nodes.at[1] - nodes.at[2] >= width or nodes.at[1] >= most):
+                    nodes.at[3] = 1
+                    if guide.shape[0] == 0 and nodes.at[1] >= most:
+                        return _BUDGET
+                    continue
+                new = nodes.at[1]
+                copy_row(position, nodes.position[new])
+                nodes.position[new, s] += 1
+                nodes.table[slot] = new
+                nodes.at[1] += 1
+            nodes.child[i, s] = nodes.table[slot]
+        nodes.at[0] += 1
+    return _DONE
+
+
+@njit(cache=True)
+def refill(nodes):  # type: ignore[no-untyped-def]
+    """Enter the newest layer into a new table."""
+    for i in range(nodes.at[2], nodes.at[1]):
+        slot = node_slot(nodes.position[i], -1, nodes.position, nodes.table, nodes.at[2])
+        nodes.table[slot] = i
+
+
+@njit(cache=True)
+def mark_alive(child, last, alive):  # type: ignore[no-untyped-def]
+    """Mark the nodes from which the node `last` can be reached; children have higher numbers."""
+    alive[last] = True
+    for i in range(last - 1, -1, -1):
+        for s in range(child.shape[1]):
+            if child[i, s] >= 0 and alive[child[i, s]]:
+                alive[i] = True
+                break
+
+
+def _grown(nodes: Nodes, room: int) -> Nodes:
+    position = np.empty((room, nodes.position.shape[1]), np.int32)
+    child = np.empty_like(position)
+    n = int(nodes.at[1])
+    position[:n], child[:n] = nodes.position[:n], nodes.child[:n]
+    return Nodes(position, child, nodes.table, nodes.at)
+
+
+def cuts_of_order(chains: Chains, order: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The cuts that an order passes: int32 (n_ops + 1, S), the next operation of each stream."""
+    streams = chains.op_stream[order]
+    step = np.zeros((len(order) + 1, len(chains.stream)), np.int32)
+    step[0] = chains.stream_ptr[:-1]
+    step[np.arange(1, len(order) + 1), streams] = 1
+    return np.cumsum(step, axis=0, dtype=np.int32)
+
+
+def _finish(nodes: Nodes, chains: Chains, complete: bool) -> CutGraph:
+    n = int(nodes.at[1])
+    position, child = nodes.position[:n], nodes.child[:n]
+    child[int(nodes.at[0]) :] = -1
+    n_ops = len(chains.op_stream)
+    depth = position.sum(axis=1, dtype=np.int64) - chains.stream_ptr[:-1].sum()
+    alive = np.zeros(n, bool)
+    if depth[-1] == n_ops:
+        mark_alive(child, n - 1, alive)
+    layer = np.searchsorted(depth, np.arange(n_ops + 2)).astype(np.int64)
+    return CutGraph(position, child, layer, alive, complete, n)
+
+
+def build_graph(
+    chains: Chains,
+    clocks: Clocks,
+    *,
+    reduced: bool,
+    cuts: int = DEFAULT_CUTS,
+    width: int = 1 << 40,
+    guide: NDArray[np.int32] | None = None,
+    until: float = float("inf"),
+) -> CutGraph:
+    """The graph of a region, or part of it.
+
+    clocks: `solver.deduction.deduction.Deduction.clocks`. cuts: nodes at most. width: nodes of a layer at
+    most. guide:
+    cuts of a legal order (`cuts_of_order`), which are kept whatever the limits; without it the graph ends
+    where `cuts` does. until: time.monotonic() after which it ends in any case.
+    """
+    clock, after = clocks
+    n_streams = len(chains.stream)
+    danger = np.zeros_like(clock)
+    if reduced:
+        fill_danger(danger, after, chains)
+    kept = np.empty((0, n_streams), np.int32) if guide is None else guide
+    most = max(1, min(cuts, MAX_BYTES // (8 * n_streams), (1 << 31) - 1))
+    shape = (1 << 10, n_streams)
+    nodes = Nodes(
+        np.empty(shape, np.int32),
+        np.empty(shape, np.int32),
+        np.zeros(1 << 10, np.int32),
+        np.zeros(5, np.int64),
+    )
+    nodes.position[0] = chains.stream_ptr[:-1]
+    nodes.at[1] = 1
+    contents, scratch = no_contents(chains), scratch_of(n_streams)
+    while True:
+        status = expand(
+            nodes, clock, after, danger, chains, kept, most, width, reduced, _SLICE, contents, scratch
+        )
+        if status in (_DONE, _BUDGET) or time.monotonic() > until:
+            break
+        if status == _GROW_NODES:
+            nodes = _grown(nodes, 2 * len(nodes.position) + n_streams)
+        elif status == _GROW_TABLE:
+            nodes = nodes._replace(table=np.zeros(4 * len(nodes.table), np.int32))
+            refill(nodes)
+    return _finish(nodes, chains, status == _DONE and not nodes.at[3])

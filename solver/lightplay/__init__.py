@@ -1,1 +1,0 @@
-"""LightPlay: the order of a region from time slices with optimistic checkpoints (docs/lightplay.md)."""

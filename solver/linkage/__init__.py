@@ -1,1 +1,0 @@
-"""Stride: an order from bounded linkages (Zhou, Xiao, Zhang; ICSE 2012), in polynomial time."""

@@ -1,0 +1,179 @@
+"""Regions solved on an existing dask.distributed cluster: problems go out, answers come back.
+
+The one file that touches dask. A worker that dies loses its regions only, which the scheduler gives to
+another. Regions whose workers died again and again go out once more, each alone, since dask cannot tell
+which of a worker's regions killed it; one that kills even then is left undecided.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from corebraid.base.errors import CorebraidError, UsageError
+from solver.passes.answers import Options
+from solver.passes.partial import solver_digest
+from solver.passes.remote import answer_here, digest_here
+from solver.passes.results import Answer
+from solver.regions.problem import Problem, Verdict, no_order
+
+WORKER_DIED = "worker died"
+_CONNECT_S, _LONELY_S = 10, 60.0
+#: Regions under way for each thread of the cluster.
+_AHEAD = 4
+_RESUME = "run the same command again: finished regions are kept"
+
+
+def _connect(make: Callable[..., Any], address: str) -> tuple[Any, str]:
+    """A client, or None and what went wrong. No exception is left that would keep a client alive."""
+    try:
+        return make(address, timeout=_CONNECT_S, set_as_default=False, direct_to_workers=False), ""
+    except (OSError, ValueError, TimeoutError, AssertionError) as error:
+        # It asserts that its own thread starts within ten seconds, which a loaded machine may not manage.
+        return None, type(error).__name__
+
+
+class Cluster:
+    """A connection to a scheduler. address: as its workers use it, tcp://HOST:PORT.
+
+    Raises UsageError if dask.distributed is not installed, if nobody answers there, or if a worker has
+    another solver than this process.
+    """
+
+    def __init__(self, address: str, options: Options) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise UsageError(
+                "dask.distributed is not installed", remedy="pip install 'corebraid[cluster]'"
+            ) from None
+        self._address, self._options = address, options
+        self._killed: type[BaseException] = distributed.KilledWorker
+        self._client, failure = _connect(distributed.Client, address)
+        if self._client is None:
+            # A client that was never connected closes when it is collected, and waits for a lock of its
+            # class: were that while another client begins, which holds it, it would wait for ever.
+            gc.collect()
+            raise UsageError(
+                "no scheduler answers",
+                found=failure,
+                where=f"cluster {address}",
+                remedy="start one with 'dask scheduler', and workers with 'dask worker'",
+            )
+        self._futures: dict[int, Any] = {}
+        self._suspects: dict[int, Problem] = {}
+        self._sent: dict[int, Problem] = {}
+        self._alone: int | None = None
+        self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._wake, self._woken = os.pipe()
+        self._seen = self._looked = time.monotonic()
+        self._threads = 1
+        try:
+            self._compare_solvers()
+        except BaseException:
+            self.close()
+            raise
+
+    def _compare_solvers(self) -> None:
+        mine = solver_digest()
+        try:
+            theirs = self._client.run(digest_here, on_error="return")
+        except (OSError, TimeoutError) as error:
+            raise self._lost(error) from None
+        other = sorted(worker for worker, digest in theirs.items() if digest != mine)
+        if other:
+            raise UsageError(
+                "a worker has another version of corebraid, or none",
+                found=", ".join(other[:5]),
+                where=f"cluster {self._address}",
+                remedy="install the same corebraid on every worker, and start them again",
+            )
+
+    @property
+    def signals(self) -> list[int]:
+        """File descriptors that can be read when an answer is there."""
+        return [self._wake]
+
+    @property
+    def room(self) -> int:
+        """How many more regions the cluster should be given."""
+        return 0 if self._suspects else max(_AHEAD * self._threads - len(self._futures), 0)
+
+    def submit(self, problem: Problem) -> None:
+        """Send a region."""
+        future = self._client.submit(answer_here, problem, self._options, pure=False)
+        self._futures[problem.region], self._sent[problem.region] = future, problem
+        future.add_done_callback(lambda _, region=problem.region: self._tell(region))
+
+    def _tell(self, region: int) -> None:
+        self._done.put(region)
+        os.write(self._woken, b".")
+
+    def finished(self) -> list[tuple[int, Answer]]:
+        """(region, answer) of those that have come back since the last call. Does not wait.
+
+        Raises CorebraidError if the scheduler or all workers are gone, and what solving raised.
+        """
+        answers = []
+        while not self._done.empty():
+            os.read(self._wake, 1)
+            region = self._done.get()
+            got = self._result(region, self._futures.pop(region))
+            problem = self._sent.pop(region)
+            if got is not None:
+                answers.append((region, got))
+            else:
+                self._suspects[region] = problem
+        if self._suspects and not self._futures:
+            self._alone = next(iter(self._suspects))
+            self.submit(self._suspects.pop(self._alone))
+        self._look()
+        return answers
+
+    def _result(self, region: int, future: Any) -> Answer | None:
+        """The answer, or None for a region that is to be tried alone."""
+        if future.status == "cancelled" or future.status == "lost":
+            raise self._lost(None)
+        try:
+            got: Answer = future.result()
+        except self._killed:
+            if region != self._alone:
+                return None
+            return Answer(Verdict.UNDECIDED, "", 0.0, WORKER_DIED, no_order(), no_order())
+        except (CancelledError, OSError, TimeoutError) as error:
+            raise self._lost(error) from None
+        return got
+
+    def _look(self) -> None:
+        """See from time to time whether anybody is still there."""
+        now = time.monotonic()
+        if now - self._looked < 1:
+            return
+        self._looked = now
+        if self._client.status != "running":
+            raise self._lost(None)
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        self._threads = max(sum(worker["nthreads"] for worker in workers.values()), 1)
+        if workers or not self._futures:
+            self._seen = now
+        elif now - self._seen > _LONELY_S:
+            raise CorebraidError(
+                f"no worker for {_LONELY_S:g} s", where=f"cluster {self._address}", remedy=_RESUME
+            )
+
+    def _lost(self, error: BaseException | None) -> CorebraidError:
+        found = type(error).__name__ if error else None
+        return CorebraidError(
+            "the cluster is lost", found=found, where=f"cluster {self._address}", remedy=_RESUME
+        )
+
+    def close(self) -> None:
+        """Take back what is not finished and leave the cluster."""
+        self._client.close(timeout=2)
+        # A late answer must not be written to a file that has got the same number since.
+        self._done = queue.SimpleQueue()

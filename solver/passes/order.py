@@ -1,0 +1,176 @@
+"""The pass that orders a recording: traces to a certificate that the checker has accepted.
+
+Source: docs/architecture.md#ordering.
+Every region is sifted, composed, solved, walked, here or in other processes. Sifting, solving and walking a
+region need nothing of the others; composing its boundary values and crossing its seam need those before it,
+and are cheap. Whatever the order in which processes finish, the results are those of one process that takes
+region after region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corebraid.base.errors import OrderError, UsageError
+from recorder.files.constraints import LOSSES, TENURES, VALUES
+from solver.check.certificate import OBEYED
+from solver.passes.ahead import regions_ahead
+from solver.passes.answers import Options, answer
+from solver.passes.ledger import Ledger
+from solver.passes.partial import Partial
+from solver.passes.results import Answer, OrderResult
+from solver.passes.schedule import Schedule
+from solver.passes.stages import Walks, sift_region
+from solver.regions.problem import Problem, Verdict
+from solver.regions.region import Region
+from solver.regions.traces import Traces
+from solver.sifting.words import WordTable
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What to order a recording with. jobs: processes. cluster: address of a dask.distributed scheduler that
+    solves the regions. keep: file in which finished regions are kept while others are not; what it holds
+    already is used, unless `fresh`. say: told in a line what the user should know of that.
+    """
+
+    jobs: int = 1
+    cluster: str = ""
+    keep: Path | None = None
+    fresh: bool = False
+    say: Callable[[str], None] = field(default=lambda _: None)
+
+    def check(self) -> None:
+        """Raises UsageError for values that make no sense."""
+        if self.jobs < 1:
+            raise UsageError("jobs", expected="at least 1", found=self.jobs)
+
+
+def order_recording(
+    traces: Traces,
+    certificate: Path,
+    recording: bytes,
+    options: Options | None = None,
+    on_region: Callable[[int, int], None] | None = None,
+    resources: Resources | None = None,
+) -> OrderResult:
+    """Order a recording region by region and write the certificate.
+
+    certificate: the file to write; one that is there is replaced, but only by one that the checker has
+    accepted. recording: 16 bytes, the recording's id. on_region(done, all): called after each region.
+    resources: processes, a cluster, and where finished regions are kept; one process and nothing kept
+    unless given. The certificate is the same whatever they are.
+    A region that cannot be decided within the limits is reported and the others are ordered nevertheless.
+    Raises OrderError if the recording is damaged (no order can exist, whatever the regions' insides), or
+    if the checker rejects what an engine returned; UsageError for the paper's encoding under TSO.
+    """
+    options, resources = options or Options(), resources or Resources()
+    options.check()
+    resources.check()
+    if options.evidence is not None and (resources.jobs > 1 or resources.cluster):
+        raise UsageError(
+            "an engine with evidence takes the regions one after the other",
+            found=f"{resources.jobs} jobs{' and a cluster' if resources.cluster else ''}",
+            remedy="leave --jobs and --cluster out",
+        )
+    if traces.buffered and options.encoding == "paper" and options.engine in ("auto", "smt"):
+        raise UsageError(
+            "the paper's encoding knows no store buffers, and this recording is of model tso",
+            remedy="use --encoding chain",
+        )
+    return _order_all(traces, certificate, recording, options, on_region, resources)
+
+
+def _order_all(
+    traces: Traces,
+    certificate: Path,
+    recording: bytes,
+    options: Options,
+    on_region: Callable[[int, int], None] | None,
+    resources: Resources,
+) -> OrderResult:
+    ledger = Ledger(traces)
+    kept = None
+    if resources.keep is not None:
+        kept = Partial(resources.keep, recording, options, fresh=resources.fresh)
+        if kept.note:
+            resources.say(f"{resources.keep.name}: {kept.note}")
+        elif kept.taken_over:
+            resources.say(
+                f"{kept.taken_over} solved regions are kept from an earlier run (--fresh starts over)"
+            )
+
+    def show() -> None:
+        if on_region:
+            on_region(ledger.answered, ledger.n)
+
+    try:
+        if resources.jobs == 1 and not resources.cluster:
+            _alone(traces, ledger, options, kept, show)
+        else:
+            _together(traces, ledger, options, kept, show, resources)
+        used = VALUES if options.evidence is not None else _used(traces)
+        result = ledger.certify(certificate, recording, options.engine + OBEYED[used])
+        if kept is not None and result.verdict is not Verdict.UNDECIDED:
+            kept.remove()
+        return result
+    finally:
+        if kept is not None:
+            kept.close()
+        ledger.close()
+
+
+def _used(traces: Traces) -> str:
+    """What orders obey."""
+    if not traces.line_bytes:
+        return VALUES
+    return LOSSES if traces.has_losses else TENURES
+
+
+def _alone(
+    traces: Traces, ledger: Ledger, options: Options, kept: Partial | None, show: Callable[[], None]
+) -> None:
+    """All regions in this process, one after the other."""
+    walks, words = Walks(traces), WordTable()
+    with regions_ahead(traces) as regions:
+        for region in regions:
+            problem = ledger.compose(region, sift_region(region, words))
+            found = kept.find(problem) if kept is not None and problem.n_ops else None
+            try:
+                _settle(ledger, walks, region, found or _fresh(region, problem, options, kept))
+            except OrderError:
+                if found is None:
+                    raise
+                ledger.take_back(region.index)
+                _settle(ledger, walks, region, _fresh(region, problem, options, kept))
+            show()
+
+
+def _fresh(region: Region, problem: Problem, options: Options, kept: Partial | None) -> Answer:
+    got = answer(problem, options, region)
+    if kept is not None and problem.n_ops:
+        kept.add(problem, got)
+    return got
+
+
+def _settle(ledger: Ledger, walks: Walks, region: Region, got: Answer) -> None:
+    if ledger.answer(region.index, got):
+        ledger.walked(walks.walk(region, *ledger.runs(region.index)))
+
+
+def _together(
+    traces: Traces,
+    ledger: Ledger,
+    options: Options,
+    kept: Partial | None,
+    show: Callable[[], None],
+    resources: Resources,
+) -> None:
+    """Regions in several processes, on a cluster, or both."""
+    schedule = Schedule(traces, ledger, options, kept, resources.cluster, resources.jobs, show)
+    try:
+        schedule.run()
+    finally:
+        schedule.close()

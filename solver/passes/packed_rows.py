@@ -1,0 +1,127 @@
+"""Event rows packed into 3 or 4 words of 8 bytes instead of 7, for temporary files: what follows from the row
+before, or from the file that it is in, is left out.
+
+A row is a head word, then those of the others that it needs: address (if it does not fit the head), number,
+count and pc (if they do not follow closely), old bytes, new bytes (if they differ). Head, from bit 0: address
+(48), size - 1 (3), lower bits of kind (2), flags (3), four bits for the words that follow, FAR to NEW,
+upper bit of kind (1), upper bit of flags (1), unused (2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from corebraid.base.rows.event import EVENT, GLUED
+
+#: Most words of a row.
+MOST_WORDS = 7
+#: Rows that are unpacked at a time, before what completes an indivisible access.
+ROWS = 1 << 12
+_MOST_GLUED = 16
+_FAR, _JUMP, _LONG, _NEW, _KIND, _FLAG = 1, 2, 4, 8, 16, 32
+_ADDRESS_BITS = np.uint64(48)
+_PC_BITS = np.uint64(48)
+_ONE = np.uint64(1)
+
+
+@njit(cache=True)
+def pack_rows(rows, out, last):  # type: ignore[no-untyped-def]
+    """Pack rows into `out` (uint64, room for MOST_WORDS a row). last (uint64): number, count of the row
+    before in this region, or 2**64 - 1 and 0; updated. Returns the words used."""
+    n = 0
+    number, count = last[0], last[1]
+    for i in range(rows.size):
+        row = rows[i]
+        at, more = n, 0
+        n += 1
+        address = row.addr
+        if address >> _ADDRESS_BITS:
+            more |= _FAR
+            out[n], address = address, np.uint64(0)
+            n += 1
+        if row.seq != number + _ONE:
+            more |= _JUMP
+            out[n] = row.seq
+            n += 1
+        step = row.count - count
+        if (step >> np.uint64(16)) | (row.pc >> _PC_BITS):
+            more |= _LONG
+            out[n], out[n + 1] = row.count, row.pc
+            n += 2
+        else:
+            out[n] = (step << _PC_BITS) | row.pc
+            n += 1
+        out[n] = row.old
+        n += 1
+        if row.new != row.old:
+            more |= _NEW
+            out[n] = row.new
+            n += 1
+        small = (
+            np.uint64(row.size - 1)
+            | np.uint64(row.kind & 3) << np.uint64(3)
+            | np.uint64(row.flags & 7) << np.uint64(5)
+        )
+        upper = np.uint64(row.kind >> 2) << np.uint64(60) | np.uint64(row.flags >> 3) << np.uint64(61)
+        out[at] = address | small << _ADDRESS_BITS | np.uint64(more) << np.uint64(56) | upper
+        number, count = row.seq, row.count
+    last[0], last[1] = number, count
+    return n
+
+
+@njit(cache=True)
+def unpack_rows(words, at, region, core, last, rows, most):  # type: ignore[no-untyped-def]
+    """Unpack `most` rows of one region and stream, a core's or the agents', from words[at] on, or as many
+    more as an indivisible access needs. last: as for `pack_rows`. Returns (rows, the word behind
+    them)."""
+    n = 0
+    number, count = last[0], last[1]
+    glued = False
+    while at < words.size and (n < most or (glued and n < rows.size)):
+        row = rows[n]
+        head = words[at]
+        at += 1
+        more = np.int64(head >> np.uint64(56))
+        row.addr = head & ((_ONE << _ADDRESS_BITS) - _ONE)
+        if more & _FAR:
+            row.addr = words[at]
+            at += 1
+        number += _ONE
+        if more & _JUMP:
+            number = words[at]
+            at += 1
+        if more & _LONG:
+            count, row.pc = words[at], words[at + 1]
+            at += 2
+        else:
+            count += words[at] >> _PC_BITS
+            row.pc = words[at] & ((_ONE << _PC_BITS) - _ONE)
+            at += 1
+        row.old = words[at]
+        at += 1
+        if more & _NEW:
+            row.new = words[at]
+            at += 1
+        else:
+            row.new = row.old
+        row.seq, row.count = number, count
+        row.stratum, row.core = np.uint32(region), np.uint8(core)
+        small = np.int64(head >> _ADDRESS_BITS)
+        row.size = np.uint8((small & 7) + 1)
+        row.kind = np.uint8(((small >> 3) & 3) | ((more & _KIND) >> 2))
+        row.flags = np.uint8(((small >> 5) & 7) | ((more & _FLAG) >> 2))
+        glued = (row.flags & GLUED) != 0
+        n += 1
+    last[0], last[1] = number, count
+    return n, at
+
+
+def start_of_region() -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """`last` before the first row of a region."""
+    return np.array([0xFFFFFFFFFFFFFFFF, 0], np.uint64)
+
+
+def room() -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """An array for what `unpack_rows` gives at a time."""
+    return np.empty(ROWS + _MOST_GLUED, EVENT)

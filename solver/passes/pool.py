@@ -1,0 +1,159 @@
+"""Processes that work on tasks, may be killed at any moment, and are replaced when they are."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from corebraid.base.errors import CorebraidError
+
+#: How a task is named: what is done, and with which number.
+Key = tuple[str, int]
+Calls = Mapping[str, Callable[..., Iterator[Any]]]
+#: What became of a task: a part of its result, its end, an error of corebraid's tree, a dead process.
+PART, DONE, FAILED, DIED = "part", "done", "failed", "died"
+_CRASHED = "crashed"
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class News:
+    """Something about the task `key`: one of PART, DONE, FAILED (value: the error) and DIED."""
+
+    key: Key
+    what: str
+    value: Any = None
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C comes only afterwards, to this process and to none that is forked meanwhile, until it calls
+    `set_interrupts`: what a forked process inherits would answer in its stead."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def set_interrupts(handler: signal.Handlers) -> None:
+    """What Ctrl-C does in a process that was forked with `interrupts_held`."""
+    signal.signal(signal.SIGINT, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, parent: int) -> None:
+    """A worker's life: tasks, until the other end is closed."""
+    # An interrupt is the parent's business, which then ends its workers; and nobody outlives the parent.
+    set_interrupts(signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    for other in others:
+        other.close()
+    while True:
+        try:
+            name, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            for part in calls[name](*arguments):
+                connection.send((PART, part))
+            connection.send((DONE, None))
+        except CorebraidError as error:
+            connection.send((FAILED, error))
+        except Exception:
+            connection.send((_CRASHED, traceback.format_exc()))
+
+
+class _Worker:
+    def __init__(self, calls: Calls, others: Sequence[Connection]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.connection, theirs = context.Pipe()
+        arguments = (theirs, [*others, self.connection], calls, os.getpid())
+        self.process = context.Process(target=_serve, args=arguments, daemon=True)
+        with interrupts_held():
+            self.process.start()
+        theirs.close()
+        self.key: Key | None = None
+
+
+class Pool:
+    """`n` worker processes, forked: they have what this process had when the pool was made, kernels and
+    open files included. calls: the tasks by name; each yields the parts of its result."""
+
+    def __init__(self, n: int, calls: Calls) -> None:
+        self._calls = calls
+        self._workers: list[_Worker] = []
+        for _ in range(n):
+            self._workers.append(self._fork())
+
+    def _fork(self) -> _Worker:
+        return _Worker(self._calls, [worker.connection for worker in self._workers])
+
+    @property
+    def idle(self) -> int:
+        """How many workers have nothing to do."""
+        return sum(worker.key is None for worker in self._workers)
+
+    def start(self, key: Key, name: str, *arguments: Any) -> None:
+        """Give an idle worker a task; `key` is how `news` will name it. If it is dead, `news` says so."""
+        worker = next(worker for worker in self._workers if worker.key is None)
+        worker.key = key
+        try:
+            worker.connection.send((name, arguments))
+        except (BrokenPipeError, ConnectionResetError):
+            worker.process.kill()
+
+    def news(self, others: Sequence[Any] = (), timeout_s: float | None = None) -> list[News]:
+        """Wait for news, from one worker or several. others: file-like objects that end the waiting when they
+        can be read. Raises RuntimeError with the traceback if a task ended with an error of its own."""
+        busy = {worker.connection: worker for worker in self._workers if worker.key is not None}
+        found = []
+        for ready in wait([*busy, *others], timeout_s):
+            if isinstance(ready, Connection) and ready in busy:
+                found.append(self._hear(busy[ready]))
+        return found
+
+    def _hear(self, worker: _Worker) -> News:
+        key = worker.key
+        assert key is not None
+        try:
+            what, value = worker.connection.recv()
+        except (EOFError, OSError):
+            self._replace(worker)
+            return News(key, DIED)
+        if what == _CRASHED:
+            raise RuntimeError(f"a worker failed\n{value}")
+        if what != PART:
+            worker.key = None
+        return News(key, what, value)
+
+    def _replace(self, worker: _Worker) -> None:
+        worker.connection.close()
+        worker.process.kill()
+        worker.process.join()
+        self._workers.remove(worker)
+        self._workers.append(self._fork())
+
+    @property
+    def processes(self) -> list[int]:
+        """Process ids of the workers."""
+        return [worker.process.pid or 0 for worker in self._workers]
+
+    def close(self) -> None:
+        """End all workers at once, whatever they do."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.connection.close()

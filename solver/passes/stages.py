@@ -1,0 +1,73 @@
+"""What is done with one region, in whatever process: sift it, solve it, walk its order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.check.buffered_seams import BufferedWalker
+from solver.check.seams import RegionWalker, Seam
+from solver.regions.problem import Problem
+from solver.regions.region import Region
+from solver.regions.traces import Traces
+from solver.sifting.boundary import Net, net_values
+from solver.sifting.buffered_sift import sift_buffered
+from solver.sifting.filters import Chains, Counts, sift
+from solver.sifting.granules import find_granules
+from solver.sifting.words import WordTable
+from solver.tenures.buffered_edges import not_told
+from solver.tenures.edges import break_rows, row_edges
+from solver.tenures.region import with_deduced
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """A region's unfiltered events, without values at its two ends, and what its events say of these."""
+
+    problem: Problem
+    counts: Counts
+    chains: Chains
+    net: Net
+
+
+def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
+    """Granules, filters and the region's own part of the boundary values. table: see `find_granules`.
+
+    Raises OrderError."""
+    deduced = None
+    if region.tenures is not None and _is_shared(region):
+        deduced = region.tenures.deduced(region)
+        edges = not_told(row_edges(deduced.clocks), deduced.ties)
+        region = region.with_breaks(break_rows(edges, len(region.streams)))
+    if region.tails:
+        problem, counts, chains = sift_buffered(region, table)
+    else:
+        problem, counts, chains = sift(region, find_granules(region, table))
+    if deduced is not None:
+        problem = with_deduced(problem, deduced)
+    return Sifted(problem, counts, chains, net_values(problem))
+
+
+def _is_shared(region: Region) -> bool:
+    """Whether more than one core or agent has rows in the region."""
+    first_store = len(region.streams) - len(region.tails)
+    cores = {s % first_store for s, rows in enumerate(region.streams) if len(rows)}
+    return len(cores) > 1
+
+
+class Walks:
+    """The checker's walk over regions of `traces`; what it needs is made when it is first used."""
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+        self._walker: RegionWalker | None = None
+
+    def walk(self, region: Region, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> Seam:
+        """See `RegionWalker.walk`. Raises OrderError."""
+        if self._walker is None:
+            traces = self._traces
+            kind = BufferedWalker if traces.buffered else RegionWalker
+            self._walker = kind(traces.memory_bytes, traces.strata, traces.n_streams)
+        return self._walker.walk(region, stream, rows)
