@@ -18,6 +18,7 @@ from emu.board.board import Stopped
 from emu.board.config import MachineConfig
 from emu.board.run import Watcher, run
 from emu.core.recorded import RecordedCore
+from emu.core.surroundings import KERNEL
 from emu.hooks.record import on_block, on_memory
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.machine import LinuxMachine
@@ -60,7 +61,13 @@ class BareMachine(LinuxMachine):
     def _make_core(self, number: int) -> BareCore:
         config = self.config
         return BareCore(
-            self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache, linux=True
+            self.core_rows,
+            number,
+            self.machine_rows,
+            self.isa,
+            config.memory_bytes,
+            config.cache,
+            surroundings=KERNEL,
         )
 
     def boot(self, guest: Any) -> None:
@@ -98,7 +105,7 @@ class BareLinuxRun:
 def run_bare_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, output: Sink, error: Sink) -> BareLinuxRun:
     """Run a Linux program on the bare emulator. Raises CorebraidError if it fails there."""
     options = RecordOptions(cores=1, seed=1, memory_bytes=ADDRESS_SPACE)
-    machine = BareMachine(machine_config(options, watched=False, linux=True), isa)
+    machine = BareMachine(machine_config(options, False, KERNEL), isa)
 
     def drop() -> None:
         machine.state["agent_n"] = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from isa.decoded import Block, RandomRead
 from isa.table import Isa
 from isa.x86_64 import decode as _x86_64
-from isa.x86_64.decode import Block, RandomRead
 
 
 class Decoder(Protocol):

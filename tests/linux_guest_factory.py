@@ -10,6 +10,7 @@ from pathlib import Path
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.cli.linux_guest import LinuxOptions, guest_spec
 from emu.board.run import Watcher
+from emu.core.surroundings import KERNEL
 from emu.linux.boot import GuestSpec, boot
 from emu.linux.ground.wait import Reason
 from emu.linux.machine import LinuxMachine
@@ -49,7 +50,7 @@ class BootedGuest:
     def __init__(self, spec: GuestSpec, seed: int = 0) -> None:
         options = RecordOptions(cores=2, seed=seed, memory_bytes=ADDRESS_SPACE)
         self.said = bytearray()
-        machine = LinuxMachine(machine_config(options, False, linux=True), X86_64, Watcher())
+        machine = LinuxMachine(machine_config(options, False, KERNEL), X86_64, Watcher())
         self.guest = boot(
             machine, LINUX_X86_64, spec, self.said.extend, self.said.extend, lambda: machine.take_agent_rows()
         )

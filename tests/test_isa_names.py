@@ -18,10 +18,10 @@ _NAMES = re.compile(
 #: Natively of x86-64: hooks on its instructions, what the emulator gets wrong of it, layouts of its kernel's.
 NATIVE = {
     "corebraid/names/call_stubs.py", "emu/code/plain_code.py", "emu/core/core.py", "emu/core/isolated.py",
-    "emu/core/legality.py", "emu/core/random_read.py", "emu/core/recorded.py", "emu/hooks/call.py",
-    "emu/hooks/pair.py", "emu/hooks/record.py", "emu/hooks/replay.py", "emu/linux/calls/threads.py",
-    "emu/linux/faults.py", "emu/linux/signals/delivery.py", "emu/linux/signals/float_image.py",
-    "emu/linux/signals/frame.py",
+    "emu/core/legality.py", "emu/core/random_read.py", "emu/core/recorded.py", "emu/core/surroundings.py",
+    "emu/hooks/call.py", "emu/hooks/pair.py", "emu/hooks/record.py", "emu/hooks/replay.py",
+    "emu/linux/calls/threads.py", "emu/linux/faults.py", "emu/linux/signals/delivery.py",
+    "emu/linux/signals/float_image.py", "emu/linux/signals/frame.py",
 }  # fmt: skip
 #: Only words: an example that names a firmware image, a comment that says where something is from.
 _WORDS = re.compile(r"firmware/x86_64/|x86-64|x86-TSO|x86's")

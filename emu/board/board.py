@@ -41,8 +41,8 @@ from emu.native.state import (
 )
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
+from isa.decoded import Block
 from isa.table import Isa
-from isa.x86_64.decode import Block
 
 _CONSOLE_BYTES = 1 << 16
 _AGENT_ROWS = 1 << 14
@@ -132,7 +132,7 @@ class Board:
         config = self.config
         core = RecordedCore(
             self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache,
-            config.store_buffer, config.tapped, config.linux,
+            config.store_buffer, config.tapped, config.surroundings,
         )  # fmt: skip
         core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
         return core

@@ -8,19 +8,16 @@ from corebraid.base.errors import UsageError
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.cache import CacheGeometry
 from emu.bus.store_buffer import MOST_BUFFERED
+from emu.core.surroundings import DEVICES, Surroundings
 from emu.devices.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY
-from emu.devices.registers import DEVICE_BASE
-
-#: Bytes of a Linux guest's address space, at most.
-MOST_ADDRESSES = 1 << 40
 
 
 @dataclass(frozen=True)
 class MachineConfig:
     """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of `--strata downgrades:D`.
     store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
-    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way. linux: the
-    machine of a Linux guest; its memory_bytes is the size of the address space."""
+    `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way.
+    surroundings: what the cores meet besides memory; with a kernel memory_bytes is the address space's."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -31,7 +28,7 @@ class MachineConfig:
     store_buffer: int = 0
     tapped: bool = False
     mail_latency: int = DEFAULT_MAIL_LATENCY
-    linux: bool = False
+    surroundings: Surroundings = DEVICES
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -39,7 +36,7 @@ class MachineConfig:
             raise UsageError(
                 "a machine has 1 to 64 cores", found=str(self.n_cores), remedy="choose --cores 1 to 64"
             )
-        most = MOST_ADDRESSES if self.linux else DEVICE_BASE
+        most = self.surroundings.most_memory
         if self.memory_bytes % PAGE_BYTES or not 1 << 20 <= self.memory_bytes <= most:
             raise UsageError(
                 "a machine has 1m to 3840m of memory, in whole pages",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from corebraid.base.golden_ratio import GOLDEN
 from emu.native.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of, words_of
 from emu.native.unicorn import peek8, peek16, peek64, pointer, row_getter
-from isa.x86_64.decode import Block
+from isa.decoded import Block
 
 #: Bits of an entry: VALID always; ENDS_RUN, REPEATS, NESTED: see `isa.x86_64.decode.Block`; then the number
 #: of instructions (16 bits) and the row in the table of infos (32 bits).

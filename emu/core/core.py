@@ -31,9 +31,9 @@ from emu.native.unicorn import (
     uc_reg_write,
 )
 from isa.abi import LinuxAbi
+from isa.decoded import Block
 from isa.decoder import decoder_of
 from isa.table import Isa
-from isa.x86_64.decode import Block
 
 #: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
 CPU_MODEL = x86.UC_CPU_X86_SANDYBRIDGE

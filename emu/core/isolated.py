@@ -11,21 +11,17 @@ from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from corebraid.base.host_memory import host_memory
-from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_RDRAND, RECORD
 from emu.bus.store_buffer import new_buffer
 from emu.core.core import Core
 from emu.core.random_read import finish_random_read
+from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
-from emu.devices.registers import DEVICE_BASE
-from emu.hooks.call import on_cpuid, on_replayed_call
 from emu.hooks.feed import FED, on_fed_access
 from emu.hooks.record import on_exception
 from emu.hooks.replay import (
     apply_due,
     on_replayed_block,
-    on_replayed_device_read,
-    on_replayed_device_write,
     on_replayed_rdtsc,
     on_replayed_rdtscp,
 )
@@ -45,8 +41,6 @@ from emu.native.state import (
     STOP_TRACE,
     address_of,
 )
-from emu.native.unicorn import map_device_page
-from isa.registry import linux_abi_of
 from isa.table import Isa
 
 #: Rows of the trace buffer, and what one block may add after the last check.
@@ -93,7 +87,7 @@ class IsolatedCore:
 
     traced: every data access is kept as an EVENT row, at the price of a memory hook. store_buffer: as in
     `emu.board.firmware.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
-    linux: a Linux guest's, which makes system calls and has no devices.
+    surroundings: what it meets besides memory.
     """
 
     def __init__(
@@ -106,7 +100,7 @@ class IsolatedCore:
         traced: bool,
         store_buffer: int = 0,
         fed: bool = False,
-        linux: bool = False,
+        surroundings: Surroundings = DEVICES,
     ) -> None:
         self._core_rows = np.zeros(1, CORE)
         self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
@@ -116,7 +110,7 @@ class IsolatedCore:
         self._inputs = np.zeros(0, RECORD)
         self._rows = np.zeros(0, RECORD)
         self._blob = np.zeros(1, np.uint8)
-        self._connect_kernel() if linux else self._connect_devices()
+        surroundings.surround_isolated(self.core, self._core_rows)
         self.core.add_hook(uc.UC_HOOK_BLOCK, on_replayed_block)
         self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
         self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
@@ -136,23 +130,6 @@ class IsolatedCore:
             self._row["buffer"] = address_of(self._buffer)
             self._row["received"] = address_of(self._received)
             self.core.fence_hook = on_traced_fence
-
-    def _connect_devices(self) -> None:
-        self._row["devices"] = 1
-        map_device_page(
-            self.core.handle,
-            DEVICE_BASE,
-            PAGE_BYTES,
-            on_replayed_device_read,
-            on_replayed_device_write,
-            address_of(self._core_rows),
-        )
-
-    def _connect_kernel(self) -> None:
-        self.core.set_call_registers(linux_abi_of(self.core.isa))
-        self.core.set_cpuid()
-        self.core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
-        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_call, x86.UC_X86_INS_SYSCALL)
 
     def feed(self, rows: NDArray[np.void], blob: NDArray[np.uint8]) -> None:
         """Give the next rows (RECORD[n], at least one) and their blob; all earlier ones are used up."""

@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass
 
 from emu.core.core import Core
+from isa.decoded import RandomRead
 from isa.decoder import decoder_of
-from isa.x86_64.decode import RandomRead
 
 _ARITHMETIC_FLAGS = 0x8D5
 _CARRY = 1

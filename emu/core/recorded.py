@@ -17,13 +17,11 @@ from emu.bus.cache import CacheGeometry
 from emu.bus.commit import COMMIT_WORDS, on_fence
 from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
 from emu.core.core import Core
-from emu.devices.registers import DEVICE_BASE
-from emu.hooks.call import CALL_WORDS, on_call, on_cpuid, on_privileged
-from emu.hooks.record import on_block, on_exception, on_memory, on_rdtsc, on_rdtscp, on_system_call
+from emu.core.surroundings import DEVICES, Surroundings
+from emu.hooks.record import on_block, on_exception, on_memory, on_rdtsc, on_rdtscp
 from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
 from emu.hooks.undo import EDGE_ROWS
 from emu.native.state import CORE_AT, address_of
-from isa.registry import linux_abi_of
 from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.
@@ -38,8 +36,8 @@ class RecordedCore(Core):
     """One core of a `Machine`. Misses and inputs are appended to its log natively.
 
     store_buffer: stores that its store buffer holds, 0 for none: sequential consistency. tapped: its accesses
-    are kept as EVENT rows, for evidence streams (`emu/hooks/tap.py`). linux: a Linux guest's, which makes
-    system calls and has no devices.
+    are kept as EVENT rows, for evidence streams (`emu/hooks/tap.py`). surroundings: what it meets
+    besides memory.
     """
 
     def __init__(
@@ -52,26 +50,28 @@ class RecordedCore(Core):
         cache: CacheGeometry,
         store_buffer: int = 0,
         tapped: bool = False,
-        linux: bool = False,
+        surroundings: Surroundings = DEVICES,
     ) -> None:
         super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
         self._log_rows = np.zeros(_ROWS, RECORD)
         self._log_blob = np.zeros(_ROWS * cache.line, np.uint8)
         self._log_bytes, self._blob_bytes = self._log_rows.view(np.uint8).data, self._log_blob.data
-        self._device_page = np.zeros(PAGE_BYTES, np.uint8)
+        self.device_page = np.zeros(PAGE_BYTES, np.uint8)
         self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
         self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         self._buffer = new_buffer()
         self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
         self.tapped = tapped
+        #: Of its last system call: number and arguments. None are made to devices.
+        self.call_words = np.zeros(0, np.uint64)
         self._tap = np.zeros(TAP_ROWS + TAP_SLACK if tapped else 0, EVENT)
         for name, value in (
             ("core_id", number),
             ("n_cores", len(core_rows)),
             ("machine", address_of(machine_rows)),
             ("cores", address_of(core_rows)),
-            ("device_page", address_of(self._device_page)),
+            ("device_page", address_of(self.device_page)),
             ("edge", address_of(self._edge)),
             ("sets", cache.sets),
             ("ways", cache.ways),
@@ -96,28 +96,13 @@ class RecordedCore(Core):
         access_hook = on_tapped_memory if tapped else on_memory
         self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, access_hook)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
-        self._connect_kernel() if linux else self._connect_devices()
+        surroundings.surround(self)
         self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
         self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
 
-    def _connect_devices(self) -> None:
-        self.row["devices"] = 1
-        self.map_plain_page(DEVICE_BASE, self._device_page)
-        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
-        self.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
-
-    def _connect_kernel(self) -> None:
-        self._call_words = np.zeros(CALL_WORDS, np.uint64)
-        self.row["call_words"] = address_of(self._call_words)
-        self.set_call_registers(linux_abi_of(self.isa))
-        self.set_cpuid()
-        self.privileged_hook = on_privileged
-        self.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
-        self.add_hook(uc.UC_HOOK_INSN, on_call, x86.UC_X86_INS_SYSCALL)
-
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""
-        words: list[int] = self._call_words.tolist()
+        words: list[int] = self.call_words.tolist()
         return words
 
     def share_rights(self, rights: NDArray[np.uint8]) -> None:

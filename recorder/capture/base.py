@@ -16,6 +16,7 @@ from emu.board.board import Board
 from emu.board.config import MachineConfig
 from emu.board.run import Watcher
 from emu.core.fingerprint import Fingerprint
+from emu.core.surroundings import DEVICES, Surroundings
 from emu.schedule.scheduler import is_named_policy
 from isa.table import Isa
 from recorder.capture.evidence_capture import EvidenceCapture
@@ -39,7 +40,9 @@ Progress = Callable[[int], None]
 Console = Callable[[bytes], None]
 
 
-def machine_config(options: RecordOptions, watched: bool, *, linux: bool = False) -> MachineConfig:
+def machine_config(
+    options: RecordOptions, watched: bool, surroundings: Surroundings = DEVICES
+) -> MachineConfig:
     """The machine that `options` ask for. watched: somebody wants all events."""
     return MachineConfig(
         options.cores,
@@ -50,7 +53,7 @@ def machine_config(options: RecordOptions, watched: bool, *, linux: bool = False
         options.input,
         options.store_buffer if options.model == "tso" else 0,
         any(STREAMS[name].of_events for name in options.evidence) or watched,
-        linux=linux,
+        surroundings=surroundings,
     )
 
 

@@ -14,6 +14,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.memory import ADDRESS_SPACE, PAGE_BYTES
 from corebraid.base.rows.record import CONTEXT_START, END_EXIT, END_FAULT, END_HALTED, END_LIMIT, END_STOPPED
 from emu.board.run import run
+from emu.core.surroundings import KERNEL
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.ground.failure import Unsupported
 from emu.linux.machine import LinuxMachine
@@ -66,7 +67,7 @@ class LinuxCapture(BaseCapture):
     ) -> None:
         check_model(options)
         check_evidence(options.evidence, options.model, linux=True)
-        config = machine_config(options, bool(watchers), linux=True)
+        config = machine_config(options, bool(watchers), KERNEL)
         config.check()
         self._scheduler = options.make_scheduler()
         #: Told of system calls that are made while there are several tasks: task, number.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from corebraid.base.errors import UsageError
 from emu.core.fingerprint import Fingerprint
 from emu.core.isolated import IsolatedCore
+from emu.core.surroundings import DEVICES, KERNEL
 from isa.registry import isa_named
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording
@@ -55,7 +56,7 @@ class CoreReplay(ReplayDriver):
             manifest.line,
             traced=traced,
             store_buffer=manifest.store_buffer,
-            linux=manifest.linux,
+            surroundings=KERNEL if manifest.linux else DEVICES,
         )
         super().__init__(recording, core, isa, isolated, stops)
         self._fingerprint = Fingerprint(isolated.core, manifest.line)

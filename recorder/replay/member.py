@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.record import END, MISS, MISS_LATE, RECEIVED, RECORD, STRATUM
 from emu.core.isolated import Diverged, IsolatedCore
+from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.feed import FED
 from isa.registry import isa_named
 from recorder.evidence.opr.digest import AccessDigest
@@ -37,8 +38,9 @@ class MemberReplay(ReplayDriver):
     def __init__(self, recording: Recording, log: OprLog, core: int) -> None:
         manifest, isa = recording.manifest, isa_named(recording.manifest.isa)
         member = log.members.index(core)
+        around = KERNEL if manifest.linux else DEVICES
         isolated = IsolatedCore(
-            isa, core, manifest.memory, log.unit, traced=True, fed=True, linux=manifest.linux
+            isa, core, manifest.memory, log.unit, traced=True, fed=True, surroundings=around
         )
         super().__init__(recording, core, isa, isolated)
         self._core.feed_values(_fed(log, member))

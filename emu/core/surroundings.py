@@ -1,0 +1,81 @@
+"""What surrounds a core besides memory: devices in its address space, or a kernel that answers its calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from corebraid.base.memory import PAGE_BYTES
+from emu.core.core import Core
+from emu.devices.registers import DEVICE_BASE
+from emu.hooks.call import CALL_WORDS, on_call, on_cpuid, on_privileged, on_replayed_call
+from emu.hooks.record import on_system_call
+from emu.hooks.replay import on_replayed_device_read, on_replayed_device_write
+from emu.native.state import address_of
+from emu.native.unicorn import map_device_page
+from isa.registry import linux_abi_of
+
+if TYPE_CHECKING:
+    from emu.core.recorded import RecordedCore
+
+
+class Surroundings(Protocol):
+    """most_memory: bytes of memory that a core can have in them."""
+
+    most_memory: int
+
+    def surround(self, core: RecordedCore) -> None:
+        """Install what a core on the bus needs to meet them."""
+
+    def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
+        """The same for one that replays: its log says what they answered. rows: CORE[1], its own."""
+
+
+class Devices:
+    """Registers in memory; system calls fail. What firmware meets."""
+
+    most_memory = DEVICE_BASE
+
+    def surround(self, core: RecordedCore) -> None:
+        """Map the page of registers."""
+        core.row["devices"] = 1
+        core.map_plain_page(DEVICE_BASE, core.device_page)
+        core.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
+        core.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
+
+    def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
+        """Map a page whose reads the log answers."""
+        core.row["devices"] = 1
+        read, write = on_replayed_device_read, on_replayed_device_write
+        map_device_page(core.handle, DEVICE_BASE, PAGE_BYTES, read, write, address_of(rows))
+
+
+class Kernel:
+    """System calls and CPUID, and no devices. What a Linux program meets; its memory is the address space."""
+
+    most_memory = 1 << 40
+
+    def surround(self, core: RecordedCore) -> None:
+        """Let calls, and what only a kernel may do, stop the core."""
+        core.call_words = np.zeros(CALL_WORDS, np.uint64)
+        core.row["call_words"] = address_of(core.call_words)
+        core.set_call_registers(linux_abi_of(core.isa))
+        core.set_cpuid()
+        core.privileged_hook = on_privileged
+        core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
+        core.add_hook(uc.UC_HOOK_INSN, on_call, x86.UC_X86_INS_SYSCALL)
+
+    def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
+        """Let the log answer calls."""
+        core.set_call_registers(linux_abi_of(core.isa))
+        core.set_cpuid()
+        core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
+        core.add_hook(uc.UC_HOOK_INSN, on_replayed_call, x86.UC_X86_INS_SYSCALL)
+
+
+DEVICES: Surroundings = Devices()
+KERNEL: Surroundings = Kernel()

@@ -1,0 +1,45 @@
+"""What a decoder says of guest code, whatever its instruction set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Block:
+    """A translated block, decoded.
+
+    offsets: byte offset of every instruction. atomic: positions of those that are one indivisible access
+    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). helped: positions of those whose accesses the
+    emulator makes in a helper, from which it cannot be stopped. ends_run: the last one transfers control, so
+    that what follows it is another run of instructions. repeats: the last one is a repeated string
+    instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
+    an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
+    `cmpxchg8b` and `cmpxchg16b`. fences: byte offsets of instructions that make no atomic access and yet wait
+    until the store buffer is empty (SDM volume 3, 9.3 and 12.10). privileged: byte offsets of instructions
+    that only a kernel may run. unsupported: offset of the first
+    instruction that the emulator would compute wrongly, or -1, and its text. unknown: offset of bytes
+    that are no instruction to the decoder (decoding ends there), or -1.
+    """
+
+    offsets: tuple[int, ...]
+    atomic: tuple[int, ...]
+    helped: tuple[int, ...]
+    ends_run: bool
+    repeats: bool
+    nested: bool
+    pairs: tuple[int, ...]
+    fences: tuple[int, ...]
+    privileged: tuple[int, ...]
+    unsupported: int
+    unsupported_text: str
+    unknown: int
+
+
+@dataclass(frozen=True)
+class RandomRead:
+    """An RDRAND or RDSEED: destination register's name, operand size and length, in bytes."""
+
+    register: str
+    size: int
+    length: int
