@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from cli_factory import FIRMWARE, run
 from test_axe_random import naive_check
-from test_tenures_recordings import ranks_of
 
 import corebraid.cli.export.axe_ties as axe_ties
 from bench.axe_oracle import is_legal
 from bench.axe_traces import Shape, corrupted, random_ops, to_trace
+from bench.true_tenures import ranks_of
 from corebraid.base.rows.event import EVENT, UNCACHED
 from corebraid.cli.export.axe_ties import region_edges
 from recorder.files.constraints import LOSSES

@@ -65,7 +65,7 @@ def test_it_is_started_once() -> None:
 def test_z3_stays_out_of_this_process() -> None:
     code = (
         "import sys; from bench.ordering_traces import region\n"
-        "from solver.passes.order import Options, solve\n"
+        "from solver.passes.answers import Options, solve\n"
         "found = solve(region('unique', cores=2, events=20), Options('smt'))\n"
         "print(found.verdict.value, 'z3' in sys.modules)"
     )
