@@ -90,8 +90,7 @@ class LinuxMachine(Board):
             if self.state["tso"]:
                 commit_core(self.core_rows, self.machine_rows, number)
 
-    # -- what `emu.board.run` and the recorder ask
-    # -------------------------------------------------------------
+    # -- what `emu.board.run` and the recorder ask ---------------------------------------------------
 
     @property
     def over(self) -> bool:
