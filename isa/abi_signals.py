@@ -68,12 +68,24 @@ class FaultSignal:
 
 
 @dataclass(frozen=True)
+class FloatStatus:
+    """Where a floating-point exception tells what is wrong: bits of the register `raised` whose mask, `shift`
+    bits higher in the register `masked`, is 0."""
+
+    raised: str
+    masked: str
+    shift: int
+
+
+@dataclass(frozen=True)
 class SignalAbi:
     """Signals on one instruction set.
 
     action: `struct kernel_sigaction`. exceptions: by the processor's number. page_fault: the number of that
     for bad accesses, whose signal depends on why. address_bits: those of an address; the bits above them
     repeat the highest. no_address: the exception for an address where they do not, None: there is none.
+    float_status: by the number of an exception whose code is 0. float_codes: (bits there, si_code), the first
+    counts.
     """
 
     action: Layout
@@ -82,3 +94,5 @@ class SignalAbi:
     page_fault: int
     address_bits: int
     no_address: int | None
+    float_status: dict[int, FloatStatus]
+    float_codes: tuple[tuple[int, int], ...]

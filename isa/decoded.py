@@ -38,8 +38,14 @@ class Block:
 
 @dataclass(frozen=True)
 class RandomRead:
-    """An RDRAND or RDSEED: destination register's name, operand size and length, in bytes."""
+    """An instruction that reads a random number.
+
+    register: its destination's name. size, length: of the number and of the instruction, bytes. kept: bits of
+    the destination that stay. flags: (bits of the flags register that stay, bits that are set).
+    """
 
     register: str
     size: int
     length: int
+    kept: int
+    flags: tuple[int, int]

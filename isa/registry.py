@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from corebraid.base.errors import UsageError
 from isa.abi import LinuxAbi
+from isa.call_stubs import CallStubs
 from isa.table import Isa
+from isa.x86_64.call_stubs import CALL_STUBS_X86_64
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
 
 _TABLES = {X86_64.name: X86_64}
 _LINUX = {X86_64.name: LINUX_X86_64}
+#: By the name that pyelftools gives `e_machine`.
+_CALL_STUBS = {X86_64.elf_machine: CALL_STUBS_X86_64}
 
 
 def isa_named(name: str) -> Isa:
@@ -34,3 +38,8 @@ def isa_of_machine(machine: int | None) -> Isa:
     says what it expects and what it found."""
     tables = list(_TABLES.values())
     return next((isa for isa in tables if isa.elf_machine_number == machine), tables[0])
+
+
+def call_stubs_of(elf_machine: str) -> CallStubs | None:
+    """What calls into libraries look like in ELF files for a machine; None: that is not known."""
+    return _CALL_STUBS.get(elf_machine)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from emu.code.plain_code import plain_block, plain_instruction
+from emu.hooks.x86_64.plain_code import plain_block, plain_instruction
 from emu.native.state import address_of
 from isa.x86_64.decode import Block, decode_block, decode_in_detail
 

@@ -12,22 +12,19 @@ import pytest
 from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import EVENT, OWNED
 from corebraid.base.rows.record import MISS_LATE, MISS_OWNED, MISS_WRITE, RECORD
-from emu.bus.agents import AGENT, CAUSE_DMA, agent_read, agent_write
+from emu.bus.agents import CAUSE_DMA, agent_read, agent_write
 from emu.bus.cache import CacheGeometry
-from emu.bus.lines import coherent_image, end_run, obtain
+from emu.bus.line_state import EXCLUSIVE, INVALID, LOST, MESI, MODIFIED, SHARED
+from emu.bus.lines import image as bus_image
+from emu.bus.lines import need
 from emu.bus.losses import DOWNGRADED, LOSS_LIMIT, LOSS_ROOM, LossNotes
 from emu.bus.losses import LOST as LINE_LOST
+from emu.bus.runs import end_run
 from emu.hooks.replay import apply_miss
 from emu.native.state import (
     CODE,
     CORE,
-    EXCLUSIVE,
-    INVALID,
-    LOST,
     MACHINE,
-    MESI,
-    MODIFIED,
-    SHARED,
     UNSTABLE,
     address_of,
 )
@@ -90,7 +87,7 @@ class Kernel:
 
     def access(self, core: int, line: int, count: int, write: bool) -> None:
         self.cores[core]["count"] = count
-        obtain(self.cores[core], self.cores, self.machines[0], np.uint64(line), np.uint64(count), write)
+        need(self.cores[core], self.cores, self.machines[0], np.uint64(line), np.uint64(count), write)
 
 
 class Model:
@@ -231,7 +228,7 @@ def agent_step(kernel: Kernel, model: Model, draw: random.Random, line: int) -> 
     value = draw.getrandbits(64)
     write = draw.random() < 0.5
     alone = any(held.get(line, INVALID) in (MODIFIED, EXCLUSIVE) for held in model.held)
-    model.claim(int(AGENT), line, write)
+    model.claim(len(kernel.cores), line, write)
     before = int.from_bytes(model.home[address : address + 8], "little")
     if write:
         agent_write(kernel.cores, kernel.machines[0], np.uint64(address), np.uint64(value), CAUSE_DMA)
@@ -277,7 +274,7 @@ def _small_step(kernel: Kernel, model: Model, draw: random.Random, count: int, l
 
 def check_coherent_image(kernel: Kernel, model: Model) -> None:
     image = kernel.home.copy()
-    coherent_image(kernel.machines, kernel.cores, image)
+    bus_image(kernel.machines, kernel.cores, image)
     for core, held in enumerate(model.held):
         for line, state in held.items():
             if state == MODIFIED:

@@ -12,10 +12,12 @@ import pytest
 
 from corebraid.base.errors import UsageError
 from corebraid.base.random_bits import next_random
+from emu.bus.line_state import SEEN
 from emu.code.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
 from emu.code.plain_blocks import known_block
 from emu.core.fingerprint import hash_page
-from emu.native.state import CODE, CORE, SEEN, UNSTABLE, WRITTEN, address_of
+from emu.hooks.x86_64.plain_code import decode_plain_block
+from emu.native.state import CODE, CORE, UNSTABLE, WRITTEN, address_of
 from emu.schedule.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
 from isa.x86_64.decode import decode_block
 
@@ -134,6 +136,7 @@ class _Table:
         self.flags[2] = WRITTEN
         self.rows = np.zeros(1, CORE)
         self.rows["memory"], self.rows["page_flags"] = address_of(self.memory), address_of(self.flags)
+        self.rows["plain_block"] = decode_plain_block.address
         self.table = BlockTable(self.rows)
 
     def known(self) -> list[object]:
@@ -186,14 +189,15 @@ def test_page_hash(line_bytes: int) -> None:
     memory = draw.integers(0, 256, 3 * 4096, np.uint8)
     states = draw.choice(np.array([0, SEEN, SEEN | 3], np.uint8), 3 * 4096 // line_bytes)
     seen = [bool(state & SEEN) for state in states]
+    core = np.zeros(1, CORE)[0]
+    core["memory"], core["line_state"] = address_of(memory), address_of(states)
     for page in range(3):
         expected = naive_hash(memory.tobytes(), seen, page, line_bytes)
-        where = np.uint64(address_of(memory))
-        assert hash_page(where, states, page, line_bytes) == expected
+        assert hash_page(core, page, line_bytes) == expected
         received = np.flatnonzero(states[page * 4096 // line_bytes : (page + 1) * 4096 // line_bytes] & SEEN)
         position = page * 4096 + int(received[0]) * line_bytes + 3
         memory[position] ^= 1
-        assert hash_page(where, states, page, line_bytes) != expected
+        assert hash_page(core, page, line_bytes) != expected
 
 
 def test_random_numbers_are_splitmix64() -> None:

@@ -12,7 +12,7 @@ from emu.board.config import MachineConfig
 from emu.board.elf import load_image
 from emu.board.firmware import Machine
 from emu.board.run import Watcher
-from emu.native.state import WATCHED
+from emu.bus.line_state import WATCHED
 from emu.schedule.shared_words import SHARED_EVENT, SharedWords
 from isa.x86_64.registers import X86_64
 

@@ -10,8 +10,9 @@ import pytest
 from corebraid.base.rows.event import READ, RMW, WRITE
 from emu.bus.cache import CacheGeometry
 from emu.bus.kernel_agent import fill_bytes, peek_number, read_bytes, read_modify_write, write_bytes
-from emu.hooks.call import answer_cpuid
-from emu.native.state import CORE, INVALID, MESI, MODIFIED, address_of
+from emu.bus.line_state import INVALID, MESI, MODIFIED
+from emu.hooks.x86_64.cpuid import answer_cpuid
+from emu.native.state import CORE, address_of
 from isa.x86_64.cpuid import CPUID
 from tests.test_emu_bus import MEMORY, Kernel
 

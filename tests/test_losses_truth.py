@@ -12,8 +12,8 @@ from losses_twin import derived_losses
 
 from corebraid.base.errors import UsageError
 from emu.bus.cache import CacheGeometry
+from emu.bus.line_state import INVALID, MESI, SHARED
 from emu.bus.losses import DOWNGRADED, LOST, LossNotes
-from emu.native.state import INVALID, MESI, SHARED
 from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import Capture
 from recorder.capture.options import RecordOptions

@@ -16,7 +16,7 @@ from bench.true_order import Broken, NaiveMemory, held_traces, in_true_order
 from corebraid.base.errors import Divergence, OrderError
 from corebraid.base.rows.record import DIGEST, INPUT, MISS
 from emu.board.firmware import Machine, Stopped
-from emu.native.state import INVALID, MESI, MODIFIED, SEEN, SHARED
+from emu.bus.line_state import INVALID, MESI, MODIFIED, SEEN, SHARED
 from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import record
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth

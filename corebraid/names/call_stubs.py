@@ -1,5 +1,5 @@
 """Names for what a linker makes to call into libraries: `malloc@plt` is the stub, `malloc@got` the pointer it
-reads (System V ABI, x86-64 supplement, section 5.2). Symbol tables do not have them."""
+reads (`isa.call_stubs`). Symbol tables do not have them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 
 from corebraid.names.symbols import ELF_DAMAGE, Symbol, symbol_names
+from isa.call_stubs import CallStubs
+from isa.registry import call_stubs_of
 
 _RELOCATION = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-#: Relocations whose place is a pointer to the symbol: R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT.
-_POINTERS = (6, 7)
-_STUBS = (".plt", ".plt.sec", ".plt.got")
-#: jmp *distance(%rip).
-_JUMP = re.compile(rb"\xff\x25(....)", re.DOTALL)
-_JUMP_BYTES, _STUB_BYTES, _POINTER_BYTES = 6, 16, 8
+_POINTER_BYTES = 8
 
 
 def call_stubs(raw: bytes) -> list[Symbol]:
     """The stubs and their pointers of an ELF file; of one that cannot be read, none."""
     try:
         elf = ELFFile(io.BytesIO(raw))
-        if elf["e_machine"] != "EM_X86_64":
+        kind = call_stubs_of(elf["e_machine"])
+        if kind is None:
             return []
-        pointers = dict(_pointers(elf, raw))
+        pointers = dict(_pointers(elf, raw, kind))
         found = [Symbol(place, _POINTER_BYTES, f"{name}@got") for place, name in pointers.items()]
-        return found + list(_stubs(elf, raw, pointers))
+        return found + list(_stubs(elf, raw, kind, pointers))
     except ELF_DAMAGE:
         return []
 
@@ -39,24 +37,24 @@ def _part(raw: bytes, section: Any) -> bytes:
     return raw[section["sh_offset"] : section["sh_offset"] + section["sh_size"]]
 
 
-def _pointers(elf: ELFFile, raw: bytes) -> Iterator[tuple[int, str]]:
+def _pointers(elf: ELFFile, raw: bytes, kind: CallStubs) -> Iterator[tuple[int, str]]:
     """(address, name of the symbol that it points to)."""
     for section in elf.iter_sections("SHT_RELA"):
         data = _part(raw, section)
         rows = np.frombuffer(data[: len(data) - len(data) % _RELOCATION.itemsize], _RELOCATION)
-        rows = rows[np.isin(rows["kind"], _POINTERS) & (rows["symbol"] != 0)]
+        rows = rows[np.isin(rows["kind"], kind.pointers) & (rows["symbol"] != 0)]
         names = symbol_names(raw, elf.get_section(section["sh_link"]), rows["symbol"].tolist())
         yield from ((place, name) for place, name in zip(rows["offset"].tolist(), names, strict=True) if name)
 
 
-def _stubs(elf: ELFFile, raw: bytes, pointers: dict[int, str]) -> Iterator[Symbol]:
-    for title in _STUBS:
+def _stubs(elf: ELFFile, raw: bytes, kind: CallStubs, pointers: dict[int, str]) -> Iterator[Symbol]:
+    for title in kind.sections:
         section = elf.get_section_by_name(title)
         if section is None:
             continue
-        size, first = section["sh_entsize"] or _STUB_BYTES, section["sh_addr"]
-        for jump in _JUMP.finditer(_part(raw, section)):
+        size, first = section["sh_entsize"] or kind.stub_bytes, section["sh_addr"]
+        for jump in re.finditer(kind.jump, _part(raw, section), re.DOTALL):
             distance = int.from_bytes(jump.group(1), "little", signed=True)
-            name = pointers.get(first + jump.start() + _JUMP_BYTES + distance)
+            name = pointers.get(first + jump.start() + kind.jump_bytes + distance)
             if name is not None:
                 yield Symbol(first + jump.start() // size * size, size, f"{name}@plt")

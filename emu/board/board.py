@@ -15,11 +15,11 @@ from emu.board.config import MachineConfig
 from emu.board.faults import Fault
 from emu.board.run import Watcher
 from emu.bus.commit import commit_between_slices, commit_core
-from emu.bus.lines import coherent_image
 from emu.bus.losses import LossNotes
 from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
 from emu.core.core import take_back_stores
 from emu.core.legality import is_illegal
+from emu.core.line_bus import Bus, LineBus
 from emu.core.recorded import RecordedCore
 from emu.core.unfetch import give_back_fetch
 from emu.devices.one_sided import ENGINE
@@ -35,7 +35,6 @@ from emu.native.state import (
     STOP_POWER,
     STOP_SLICE,
     STOP_STRATUM,
-    WATCHED,
     address_of,
     words_of,
 )
@@ -49,10 +48,6 @@ _AGENT_ROWS = 1 << 14
 #: What agents may add between two looks at how full their buffer is.
 AGENT_SLACK = 1 << 8
 _MOST_CORES = 64
-
-#: Modelled latencies in cycles (MICRO 2009, Table 1: a hop to another core's cache, the shared cache's
-#: bank, DRAM).
-LATENCY_CORE, LATENCY_SHARED, LATENCY_MEMORY = 40, 12, 320
 
 
 @njit(cache=True)
@@ -92,28 +87,18 @@ class Board:
         #: The same, faster (`MACHINE_AT`).
         self.words = words_of(self.machine_rows)
         self.home = host_memory(config.memory_bytes)
-        self._make_bus()
+        self.bus: Bus = LineBus(self.machine_rows, self.core_rows, self.home, config.cache)
+        self._make_buffers()
         self.losses = LossNotes(self.machine_rows)
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
 
-    def _make_bus(self) -> None:
-        line, n_lines = self.config.cache.line, self.config.memory_bytes // self.config.cache.line
-        self._sharers = host_memory(n_lines * 8)
-        self._owner = host_memory(n_lines)
+    def _make_buffers(self) -> None:
         self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
         self._input = np.frombuffer(self.config.input or b"\0", np.uint8).copy()
         self._agent_rows = np.zeros(_AGENT_ROWS, EVENT)
         self._syncs = np.zeros(ROOM, SYNC_POINT)
         self._engines = np.zeros(_MOST_CORES, ENGINE)
         for name, value in (
-            ("line_bytes", line),
-            ("n_lines", n_lines),
-            ("home", address_of(self.home)),
-            ("sharers", address_of(self._sharers)),
-            ("owner", address_of(self._owner)),
-            ("latency_core", LATENCY_CORE),
-            ("latency_shared", LATENCY_SHARED),
-            ("latency_memory", LATENCY_MEMORY),
             ("downgrade_bound", self.config.downgrade_bound),
             ("random", self._random.getrandbits(64)),
             ("console", address_of(self._console)),
@@ -131,7 +116,7 @@ class Board:
     def _make_core(self, number: int) -> RecordedCore:
         config = self.config
         core = RecordedCore(
-            self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, config.cache,
+            self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, self.bus,
             config.store_buffer, config.tapped, config.surroundings,
         )  # fmt: skip
         core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
@@ -213,7 +198,7 @@ class Board:
             end = int(core.row["block_address"]) + int(core.row["block_size"])
             code = core.memory[core.pc + block.unknown : end].tobytes()
             # An illegal one ends its block, and fails when the core gets there.
-            if not is_illegal(code):
+            if not is_illegal(self.isa, code):
                 what = f"an instruction that the decoder does not know: {code[:15].hex(' ')}"
                 self._fail(number, what, core.pc + block.unknown)
                 return True
@@ -238,12 +223,11 @@ class Board:
         """Count accesses to these words from now on, in `MACHINE.shared`."""
         if self.state["watched"] or not len(shared.words):
             return
-        memory, line = self.config.memory_bytes, self.config.cache.line
-        self._watched = shared.bitmap(memory)
+        self._watched = shared.bitmap(self.config.memory_bytes)
         self.state["watched"] = address_of(self._watched)
-        lines = shared.lines(memory, line)
+        lines = shared.lines(self.config.memory_bytes, self.bus.line)
         for core in self.cores:
-            core.line_state[lines] |= WATCHED
+            self.bus.watch(core, lines)
 
     def shared_event(self) -> bool:
         """Count a system call. Returns whether the slice is to end before the next thing that is counted."""
@@ -313,5 +297,4 @@ class Board:
 
     def final_image(self) -> NDArray[np.uint8]:
         """Memory as the bus would give it now: home memory, updated in place."""
-        coherent_image(self.machine_rows, self.core_rows, self.home)
-        return self.home
+        return self.bus.image()

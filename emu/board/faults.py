@@ -8,7 +8,7 @@ from corebraid.base.memory import PAGE_BYTES
 from emu.core.core import Core
 from emu.devices.mail_state import MAIL_SLOTS
 from emu.devices.mailbox import MAIL_FULL, MAIL_NOWHERE
-from emu.hooks.record import SYSTEM_CALL
+from emu.hooks.call import SYSTEM_CALL
 from isa.table import Isa
 
 _FETCH = 18

@@ -7,13 +7,13 @@ from unicorn import unicorn_const as uc
 
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT_RDRAND
-from emu.board.board import LATENCY_CORE, LATENCY_MEMORY, LATENCY_SHARED, Board, Stopped
+from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
 from emu.board.faults import describe_exception, describe_fill
 from emu.board.run import Watcher
 from emu.bus.agents import step_dma, write_frame
-from emu.bus.lines import end_run
+from emu.bus.runs import end_run
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.random_read import emulate_random_read
 from emu.devices.one_sided import step_transfers
@@ -24,7 +24,7 @@ from emu.native.state import MACHINE_AT
 from emu.schedule.policy import Scheduler, Slice
 from isa.table import Isa
 
-__all__ = ["LATENCY_CORE", "LATENCY_MEMORY", "LATENCY_SHARED", "Machine", "Stopped"]
+__all__ = ["Machine", "Stopped"]
 
 _DMA_WORDS_AT_ONCE = 32
 #: Words that the put/get engine moves at most for one operation at once, and operations that it takes up.

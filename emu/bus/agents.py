@@ -9,31 +9,19 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from corebraid.base.rows.event import EVENT, OWNED, READ, WRITE
-from emu.bus.lines import claim_from_others
+from corebraid.base.rows.event import EVENT, READ, WRITE
+from emu.bus.lines import claim
 from emu.native.state import PAGE_SHIFT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from emu.native.unicorn import pointer
 
 #: Why an agent made an access; in the `pc` field of its events, since an agent has no program counter.
 CAUSE_DMA, CAUSE_INTERRUPT = 1, 2
 
-#: The bus's name for an agent: not a core.
-AGENT = np.uint64(0xFF)
-
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 #: A page that the image covers; a DMA engine knows no more of it.
 _ANY = RIGHT_EXECUTE | RIGHT_WRITE | RIGHT_READ
-
-
-@njit(cache=True)
-def claim(cores, machine, line, for_write):
-    """Get line number `line` for an agent, or take it from all cores. Returns (whether a core held it, the
-    flag of the access: OWNED if one had it alone)."""
-    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
-    flags = OWNED if owner[line] != np.uint8(0) else 0
-    return claim_from_others(AGENT, cores, machine, line, for_write), flags
 
 
 @njit(cache=True)

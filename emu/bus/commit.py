@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray, njit
 
 from corebraid.base.random_bits import next_random
-from emu.bus.lines import obtain
+from emu.bus.lines import need
 from emu.bus.store_buffer import ADDRESS, COUNT, OLDEST, SIZE, VALUE, buffer_rows, drop_oldest, nth
 from emu.code.blocks import position_of
 from emu.native.state import CORE, core_at, machine_at
@@ -56,7 +56,7 @@ def commit_oldest(core, cores, machine, count):
     line = address >> core.line_shift
     last = (address + size - _ONE) >> core.line_shift
     while line <= last:
-        obtain(core, cores, machine, line, count, True)
+        need(core, cores, machine, line, count, True)
         line += _ONE
     store_home(machine, address, size, value)
     drop_oldest(core)

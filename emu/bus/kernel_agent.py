@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray, njit
 
 from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
-from emu.bus.agents import claim
+from emu.bus.lines import claim, newest
 from emu.native.unicorn import pointer
 
 _ZERO, _ONE, _SEVEN, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8)
@@ -145,10 +145,5 @@ def read_modify_write(cores, machines, address, size, new, cause):
 def peek_number(cores, machines, address, size):
     """The number at `address` (uint64, inside one word) as the bus has it. That is no access: it leaves no
     row in the trace, and takes nothing from anybody."""
-    machine = machines[0]
-    line = address >> cores[0].line_shift
-    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)[line]
-    memory = machine.home
-    if machine.tso == _ZERO and owner != np.uint8(0):
-        memory = cores[np.int64(owner) - 1].memory
+    memory = newest(cores, machines[0], address >> cores[0].line_shift)
     return _number(carray(pointer(memory + address), size, np.uint8), 0, size)

@@ -1,7 +1,11 @@
-"""The coherent bus: MESI per line and core, over private memories. Source: MICRO 2009, section 3.
+"""The line bus: MESI per line and core, over private memories. Source: MICRO 2009, section 3.
 
 Every fetch on a read or write miss is logged with the line as received, before any write (MICRO, 3.1).
 An upgrade (SHARED to MODIFIED) invalidates the other copies and fetches nothing.
+
+Six kernels are all that the rest of a machine asks of a bus: `holds` (`emu.bus.line_state`), `need`,
+`fetch_code`, `claim`, `give_back` and `image`. Whoever writes to another core's rows does so behind `need`,
+`fetch_code` or `claim`. Which hooks call them is the bus's choice, too: `emu.core.line_bus`.
 
 Under TSO a core's memory also holds stores that have not committed (`emu.bus.store_buffer`). Committed ones
 go through to home memory, so nothing is ever written back from a core's memory there.
@@ -12,30 +16,34 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from corebraid.base.rows.record import MISS, MISS_FETCH, MISS_LATE, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
+from corebraid.base.rows.event import OWNED
+from corebraid.base.rows.record import MISS_FETCH, MISS_LATE, MISS_OWNED, MISS_WRITE
 from emu.bus.cache import insert_line, remove_line, touch_line
-from emu.bus.losses import DOWNGRADED, note_loss
-from emu.bus.losses import LOST as LINE_LOST
-from emu.bus.store_buffer import lay_over
-from emu.code.blocks import mark_unstable
-from emu.native.state import (
-    CODE,
-    DIRTY,
+from emu.bus.line_state import (
     EXCLUSIVE,
     INVALID,
     LOST,
     MESI,
     MODIFIED,
-    PADDED,
-    PAGE_SHIFT,
     SEEN,
     SHARED,
     TAKEN,
+    holds,
+    line_states,
 )
+from emu.bus.losses import DOWNGRADED, note_loss
+from emu.bus.losses import LOST as LINE_LOST
+from emu.bus.miss_log import log_miss
+from emu.bus.private_memory import put_line
+from emu.bus.runs import came_late, note_lost
+from emu.bus.store_buffer import lay_over
+from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import pointer
 
-#: Lines a core can lose in the middle of one run before the run counts as having lost all of them.
-LOST_LIMIT = 4096
+__all__ = ["claim", "fetch_code", "give_back", "holds", "image", "image_of_pages", "need", "newest"]
+
+#: The bus's name for an agent: not a core.
+_AGENT = np.uint64(0xFF)
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -44,65 +52,24 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(cache=True)
-def line_states(core, machine):
-    """The core's line bytes, uint8[n_lines]."""
-    return carray(pointer(core.line_state), np.int64(machine.n_lines), np.uint8)
+def _owners(machine):
+    """Of each line, one more than the core that has it alone, 0 for none: uint8[n_lines]."""
+    return carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
 
 
 @njit(cache=True)
-def mark_dirty(core, page):
-    """List a page as changed since the last digest."""
-    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
-    if (flags[page] & np.uint8(DIRTY)) == np.uint8(0):
-        flags[page] |= np.uint8(DIRTY)
-        carray(pointer(core.dirty_pages), np.int64(core.dirty_n) + 1, np.uint64)[core.dirty_n] = page
-        core.dirty_n += _ONE
+def _sharers(machine):
+    """Of each line, a bit for each core that holds it: uint64[n_lines]."""
+    return carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
 
 
 @njit(cache=True)
-def note_lost(core, line):
-    """Remember a line that the core lost in the middle of a run of instructions (`MISS_LATE`)."""
-    if core.lost_n < np.uint64(LOST_LIMIT):
-        carray(pointer(core.lost), LOST_LIMIT, np.uint64)[core.lost_n] = line
-    core.lost_n += _ONE
-
-
-@njit(cache=True)
-def note_forwarded(core, line):
-    """The store buffer has answered a load from a line that the core does not hold. Should the line come in
-    this run, it may bring what a later store of the run has buffered (`MISS_LATE`)."""
-    states = carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)
-    if (states[line] & (MESI | LOST)) == np.uint8(INVALID):
-        states[line] |= LOST
-        note_lost(core, line)
-
-
-@njit(cache=True)
-def end_run(core, machine):
-    """A new run of instructions begins: what was lost in the last one matters no longer."""
-    core.mid_run = _ZERO
-    if core.lost_n != _ZERO:
-        states = line_states(core, machine)
-        lost = carray(pointer(core.lost), LOST_LIMIT, np.uint64)
-        n = min(int(core.lost_n), LOST_LIMIT)
-        for k in range(n):
-            states[lost[k]] &= ~LOST
-        core.lost_n = _ZERO
-
-
-@njit(cache=True)
-def begin_run(cores, machines, number):
-    """`end_run` of a core, called from outside hooks. cores: CORE[n], machines: MACHINE[1]."""
-    end_run(cores[number], machines[0])
-
-
-@njit(cache=True)
-def drop_line(core, machine, line):
+def _drop_line(core, machine, line):
     """The core no longer holds the line. Its directory bit goes; its bytes stay, stale."""
     states = line_states(core, machine)
     states[line] = (states[line] & ~MESI) | np.uint8(INVALID)
-    sharers = carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
-    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    sharers = _sharers(machine)
+    owner = _owners(machine)
     sharers[line] &= ~(_ONE << core.core_id)
     if owner[line] == np.uint8(core.core_id + _ONE):
         owner[line] = _NO_OWNER
@@ -114,7 +81,7 @@ def drop_line(core, machine, line):
 
 
 @njit(cache=True)
-def write_back(core, machine, line):
+def _write_back(core, machine, line):
     """Copy the core's line to home memory, unless that is current anyway."""
     if machine.tso != _ZERO:
         return
@@ -126,7 +93,7 @@ def write_back(core, machine, line):
 
 
 @njit(cache=True)
-def count_downgrade(core, machine, line, way):
+def _count_downgrade(core, machine, line, way):
     """A lost permission counts towards a stratum (MICRO, 5.2). way: see `emu.bus.losses`."""
     note_loss(core, machine, line, way)
     core.downgrades += _ONE
@@ -136,24 +103,24 @@ def count_downgrade(core, machine, line, way):
 
 
 @njit(cache=True)
-def claim_from_others(core_id, cores, machine, line, for_write):
+def _claim_from_others(core_id, cores, machine, line, for_write):
     """Take the line from every other core: home memory becomes current.
 
     Reading leaves the others SHARED, writing leaves them INVALID. Returns True when another core held it.
     `core_id` may be past the last core: an agent.
     """
-    sharers = carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
-    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    sharers = _sharers(machine)
+    owner = _owners(machine)
     held = False
     if owner[line] != _NO_OWNER and np.uint64(owner[line]) != core_id + _ONE:
         other = cores[np.int64(owner[line]) - 1]
         states = line_states(other, machine)
         if (states[line] & MESI) == np.uint8(MODIFIED):
-            write_back(other, machine, line)
+            _write_back(other, machine, line)
         held = True
         if not for_write:
             states[line] = (states[line] & ~MESI) | np.uint8(SHARED)
-            count_downgrade(other, machine, line, DOWNGRADED)
+            _count_downgrade(other, machine, line, DOWNGRADED)
             owner[line] = _NO_OWNER
     others = sharers[line]
     if core_id < np.uint64(64):
@@ -162,96 +129,40 @@ def claim_from_others(core_id, cores, machine, line, for_write):
         held = True
         for k in range(len(cores)):
             if (others >> np.uint64(k)) & _ONE:
-                drop_line(cores[k], machine, line)
+                _drop_line(cores[k], machine, line)
                 line_states(cores[k], machine)[line] |= TAKEN
-                count_downgrade(cores[k], machine, line, LINE_LOST)
+                _count_downgrade(cores[k], machine, line, LINE_LOST)
     return held or others != _ZERO
 
 
 @njit(cache=True)
-def receive_line(core, machine, line, count):
+def _receive_line(core, machine, line, count):
     """Copy the line from home into the core's memory, under what instructions before `count` have buffered.
     Returns True when its bytes were others before."""
     base = line << core.line_shift
-    n = np.int64(machine.line_bytes)
-    home = carray(pointer(machine.home + base), n, np.uint8)
+    home = carray(pointer(machine.home + base), np.int64(machine.line_bytes), np.uint8)
     if core.buffered != _ZERO:
         home = home.copy()
         lay_over(core, base, home, count)
-    mine = carray(pointer(core.memory + base), n, np.uint8)
-    changed = False
-    for k in range(n):
-        if home[k] != mine[k]:
-            changed = True
-            mine[k] = home[k]
-    page = base >> PAGE_SHIFT
-    mark_dirty(core, page)
-    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
-    if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        # No known block holds bytes of a line that never was here: not even the padding.
-        if (line_states(core, machine)[line] & SEEN) != np.uint8(0):
-            mark_unstable(core, page)
-        core.stale_low = min(core.stale_low, base)
-        core.stale_high = max(core.stale_high, base + np.uint64(n))
-    return changed
+    return put_line(core, base, home)
 
 
 @njit(cache=True)
-def _log_line(core, kind, flags, count, base, value, line):
-    rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
-    row = rows[np.int64(core.rows_n)]
-    row.count = count
-    row.addr = base
-    row.value = value
-    row.offset = np.uint32(core.blob_n)
-    row.size = np.uint16(line.size)
-    row.kind = np.uint8(kind)
-    row.flags = np.uint8(flags)
-    core.rows_n += _ONE
-    blob = carray(pointer(core.blob + core.blob_n), line.size, np.uint8)
-    blob[:] = line
-    core.blob_n += np.uint64(line.size)
-
-
-@njit(cache=True)
-def log_miss(core, machine, line, count, flags):
-    """Append a miss record with the line as the core's memory holds it before the instruction at `count`,
-    which replay begins with it; and one with the line as received where buffered stores make them differ."""
-    base = line << core.line_shift
-    n = np.int64(machine.line_bytes)
-    if core.buffered == _ZERO:
-        mine = carray(pointer(core.memory + base), n, np.uint8)
-        _log_line(core, MISS, flags, count, base, core.committed, mine)
-    else:
-        home = carray(pointer(machine.home + base), n, np.uint8)
-        before = home.copy()
-        lay_over(core, base, before, count)
-        _log_line(core, MISS, flags, count, base, core.committed, before)
-        differs = False
-        for k in range(n):
-            differs = differs or home[k] != before[k]
-        if differs:
-            _log_line(core, RECEIVED, 0, count, base, _ZERO, home)
-    if core.rows_n >= core.rows_limit or core.blob_n >= core.blob_limit:
-        machine.attention = _ONE
-
-
-@njit(cache=True)
-def fetch_line(core, cores, machine, line, count, for_write, for_code):
+def _fetch_line(core, cores, machine, line, count, for_write, for_code):
     """Serve a miss: get the line, log it, set its state. Returns True when the core's bytes changed."""
     states = line_states(core, machine)
-    sharers = carray(pointer(machine.sharers), np.int64(machine.n_lines), np.uint64)
-    owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
+    sharers = _sharers(machine)
+    owner = _owners(machine)
     was_owned = owner[line] != _NO_OWNER
-    held = claim_from_others(core.core_id, cores, machine, line, for_write)
+    held = _claim_from_others(core.core_id, cores, machine, line, for_write)
     # An instruction that is fetched has stored nothing; others see what they have stored so far.
-    changed = receive_line(core, machine, line, count if for_code else _ALL)
+    changed = _receive_line(core, machine, line, count if for_code else _ALL)
     flags = np.int64(0)
     if for_write:
         flags |= MISS_WRITE
     if for_code:
         flags |= MISS_FETCH
-    if (states[line] & LOST) != np.uint8(0) or core.lost_n > np.uint64(LOST_LIMIT):
+    if came_late(core, line):
         flags |= MISS_LATE
     if was_owned:
         flags |= MISS_OWNED
@@ -276,41 +187,74 @@ def fetch_line(core, cores, machine, line, count, for_write, for_code):
         victim = insert_line(core, line)
         if victim != _ZERO:
             core.evicted_at = count + _ONE
-            evict_line(core, machine, victim - _ONE)
+            _evict_line(core, machine, victim - _ONE)
     return changed
 
 
 @njit(cache=True)
-def evict_line(core, machine, line):
+def _evict_line(core, machine, line):
     """Capacity: give the line back. The run that evicts it may miss on it again (`MISS_LATE`)."""
     states = line_states(core, machine)
     if (states[line] & MESI) == np.uint8(MODIFIED):
-        write_back(core, machine, line)
-    drop_line(core, machine, line)
+        _write_back(core, machine, line)
+    _drop_line(core, machine, line)
     core.evictions += _ONE
 
 
 @njit(cache=True)
-def obtain(core, cores, machine, line, count, for_write):
-    """Make the line readable, or writable, by the core. The slow side of every data access."""
+def need(core, cores, machine, line, count, for_write):
+    """Make the line readable, or writable, by the core for its instruction at `count`. The slow side of
+    every data access, and of stores that commit."""
     states = line_states(core, machine)
     state = states[line] & MESI
     if state == np.uint8(INVALID):
-        fetch_line(core, cores, machine, line, count, for_write, False)
+        _fetch_line(core, cores, machine, line, count, for_write, False)
     elif for_write and state != np.uint8(MODIFIED):
-        owner = carray(pointer(machine.owner), np.int64(machine.n_lines), np.uint8)
         if state == np.uint8(SHARED):
-            claim_from_others(core.core_id, cores, machine, line, True)
+            _claim_from_others(core.core_id, cores, machine, line, True)
             core.upgrades += _ONE
             core.latency += machine.latency_shared
         states[line] = (states[line] & ~MESI) | np.uint8(MODIFIED)
-        owner[line] = np.uint8(core.core_id + _ONE)
+        _owners(machine)[line] = np.uint8(core.core_id + _ONE)
     if core.sets != _ZERO and state != np.uint8(INVALID):
         touch_line(core, line)
 
 
 @njit(cache=True)
-def coherent_image(machines, cores, image):
+def fetch_code(core, cores, machine, line, count):
+    """Get a line that the core does not hold for the instruction fetch of its block at `count`. Returns True
+    when the core's bytes changed."""
+    return _fetch_line(core, cores, machine, line, count, False, True)
+
+
+@njit(cache=True)
+def claim(cores, machine, line, for_write):
+    """Get the line for an agent, or take it from all cores: home memory has it. Returns (whether a core held
+    it, the flag of the access: `OWNED` if one had it alone)."""
+    flags = OWNED if _owners(machine)[line] != _NO_OWNER else 0
+    return _claim_from_others(_AGENT, cores, machine, line, for_write), flags
+
+
+@njit(cache=True)
+def give_back(core, machine, line):
+    """The line was fetched for an instruction that then did not run: unless the core has written to it, it
+    holds it no longer."""
+    if holds(core, line, False) and not holds(core, line, True):
+        _drop_line(core, machine, line)
+
+
+@njit(cache=True)
+def newest(cores, machine, line):
+    """The host address of the memory that has the line's newest bytes, at the line's offset: some core's, or
+    home. That is no access."""
+    owner = _owners(machine)[line]
+    if machine.tso == _ZERO and owner != _NO_OWNER:
+        return cores[np.int64(owner) - 1].memory
+    return machine.home
+
+
+@njit(cache=True)
+def image(machines, cores, image):
     """Memory as the bus would give it now: home, with every MODIFIED line of a core laid over it.
 
     machines: MACHINE[1]. cores: CORE[n]. image: uint8[memory], holding home memory, changed in place.
@@ -327,8 +271,8 @@ def coherent_image(machines, cores, image):
 
 
 @njit(cache=True)
-def coherent_pages(machines, cores, image, pages):
-    """`coherent_image` for these pages only (int64[n])."""
+def image_of_pages(machines, cores, image, pages):
+    """`image` for these pages only (int64[n])."""
     machine = machines[0]
     if machine.tso != _ZERO:
         return

@@ -16,9 +16,8 @@ from emu.code.blocks import (
     find_slot,
     info_at,
 )
-from emu.code.plain_code import plain_block
 from emu.native.state import CODE, PAGE_SHIFT, UNSTABLE, WRITTEN
-from emu.native.unicorn import peek8, pointer
+from emu.native.unicorn import call_plain_block, peek8, pointer
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
@@ -36,10 +35,13 @@ def _mark_executed(core, page):
 @njit(cache=True)
 def learn_plain(core, address, size):
     """Make the block known if its instructions are plain and there is room. Returns its entry, or 0."""
+    if core.plain_block == _ZERO:
+        return _ZERO
     no_room = core.known >= core.known_limit or core.offsets_n + size > core.offsets_limit
     if no_room or core.code_n + size > core.code_limit:
         return _ZERO
-    found = plain_block(core.memory + address, np.int64(size), core.offsets + (core.offsets_n << _ONE))
+    where = core.offsets + (core.offsets_n << _ONE)
+    found = call_plain_block(core.plain_block, core.memory + address, np.int64(size), where)
     if found == 0:
         return _ZERO
     n = np.uint64(abs(found))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
-import unicorn
 from numba import njit
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
-from unicorn import x86_const as x86
 
 from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import BlockTable, block_info, position_of
-from emu.hooks.access import read_pc
 from emu.hooks.fill import on_fill
-from emu.hooks.pair import on_pair
+from emu.hooks.native_isa import InstructionHook
+from emu.hooks.registry import native_isa
 from emu.hooks.undo import store_bytes, undo_stores
+from emu.native.registers import read_pc
 from emu.native.state import CORE_AT, STOP_SPLIT, STOP_STALE, address_of, words_of
 from emu.native.unicorn import (
     FLUSH_TLB,
@@ -35,8 +36,6 @@ from isa.decoded import Block
 from isa.decoder import decoder_of
 from isa.table import Isa
 
-#: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
-CPU_MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 _TCG_BUFFER_BYTES = 64 << 20
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ZERO = np.uint64(0)
@@ -136,12 +135,6 @@ def write_registers(rows, ids, offsets, context):
         uc_reg_write(core.handle, ids[k], context[offsets[k] :].ctypes)
 
 
-def register_id(name: str) -> int:
-    """Unicorn's number of a register of the ISA's table."""
-    found: int = getattr(x86, f"UC_X86_REG_{name.upper()}")
-    return found
-
-
 class Core:
     """One emulated processor.
 
@@ -163,15 +156,15 @@ class Core:
         self._dirty_pages = host_memory(8 * (memory_bytes // PAGE_BYTES + 1)).view(np.uint64)
         self._lost = np.zeros(4096, np.uint64)
         self._scratch = np.zeros(2, np.uint64)
-        self._engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
-        self._engine.ctl_set_cpu_model(CPU_MODEL)
+        self.native = native_isa(isa)
+        self._engine = self.native.new_engine()
         self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
         self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
         self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
         handle = self._engine._uch
         self.handle = int(handle.value if hasattr(handle, "value") else handle)
         names = [register.name for register in isa.registers]
-        self._register_ids = np.array([register_id(name) for name in names], np.int32)
+        self._register_ids = np.array([*map(self.native.register_number, names)], np.int32)
         self._register_offsets = np.array([*map(isa.offset, names), isa.context_bytes], np.int64)
         self._context = np.zeros(isa.context_bytes + 16, np.uint8)
         self._context_bytes = self._context.data
@@ -188,8 +181,10 @@ class Core:
             ("lost", address_of(self._lost)),
             ("scratch", address_of(self._scratch)),
             ("entry_fetch", isa.entry_fetch),
-            ("pc_register", register_id(isa.program_counter)),
+            ("pc_register", self.native.register_number(isa.program_counter)),
             ("unaligned", isa.vectors.alignment + 1),
+            ("forbidden", isa.vectors.general_protection + 1),
+            ("plain_block", self.native.plain_block.address if self.native.plain_block else 0),
             ("stale_low", int(_LATEST)),
         ):
             self.row[name] = value
@@ -206,14 +201,19 @@ class Core:
         """Install a native hook whose user pointer is this core's row."""
         add_hook(self.handle, kind, callback, address_of(self.rows), *extra)
 
+    def add_instruction_hooks(self, hooks: Iterable[InstructionHook]) -> None:
+        """Install hooks on single instructions (`NativeIsa`)."""
+        for hook in hooks:
+            self.add_hook(uc.UC_HOOK_INSN, hook.callback, hook.instruction)
+
     def set_call_registers(self, abi: LinuxAbi) -> None:
         """Where system calls have their number and arguments, and where their result goes."""
         names = (abi.number, *abi.arguments, abi.result)
-        self._call_registers = np.array([register_id(name) for name in names], np.int64)
+        self._call_registers = np.array([*map(self.native.register_number, names)], np.int64)
         self.row["call_registers"] = address_of(self._call_registers)
 
     def set_cpuid(self) -> None:
-        """Let CPUID answer from the ISA's table (`emu.hooks.call.on_cpuid`)."""
+        """Let CPUID answer from the ISA's table (a hook of `NativeIsa.calls`)."""
         self._cpuid = np.array(self.isa.cpuid, np.uint64)
         self.row["cpuid"], self.row["cpuid_n"] = address_of(self._cpuid), len(self._cpuid)
 
@@ -255,10 +255,10 @@ class Core:
         return block
 
     def _begin_block_at(self, address: int) -> None:
-        """Break blocks off before the `cmpxchg8b` or `cmpxchg16b` at `address` (emu/hooks/pair.py)."""
+        """Break blocks off before the instruction at `address`, one of `Block.pairs`."""
         if address not in self._pairs:
             self._pairs.add(address)
-            add_hook(self.handle, uc.UC_HOOK_CODE, on_pair, address_of(self.rows), at=address)
+            add_hook(self.handle, uc.UC_HOOK_CODE, self.native.pair, address_of(self.rows), at=address)
         self.forget_code(address, address + 1)
 
     def _hook_at(self, address: int, hook: object) -> None:
@@ -300,8 +300,8 @@ class Core:
 
     def read_register(self, name: str) -> int:
         """One 64-bit register."""
-        return int(self._engine.reg_read(register_id(name)))
+        return int(self._engine.reg_read(self.native.register_number(name)))
 
     def write_register(self, name: str, value: int) -> None:
         """Set one 64-bit register."""
-        self._engine.reg_write(register_id(name), value)
+        self._engine.reg_write(self.native.register_number(name), value)

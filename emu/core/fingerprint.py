@@ -12,8 +12,9 @@ from numba import carray, njit
 from numpy.typing import NDArray
 
 from corebraid.base.memory import PAGE_BYTES
+from emu.bus.line_state import is_received
 from emu.core.core import Core
-from emu.native.state import DIRTY, SEEN
+from emu.native.state import DIRTY
 from emu.native.unicorn import peek64, pointer
 
 _MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
@@ -21,20 +22,20 @@ _SHIFT = np.uint64(32)
 
 
 @njit(cache=True)
-def hash_page(memory, states, page, line_bytes):
+def hash_page(core, page, line_bytes):
     """Hash of one page: the sum, over its received lines, of a multiply and xor-shift over 8-byte words.
     Lines are hashed independently, so that the processor overlaps them.
 
-    memory: address of the core's memory, states: uint8[lines], page: its number, line_bytes: multiple of 8.
+    core: CORE, page: its number, line_bytes: multiple of 8.
     """
     lines = PAGE_BYTES // line_bytes
     words = np.uint64(line_bytes // 8)
     total = np.uint64(0)
     for line in range(page * lines, (page + 1) * lines):
-        if (states[line] & SEEN) == np.uint8(0):
+        if not is_received(core, np.uint64(line)):
             continue
         value = np.uint64(line + 1) * _MULTIPLIER
-        place = memory + np.uint64(line * line_bytes)
+        place = core.memory + np.uint64(line * line_bytes)
         for k in range(words):
             value = (value ^ peek64(place + (k << np.uint64(3)))) * _MULTIPLIER
             value ^= value >> _SHIFT
@@ -43,13 +44,13 @@ def hash_page(memory, states, page, line_bytes):
 
 
 @njit(cache=True)
-def _update(rows, states, hashes, total, line_bytes):
+def _update(rows, hashes, total, line_bytes):
     core = rows[0]
     dirty = carray(pointer(core.dirty_pages), np.int64(core.dirty_n), np.uint64)
     flags = carray(pointer(core.page_flags), len(hashes), np.uint8)
     for k in range(np.int64(core.dirty_n)):
         page = np.int64(dirty[k])
-        value = hash_page(core.memory, states, page, line_bytes)
+        value = hash_page(core, page, line_bytes)
         total[0] += value - hashes[page]
         hashes[page] = value
         flags[page] &= ~np.uint8(DIRTY)
@@ -67,6 +68,6 @@ class Fingerprint:
     def update(self) -> int:
         """The fingerprint now, 64 bits. The core must be stopped."""
         core = self._core
-        _update(core.rows, core.line_state, self._hashes, self._total, self._line_bytes)
+        _update(core.rows, self._hashes, self._total, self._line_bytes)
         core.protect_again()
         return int(self._total[0])

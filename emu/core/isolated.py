@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
-from unicorn import x86_const as x86
 
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.record import INPUT, INPUT_RDRAND, RECORD
@@ -19,12 +18,7 @@ from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
 from emu.hooks.feed import FED, on_fed_access
 from emu.hooks.record import on_exception
-from emu.hooks.replay import (
-    apply_due,
-    on_replayed_block,
-    on_replayed_rdtsc,
-    on_replayed_rdtscp,
-)
+from emu.hooks.replay import apply_due, on_replayed_block
 from emu.hooks.trace import on_traced_access, on_traced_fence
 from emu.hooks.trace_tso import first_unsettled, keep_tail, settle_all, settle_until
 from emu.native.state import (
@@ -113,8 +107,7 @@ class IsolatedCore:
         surroundings.surround_isolated(self.core, self._core_rows)
         self.core.add_hook(uc.UC_HOOK_BLOCK, on_replayed_block)
         self.core.add_hook(uc.UC_HOOK_INTR, on_exception)
-        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtsc, x86.UC_X86_INS_RDTSC)
-        self.core.add_hook(uc.UC_HOOK_INSN, on_replayed_rdtscp, x86.UC_X86_INS_RDTSCP)
+        self.core.add_instruction_hooks(self.core.native.replayed)
         self._trace = TraceBuffers(_TRACE_ROWS if traced else 0)
         self._row["trace_limit"] = 1 << 62
         if traced:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import unicorn
 from unicorn import unicorn_const as uc
 
-from emu.core.core import CPU_MODEL
+from emu.hooks.registry import native_isa
+from isa.table import Isa
 
 _CODE, _SIZE = 0x1000, 0x1000
 _HALT = b"\xf4"
 
 
-def is_illegal(code: bytes) -> bool:
+def is_illegal(isa: Isa, code: bytes) -> bool:
     """Whether the instruction that begins `code` (1 to 15 bytes count) is illegal to the emulator.
 
     Tried on an emulator of its own, where it does no harm. It must be one that translation survives.
     """
-    engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
-    engine.ctl_set_cpu_model(CPU_MODEL)
+    engine = native_isa(isa).new_engine()
     engine.mem_map(_CODE, _SIZE)
     engine.mem_write(_CODE, code[:15] + _HALT * 16)
     try:

@@ -1,8 +1,5 @@
-"""RDRAND and RDSEED, emulated: the engine's processor model lacks them, so they arrive as illegal.
-
-Source: Intel SDM volume 2, RDRAND: the destination gets a random number, CF is set, OF, SF, ZF, AF and PF
-are cleared.
-"""
+"""Instructions that read a random number, emulated: the engine's processor model lacks them, so that they
+arrive as illegal. What each does is `isa.decoded.RandomRead`."""
 
 from __future__ import annotations
 
@@ -12,9 +9,6 @@ from dataclasses import dataclass
 from emu.core.core import Core
 from isa.decoded import RandomRead
 from isa.decoder import decoder_of
-
-_ARITHMETIC_FLAGS = 0x8D5
-_CARRY = 1
 
 
 @dataclass(frozen=True)
@@ -46,11 +40,10 @@ def finish_random_read(core: Core, value: int) -> bool:
     decoded = _decoded(core)
     if decoded is None:
         return False
-    # A 32-bit destination clears the upper half; a 16-bit one keeps the rest (SDM volume 1, 3.4.1.1).
-    kept = core.read_register(decoded.register) & ~0xFFFF if decoded.size == 2 else 0
+    kept = core.read_register(decoded.register) & decoded.kept
     core.write_register(decoded.register, kept | value)
-    flags = core.read_register("rflags")
-    core.write_register("rflags", flags & ~_ARITHMETIC_FLAGS | _CARRY)
+    (stay, are_set), register = decoded.flags, core.isa.flags_register
+    core.write_register(register, core.read_register(register) & stay | are_set)
     core.pc += decoded.length
     core.row["count"] += 1
     return True

@@ -1,4 +1,4 @@
-"""A core of a machine that records: its log buffer, its finite cache, its device page and its hooks."""
+"""A core of a machine that records: its log buffer, its device page and its hooks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
-from unicorn import x86_const as x86
 
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import RECORD
-from emu.bus.cache import CacheGeometry
 from emu.bus.commit import COMMIT_WORDS, on_fence
 from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
 from emu.core.core import Core
+from emu.core.line_bus import Bus
 from emu.core.surroundings import DEVICES, Surroundings
-from emu.hooks.record import on_block, on_exception, on_memory, on_rdtsc, on_rdtscp
-from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired, on_tapped_memory
+from emu.hooks.record import on_exception
+from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired
 from emu.hooks.undo import EDGE_ROWS
 from emu.native.state import CORE_AT, address_of
 from isa.table import Isa
@@ -37,7 +36,7 @@ class RecordedCore(Core):
 
     store_buffer: stores that its store buffer holds, 0 for none: sequential consistency. tapped: its accesses
     are kept as EVENT rows, for evidence streams (`emu/hooks/tap.py`). surroundings: what it meets
-    besides memory.
+    besides memory. bus: what keeps its memory coherent with the others'.
     """
 
     def __init__(
@@ -47,19 +46,17 @@ class RecordedCore(Core):
         machine_rows: NDArray[Any],
         isa: Isa,
         memory_bytes: int,
-        cache: CacheGeometry,
+        bus: Bus,
         store_buffer: int = 0,
         tapped: bool = False,
         surroundings: Surroundings = DEVICES,
     ) -> None:
-        super().__init__(core_rows[number : number + 1], isa, memory_bytes, cache.line)
+        super().__init__(core_rows[number : number + 1], isa, memory_bytes, bus.line)
         self._log_rows = np.zeros(_ROWS, RECORD)
-        self._log_blob = np.zeros(_ROWS * cache.line, np.uint8)
+        self._log_blob = np.zeros(_ROWS * bus.line, np.uint8)
         self._log_bytes, self._blob_bytes = self._log_rows.view(np.uint8).data, self._log_blob.data
         self.device_page = np.zeros(PAGE_BYTES, np.uint8)
         self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
-        self._tags = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
-        self._stamps = np.zeros(max(1, cache.sets * cache.ways), np.uint64)
         self._buffer = new_buffer()
         self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
         self.tapped = tapped
@@ -73,14 +70,10 @@ class RecordedCore(Core):
             ("cores", address_of(core_rows)),
             ("device_page", address_of(self.device_page)),
             ("edge", address_of(self._edge)),
-            ("sets", cache.sets),
-            ("ways", cache.ways),
-            ("tags", address_of(self._tags)),
-            ("stamps", address_of(self._stamps)),
             ("rows", address_of(self._log_rows)),
             ("rows_limit", _ROWS - _ROWS_SLACK),
             ("blob", address_of(self._log_blob)),
-            ("blob_limit", (_ROWS - _ROWS_SLACK) * cache.line),
+            ("blob_limit", (_ROWS - _ROWS_SLACK) * bus.line),
             ("buffering", 1 if store_buffer else 0),
             ("buffer", address_of(self._buffer)),
             ("buffer_limit", store_buffer),
@@ -92,13 +85,10 @@ class RecordedCore(Core):
             self.row[name] = value
         if store_buffer:
             self.fence_hook = on_fence
-        self.add_hook(uc.UC_HOOK_BLOCK, on_block)
-        access_hook = on_tapped_memory if tapped else on_memory
-        self.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, access_hook)
+        bus.connect(self)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
         surroundings.surround(self)
-        self.add_hook(uc.UC_HOOK_INSN, on_rdtsc, x86.UC_X86_INS_RDTSC)
-        self.add_hook(uc.UC_HOOK_INSN, on_rdtscp, x86.UC_X86_INS_RDTSCP)
+        self.add_instruction_hooks(self.native.recorded)
 
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""

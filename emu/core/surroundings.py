@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from unicorn import unicorn_const as uc
-from unicorn import x86_const as x86
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.core.core import Core
 from emu.devices.registers import DEVICE_BASE
-from emu.hooks.call import CALL_WORDS, on_call, on_cpuid, on_privileged, on_replayed_call
-from emu.hooks.record import on_system_call
+from emu.hooks.call import CALL_WORDS, on_privileged
 from emu.hooks.replay import on_replayed_device_read, on_replayed_device_write
 from emu.native.state import address_of
 from emu.native.unicorn import map_device_page
@@ -44,8 +41,7 @@ class Devices:
         """Map the page of registers."""
         core.row["devices"] = 1
         core.map_plain_page(DEVICE_BASE, core.device_page)
-        core.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSCALL)
-        core.add_hook(uc.UC_HOOK_INSN, on_system_call, x86.UC_X86_INS_SYSENTER)
+        core.add_instruction_hooks(core.native.unserved_calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
         """Map a page whose reads the log answers."""
@@ -66,15 +62,13 @@ class Kernel:
         core.set_call_registers(linux_abi_of(core.isa))
         core.set_cpuid()
         core.privileged_hook = on_privileged
-        core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
-        core.add_hook(uc.UC_HOOK_INSN, on_call, x86.UC_X86_INS_SYSCALL)
+        core.add_instruction_hooks(core.native.calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
         """Let the log answer calls."""
         core.set_call_registers(linux_abi_of(core.isa))
         core.set_cpuid()
-        core.add_hook(uc.UC_HOOK_INSN, on_cpuid, x86.UC_X86_INS_CPUID)
-        core.add_hook(uc.UC_HOOK_INSN, on_replayed_call, x86.UC_X86_INS_SYSCALL)
+        core.add_instruction_hooks(core.native.replayed_calls)
 
 
 DEVICES: Surroundings = Devices()

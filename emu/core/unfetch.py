@@ -12,9 +12,8 @@ from numba import carray, njit
 
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import MISS, MISS_FETCH, RECORD
-from emu.bus.lines import drop_line
-from emu.native.state import INVALID, MESI, MODIFIED
-from emu.native.unicorn import peek8, pointer
+from emu.bus.lines import give_back
+from emu.native.unicorn import pointer
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _FETCH = np.uint8(MISS_FETCH)
@@ -32,10 +31,7 @@ def give_back_fetch(cores, machines):
     while k >= 0 and rows[k].count == core.count:
         if rows[k].kind == np.uint8(MISS) and (rows[k].flags & _FETCH) != np.uint8(0):
             rows[k].flags &= ~_FETCH
-            line = rows[k].addr >> core.line_shift
-            state = peek8(core.line_state + line) & MESI
-            if state != np.uint8(INVALID) and state != np.uint8(MODIFIED):
-                drop_line(core, machine, line)
+            give_back(core, machine, rows[k].addr >> core.line_shift)
             given = True
         k -= 1
     if given and core.trace != _ZERO:

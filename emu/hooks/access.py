@@ -13,14 +13,17 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_MMIO, RECORD
 from emu.bus.cache import touch_line
 from emu.bus.commit import commit_all, commit_due, commit_some, store_home
-from emu.bus.lines import note_forwarded, obtain
+from emu.bus.line_state import holds, is_watched
+from emu.bus.lines import need
+from emu.bus.runs import note_forwarded
 from emu.bus.store_buffer import append_store, covers, newest_overlap
 from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
 from emu.devices.registers import device_read, device_write
 from emu.hooks.shared_access import end_is_due
 from emu.hooks.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
-from emu.native.state import CORE, MESI, MODIFIED, SHARED, STOP_SLICE, WATCHED, machine_at
-from emu.native.unicorn import peek8, peek64, pointer, uc_emu_stop, uc_reg_read
+from emu.native.registers import read_pc
+from emu.native.state import CORE, STOP_SLICE, machine_at
+from emu.native.unicorn import pointer, uc_emu_stop
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -31,13 +34,6 @@ def stop(core, reason):
     """Stop the core; `reason` says why to the code around uc_emu_start."""
     core.stop_reason = np.uint64(reason)
     uc_emu_stop(core.handle)
-
-
-@njit(cache=True)
-def read_pc(core):
-    """The program counter; exact inside memory and instruction hooks."""
-    uc_reg_read(core.handle, np.int32(core.pc_register), pointer(core.scratch))
-    return peek64(core.scratch)
 
 
 @njit(cache=True)
@@ -90,9 +86,9 @@ def _slow_access(core, is_write, first, last, held):
         return
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     count = core.count + position_of(core, read_pc(core))
-    obtain(core, cores, machine, first, count, is_write)
+    need(core, cores, machine, first, count, is_write)
     if last != first:
-        obtain(core, cores, machine, last, count, is_write)
+        need(core, cores, machine, last, count, is_write)
 
 
 @njit(cache=True)
@@ -127,10 +123,9 @@ def _device_access(core, is_write, address, size, value):
 def _obtain_lines(core, is_write, address, size):
     first = address >> core.line_shift
     last = (address + np.uint64(size) - _ONE) >> core.line_shift
-    least = np.uint8(MODIFIED) if is_write else np.uint8(SHARED)
-    held = (peek8(core.line_state + first) & MESI) >= least
+    held = holds(core, first, is_write)
     if last != first:
-        held = held and (peek8(core.line_state + last) & MESI) >= least
+        held = held and holds(core, last, is_write)
     if not held or core.sets != _ZERO:
         _slow_access(core, is_write, first, last, held)
 
@@ -175,7 +170,7 @@ def _buffered_access(core, is_write, address, size, value):
 def _ends_before(core, is_write, address, size):
     """Count an access to a watched word. Returns whether the core stops before it: the slice ends there."""
     first, last = address >> core.line_shift, (address + np.uint64(size) - _ONE) >> core.line_shift
-    if ((peek8(core.line_state + first) | peek8(core.line_state + last)) & WATCHED) == np.uint8(0):
+    if not (is_watched(core, first) or is_watched(core, last)):
         return False
     count = core.count + position_of(core, read_pc(core))
     if not end_is_due(core, machine_at(core.machine), address, np.uint64(size), count):

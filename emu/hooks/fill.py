@@ -10,7 +10,8 @@ import numpy as np
 from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_FETCH, UC_MEM_WRITE
 
-from emu.bus.lines import mark_dirty
+from emu.bus.line_state import is_received
+from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import mark_unstable
 from emu.devices.registers import DEVICE_BASE
 from emu.native.state import (
@@ -21,7 +22,6 @@ from emu.native.state import (
     RIGHT_EXECUTE,
     RIGHT_READ,
     RIGHT_WRITE,
-    SEEN,
     WRITTEN,
     core_at,
 )
@@ -48,9 +48,8 @@ def _pad_code(core, page, flags):
     flags[page] |= np.uint8(PADDED)
     lines = np.int64(1) << (12 - np.int64(core.line_shift))
     n = np.int64(1) << np.int64(core.line_shift)
-    states = carray(pointer(core.line_state), (np.int64(page) + 1) * lines, np.uint8)
     for line in range(np.int64(page) * lines, (np.int64(page) + 1) * lines):
-        if (states[line] & SEEN) == np.uint8(0):
+        if not is_received(core, np.uint64(line)):
             carray(pointer(core.memory + np.uint64(line * n)), n, np.uint8)[:] = np.uint8(core.entry_fetch)
 
 

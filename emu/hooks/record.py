@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
-from unicorn import x86_const as x86
 from unicorn.unicorn_const import UC_MEM_WRITE
 
-from corebraid.base.rows.record import INPUT_RDTSC, INPUT_RDTSCP
 from emu.bus.cache import touch_line
 from emu.bus.commit import commit_some
-from emu.bus.lines import end_run, fetch_line
+from emu.bus.line_state import holds, ready
+from emu.bus.lines import fetch_code
+from emu.bus.runs import end_run
 from emu.bus.store_buffer import drop_newest, newest_overlap
 from emu.bus.sync_points import ROOM as SYNC_ROOM
-from emu.code.blocks import NESTED, account, instructions_of, position_of, probe
+from emu.code.blocks import NESTED, account, instructions_of, probe
 from emu.code.plain_blocks import known_block
-from emu.hooks.access import access_with_care, log_input, read_pc, stop
+from emu.hooks.access import access_with_care, stop
 from emu.hooks.trace import take_back, trace_fetch
 from emu.hooks.undo import ARMED_SLICE, ARMED_UNDO, EDGE
 from emu.native.state import (
     CORE,
-    INVALID,
-    MESI,
-    MODIFIED,
     PAGE_MASK,
     STOP_DECODE,
     STOP_FLUSH,
@@ -34,39 +31,20 @@ from emu.native.state import (
     STOP_SLICE,
     STOP_STALE,
     STOP_STRATUM,
-    WATCHED,
     core_at,
     machine_at,
 )
 from emu.native.unicorn import (
     BLOCK_HOOK,
-    INSTRUCTION_HOOK,
     INTERRUPT_HOOK,
     MEMORY_HOOK,
-    SYSTEM_CALL_HOOK,
     hook,
-    peek8,
     pointer,
     uc_emu_stop,
-    uc_reg_write,
 )
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-
-#: `exception` of a system call: a number past the interrupt vectors.
-SYSTEM_CALL = 256
-#: Ticks of a Linux guest's time stamp in a modelled cycle: 3.2 GHz beside its clock's 100 MHz. Programs that
-#: wait by time stamps expect some GHz.
-LINUX_TICKS = np.uint64(32)
-_RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
-
-
-@njit(cache=True)
-def write_register(core, register, number):
-    """Set a 64-bit register of the running core."""
-    carray(pointer(core.scratch), 1, np.uint64)[0] = number
-    uc_reg_write(core.handle, register, pointer(core.scratch))
 
 
 @njit(cache=True)
@@ -75,7 +53,7 @@ def _lines_held(core, address, size):
     line = address >> core.line_shift
     last = (address + size - _ONE) >> core.line_shift
     while line <= last:
-        if (peek8(core.line_state + line) & MESI) == np.uint8(INVALID):
+        if not holds(core, line, False):
             return False
         line += _ONE
     return True
@@ -91,14 +69,14 @@ def _fetch_block(core, machine, address, size):
     last = (address + size - _ONE) >> core.line_shift
     line = address >> core.line_shift
     while line <= last:
-        if (peek8(core.line_state + line) & MESI) == np.uint8(INVALID):
+        if not holds(core, line, False):
             if core.buffered != _ZERO:
                 base, n = line << core.line_shift, _ONE << core.line_shift
                 commit_some(core, cores, machine, core.count, newest_overlap(core, base, n))
-            if (peek8(core.line_state + line) & MESI) != np.uint8(INVALID):
+            if holds(core, line, False):
                 changed = core.stale_high != _ZERO
             else:
-                changed = fetch_line(core, cores, machine, line, core.count, False, True)
+                changed = fetch_code(core, cores, machine, line, core.count)
                 if core.trace != _ZERO:
                     trace_fetch(core, line << core.line_shift, np.int64(machine.line_bytes), core.count)
             if changed:
@@ -135,9 +113,9 @@ def _held_at_once(core, address, size):
     """Whether the core holds every line of the block, which has no more than two."""
     first = address >> core.line_shift
     last = (address + size - _ONE) >> core.line_shift
-    held = (peek8(core.line_state + first) & MESI) != np.uint8(INVALID)
+    held = holds(core, first, False)
     if last != first:
-        held = held and last - first == _ONE and (peek8(core.line_state + last) & MESI) != np.uint8(INVALID)
+        held = held and last - first == _ONE and holds(core, last, False)
     return held
 
 
@@ -208,17 +186,6 @@ def enter_block(core, machine, address, size):
     return 0
 
 
-@njit(cache=True)
-def _timestamp(core, what, auxiliary):
-    count = core.count + position_of(core, read_pc(core))
-    now = count + core.latency
-    if core.call_words != _ZERO:
-        now *= LINUX_TICKS
-    log_input(core, what, count, auxiliary, now, 8)
-    write_register(core, _RAX, now & np.uint64(0xFFFFFFFF))
-    write_register(core, _RDX, now >> np.uint64(32))
-
-
 @hook(BLOCK_HOOK)
 def on_block(handle, address, size, user):
     core = core_at(user)
@@ -237,11 +204,7 @@ def note_access(core, is_write, address, size, value):
     last_byte = address + np.uint64(size) - _ONE
     line = address >> core.line_shift
     if last_byte < core.memory_bytes and last_byte >> core.line_shift == line:
-        state = peek8(core.line_state + line) & (MESI | WATCHED)
-        if is_write:
-            easy = state == np.uint8(MODIFIED) and (address & PAGE_MASK) < EDGE
-        else:
-            easy = state != np.uint8(INVALID) and state < WATCHED
+        easy = ready(core, line, is_write) and (not is_write or (address & PAGE_MASK) < EDGE)
         waits = core.buffering if is_write else core.buffered
         if easy and core.sets | core.armed | waits == _ZERO:
             return
@@ -258,25 +221,3 @@ def on_exception(handle, number, user):
     core = core_at(user)
     core.exception = np.uint64(number) + _ONE
     uc_emu_stop(core.handle)
-
-
-@hook(SYSTEM_CALL_HOOK)
-def on_system_call(handle, user):
-    core = core_at(user)
-    core.exception = np.uint64(SYSTEM_CALL) + _ONE
-    uc_emu_stop(core.handle)
-
-
-@hook(INSTRUCTION_HOOK)
-def on_rdtsc(handle, user):
-    core = core_at(user)
-    _timestamp(core, INPUT_RDTSC, _ZERO)
-    return 1
-
-
-@hook(INSTRUCTION_HOOK)
-def on_rdtscp(handle, user):
-    core = core_at(user)
-    _timestamp(core, INPUT_RDTSCP, core.core_id)
-    write_register(core, _RCX, core.core_id)
-    return 1

@@ -10,40 +10,31 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
-from unicorn import x86_const as x86
 
 from corebraid.base.rows.record import (
     INPUT_MMIO,
-    INPUT_RDTSC,
-    INPUT_RDTSCP,
     MISS,
     MISS_FETCH,
     MISS_LATE,
     RECEIVED,
     RECORD,
 )
-from emu.bus.lines import mark_dirty
+from emu.bus.line_state import mark_received
+from emu.bus.private_memory import put_line
 from emu.code.blocks import (
     OFFSET_MASK,
     account,
     block_info,
     instruction_offset,
     instructions_of,
-    mark_unstable,
-    position_of,
     probe,
 )
 from emu.code.plain_blocks import known_block
 from emu.devices.registers import DEVICE_BASE
-from emu.hooks.access import read_pc, stop
-from emu.hooks.record import write_register
+from emu.hooks.access import stop
 from emu.hooks.trace import take_back, trace_fetch
 from emu.hooks.trace_tso import receive_bytes, settle_until
 from emu.native.state import (
-    CODE,
-    PADDED,
-    PAGE_SHIFT,
-    SEEN,
     STOP_BARRIER,
     STOP_DECODE,
     STOP_DIVERGED,
@@ -54,7 +45,6 @@ from emu.native.state import (
 )
 from emu.native.unicorn import (
     BLOCK_HOOK,
-    INSTRUCTION_HOOK,
     MMIO_READ_HOOK,
     MMIO_WRITE_HOOK,
     hook,
@@ -67,7 +57,6 @@ _ZERO = np.uint64(0)
 _RECORD_BYTES = np.uint64(RECORD.itemsize)
 
 record_at = row_getter(RECORD)
-_RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
 
 
 @njit(cache=True)
@@ -83,25 +72,8 @@ def apply_miss(core, row):
     if core.received != _ZERO:
         settle_until(core, row.value)
         receive_bytes(core, row.addr, source)
-    mine = carray(pointer(core.memory + row.addr), n, np.uint8)
-    changed = False
-    for k in range(n):
-        if source[k] != mine[k]:
-            changed = True
-            mine[k] = source[k]
-    line = row.addr >> core.line_shift
-    states = carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)
-    was_seen = (states[line] & SEEN) != np.uint8(0)
-    states[line] |= SEEN
-    page = row.addr >> PAGE_SHIFT
-    mark_dirty(core, page)
-    flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
-    if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        # As in `emu.bus.lines.receive_line`.
-        if was_seen:
-            mark_unstable(core, page)
-        core.stale_low = min(core.stale_low, row.addr)
-        core.stale_high = max(core.stale_high, row.addr + np.uint64(n))
+    put_line(core, row.addr, source)
+    mark_received(core, row.addr >> core.line_shift)
     if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
         trace_fetch(core, row.addr, n, row.count)
 
@@ -215,10 +187,16 @@ def next_input_is(core, what, count):
 
 
 @njit(cache=True)
+def last_input(core):
+    """The input record that was consumed last."""
+    return record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES)
+
+
+@njit(cache=True)
 def take_value(core):
     """Consume the next input record; what the core was given."""
     core.inputs_next += _ONE
-    return record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES).value
+    return last_input(core).value
 
 
 @njit(cache=True)
@@ -229,18 +207,6 @@ def take_input(core, what, count):
         return False
     core.inputs_next += _ONE
     return True
-
-
-@njit(cache=True)
-def _replay_timestamp(core, what):
-    count = core.count + position_of(core, read_pc(core))
-    if not take_input(core, what, count):
-        return
-    row = record_at(core.inputs + (core.inputs_next - _ONE) * _RECORD_BYTES)
-    write_register(core, _RAX, row.value & np.uint64(0xFFFFFFFF))
-    write_register(core, _RDX, row.value >> np.uint64(32))
-    if what == INPUT_RDTSCP:
-        write_register(core, _RCX, row.addr)
 
 
 @hook(BLOCK_HOOK)
@@ -257,18 +223,6 @@ def on_replayed_block(handle, address, size, user):
     reason = enter_replayed_block(core, address, np.uint64(size))
     if reason != 0:
         stop(core, reason)
-
-
-@hook(INSTRUCTION_HOOK)
-def on_replayed_rdtsc(handle, user):
-    _replay_timestamp(core_at(user), INPUT_RDTSC)
-    return 1
-
-
-@hook(INSTRUCTION_HOOK)
-def on_replayed_rdtscp(handle, user):
-    _replay_timestamp(core_at(user), INPUT_RDTSCP)
-    return 1
 
 
 @hook(MMIO_READ_HOOK)

@@ -12,10 +12,10 @@ from numba import njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
 from corebraid.base.rows.event import FETCH
-from emu.hooks.access import read_pc
 from emu.hooks.record import note_access
 from emu.hooks.trace import low_bytes, trace_data, trace_device, trace_position
 from emu.hooks.trace_tso import EVENT_BYTES, event_at
+from emu.native.registers import read_pc
 from emu.native.state import core_at, machine_at
 from emu.native.unicorn import MEMORY_HOOK, hook, peek64
 

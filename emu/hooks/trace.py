@@ -10,9 +10,9 @@ from corebraid.base.rows.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNC
 from corebraid.base.rows.record import RECORD
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
-from emu.hooks.access import read_pc
 from emu.hooks.trace_tso import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
 from emu.hooks.undo import load_bytes
+from emu.native.registers import read_pc
 from emu.native.state import core_at
 from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, pointer
 

@@ -11,11 +11,6 @@ from emu.linux.ground.failure import Unsupported
 from emu.linux.signals.info import SigInfo, Trap, fault
 from emu.linux.signals.numbers import (
     BUS_ADRERR,
-    FPE_FLTDIV,
-    FPE_FLTINV,
-    FPE_FLTOVF,
-    FPE_FLTRES,
-    FPE_FLTUND,
     SEGV_ACCERR,
     SEGV_MAPERR,
     SIGBUS,
@@ -29,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Bits of a page fault's error code (SDM volume 3, 4.7): the page is there, a write, by user code, a fetch.
 _PRESENT, _WRITE, _USER, _FETCH = 1, 2, 4, 16
-_X87 = 16
 
 
 def fault_address(core: Core, *, executed: bool) -> int:
@@ -91,11 +85,7 @@ def exception(task: Task, number: int, error: int = 0) -> None:
 
 def _float_code(task: Task, number: int) -> int:
     """si_code of a floating-point exception: the first that is raised and not masked."""
-    isa, context = task.process.isa, task.registers
-    if number == _X87:
-        raised = isa.read(context, "fpsw") & ~isa.read(context, "fpcw")
-    else:
-        control = isa.read(context, "mxcsr")
-        raised = control & ~(control >> 7)
-    codes = ((1, FPE_FLTINV), (4, FPE_FLTDIV), (8, FPE_FLTOVF), (0x12, FPE_FLTUND), (0x20, FPE_FLTRES))
-    return next((code for bits, code in codes if raised & bits), 0)
+    isa, context, abi = task.process.isa, task.registers, task.process.abi.signals
+    where = abi.float_status[number]
+    raised = isa.read(context, where.raised) & ~(isa.read(context, where.masked) >> where.shift)
+    return next((code for bits, code in abi.float_codes if raised & bits), 0)

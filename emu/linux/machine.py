@@ -20,7 +20,7 @@ from emu.board.config import MachineConfig
 from emu.board.faults import Fault
 from emu.board.run import Watcher
 from emu.bus.commit import commit_core
-from emu.bus.lines import begin_run, coherent_pages
+from emu.bus.runs import begin_run
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.core import take_back_stores
 from emu.core.random_read import emulate_random_read
@@ -176,8 +176,7 @@ class LinuxMachine(Board):
         """Memory as the bus would give it now, what was unmapped included."""
         for core in self.cores:
             core.share_rights(self.process.space.state)
-        coherent_pages(self.machine_rows, self.core_rows, self.home, self.process.space.used_pages())
-        return self.home
+        return self.bus.image(self.process.space.used_pages())
 
     def who_waits(self) -> list[Waiting]:
         """Who waits for whom, now that nobody can run."""

@@ -30,18 +30,6 @@ RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4
 #: PADDED: code lines not yet received hold the ISA's `entry_fetch`, so that translation stops there.
 CODE, DIRTY, WRITTEN, UNSTABLE, PADDED = 1, 2, 4, 8, 16
 
-#: A line's byte in one core: MESI state in the low two bits. LOST: lost in the middle of the present
-#: run of instructions, or loaded from there though not held, by way of the store buffer.
-#: SEEN: received at least once. WATCHED: accesses to some of its words are counted
-#: (emu/hooks/shared_access.py).
-#: TAKEN: lost to another, not by eviction, since it was last received.
-INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
-MESI = np.uint8(3)
-LOST = np.uint8(4)
-SEEN = np.uint8(8)
-WATCHED = np.uint8(16)
-TAKEN = np.uint8(32)
-
 CORE_FIELDS = (
     # who
     "handle", "core_id", "n_cores", "machine", "cores", "scratch",
@@ -61,8 +49,9 @@ CORE_FIELDS = (
     # private memory
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
-    # of the ISA: Unicorn's number of its program counter, and one more than its vector for unaligned accesses
-    "pc_register", "unaligned",
+    # of the ISA: Unicorn's number of its program counter; one more than its vectors for unaligned accesses
+    # and for what only a kernel may do; the address of its decoder of plain blocks, 0 for none
+    "pc_register", "unaligned", "forbidden", "plain_block",
     # nonzero: there is a page of device registers
     "devices",
     # what the last instruction overwrote, if it may still fail (emu/hooks/undo.py); undone: how often it did,

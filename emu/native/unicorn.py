@@ -52,6 +52,10 @@ SYSTEM_CALL_HOOK = types.void(types.uint64, types.uint64)
 INSTRUCTION_HOOK = types.int32(types.uint64, types.uint64)
 MMIO_READ_HOOK = types.uint64(types.uint64, types.uint64, types.uint32, types.uint64)
 MMIO_WRITE_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64, types.uint64)
+#: That of an instruction set's own decoder of plain blocks: host address of the code (uint64), its size in
+#: bytes, host address of uint16[size]. Returns how many instructions it has, negative if the last one is a
+#: branch, 0 unless all are plain; their offsets are in the array.
+PLAIN_BLOCK = types.int64(types.uint64, types.int64, types.uint64)
 
 #: What a TLB-fill hook returns through its pointer (unicorn.h, uc_tlb_entry).
 TLB_ENTRY = np.dtype([("address", "<u8"), ("permissions", "<u4"), ("padding", "<u4")])
@@ -85,6 +89,19 @@ def pointer(typing_context: Any, address: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return signature, generate
+
+
+@intrinsic
+def call_plain_block(typing_context: Any, function: Any, code: Any, size: Any, offsets: Any) -> Any:
+    """Call the `PLAIN_BLOCK` at an address (uint64)."""
+    signature = PLAIN_BLOCK.return_type(types.uint64, *PLAIN_BLOCK.args)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = ir.IntType(64)
+        kind = ir.FunctionType(number, [number] * 3).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
 
     return signature, generate
 

@@ -284,8 +284,13 @@ _FULL = {
 }  # fmt: skip
 
 
+#: OF, SF, ZF, AF, PF and CF; CF.
+_ARITHMETIC_FLAGS, _CARRY = 0x8D5, 1
+
+
 def decode_random_read(code: bytes, address: int) -> RandomRead | None:
-    """RDRAND/RDSEED at the start of `code` (SDM volume 2, RDRAND), else None."""
+    """RDRAND/RDSEED at the start of `code` (SDM volume 2, RDRAND), else None. CF is set; OF, SF, ZF, AF and
+    PF are cleared."""
     instruction = next(_engine().disasm(code, address, 1), None)
     if instruction is None or instruction.id not in (x86.X86_INS_RDRAND, x86.X86_INS_RDSEED):
         return None
@@ -295,7 +300,9 @@ def decode_random_read(code: bytes, address: int) -> RandomRead | None:
     full = _FULL.get(stem) or "r" + "".join(c for c in name if c.isdigit())
     if full == "r":
         raise GuestFault("random-number instruction with an unknown register", found=name)
-    return RandomRead(full, operand.size, instruction.size)
+    # A 32-bit destination clears the upper half; a 16-bit one keeps the rest (SDM volume 1, 3.4.1.1).
+    kept = ~0xFFFF if operand.size == 2 else 0
+    return RandomRead(full, operand.size, instruction.size, kept, (~_ARITHMETIC_FLAGS, _CARRY))
 
 
 def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) -> list[int]:

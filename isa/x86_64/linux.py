@@ -392,6 +392,7 @@ LINUX_X86_64 = LinuxAbi(
     result="rax",
     instruction_bytes=2,
     thread_pointer="fs_base",
+    bases=((0x1002, 0x1003, "fs_base"), (0x1001, 0x1004, "gs_base")),
     clone_arguments=("flags", "stack", "parent_tid", "child_tid", "tls"),
     machine="x86_64",
     platform="x86_64",

@@ -6,7 +6,7 @@ Intel SDM volume 1, 10.5.1 (FXSAVE) and volume 3, table 6-1 (exceptions).
 
 from __future__ import annotations
 
-from isa.abi_signals import FaultSignal, FloatImage, SignalAbi, SignalFrame
+from isa.abi_signals import FaultSignal, FloatImage, FloatStatus, SignalAbi, SignalFrame
 from isa.layout import Layout
 
 _ACTION = Layout(32, {"handler": (0, 8), "flags": (8, 8), "restorer": (16, 8), "mask": (24, 8)})
@@ -98,4 +98,7 @@ SIGNALS_X86_64 = SignalAbi(
     page_fault=14,
     address_bits=48,
     no_address=13,
+    float_status={16: FloatStatus("fpsw", "fpcw", 0), 19: FloatStatus("mxcsr", "mxcsr", 7)},
+    # FPE_FLTINV, FPE_FLTDIV, FPE_FLTOVF, FPE_FLTUND, FPE_FLTRES (math_error in traps.c).
+    float_codes=((1, 7), (4, 3), (8, 4), (0x12, 5), (0x20, 6)),
 )

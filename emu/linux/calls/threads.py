@@ -12,7 +12,6 @@ from emu.linux.tasks.task import Task
 _VM, _FS, _FILES, _SIGHAND, _VFORK, _THREAD = 0x100, 0x200, 0x400, 0x800, 0x4000, 0x10000
 _SETTLS, _PARENT_SETTID, _CHILD_CLEARTID, _CHILD_SETTID = 0x80000, 0x100000, 0x200000, 0x1000000
 _NEEDED = _VM | _SIGHAND | _THREAD
-_ARCH_SET_GS, _ARCH_SET_FS, _ARCH_GET_FS, _ARCH_GET_GS = 0x1001, 0x1002, 0x1003, 0x1004
 #: Commands of membarrier, and what must have been registered before each: GLOBAL, GLOBAL_EXPEDITED,
 #: PRIVATE_EXPEDITED, PRIVATE_EXPEDITED_SYNC_CORE.
 _BARRIERS = {1: 0, 2: 0, 8: 16, 32: 64}
@@ -200,19 +199,18 @@ def sys_membarrier(task: Task, command: int, flags: int) -> int:
 
 
 def sys_arch_prctl(task: Task, code: int, address: int) -> int:
-    """arch_prctl(2), on x86-64."""
-    isa = task.process.isa
-    if code in (_ARCH_SET_FS, _ARCH_SET_GS):
-        if address >> 47:
-            raise Errno(errno.EPERM)
-        name = "fs_base" if code == _ARCH_SET_FS else "gs_base"
-        context = isa.with_register(task.registers, name, address)
-        task.set_registers(isa.with_register(context, task.process.abi.result, 0))
-        return 0
-    if code in (_ARCH_GET_FS, _ARCH_GET_GS):
-        name = "fs_base" if code == _ARCH_GET_FS else "gs_base"
-        task.process.memory.write_number(address, 8, isa.read(task.registers, name))
-        return 0
+    """arch_prctl(2), where there are registers that hold bases."""
+    isa, abi = task.process.isa, task.process.abi
+    for setter, getter, name in abi.bases:
+        if code == setter:
+            if address >> abi.signals.address_bits - 1:
+                raise Errno(errno.EPERM)
+            context = isa.with_register(task.registers, name, address)
+            task.set_registers(isa.with_register(context, abi.result, 0))
+            return 0
+        if code == getter:
+            task.process.memory.write_number(address, 8, isa.read(task.registers, name))
+            return 0
     raise Errno(errno.EINVAL)
 
 

@@ -1,4 +1,4 @@
-"""Floating-point registers as a signal frame stores them: on x86, FXSAVE's image (SDM volume 1, 10.5.1)."""
+"""Floating-point registers as a signal frame stores them: FXSAVE's image (SDM volume 1, 10.5.1)."""
 
 from __future__ import annotations
 

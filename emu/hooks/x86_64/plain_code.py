@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from emu.native.unicorn import peek8, pointer
+from emu.native.unicorn import PLAIN_BLOCK, hook, peek8, pointer
 from isa.x86_64.plain import (
     BARE,
     CONTROL,
@@ -171,3 +171,8 @@ def plain_block(code, size, offsets):
         position += abs(length)
         n += 1
     return -n if length < 0 else n
+
+
+@hook(PLAIN_BLOCK)
+def decode_plain_block(code, size, offsets):
+    return plain_block(code, size, offsets)

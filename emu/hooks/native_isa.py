@@ -1,0 +1,40 @@
+"""What one instruction set needs of the emulator beside its table in `isa`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import unicorn
+
+from emu.native.unicorn import Hook
+
+
+class InstructionHook(NamedTuple):
+    """A hook that the emulator calls in place of an instruction. instruction: Unicorn's number of that."""
+
+    instruction: int
+    callback: Hook
+
+
+@dataclass(frozen=True)
+class NativeIsa:
+    """new_engine: makes an emulator of its processor. register_number: Unicorn's number of a register of the
+    ISA's table. plain_block: decodes blocks of plain instructions (`emu.native.unicorn.PLAIN_BLOCK`), None:
+    all are left to the ISA's decoder. pair: runs before each of `Block.pairs`.
+
+    The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
+    answers are logged. unserved_calls: on system calls where there is no kernel. calls, replayed_calls: on
+    what a Linux guest asks of its kernel or learns of its processor.
+    """
+
+    new_engine: Callable[[], unicorn.Uc]
+    register_number: Callable[[str], int]
+    plain_block: Hook | None
+    pair: Hook
+    recorded: tuple[InstructionHook, ...]
+    replayed: tuple[InstructionHook, ...]
+    unserved_calls: tuple[InstructionHook, ...]
+    calls: tuple[InstructionHook, ...]
+    replayed_calls: tuple[InstructionHook, ...]

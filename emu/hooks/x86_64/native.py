@@ -1,0 +1,55 @@
+"""x86-64 to the emulator: its processor model, its registers' numbers, its hooks."""
+
+from __future__ import annotations
+
+import unicorn
+from unicorn import unicorn_const as uc
+from unicorn import x86_const as x86
+
+from emu.hooks.call import on_unserved_call
+from emu.hooks.native_isa import InstructionHook, NativeIsa
+from emu.hooks.x86_64.cpuid import on_cpuid
+from emu.hooks.x86_64.pair import on_pair
+from emu.hooks.x86_64.plain_code import decode_plain_block
+from emu.hooks.x86_64.system_call import on_replayed_syscall, on_syscall
+from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, on_replayed_rdtscp
+
+#: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
+_MODEL = x86.UC_CPU_X86_SANDYBRIDGE
+
+
+def new_engine() -> unicorn.Uc:
+    """An emulator without memory."""
+    engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
+    engine.ctl_set_cpu_model(_MODEL)
+    return engine
+
+
+def register_number(name: str) -> int:
+    """Unicorn's number of a register of `isa.x86_64.registers`."""
+    found: int = getattr(x86, f"UC_X86_REG_{name.upper()}")
+    return found
+
+
+_CPUID = InstructionHook(x86.UC_X86_INS_CPUID, on_cpuid)
+
+NATIVE = NativeIsa(
+    new_engine=new_engine,
+    register_number=register_number,
+    plain_block=decode_plain_block,
+    pair=on_pair,
+    recorded=(
+        InstructionHook(x86.UC_X86_INS_RDTSC, on_rdtsc),
+        InstructionHook(x86.UC_X86_INS_RDTSCP, on_rdtscp),
+    ),
+    replayed=(
+        InstructionHook(x86.UC_X86_INS_RDTSC, on_replayed_rdtsc),
+        InstructionHook(x86.UC_X86_INS_RDTSCP, on_replayed_rdtscp),
+    ),
+    unserved_calls=(
+        InstructionHook(x86.UC_X86_INS_SYSCALL, on_unserved_call),
+        InstructionHook(x86.UC_X86_INS_SYSENTER, on_unserved_call),
+    ),
+    calls=(_CPUID, InstructionHook(x86.UC_X86_INS_SYSCALL, on_syscall)),
+    replayed_calls=(_CPUID, InstructionHook(x86.UC_X86_INS_SYSCALL, on_replayed_syscall)),
+)

@@ -1,0 +1,28 @@
+"""Registers of a core, from hooks and kernels. Numbers are Unicorn's."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, njit
+
+from emu.native.unicorn import peek64, pointer, uc_reg_read, uc_reg_write
+
+
+@njit(cache=True)
+def read_register(core, register):
+    """A 64-bit register; inside a block hook or between runs."""
+    uc_reg_read(core.handle, register, pointer(core.scratch))
+    return peek64(core.scratch)
+
+
+@njit(cache=True)
+def write_register(core, register, number):
+    """Set a 64-bit register of the running core."""
+    carray(pointer(core.scratch), 1, np.uint64)[0] = number
+    uc_reg_write(core.handle, register, pointer(core.scratch))
+
+
+@njit(cache=True)
+def read_pc(core):
+    """The program counter; exact inside memory and instruction hooks."""
+    return read_register(core, np.int32(core.pc_register))
