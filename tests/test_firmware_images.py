@@ -39,7 +39,7 @@ EVENT_SYMBOLS = {
 
 
 def load_module(name: str) -> ModuleType:
-    """firmware/<name>.py as a module; firmware/ is a folder of data, not an import package."""
+    """firmware/<name>.py as a module of its own, run as a script is."""
     spec = importlib.util.spec_from_file_location(f"firmware_{name}", FIRMWARE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

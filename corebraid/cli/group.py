@@ -16,6 +16,7 @@ from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_
 
 #: Command -> its module in corebraid.cli.commands, in the order in which --help shows them.
 _COMMANDS = {
+    "example": "example",
     "record": "record",
     "hunt": "hunt",
     "info": "info",
@@ -115,7 +116,8 @@ def cli() -> None:
 
     \b
     The whole path:
-      corebraid record -o REC --cores 4 firmware/x86_64/uts.elf
+      corebraid example uts
+      corebraid record -o REC --cores 4 uts.elf
       corebraid replay REC --core 2
       corebraid order REC
       corebraid trace REC --ordered | less

@@ -48,7 +48,8 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
 
     \b
     Examples:
-      corebraid record -o REC --evidence all --cores 4 firmware/x86_64/uts.elf
+      corebraid example uts
+      corebraid record -o REC --evidence all --cores 4 uts.elf
       corebraid crosscheck REC
       corebraid crosscheck REC --engines cut,linkage
     """

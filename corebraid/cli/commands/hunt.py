@@ -138,10 +138,11 @@ def command(
 
     \b
     Examples:
-      corebraid hunt -o REC -- ./server --self-test
-      corebraid hunt --runs 1000 --until deadlock --schedule pct:3 -- ./queue_test
-      corebraid hunt --until 'output~assertion .* failed' --jobs 8 -- ./test_all
-      corebraid hunt --cores 2 firmware/x86_64/bug_aba.elf
+      corebraid example bug_dcl linux/bug_publication linux/bug_lock_order linux/bug_lost_update
+      corebraid hunt -o REC -- ./bug_publication
+      corebraid hunt --runs 1000 --until deadlock --schedule pct:3 -- ./bug_lock_order
+      corebraid hunt --until 'output~found [0-3]' --jobs 8 -- ./bug_lost_update
+      corebraid hunt --cores 2 bug_dcl.elf
     """
     from corebraid.cli.parallel import usable_processors
 

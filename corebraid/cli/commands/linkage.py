@@ -31,7 +31,8 @@ def command(recording: Path, as_json: bool) -> int:
 
     \b
     Examples:
-      corebraid record -o REC --evidence linkage --group line firmware/x86_64/radix.elf
+      corebraid example radix
+      corebraid record -o REC --evidence linkage --group line radix.elf
       corebraid linkage REC
       corebraid order REC --engine linkage
     """

@@ -49,7 +49,8 @@ def command(
 
     \b
     Examples:
-      corebraid record --evidence opr --rset 0,2 -o REC firmware/x86_64/uts.elf
+      corebraid example uts
+      corebraid record --evidence opr --rset 0,2 -o REC uts.elf
       corebraid opr REC
       corebraid opr REC --relaxed --score
       corebraid opr REC --rset 0 --list

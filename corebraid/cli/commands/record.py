@@ -116,12 +116,13 @@ def command(
 
     \b
     Examples:
-      corebraid record -o REC --cores 4 firmware/x86_64/uts.elf
-      corebraid record -o REC --cache 32k:4:32 --strata cycles:10000 firmware/x86_64/radix.elf
-      echo hello | corebraid record -o REC --cores 1 firmware/x86_64/input_echo.elf
-      corebraid record -o REC --schedule pct:3 --seed 7 firmware/x86_64/bug_aba.elf
-      corebraid record -o REC --model tso --cores 2 firmware/x86_64/litmus.elf
-      corebraid record -o REC --evidence linkage --cores 4 firmware/x86_64/fig2.elf
+      corebraid example uts radix input_echo bug_aba litmus fig2
+      corebraid record -o REC --cores 4 uts.elf
+      corebraid record -o REC --cache 32k:4:32 --strata cycles:10000 radix.elf
+      echo hello | corebraid record -o REC --cores 1 input_echo.elf
+      corebraid record -o REC --schedule pct:3 --seed 7 bug_aba.elf
+      corebraid record -o REC --model tso --cores 2 litmus.elf
+      corebraid record -o REC --evidence linkage --cores 4 fig2.elf
       corebraid record -o REC -- pigz -p 4 -c big.txt > big.txt.gz
       corebraid record -o REC --env LANG=C.UTF-8 --bind data:/data python3 script.py
     """

@@ -75,7 +75,8 @@ def command(
 
     \b
     Examples:
-      corebraid record -o REC --evidence rpc --cores 4 firmware/x86_64/rpc_queens.elf
+      corebraid example rpc_queens
+      corebraid record -o REC --evidence rpc --cores 4 rpc_queens.elf
       corebraid rpc REC --seed 7
       corebraid rpc REC --schedule pct:3 --cache 4k:2:32 --latency 50
       corebraid rpc REC --seed 7 --free

@@ -62,7 +62,8 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
 
     \b
     Examples:
-      corebraid record -o REC --evidence slices --cores 4 firmware/x86_64/spin_ticket.elf
+      corebraid example spin_ticket
+      corebraid record -o REC --evidence slices --cores 4 spin_ticket.elf
       corebraid slices REC
       corebraid slices REC --slice 12
       corebraid slices REC --backend cpu --every --json

@@ -6,13 +6,20 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from corebraid.base.errors import UsageError
 from corebraid.names.places import GLUED, KIND_NAMES, UNCACHED, Place, Places, Rows, has_flag, kind_codes
 from corebraid.names.program import GuestProgram
 from corebraid.names.threads import Threads
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise UsageError(
+        f"Parquet files need pyarrow, which is not here ({error})", remedy="pip install 'corebraid[parquet]'"
+    ) from None
 
 _ROWS_IN_GROUP = 1 << 18
 _TEXT = pa.dictionary(pa.int32(), pa.string())
