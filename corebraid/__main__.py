@@ -45,9 +45,10 @@ def _run() -> int:
     _open_closed_streams()
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     # Numba reads its cache directory when it is imported, which the commands do.
-    use_kernel_cache()
+    own_cache = use_kernel_cache() is not None
     import click
 
+    from corebraid.cli.console import OWN_CACHE
     from corebraid.cli.group import cli
 
     if _COMPLETION in os.environ:
@@ -55,6 +56,7 @@ def _run() -> int:
     # What `cli.main` does, which would answer an interrupt with an empty line.
     try:
         with cli.make_context(_NAME, sys.argv[1:]) as context:
+            context.meta[OWN_CACHE] = own_cache
             return int(cli.invoke(context) or 0)
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from numba.core.caching import _CacheLocator
 
 from corebraid.base import kernel_locator
-from corebraid.cli.console import kernel_folder
 
 #: Modules of a package, each imported in a form of its own.
 _MODULES = ("one", "two", "three", "four", "five", "inside")
@@ -74,12 +72,6 @@ def test_imports_of_the_real_packages_are_found() -> None:
     hooks = kernel_locator._ROOT / "emu" / "hooks" / "record.py"
     kernel_locator._imported.cache_clear()
     assert kernel_locator._ROOT / "emu" / "bus" / "lines.py" in kernel_locator._imported(hooks)
-
-
-def test_the_command_line_knows_where_numba_keeps_kernels() -> None:
-    hooks = kernel_locator._ROOT / "emu" / "hooks"
-    kept = _CacheLocator.get_suitable_cache_subpath(str(hooks / "record.py"))
-    assert kernel_folder("emu/hooks") == kept
 
 
 def test_kernels_of_other_sources_are_not_read_and_go_away(tmp_path: Path) -> None:

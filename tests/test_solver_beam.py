@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from problem_factory import breaks, build, is_legal, random_problem
 from test_solver_engines import SOAK
 
 import solver.engines.beam as beam_module
 from bench.ordering_traces import region
+from corebraid.base.clock import working_time
 from solver.deduction.deduction import deduce
 from solver.engines.beam import BeamSearch
 from solver.regions.problem import Problem, Verdict
@@ -19,7 +18,7 @@ CASES = 800 * SOAK
 
 def searched(problem: Problem, *, deduced: bool = True) -> BeamSearch:
     beam = BeamSearch(problem, deduce(problem, max_clocks=1 << 24 if deduced else 0).before)
-    beam.go_on(time.monotonic() + 60)
+    beam.go_on(working_time() + 60)
     return beam
 
 
@@ -59,9 +58,9 @@ def test_a_beam_orders_what_repeats_few_values() -> None:
 def test_time_is_up_and_the_search_goes_on_later() -> None:
     problem = region("domain:2", cores=8, events=1000, granules=64, seed=3)
     beam = BeamSearch(problem, deduce(problem).before)
-    assert beam.go_on(time.monotonic() - 1) == "timeout"
+    assert beam.go_on(working_time() - 1) == "timeout"
     assert beam.answer("beam", 1.0, "timeout").verdict is Verdict.UNDECIDED
-    assert beam.go_on(time.monotonic() + 60) == ""
+    assert beam.go_on(working_time() + 60) == ""
     assert breaks(problem, beam.order.tolist()) == ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from problem_factory import breaks, build, is_legal, random_problem
 from test_solver_engines import SOAK
 
+from corebraid.base.clock import working_time
 from solver.cuts.move_order import EVENLY, GO_ON, SHAKEN
 from solver.cuts.search import CutSearch
 from solver.deduction.deduction import deduce
@@ -21,7 +21,7 @@ CASES = 1500 * SOAK
 
 def decided(problem: Problem, *, deduced: bool = False, counted: bool = False) -> Solution:
     search = CutSearch(problem, deduce(problem).before if deduced else None, counted=counted)
-    reason = search.go_on(time.monotonic() + 60, 10**9)
+    reason = search.go_on(working_time() + 60, 10**9)
     return search.answer("cut", 0.0, reason)
 
 
@@ -108,7 +108,7 @@ def test_the_manner_changes_no_answer(manner: int) -> None:
         problem = random_problem(seed, damaged=seed % 2 == 1)
         search = CutSearch(problem, counted=seed % 3 == 0)
         search._at[4] = manner
-        reason = search.go_on(time.monotonic() + 60, 10**9)
+        reason = search.go_on(working_time() + 60, 10**9)
         found = search.answer("cut", 0.0, reason)
         assert (found.verdict is Verdict.LEGAL) == is_legal(problem), f"seed {seed}"
 
@@ -120,7 +120,7 @@ def test_beginning_again_keeps_what_is_dead_and_changes_no_answer(monkeypatch: p
     for seed in range(300 * SOAK):
         problem = random_problem(seed, damaged=seed % 2 == 1)
         search = CutSearch(problem)
-        reason = search.go_on(time.monotonic() + 60, 10**9)
+        reason = search.go_on(working_time() + 60, 10**9)
         again += search._tries > 1
         found = search.answer("cut", 0.0, reason)
         assert (found.verdict is Verdict.LEGAL) == is_legal(problem), f"seed {seed}"
@@ -153,7 +153,7 @@ def test_an_order_of_dead_ends_is_left_for_its_reason_not_tried_through() -> Non
     stuck = [[*streams[0], [(12, 1, 0)], [(13, 0, 1)]], [*streams[1], [(13, 1, 0)], [(12, 0, 1)]]]
     problem = build(stuck, [0] * 14, [0] * 14)
     search = CutSearch(problem)
-    assert search.go_on(time.monotonic() + 60, 10**9) == ""
+    assert search.go_on(working_time() + 60, 10**9) == ""
     assert search.answer("cut", 0.0, "").verdict is Verdict.ILLEGAL
     assert search.opened < 100
     assert all(a <= b for a, b in pairwise(problem.stream_ptr.tolist()))

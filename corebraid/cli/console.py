@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +20,12 @@ _SECONDS_BETWEEN_UPDATES = 0.1
 _DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
 
 
-_ROOT = Path(__file__).resolve().parents[2]
+#: In the context of a command line (`click.Context.meta`): whether kernels are kept where it has chosen.
+OWN_CACHE = "corebraid.own_cache"
+#: How long those compile that have more to compile than the others, where nothing is cached.
+_LONG_COMPILATION = {
+    "order": "a minute or two", "crosscheck": "a minute or two", "verify": "a minute or two",
+}  # fmt: skip
 
 
 def facts(values: Mapping[str, object]) -> None:
@@ -38,24 +40,21 @@ def note(line: str) -> None:
         click.echo(f"corebraid: {line}", err=True)
 
 
-def kernel_folder(folder: str) -> str:
-    """The name under which Numba keeps the kernels of a folder of this installation ('emu/hooks')
-    (numba.core.caching, `_CacheLocator.get_suitable_cache_subpath`)."""
-    path = str(_ROOT / folder)
-    return f"{Path(folder).name}_{hashlib.sha1(path.encode()).hexdigest()}"
+def announce_compilation() -> None:
+    """Have it said on stderr, once, that kernels are being compiled, as soon as any is, here or in a process
+    that is forked from this one.
 
-
-def announce_compilation(folder: str) -> bool:
-    """Say on stderr that kernels of `folder` ('emu/hooks') will be compiled, if none are cached. Returns
-    whether none are.
-
-    Call before they are imported. Says nothing when somebody else chose Numba's cache directory.
+    Call before other threads or processes are started. Says nothing when somebody else chose Numba's cache
+    directory.
     """
-    directory = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
-    missing = not (directory / kernel_folder(folder)).exists()
-    if directory.parent.name == "corebraid" and missing:
-        note("compiling kernels (once; this takes about half a minute)")
-    return missing
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(OWN_CACHE):
+        return
+    from corebraid.base.compilation import tell_compilation
+
+    name = context.info_name or ""
+    how_long = _LONG_COMPILATION.get(name, "up to a minute")
+    tell_compilation(lambda: note(f"compiling the kernels of '{name}' (once after installation; {how_long})"))
 
 
 def note_missing_order(manifest: Manifest) -> None:

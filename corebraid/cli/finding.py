@@ -96,7 +96,6 @@ class Finding:
 
 def suspicions_of(recording: Path) -> list[Suspicion] | None:
     """What looks suspicious in the recording; a note and None where that cannot be said."""
-    console.announce_compilation("solver/regions")
     from corebraid.study.suspects import suspicions
 
     try:

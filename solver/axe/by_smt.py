@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.axe.trace import Trace
 from solver.regions.problem import Verdict, no_order
 from solver.smt.engine import why_undecided
@@ -17,9 +16,9 @@ _SOLVE = "solver.axe.smt:solve_trace"
 
 
 def solve_axe(trace: Trace, model: str, deadline: float) -> tuple[Verdict, NDArray[np.int64], str, str]:
-    """(verdict, order of operations if LEGAL, "smt", why it is UNDECIDED). deadline: time.monotonic().
+    """(verdict, order of operations if LEGAL, "smt", why it is UNDECIDED). deadline: working_time().
     Raises CorebraidError if z3 cannot be started."""
-    seconds = max(deadline - time.monotonic(), 0.001)
+    seconds = max(deadline - working_time(), 0.001)
     try:
         verdict, order, reason = PROCESSES.ask(_SOLVE, trace, model, timeout_s=seconds)
     except (TooLateError, DiedError) as error:

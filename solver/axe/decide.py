@@ -6,7 +6,6 @@ the trace. That there is none, or that none is found soon, says nothing: then it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import OrderError
 from solver.axe.chains import make_chains
 from solver.axe.checker import check_order
@@ -67,16 +67,16 @@ def decide(
     An order is checked by `solver.axe.checker` before it is returned; it raises OrderError if that fails,
     which is a bug here and never a property of the trace.
     """
-    began = time.monotonic()
+    began = working_time()
     deadline, hints = began + timeout_s, NO_HINTS
     if engine != "smt" and trace.has_hints and not _is_too_large(trace):
         hints, order = _by_hints(trace, model, began + HINT_SHARE * timeout_s, show)
         if hints == MET:
-            return Answer(Verdict.LEGAL, order, "hints", time.monotonic() - began, "", hints)
+            return Answer(Verdict.LEGAL, order, "hints", working_time() - began, "", hints)
     verdict, order, by, reason = _decide(trace, model, engine, deadline, show)
     if verdict is Verdict.LEGAL:
         check_order(trace, order, model)
-    return Answer(verdict, order, by, time.monotonic() - began, reason, hints)
+    return Answer(verdict, order, by, working_time() - began, reason, hints)
 
 
 _Decision = tuple[Verdict, NDArray[np.int64], str, str]
@@ -109,7 +109,7 @@ def _decide(trace: Trace, model: str, engine: str, deadline: float, show: Show) 
         return Verdict.UNDECIDED, np.empty(0, np.int64), "", "too large"
     try_smt = engine == "auto" and trace.n_ops <= AUTO_SMT_OPS
     answer = _search(trace, model, deadline, AUTO_CUTS if try_smt else 1 << 62, show)
-    if answer[0] is Verdict.UNDECIDED and try_smt and time.monotonic() < deadline:
+    if answer[0] is Verdict.UNDECIDED and try_smt and working_time() < deadline:
         return _by_smt(trace, model, deadline)
     return answer
 
@@ -130,7 +130,7 @@ def _search(
     while result == CHANGED:
         passes += 1
         show("deduction, pass", passes, 0)
-        if time.monotonic() > deadline:
+        if working_time() > deadline:
             return Verdict.UNDECIDED, none, "", "timeout"
         result = one_pass(chains, facts)
         if result == CHANGED and passes == 1 and not facts.status[OPEN]:
@@ -143,7 +143,7 @@ def _search(
     verdict, nodes = search_order(chains, facts, len(trace.threads), deadline, cuts, placed)
     if verdict is not Verdict.UNDECIDED:
         return verdict, chains.op[nodes], "search", ""
-    return verdict, none, "", "timeout" if time.monotonic() >= deadline else "too large"
+    return verdict, none, "", "timeout" if working_time() >= deadline else "too large"
 
 
 def _by_smt(trace: Trace, model: str, deadline: float) -> _Decision:

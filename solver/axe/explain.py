@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.axe.decide import decide
 from solver.axe.trace import LOAD, RMW, STORE, Trace
 from solver.regions.problem import Verdict
@@ -44,7 +44,7 @@ class Explanation:
 
 def explain(trace: Trace, model: str, *, budget_s: float) -> Explanation:
     """A small illegal part of an illegal trace, found by leaving out ever smaller runs of lines."""
-    deadline = time.monotonic() + budget_s
+    deadline = working_time() + budget_s
     n = trace.n_ops
     kept = np.ones(n + len(trace.final_value), np.bool_)
     size = len(kept)
@@ -53,7 +53,7 @@ def explain(trace: Trace, model: str, *, budget_s: float) -> Explanation:
         shrunk = False
         lines = np.flatnonzero(kept)
         for start in range(max(0, len(lines) - size), -size, -size):
-            if time.monotonic() > deadline:
+            if working_time() > deadline:
                 return _explanation(kept, n, minimal=False)
             without = kept.copy()
             without[lines[max(start, 0) : start + size]] = False
@@ -73,7 +73,7 @@ def _explanation(kept: _Mask, n: int, *, minimal: bool) -> Explanation:
 
 def _is_illegal(trace: Trace, kept: _Mask, model: str, deadline: float) -> bool:
     part = trace.part(kept[: trace.n_ops], kept[trace.n_ops :])
-    left = max(0.01, min(5.0, deadline - time.monotonic()))
+    left = max(0.01, min(5.0, deadline - working_time()))
     return decide(part, model, engine="search", timeout_s=left).verdict is Verdict.ILLEGAL
 
 

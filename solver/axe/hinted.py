@@ -13,7 +13,6 @@ is said of the trace with its hints.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.axe.chains import LOAD, TSO, Chains, make_chains
 from solver.cuts.search import DEFAULT_NODES
 from solver.engines.decide import solve_auto
@@ -56,7 +56,7 @@ def says_all(trace: Trace) -> bool:
 
 def search_hinted(trace: Trace, model: str, deadline: float, show: Show) -> tuple[Verdict, NDArray[np.int64]]:
     """An order of the operations that meets the hints. ILLEGAL: there is none. trace: one of which `says_all`
-    holds. deadline: as of time.monotonic. show: called with how many operations of how many are placed."""
+    holds. deadline: as of working_time. show: called with how many operations of how many are placed."""
     none = np.empty(0, np.int64)
     chains = make_chains(trace, model, hints=True)
     nodes = _nodes_of(chains, trace, model)
@@ -72,7 +72,7 @@ def search_hinted(trace: Trace, model: str, deadline: float, show: Show) -> tupl
         after = _left_by(here, chains, held)
         if after is None:
             return Verdict.ILLEGAL, none
-        if time.monotonic() > deadline:
+        if working_time() > deadline:
             return Verdict.UNDECIDED, none
         verdict, order = _solve(here, chains, nodes, (held, after), deadline)
         if verdict is not Verdict.LEGAL:
@@ -206,7 +206,7 @@ def _solve(
     problem = _problem(here[needed], matters[needed], ch, nodes, held, edges)
     order: _Ints = np.empty(0, np.int64)
     if problem.n_ops:
-        left = max(0.001, deadline - time.monotonic())
+        left = max(0.001, deadline - working_time())
         solution = solve_auto(with_links(problem), timeout_s=left, nodes=DEFAULT_NODES)
         if solution.verdict is not Verdict.LEGAL:
             return solution.verdict, order

@@ -4,13 +4,13 @@ unknown)."""
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.axe.chains import Chains
 from solver.axe.dash import dash
 from solver.axe.facts import Facts
@@ -112,7 +112,7 @@ def search_order(
     chains: Chains, facts: Facts, n_threads: int, deadline: float, cuts: int, show: Show = ignore
 ) -> tuple[Verdict, NDArray[np.int64]]:
     """Decide by search; the order is one of nodes, if LEGAL. UNDECIDED after `cuts` cuts were given up, at
-    the deadline (time.monotonic()), or when the dead cuts fill MOST_POOL. show: called with how many nodes
+    the deadline (working_time()), or when the dead cuts fill MOST_POOL. show: called with how many nodes
     the walk has run.
 
     A bad choice early in a long walk is found out late, so the walk is begun anew, with the next way to
@@ -126,7 +126,7 @@ def search_order(
         prefer = ways[number % len(ways)]
         verdict, nodes = _walk(chains, facts, n_threads, deadline, budget, prefer, show)
         cuts -= budget
-        if verdict is not Verdict.UNDECIDED or cuts <= 0 or time.monotonic() > deadline or not len(nodes):
+        if verdict is not Verdict.UNDECIDED or cuts <= 0 or working_time() > deadline or not len(nodes):
             return verdict, nodes
         turn, number = turn * 3 // 2, number + 1
 
@@ -171,5 +171,5 @@ def _walk(
             if 2 * (w.at[2] + 2) > len(table):
                 table = np.full(4 * len(table), -1, np.int64)
                 enter_keys(int(w.at[5]), table, pool)
-        if time.monotonic() > deadline or w.at[4] >= cuts:
+        if working_time() > deadline or w.at[4] >= cuts:
             return Verdict.UNDECIDED, w.path.astype(np.int64)

@@ -6,12 +6,12 @@ it), and every other write t of the location comes before s or, unless t is visi
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 import z3
 
+from corebraid.base.clock import working_time
 from solver.axe.chains import INITIAL, Chains, make_chains
 from solver.axe.trace import Trace
 from solver.regions.problem import Verdict, no_order
@@ -34,7 +34,7 @@ class _Encoder:
                 if count:
                     self._solver.add(self._before(int(self._ch.chain_ptr[k]) + count - 1, y))
         for r in np.flatnonzero(self._ch.reads >= 0).tolist():
-            if time.monotonic() > self._deadline:
+            if working_time() > self._deadline:
                 raise OutOfTimeError
             self._solver.add(self._any([self._reads(r, s) for s in self._candidates(r)]))
         for a in np.flatnonzero(self._ch.final >= 0).tolist():
@@ -97,7 +97,7 @@ def _clauses(ch: Chains) -> int:
 
 def solve_trace(trace: Trace, model: str, *, timeout_s: float) -> Found:
     """Decide a trace with z3: (verdict's value, order of operations if it is legal, why it is undecided)."""
-    deadline = time.monotonic() + timeout_s
+    deadline = working_time() + timeout_s
     chains = make_chains(trace, model)
     if chains.contradictory:
         return Verdict.ILLEGAL.value, no_order(), ""
@@ -113,7 +113,7 @@ def solve_trace(trace: Trace, model: str, *, timeout_s: float) -> Found:
     if result == z3.unsat:
         return Verdict.ILLEGAL.value, no_order(), ""
     if result != z3.sat:
-        late = time.monotonic() >= deadline
+        late = working_time() >= deadline
         return Verdict.UNDECIDED.value, no_order(), "timeout" if late else "gave up"
     found = solver.model()
     places = [found.eval(o, model_completion=True).as_long() for o in encoder.position]

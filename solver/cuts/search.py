@@ -7,13 +7,13 @@ led to the end is dead for good, whatever the way to it, and is not explored aga
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.kernels import copy_row, inner, or_row
 from solver.cuts.dead import DeadCuts
 from solver.cuts.move_order import SHAKEN, arrange
@@ -189,7 +189,7 @@ class CutSearch:
         return True
 
     def go_on(self, until: float, nodes: int) -> str:
-        """Search until the clock (time.monotonic) says `until` or `nodes` cuts have been opened in all.
+        """Search until the clock (working_time) says `until` or `nodes` cuts have been opened in all.
 
         Returns why it stopped: "" if the region is decided, else "timeout" or "budget".
         """
@@ -204,7 +204,7 @@ class CutSearch:
             out_of_memory = self._status == _GROW and not self._grow()
             if out_of_memory or (self._status == _BUDGET and self.opened >= nodes):
                 return "budget"
-            if self._status in (_BUDGET, _GROW) and time.monotonic() > until:
+            if self._status in (_BUDGET, _GROW) and working_time() > until:
                 return "timeout"
             if self._status == _BUDGET and self.opened >= int(self._at[_SINCE]) + patience:
                 self._begin()
@@ -221,7 +221,7 @@ class CutSearch:
 
 def solve_cut(problem: Problem, *, timeout_s: float, nodes: int = DEFAULT_NODES) -> Solution:
     """Decide a region by cut search. Undecided after `timeout_s` seconds or `nodes` cuts with a choice."""
-    began = time.monotonic()
+    began = working_time()
     search_ = CutSearch(problem)
     reason = search_.go_on(began + timeout_s, nodes)
-    return search_.answer("cut", time.monotonic() - began, reason)
+    return search_.answer("cut", working_time() - began, reason)

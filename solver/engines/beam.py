@@ -12,13 +12,13 @@ wider. A beam from which nothing was ever left out decides exactly.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.kernels import copy_row, inner
 from solver.cuts.move_order import draw
 from solver.cuts.table import cut_slot
@@ -189,7 +189,7 @@ class BeamSearch:
             self.verdict = Verdict.ILLEGAL
 
     def go_on(self, until: float) -> str:
-        """Search until the clock (time.monotonic()) says `until`. Returns why it stopped: "" if the region is
+        """Search until the clock (working_time()) says `until`. Returns why it stopped: "" if the region is
         decided, else "timeout" or "budget"."""
         kept = self._kept[-1]
         cuts, whole = kept.cuts, kept.whole
@@ -198,7 +198,7 @@ class BeamSearch:
             if len(self._parents) == self._layers:
                 self._finish(cuts)
                 break
-            if time.monotonic() > until:
+            if working_time() > until:
                 return "timeout"
             cuts, left_out = self._next_layer(cuts)
             whole = whole and not left_out

@@ -3,8 +3,7 @@ ones last."""
 
 from __future__ import annotations
 
-import time
-
+from corebraid.base.clock import working_time
 from solver.cuts.search import CutSearch
 from solver.deduction.deduction import MAX_PROJECTED, deduce
 from solver.engines.beam import BeamSearch
@@ -24,7 +23,7 @@ def solve_auto(problem: Problem, *, timeout_s: float, nodes: int, encoding: str 
 
     `Solution.engine` says which of them answered: "cut", "deduction", "projection", "beam" or "smt-...".
     """
-    began = time.monotonic()
+    began = working_time()
     until = began + timeout_s
 
     def budget(spent: int, limit: tuple[int, int]) -> int:
@@ -33,32 +32,32 @@ def solve_auto(problem: Problem, *, timeout_s: float, nodes: int, encoding: str 
     search = CutSearch(problem)
     reason = search.go_on(until, budget(0, _SHORT))
     if reason != "budget":
-        return search.answer("cut", time.monotonic() - began, reason)
+        return search.answer("cut", working_time() - began, reason)
     spent = search.opened
     deduced = deduce(problem)
     if deduced.contradiction >= 0:
-        return Solution(Verdict.ILLEGAL, "deduction", time.monotonic() - began, no_order())
+        return Solution(Verdict.ILLEGAL, "deduction", working_time() - began, no_order())
     search = CutSearch(problem, deduced.before, counted=True)
     reason = search.go_on(until, budget(spent, _LONGER))
     if reason != "budget":
-        return search.answer("deduction", time.monotonic() - began, reason)
+        return search.answer("deduction", working_time() - began, reason)
     spent += search.opened
     if deduced.go_on(MAX_PROJECTED).contradiction >= 0:
-        return Solution(Verdict.ILLEGAL, "projection", time.monotonic() - began, no_order())
+        return Solution(Verdict.ILLEGAL, "projection", working_time() - began, no_order())
     small = problem.n_ops <= SMT_OPS
     search = CutSearch(problem, deduced.before, counted=True)
     reason = search.go_on(until, budget(spent, _LONG))
     if reason == "budget" and spent + search.opened < nodes:
         beam = BeamSearch(problem, deduced.before)
         if not beam.go_on(began + timeout_s * (_SMALL_BEAM_SHARE if small else _BEAM_SHARE)):
-            return beam.answer("beam", time.monotonic() - began, "")
+            return beam.answer("beam", working_time() - began, "")
         reason = search.go_on(began + timeout_s * (1 - _SMT_SHARE if small else 1.0), nodes - spent)
     if not reason or not small:
-        return search.answer("projection", time.monotonic() - began, reason)
+        return search.answer("projection", working_time() - began, reason)
     # Loaded only here: a run that needs no z3 does not pay for it.
     from solver.smt.engine import solve_smt
 
-    solution = solve_smt(problem, timeout_s=max(until - time.monotonic(), 0.001), encoding=encoding)
+    solution = solve_smt(problem, timeout_s=max(until - working_time(), 0.001), encoding=encoding)
     return Solution(
-        solution.verdict, solution.engine, time.monotonic() - began, solution.order, solution.reason
+        solution.verdict, solution.engine, working_time() - began, solution.order, solution.reason
     )

@@ -7,13 +7,13 @@ but what must, that is the earliest, and clocks that know this wish find it. The
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
 from solver.freedom.freedom import Limits, Survey, path_through
 from solver.freedom.graph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order
@@ -120,7 +120,7 @@ def _graph(survey: Survey) -> CutGraph:
     guide = cuts_of_order(survey.chains, survey.order)
     return build_graph(
         survey.chains, survey.clocks, reduced=False, cuts=cuts, width=max(cuts // len(guide), 1), guide=guide,
-        until=time.monotonic() + max(survey.until - time.monotonic(), 1.0),
+        until=working_time() + max(survey.until - working_time(), 1.0),
     )  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def choose(problem: Problem, choice: Choice, limits: Limits | None = None) -> Ch
 
 def choose_order(problem: Problem, choice: Choice, *, cuts: int, timeout_s: float) -> Solution:
     """`choose` as an engine's answer. Raises UsageError if no legal order is as wished."""
-    began = time.monotonic()
+    began = working_time()
     chosen = choose(problem, choice, Limits(cuts, timeout_s))
     if (
         choice.kind == "before"
@@ -206,7 +206,7 @@ def choose_order(problem: Problem, choice: Choice, *, cuts: int, timeout_s: floa
             where=f"region {problem.region}",
             remedy="'corebraid pairs' says which pairs may go both ways",
         )
-    seconds = time.monotonic() - began
+    seconds = working_time() - began
     if chosen.order is None:
         reason = "" if chosen.verdict is Verdict.ILLEGAL else "budget"
         return Solution(chosen.verdict, "choose", seconds, no_order(), reason)

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.deduction.chains import Chains, held
 from solver.deduction.deduction import Clocks
 from solver.freedom.executions import classes
@@ -276,7 +276,7 @@ def _executions_of(graph: CutGraph, problem: Problem, chains: Chains) -> Executi
 
 def _count_one(problem: Problem, limits: Limits, until: float) -> tuple[int, bool, int, Executions]:
     """(orders, whether that is exact, cuts explored, executions) of a piece, which has a legal order."""
-    survey = Survey(problem, replace(limits, seconds=max(until - time.monotonic(), 0.0)))
+    survey = Survey(problem, replace(limits, seconds=max(until - working_time(), 0.0)))
     assert survey.clocks is not None
     graph = build_graph(survey.chains, survey.clocks, reduced=False, cuts=limits.cuts, until=until)
     if graph.complete:

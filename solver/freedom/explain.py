@@ -9,12 +9,12 @@ remains is needed for the proof.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.deduction.deduction import deduce
 from solver.deduction.facts import Doubt
 from solver.regions.links import with_links
@@ -41,7 +41,7 @@ def _proves(problem: Problem, kept: NDArray[np.int64]) -> bool:
 
 def explain(problem: Problem, *, timeout_s: float) -> Explanation | None:
     """Explain why a region has no legal order; None if deduction alone does not prove it."""
-    until = time.monotonic() + timeout_s
+    until = working_time() + timeout_s
     n_granules = len(problem.address)
     problem = with_links(problem)
     answer = deduce(problem)
@@ -58,13 +58,13 @@ def explain(problem: Problem, *, timeout_s: float) -> Explanation | None:
     size = (len(kept) + 1) // 2
     while True:
         at = 0
-        while at < len(kept) and time.monotonic() < until:
+        while at < len(kept) and working_time() < until:
             fewer = np.concatenate([kept[:at], kept[at + size :]])
             if _proves(problem, fewer):
                 kept = fewer
             else:
                 at += size
-        if time.monotonic() >= until:
+        if working_time() >= until:
             break
         if size == 1:
             break
@@ -72,4 +72,4 @@ def explain(problem: Problem, *, timeout_s: float) -> Explanation | None:
     operations = np.sort(kept[kept < problem.n_ops])
     finals = np.sort(kept[kept >= problem.n_ops]) - problem.n_ops
     finals = finals[finals < n_granules]
-    return Explanation(operations, finals, time.monotonic() < until)
+    return Explanation(operations, finals, working_time() < until)

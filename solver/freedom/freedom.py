@@ -19,13 +19,13 @@ the wish; the whole reduced graph. All are sound; what remains at the end of the
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.kernels import first_from
 from solver.cuts.search import DEFAULT_NODES
 from solver.deduction.chains import Chains, chains_of
@@ -142,7 +142,7 @@ class Survey:
         problem = with_links(problem)
         self.problem, self.limits = problem, limits
         self._granules = len(problem.address) - problem.links
-        self.until = time.monotonic() + limits.seconds
+        self.until = working_time() + limits.seconds
         self.chains = chains_of(problem)
         self._known = Deduction(problem, chains=self.chains, max_clocks=NO_LIMIT).go_on(MAX_PROJECTED)
         self.clocks: Clocks | None = None if self._known.contradiction >= 0 else self._known.clocks
@@ -158,7 +158,7 @@ class Survey:
     def _first_order(self) -> None:
         order, decided = self._finder.find()
         if order is None and not decided:
-            left = max(self.until - time.monotonic(), 0.001)
+            left = max(self.until - working_time(), 0.001)
             solution = solve_auto(self.problem, timeout_s=left, nodes=DEFAULT_NODES)
             order = solution.order if solution.verdict is Verdict.LEGAL else None
             decided = solution.verdict is Verdict.ILLEGAL
@@ -224,7 +224,7 @@ class Survey:
             self._targeted(hard=True)
         must = self.clocks[0]
         left = self._count_open()
-        if left and time.monotonic() < self.until:
+        if left and working_time() < self.until:
             must = self._whole()
             left = open_pairs(must, self.low, np.empty_like(self.low), self.chains)
         return Freedom(self.chains, self.verdict, must, self.low, self.order, left == 0, self._granules)
@@ -251,11 +251,11 @@ class Survey:
     def _targeted(self, *, hard: bool) -> None:
         """For every open pair an order with the open direction, or that there is none."""
         tried: set[Pair] = set()
-        while self._count_open() and time.monotonic() < self.until:
+        while self._count_open() and working_time() < self.until:
             progress, proved = False, False
             for a, t in np.argwhere(self._best >= 0).tolist():
                 b = int(self._best[a, t])
-                if self.low[a, t] <= b or (a, b) in tried or time.monotonic() > self.until:
+                if self.low[a, t] <= b or (a, b) in tried or working_time() > self.until:
                     continue
                 tried.add((a, b))
                 order, decided = self.search(a, b, hard=hard)

@@ -21,7 +21,6 @@ front of w it gives a legal rest of the same class, which begins with an edge of
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +28,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.kernels import copy_row, first_from, inner
 from solver.cuts.table import node_slot
 from solver.cuts.walk import waits_for
@@ -324,7 +324,7 @@ def build_graph(
     clocks: `solver.deduction.deduction.Deduction.clocks`. cuts: nodes at most. width: nodes of a layer at
     most. guide:
     cuts of a legal order (`cuts_of_order`), which are kept whatever the limits; without it the graph ends
-    where `cuts` does. until: time.monotonic() after which it ends in any case.
+    where `cuts` does. until: working_time() after which it ends in any case.
     """
     clock, after = clocks
     n_streams = len(chains.stream)
@@ -347,7 +347,7 @@ def build_graph(
         status = expand(
             nodes, clock, after, danger, chains, kept, most, width, reduced, _SLICE, contents, scratch
         )
-        if status in (_DONE, _BUDGET) or time.monotonic() > until:
+        if status in (_DONE, _BUDGET) or working_time() > until:
             break
         if status == _GROW_NODES:
             nodes = _grown(nodes, 2 * len(nodes.position) + n_streams)

@@ -7,13 +7,13 @@ that an order found differs little from the one the ranks are of.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.kernels import copy_row, inner
 from solver.cuts.table import cut_slot
 from solver.deduction.chains import Chains, Contents, content, no_contents, stuck
@@ -153,11 +153,11 @@ class PathFinder:
         self, clocks: Clocks, steps: int, tries: int, until: float
     ) -> tuple[NDArray[np.int64] | None, bool]:
         """As `find`, again and again, each time with other preferences: operations, or whole streams, sooner
-        or later by chance. until: time.monotonic() after which no more is tried."""
+        or later by chance. until: working_time() after which no more is tried."""
         rng, ends = np.random.default_rng(0), self.chains.stream_ptr
         first, end = ends[:-1].astype(np.int32), ends[1:].astype(np.int32)
         for number in range(tries):
-            if time.monotonic() > until:
+            if working_time() > until:
                 break
             size = len(self.chains.stream) if number % 2 else len(self.rank)
             chance = rng.normal(0, _SHIFTS[number // 2 % len(_SHIFTS)] * len(self.rank), size)

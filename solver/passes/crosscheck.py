@@ -7,13 +7,13 @@ One that does not, or a region that is legal to one engine and illegal to anothe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import OrderError
 from solver.passes.ahead import regions_ahead
 from solver.passes.answers import Options, answer_of, solution_of
@@ -119,10 +119,10 @@ def _solve(region: Region, problem: Problem, standing: _Standing) -> tuple[Row, 
     nothing = np.empty(0, np.int64)
     if standing.out:
         return Row(name, region.index, Verdict.UNDECIDED, False, 0.0, NOTHING, standing.out), nothing
-    began = time.monotonic()
+    began = working_time()
     checked, why = False, ""
     solution = solution_of(problem, options, region)
-    seconds = time.monotonic() - began
+    seconds = working_time() - began
     try:
         got = answer_of(problem, solution)
         if standing.ledger.answer(region.index, got):

@@ -3,12 +3,12 @@ section 4.3). z3 works in a process of its own (`solver.smt.process`) and is not
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.smt.process import PROCESSES, DiedError, TooLateError
 
@@ -40,10 +40,10 @@ def count_pairs(problem: Problem) -> int:
 def solve_smt(problem: Problem, *, timeout_s: float, encoding: str = "chain") -> Solution:
     """Decide a region with z3. encoding: "paper" or "chain". Undecided after `timeout_s` seconds, of which
     starting z3 is not one. Raises CorebraidError if z3 cannot be started."""
-    began = time.monotonic()
+    began = working_time()
 
     def answer(verdict: Verdict, order: NDArray[np.int64], reason: str) -> Solution:
-        return Solution(verdict, f"smt-{encoding}", time.monotonic() - began, order, reason)
+        return Solution(verdict, f"smt-{encoding}", working_time() - began, order, reason)
 
     if count_pairs(problem) > MAX_PAIRS:
         return answer(Verdict.UNDECIDED, no_order(), "too large")

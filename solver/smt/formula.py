@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.regions.problem import Problem, Verdict, no_order
 from solver.smt.chain import encode_chain
 from solver.smt.paper import encode_paper
@@ -44,8 +44,8 @@ class OutOfTimeError(Exception):
 
 
 def check_until(solver: z3.Solver, deadline: float) -> z3.CheckSatResult:
-    """What the solver finds until the clock (time.monotonic) says `deadline`."""
-    left = deadline - time.monotonic()
+    """What the solver finds until the clock (working_time) says `deadline`."""
+    left = deadline - working_time()
     if left <= 0:
         return z3.unknown
     solver.set("timeout", max(1, int(left * 1000)))
@@ -62,10 +62,10 @@ def _sorted_order(problem: Problem, model: z3.ModelRef, position: list[Any]) -> 
 
 def solve_formula(problem: Problem, encoding: str, *, timeout_s: float) -> Found:
     """Decide a region with z3. encoding: a key of ENCODINGS."""
-    deadline = time.monotonic() + timeout_s
+    deadline = working_time() + timeout_s
 
     def on_time() -> None:
-        if time.monotonic() > deadline:
+        if working_time() > deadline:
             raise OutOfTimeError
 
     encode, new_solver = ENCODINGS[encoding]
@@ -81,5 +81,5 @@ def solve_formula(problem: Problem, encoding: str, *, timeout_s: float) -> Found
         return Verdict.LEGAL.value, _sorted_order(problem, solver.model(), position), ""
     if result == z3.unsat:
         return Verdict.ILLEGAL.value, no_order(), ""
-    late = time.monotonic() >= deadline
+    late = working_time() >= deadline
     return Verdict.UNDECIDED.value, no_order(), "timeout" if late else "gave up"

@@ -88,17 +88,13 @@ def command(
         from corebraid.base.errors import UsageError
 
         raise UsageError("--witness is printed as JSON only", remedy="give --json too")
-    missing = console.announce_compilation("solver/axe")
+    console.announce_compilation()
     from corebraid.cli.check_progress import check_progress
     from solver.axe.decide import decide
     from solver.axe.explain import explain as find_reason
     from solver.axe.text import read_traces
 
     model = model.lower()
-    if missing:
-        from solver.axe.kernels import compile_kernels
-
-        compile_kernels(model)
 
     def decided(shown: CheckProgress) -> Iterator[tuple[Trace, Answer, Explanation | None]]:
         for trace in read_traces(file, shown.read, hints=hints):

@@ -32,7 +32,7 @@ def command(recording: Path, as_json: bool) -> int:
     Example:
       corebraid check-order REC
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
     from corebraid.cli.missing_order import missing_edges
     from recorder.files.manifest import ORDER_CERT
     from recorder.files.reader import Recording

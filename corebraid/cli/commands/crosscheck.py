@@ -53,7 +53,7 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
       corebraid crosscheck REC
       corebraid crosscheck REC --engines cut,linkage
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
     from corebraid.study.engines import whole_runs
     from recorder.files.reader import Recording
     from recorder.replay.traces import RecordingTraces

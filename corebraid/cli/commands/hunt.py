@@ -154,7 +154,7 @@ def command(
         raise UsageError("seeds are below 2**64", found=f"{seed} and {runs} runs", remedy="lower --seed")
     if sink is not None:
         check_new_file(sink, "--output")
-    console.announce_compilation("emu/hooks")
+    console.announce_compilation()
     options = machine_options(cores, seed, "chaos", None, cache, strata, memory, limit)
     options = with_model(with_input(options, source), model, store_buffer)
     options = replace(options, evidence=DEFAULT_EVIDENCE)

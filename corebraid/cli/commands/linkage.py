@@ -36,7 +36,7 @@ def command(recording: Path, as_json: bool) -> int:
       corebraid linkage REC
       corebraid order REC --engine linkage
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
     from recorder.files.reader import Recording
     from solver.evidence.linkage.engine import LinkageEngine
 

@@ -55,7 +55,7 @@ def command(
       corebraid opr REC --relaxed --score
       corebraid opr REC --rset 0 --list
     """
-    console.announce_compilation("solver/evidence/opr")
+    console.announce_compilation()
     from recorder.evidence.opr.log import read_opr
     from recorder.files.reader import Recording
     from solver.evidence.opr.inference import replay_group

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,7 +138,8 @@ def command(
       corebraid order REC --jobs 8
       corebraid order REC --cluster tcp://10.0.0.1:8786
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
+    from corebraid.base.clock import working_time
     from corebraid.cli.missing_order import missing_edges
     from corebraid.cli.order_progress import OrderProgress
     from recorder.files.manifest import ORDER_CERT
@@ -164,7 +164,7 @@ def command(
     keep = None if choice is not None or evidence is not None else opened.path / PARTIAL_NAME
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
     resources = Resources(jobs, cluster, keep, fresh, console.note)
-    began = time.monotonic()
+    began = working_time()
     progress = OrderProgress(opened)
     traces = RecordingTraces(opened, progress.replayed, constraints=constraints)
     with console.progress_of(progress.works, progress.done):
@@ -176,7 +176,7 @@ def command(
             progress.ordered,
             resources,
         )
-    seconds = time.monotonic() - began
+    seconds = working_time() - began
     facts = _facts(opened.path, result, seconds) | {
         "missing_edges": missing_edges(opened.manifest),
         "constraints": traces.constraints,

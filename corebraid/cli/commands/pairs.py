@@ -102,7 +102,7 @@ def command(
       corebraid pairs REC --witness 0:20375,2:20410
       corebraid order REC --choose before:0:20375,2:20410
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
     from corebraid.names.devices import device_symbols
     from corebraid.names.program import GuestProgram
     from corebraid.names.selection import AddressRange, Selection

@@ -130,7 +130,7 @@ def command(
     given = {option.key: more.pop(option.key) for option in stream_options()}
     chosen = LinuxOptions(**more)
     is_linux = guest == "linux" or (guest == "auto" and looks_like_linux(path))
-    console.announce_compilation("emu/hooks")
+    console.announce_compilation()
     options = machine_options(cores, seed, schedule, longest_slice, cache, strata, memory, limit)
     options = with_model(with_input(options, source), model, store_buffer)
     options = with_evidence(options, path, evidence, given, not is_linux)

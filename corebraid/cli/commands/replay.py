@@ -70,7 +70,7 @@ def command(
       corebraid replay REC --core 2 --from 4990 --until 5000
     """
     _check(core, every, jobs, first, until)
-    console.announce_compilation("emu/hooks")
+    console.announce_compilation()
     from corebraid.cli.parallel import replay_cores, worthwhile_processes
     from recorder.files.reader import Recording
 

@@ -81,7 +81,7 @@ def command(
       corebraid rpc REC --schedule pct:3 --cache 4k:2:32 --latency 50
       corebraid rpc REC --seed 7 --free
     """
-    console.announce_compilation("emu/hooks")
+    console.announce_compilation()
     from recorder.evidence.rpc.receipts import read_receipts
     from recorder.files.reader import Recording
 

@@ -68,7 +68,7 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
       corebraid slices REC --slice 12
       corebraid slices REC --backend cpu --every --json
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
     from recorder.files.reader import Recording
     from solver.evidence.lightplay.decide import Settings
     from solver.evidence.lightplay.report import survey

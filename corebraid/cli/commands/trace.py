@@ -93,7 +93,7 @@ def command(
         raise UsageError("a Parquet file is not for the terminal", remedy="give -o FILE")
     if format_name == "axe":
         _refuse_parts(core, ordered, first, until, kinds, region, limit)
-    console.announce_compilation("emu/hooks")
+    console.announce_compilation()
     from corebraid.names.devices import device_symbols
     from corebraid.names.program import GuestProgram
     from recorder.files.reader import Recording

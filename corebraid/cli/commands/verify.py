@@ -79,7 +79,7 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
       corebraid verify REC
       corebraid verify REC --json
     """
-    console.announce_compilation("solver/regions")
+    console.announce_compilation()
     from corebraid.cli.parallel import worthwhile_processes
     from recorder.files.reader import Recording
 

@@ -11,12 +11,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
 from solver.evidence.lightplay.emulate import is_correct
 from solver.evidence.lightplay.fixing import fix_ordering
@@ -112,14 +112,14 @@ def search_together(problems: list[SliceProblem], settings: Settings) -> list[Fo
 def decide(problem: SliceProblem, settings: Settings, found: Found | None = None) -> Decided:
     """Find an order of a slice. found: of its first search, if that is done. Raises TooLong if it is too
     long for the back end and cannot be split."""
-    began = time.perf_counter()
+    began = working_time()
     if problem.n == 0:
         return Decided(problem, NOTHING, np.empty(0, np.int64))
     if settings.backend in ("cpu", "cuda") and problem.n > settings.limit:
         decided = _split(problem, settings)
     else:
         decided = _whole(problem, settings, found)
-    return replace(decided, seconds=time.perf_counter() - began)
+    return replace(decided, seconds=working_time() - began)
 
 
 def _whole(problem: SliceProblem, settings: Settings, found: Found | None) -> Decided:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import FormatError
 from recorder.evidence.slices.codec import SliceTable, iter_regions_of
 from recorder.evidence.slices.log import iter_slices
@@ -74,7 +74,7 @@ class SlicesEngine:
         slice's evidence contradicts its events, and `reason` says in which; "no evidence"
         where the recorder was killed before it had written it. Raises FormatError where the evidence is not
         about these events."""
-        began = time.monotonic()
+        began = working_time()
         table = next(self._tables, None)
         if table is None:
             if self._killed:
@@ -161,7 +161,7 @@ class SlicesEngine:
         self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None
     ) -> Solution:
         found = no_order() if order is None else order
-        return Solution(verdict, NAME, time.monotonic() - began, found, why)
+        return Solution(verdict, NAME, working_time() - began, found, why)
 
 
 def _verdict(decided: list[Decided]) -> tuple[Verdict, str]:

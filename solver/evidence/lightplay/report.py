@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from recorder.files.reader import Recording
 from recorder.replay.traces import Progress, RecordingTraces
 from solver.evidence.lightplay.constraints import Constraint, minimal_constraints
@@ -98,9 +98,9 @@ class Survey:
         found: list[Constraint] = []
         total = 0
         if problem.n and not open_ and (self._constraints or problem.number == self._wanted):
-            began = time.perf_counter()
+            began = working_time()
             found, total = constraints_of(decided, self._settings.nodes)
-            report.constraint_seconds += time.perf_counter() - began
+            report.constraint_seconds += working_time() - began
             report.constraints += len(found)
             report.always += sum(one.always for one in found)
         if problem.number == self._wanted:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from solver.evidence.lightplay.emulate import try_ranks
 from solver.evidence.lightplay.found import DEFAULT_TRIES, MOST_LISTED, Found
 from solver.evidence.lightplay.interleavings import checked_count, unrank_into
@@ -75,8 +75,8 @@ def search_cpu(
 ) -> Found:
     """All correct orders of a slice by trying its interleavings. Raises TooLong where they cannot be
     numbered."""
-    began = time.perf_counter()
+    began = working_time()
     ways = checked_count(instance.sizes)
     ranks, correct, tried, all_of_them = search_ranks(instance, ways, skip=skip, tries=tries, threads=threads)
     orders = orders_of(ranks, ways, instance)
-    return Found(orders, correct, all_of_them, tried, time.perf_counter() - began, "cpu")
+    return Found(orders, correct, all_of_them, tried, working_time() - began, "cpu")

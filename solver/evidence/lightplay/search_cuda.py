@@ -13,12 +13,12 @@ With NUMBA_ENABLE_CUDASIM=1 all of it runs in numba's simulator, without a GPU.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
 from solver.evidence.lightplay.cuda_batch import MOST_CORES, MOST_PLACES, pack
 from solver.evidence.lightplay.found import Found
@@ -119,7 +119,7 @@ def search_cuda(
     cuda = cuda_module()
     if not instances:
         return []
-    began = time.perf_counter()
+    began = working_time()
     from solver.evidence.lightplay.cuda_kernel import make_kernel
 
     kernel = make_kernel(None)
@@ -137,5 +137,5 @@ def search_cuda(
             for instance, (ranks, correct) in zip(job.instances, job.results(), strict=True):
                 ways = count(instance.sizes)
                 found.append(Found(orders_of(ranks, ways, instance), correct, True, ways, 0.0, "cuda"))
-    seconds = (time.perf_counter() - began) / len(instances)
+    seconds = (working_time() - began) / len(instances)
     return [Found(f.orders, f.total, f.exhausted, f.work, seconds, f.backend) for f in found]

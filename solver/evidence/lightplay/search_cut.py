@@ -8,7 +8,6 @@ of the cut, as with the values that replayed cores saw, the work is polynomial f
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.golden_ratio import GOLDEN
 from solver.evidence.lightplay.found import MOST_LISTED, Found
 from solver.evidence.lightplay.interleavings import count
@@ -215,7 +215,7 @@ def cut_graph(instance: Instance, nodes: int = DEFAULT_NODES) -> CutGraph:
 
 def search_cut(instance: Instance, *, nodes: int = DEFAULT_NODES, listed: int = MOST_LISTED) -> Found:
     """All correct orders of a slice by a search over cuts; at most `listed` of them are listed."""
-    began = time.perf_counter()
+    began = working_time()
     graph = cut_graph(instance, nodes)
     orders = graph.orders(listed)
-    return Found(orders, graph.total, graph.complete, len(graph.states), time.perf_counter() - began, "cut")
+    return Found(orders, graph.total, graph.complete, len(graph.states), working_time() - began, "cut")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from recorder.files.evidence_names import LINKAGE
 from recorder.files.reader import Recording
 from solver.engines.reorder import keep_edges
@@ -47,7 +46,7 @@ class LinkageEngine:
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region from its linkages. Where the evidence contradicts the events, ILLEGAL, and
         `reason` says at which event."""
-        began = time.monotonic()
+        began = working_time()
         placed = place(self._log, region, problem)
         if isinstance(placed, Misfit):
             if self._killed:
@@ -73,7 +72,7 @@ class LinkageEngine:
     def _answer(
         self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None
     ) -> Solution:
-        seconds = time.monotonic() - began
+        seconds = working_time() - began
         self.seconds += seconds
         return Solution(verdict, NAME, seconds, no_order() if order is None else order, why)
 

@@ -3,12 +3,11 @@ orders of exact clocks (Algorithm 2) put every two conflicting accesses in the o
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.clock import working_time
 from corebraid.base.rows.event import EVENT, FETCH, GLUED
 from recorder.evidence.opr.log import read_opr
 from recorder.files.evidence_names import OPR
@@ -96,7 +95,7 @@ class OprEngine:
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region; UNDECIDED where others than members, or fetches of code, are in
         conflict."""
-        began = time.monotonic()
+        began = working_time()
         rows = [
             np.concatenate([np.zeros(0, EVENT), *region.streams[core].pieces()]) for core in self._members
         ]
@@ -122,7 +121,7 @@ class OprEngine:
         order = keep_edges(problem, np.argsort(placed, kind="stable").astype(np.int64))
         if order is None:
             return self._answer(began, Verdict.UNDECIDED, "gave up")
-        return Solution(Verdict.LEGAL, NAME, time.monotonic() - began, order, "")
+        return Solution(Verdict.LEGAL, NAME, working_time() - began, order, "")
 
     def _merged(self, rows: list[NDArray[np.void]]) -> NDArray[np.int64] | None:
         sns, untils = [], []
@@ -142,4 +141,4 @@ class OprEngine:
         return position if merged else None
 
     def _answer(self, began: float, verdict: Verdict, why: str) -> Solution:
-        return Solution(verdict, NAME, time.monotonic() - began, no_order(), why)
+        return Solution(verdict, NAME, working_time() - began, no_order(), why)

@@ -1,0 +1,48 @@
+"""A clock that stands still while this thread has kernels compiled or loaded.
+
+Limits and times of solving are by it: what an engine does must not depend on whether its kernels are cached.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+
+from numba.core import event
+
+
+class _Compiling(threading.local):
+    """One thread's stays in Numba's compiler: how deep it is there, since when, seconds of earlier ones."""
+
+    depth = 0
+    since = 0.0
+    seconds = 0.0
+
+
+class _Watch(event.Listener):  # type: ignore[misc]
+    """Hears when a thread goes into the compiler, or loads what is cached, and when it comes back."""
+
+    def __init__(self) -> None:
+        self.here = _Compiling()
+
+    def on_start(self, _: event.Event) -> None:
+        """Into the compiler, or deeper."""
+        if self.here.depth == 0:
+            self.here.since = monotonic()
+        self.here.depth += 1
+
+    def on_end(self, _: event.Event) -> None:
+        """One level back."""
+        self.here.depth -= 1
+        if self.here.depth == 0:
+            self.here.seconds += monotonic() - self.here.since
+
+
+_WATCH = _Watch()
+event.register("numba:compiler_lock", _WATCH)
+
+
+def working_time() -> float:
+    """Seconds that this thread has spent otherwise than in Numba's compiler, from some moment on; as
+    `time.monotonic`, which it is a replacement for. Not for times that two threads compare."""
+    return monotonic() - _WATCH.here.seconds
