@@ -10,7 +10,7 @@ from trace_factory import make
 
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import EVENT, GLUED, READ, WRITE
-from solver.check.seams import RegionWalker
+from solver.check.region_walk import RegionWalker
 from solver.passes.stages import sift_region
 from solver.regions.region import Region, Rows
 from solver.sifting.boundary import byte_mask

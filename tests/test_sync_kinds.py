@@ -30,7 +30,7 @@ from recorder.files.reader import Recording
 from solver.check.buffered_seams import BufferedWalker
 from solver.check.certificate import Certificate
 from solver.check.checker import check_certificate
-from solver.check.seams import RegionWalker
+from solver.check.region_walk import RegionWalker
 from solver.check.sync_walk import BEHIND
 from solver.freedom.choose import Choice
 from solver.passes.answers import Options

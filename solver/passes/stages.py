@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.check.buffered_seams import BufferedWalker
-from solver.check.seams import RegionWalker, Seam
+from solver.check.region_walk import RegionWalker
+from solver.check.seams import Seam
 from solver.regions.problem import Problem
 from solver.regions.region import Region
 from solver.regions.traces import Traces

@@ -1,0 +1,190 @@
+"""An order walked over memory, row by row, for the independent checker (`solver.check.checker`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corebraid.base.rows.event import GLUED, UNCACHED
+from solver.check.progress import STRATUM, UNFINISHED, WALKED
+from solver.check.store_queue import FORWARDED, WANTS_ROOM, WANTS_ROWS, take
+from solver.check.sync_walk import pass_syncs
+from solver.regions.image import ensure
+
+#: What stopped a walk: nothing; rows are wanted; a row's old bytes are others, it stands after one of a later
+#: stratum, splits an indivisible access, is of another stratum than its place says, is outside of memory;
+#: room is wanted; a row stands behind its place by a sync point; and what `store_queue.take` says, from
+#: BUFFER on.
+OK, REFILL, OTHER_BYTES, EARLIER_STRATUM, SPLIT, OTHER_STRATUM, OUTSIDE, ROOM, BEHIND_SYNC, BUFFER = range(10)
+#: Bits of `Ground.marks`: a row touched the byte; its value is not known.
+TOUCHED, UNKNOWN = 1, 2
+_BYTE = np.uint64(0xFF)
+
+
+class Runs(NamedTuple):
+    """An order as runs of one stream each. stream: int64 (n,). left: int64 (n,), rows that are not walked.
+    Unless `exact`, of each only those with an instruction count (stores: a number) below until: uint64 (n,).
+    """
+
+    stream: NDArray[np.int64]
+    left: NDArray[np.int64]
+    until: NDArray[np.uint64]
+    exact: bool
+
+
+class Ground(NamedTuple):
+    """The memory that an order is walked over. state, loaded, image: see `FlatMemory`. marks: uint8, one byte
+    of marks per byte of memory."""
+
+    state: NDArray[np.uint8]
+    loaded: NDArray[np.uint8]
+    image: NDArray[np.uint8]
+    marks: NDArray[np.uint8]
+
+
+class Course(NamedTuple):
+    """Where a walk is. progress: counters of `solver.check.progress`. done: int64 (n_streams,), rows walked
+    of each stream. strata: uint64 (n_strata, n_streams), see `Traces`."""
+
+    progress: NDArray[np.int64]
+    done: NDArray[np.int64]
+    strata: NDArray[np.uint64]
+
+
+@njit(cache=True)
+def check_row(row, ground):  # type: ignore[no-untyped-def]
+    """Compare a row's old bytes with memory and store its new ones. Returns the number of the first byte
+    that differs, or -1."""
+    first, size = np.int64(row.addr), np.int64(row.size)
+    old, new = row.old, row.new
+    state, loaded, image, marks = ground
+    ensure(first >> 12, state, loaded, image)
+    ensure((first + size - 1) >> 12, state, loaded, image)
+    for k in range(size):
+        if state[first + k] != (old & _BYTE) and (marks[first + k] & UNKNOWN) == 0:
+            return k
+        old >>= np.uint64(8)
+    for k in range(size):
+        state[first + k] = np.uint8(new & _BYTE)
+        marks[first + k] = TOUCHED
+        new >>= np.uint64(8)
+    return -1
+
+
+@njit(cache=True)
+def placed_rightly(number, place, strata, stream, stratum):  # type: ignore[no-untyped-def]
+    """OK, or what is wrong with where a row of stratum `number` stands: strata run forwards
+    (EARLIER_STRATUM), and its stratum is the one that its instruction count says, of a store its number
+    (OTHER_STRATUM): `place`."""
+    if number < stratum or number > strata.shape[0]:
+        return EARLIER_STRATUM
+    if number < strata.shape[0] and place >= strata[number, stream]:
+        return OTHER_STRATUM
+    if number > 0 and place < strata[number - 1, stream]:
+        return OTHER_STRATUM
+    return OK
+
+
+@njit(cache=True)
+def ends_here(s, until, w, q, done):  # type: ignore[no-untyped-def]
+    """Whether a slice that ends at a count (of stores: a number) ends before stream s's next row."""
+    if s >= q.base[0]:
+        return np.uint64(done[s]) >= until
+    if w.at[s] == w.fill[s]:
+        return w.ended[s]
+    return w.rows[s, w.at[s]].count >= until
+
+
+@njit(cache=True)
+def walk_one(row, s, accesses, place, course, ground):  # type: ignore[no-untyped-def]
+    """Walk one row of stream s, which `accesses` memory or not. Returns (status, number of the first byte
+    that differs)."""
+    progress = course.progress
+    if progress[UNFINISHED] >= 0 and progress[UNFINISHED] != s:
+        return SPLIT, 0
+    number = np.int64(row.stratum)
+    wrong = placed_rightly(number, place, course.strata, s, progress[STRATUM])
+    if wrong != OK:
+        return wrong, 0
+    progress[STRATUM] = number
+    if accesses:
+        size, most = np.int64(row.size), np.uint64(ground.image.size)
+        if size < 1 or size > 8 or row.addr > most or row.addr + np.uint64(size) > most:
+            return OUTSIDE, 0
+        byte = check_row(row, ground)
+        if byte >= 0:
+            return OTHER_BYTES, byte
+    progress[UNFINISHED] = s if row.flags & GLUED else -1
+    progress[WALKED] += 1
+    return OK, 0
+
+
+@njit(cache=True)
+def walk(runs, run, w, q, syncs, course, ground):  # type: ignore[no-untyped-def]
+    """Walk `Runs` from `run` on. w, q: `View` and `Queues`; syncs: `sync_walk.SyncWalk`. Returns (run,
+    status, stream, byte): REFILL asks for rows of that stream, ROOM for that of `q`; violations name the row
+    in q.taken."""
+    stream, left, done = runs.stream, runs.left, course.done
+    while run < stream.size:
+        s = stream[run]
+        while left[run] > 0:
+            if not runs.exact and ends_here(s, runs.until[run], w, q, done):
+                break
+            # A core without a store buffer has its rows where they are.
+            plain = q.n.size == 0 and w.at[s] < w.fill[s]
+            if plain:
+                row = w.rows[s, w.at[s]]
+                accesses, place = row.flags & UNCACHED == 0, row.count
+            else:
+                taken = take(s, w, q)
+                if taken == WANTS_ROWS:
+                    return run, REFILL, q.wanted[0], 0
+                if taken == WANTS_ROOM:
+                    return run, ROOM, s, 0
+                if taken > FORWARDED:
+                    return run, BUFFER + taken, s, 0
+                row = q.taken[0]
+                accesses = taken != FORWARDED and row.flags & UNCACHED == 0
+                place = np.uint64(done[s]) if s >= q.base[0] else row.count
+            status, byte = walk_one(row, s, accesses, place, course, ground)
+            source = s - q.base[0] if s >= q.base[0] else s
+            if status == OK and not pass_syncs(source, row.count, syncs):
+                status = BEHIND_SYNC
+            if status != OK:
+                q.taken[0] = row
+                return run, status, s, byte
+            if plain:
+                w.at[s] += 1
+            done[s] += 1
+            left[run] -= 1
+        run += 1
+    return run, OK, 0, 0
+
+
+@njit(cache=True)
+def forget(rows, n, ground):  # type: ignore[no-untyped-def]
+    """Mark the bytes of rows that were passed over as unknown."""
+    state, loaded, image, marks = ground
+    for i in range(n):
+        row = rows[i]
+        if row.flags & UNCACHED or row.addr + np.uint64(row.size) > np.uint64(image.size):
+            continue
+        for k in range(np.int64(row.size)):
+            a = np.int64(row.addr) + k
+            ensure(a >> 12, state, loaded, image)
+            marks[a] = TOUCHED | UNKNOWN
+
+
+@njit(cache=True)
+def first_difference(state, loaded, marks, final):  # type: ignore[no-untyped-def]
+    """Address of the first touched byte that is not the final image's, or -1."""
+    for page in range(loaded.size):
+        if loaded[page] == 0:
+            continue
+        for a in range(page << 12, min((page + 1) << 12, final.size)):
+            if marks[a] == TOUCHED and state[a] != final[a]:
+                return a
+    return -1
