@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import READ, UNCACHED
+from solver.regions.traces import Events
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.lines import (
     EITHER,
@@ -23,8 +24,10 @@ from solver.tenures.lines import (
     Tenures,
     Writes,
     follow_agents,
+    heads_of,
     line_digest,
     number_lines,
+    room_for,
     store_row,
 )
 
@@ -68,6 +71,53 @@ def ties_of(rows: CoreRows, begins: BufferedBegins) -> Ties:
     return Ties(np.maximum(need, told_need), np.maximum(before, told_before), told_need, told_before)
 
 
+class Chains(NamedTuple):
+    """A core's rows. loads, stores: EVENT (n_loads,), (n_stores,). source: int32 (n_loads,), as of
+    `CoreRows`. need: int64 (n_loads,), as of `Ties`."""
+
+    loads: Events
+    stores: Events
+    source: NDArray[np.int32]
+    need: NDArray[np.int64]
+
+
+class Opened(NamedTuple):
+    """What a core has of the hot lines. shift: bits of an address within a line. ids: int32[lines], number of
+    a hot line plus 1, 0 of others. current: int64 (2, hot lines), the piece that each chain is in, -1 for
+    none. holder: int64 (hot lines,), the piece that wrote last, -1 for none. content: uint8 (hot lines,
+    line_bytes), the line's bytes as they are known."""
+
+    shift: int
+    ids: NDArray[np.int32]
+    current: NDArray[np.int64]
+    holder: NDArray[np.int64]
+    content: NDArray[np.uint8]
+
+
+class Pieces(NamedTuple):
+    """Of each of `BufferedBegins`: part: int64 (n, 2), the part of each chain, -1 for none. before, after:
+    uint64 (n,), digests of the line before the first access and after the last. known: bool (n,), whether its
+    old bytes were as known. wrote: bool (n,), whether it writes. last_write: int64 (n,), -1 for none."""
+
+    part: NDArray[np.int64]
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+    known: NDArray[np.bool_]
+    wrote: NDArray[np.bool_]
+    last_write: NDArray[np.int64]
+
+
+class PartRows(NamedTuple):
+    """Of each part, int64 (n,): its chain, hot line and piece, and the first and the last row of the
+    chain."""
+
+    chain: NDArray[np.int64]
+    line: NDArray[np.int64]
+    piece: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
 @njit(cache=True, nogil=True)
 def _is_touch(row, i, chain, source, need):  # type: ignore[no-untyped-def]
     """Whether a row accesses memory for certain."""
@@ -77,16 +127,13 @@ def _is_touch(row, i, chain, source, need):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def follow_chains(  # type: ignore[no-untyped-def]
-    loads, stores, source, need, shift, ids, begins, order, current, holder, content, state, out, writes
-):
-    """Follow a core's rows in program order. order: numbers of the `begins` that each chain begins, by their
-    rows and lines. current: int64 (2, hot lines), -1: the piece that each chain is in; holder: int64 (hot
-    lines,), -1: the piece that wrote last; content: uint8 (hot lines, line_bytes). state: of each of `begins`
-    the parts (int64 (n, 2), -1), digest before and after, whether its old bytes were as known, whether it
-    writes, its last write. out: chain, hot line, piece, first and last row of each part; writes: part, row,
-    digest behind it. Returns how many of both."""
-    part, before, after, known, wrote, last_write = state
+def follow_chains(rows, begins, order, hot_lines, pieces, out, writes):  # type: ignore[no-untyped-def]
+    """Follow a core's rows (`Chains`) in program order. order: numbers of the `begins` that each chain
+    begins, by their rows and lines. hot_lines: `Opened`. pieces: `Pieces`. out, writes: `PartRows` and
+    `Writes` of parts, filled. Returns how many of both."""
+    loads, stores, source, need = rows
+    shift, ids, current, holder, content = hot_lines
+    part, before, after, known, wrote, last_write = pieces
     chain_out, line_out, piece_out, first_out, last_out = out
     w_part, w_row, w_after = writes
     at = np.zeros(2, np.int64)
@@ -172,13 +219,15 @@ class BufferedLines(HotLines):
         part, wrote = np.full((n, 2), -1, np.int64), np.zeros(n, np.bool_)
         before, after, known = np.zeros(n, np.uint64), np.zeros(n, np.uint64), np.ones(n, np.bool_)
         last_write = np.full(n, -1, np.int64)
-        out = tuple(np.empty(room, np.int64) for _ in range(5))
+        out = PartRows(*(np.empty(room, np.int64) for _ in range(5)))
         writes = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint64)
-        n_parts, n_writes = follow_chains(
-            rows.loads, rows.stores, rows.source, need, self._shift, self._ids, begins, order,
-            np.full((2, n_lines), -1, np.int64), np.full(n_lines, -1, np.int64),
+        hot_lines = Opened(
+            self._shift, self._ids, np.full((2, n_lines), -1, np.int64), np.full(n_lines, -1, np.int64),
             np.empty((n_lines, self._line_bytes), np.uint8),
-            (part, before, after, known, wrote, last_write), out, writes,
+        )  # fmt: skip
+        n_parts, n_writes = follow_chains(
+            Chains(rows.loads, rows.stores, rows.source, need), begins, order, hot_lines,
+            Pieces(part, before, after, known, wrote, last_write), out, writes,
         )  # fmt: skip
         chain, line, piece, first, last = (column[:n_parts] for column in out)
         tenures = Tenures(
@@ -197,26 +246,19 @@ class BufferedLines(HotLines):
     def _agents(self, region: Region) -> Followed:
         source = region.streams[self._n_cores]
         room = 2 * len(source) + 2
-        kinds = (np.int32, np.int32, np.int64, np.int64, np.bool_, np.uint8, np.bool_, np.uint64, np.uint64)
-        tenures = (
-            *(np.empty(room, kind) for kind in kinds),
-            np.empty(room, np.int32),
-            np.empty(room, np.uint8),
-        )
-        writes = np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.uint64)
+        tenures, writes = found = room_for(room, room)
         n = m = number = 0
         for rows in source.pieces():
             done = 0
             while done < len(rows):
-                n, m, more = follow_agents(
-                    rows[done:], number + done, self._n_cores, self._shift, self._ids, tenures, n, writes, m
-                )
+                place = number + done, self._n_cores
+                n, m, more = follow_agents(rows[done:], place, self._shift, self._ids, found, n, m)
                 done += more
             number += len(rows)
         return Followed(
-            Tenures(*(column[:n] for column in tenures)),  # type: ignore[arg-type]
-            Writes(writes[0][:m], writes[1][:m], writes[2][:m]),
-            Parts(np.arange(n), np.ones(n, np.bool_), _last_of(writes[0][:m], n)),
+            Tenures(*heads_of(tenures, n)),
+            Writes(*heads_of(writes, m)),
+            Parts(np.arange(n), np.ones(n, np.bool_), _last_of(writes.tenure[:m], n)),
         )
 
 

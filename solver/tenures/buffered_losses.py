@@ -53,6 +53,19 @@ class Times(NamedTuple):
     ptr: NDArray[np.int64]
 
 
+class OfPieces(NamedTuple):
+    """What is known of a core's pieces of tenures. pieces: int64 (n, 2), node of the record or OUTSIDE, and
+    whether it was for a write. loss_way: int64 (., 2), node and way of its losses, in order. writes: int64
+    (., 2), stream and node, in program order. loss_ptr, write_ptr: int64 (n + 1,), where those of each piece
+    begin."""
+
+    pieces: NDArray[np.int64]
+    loss_ptr: NDArray[np.int64]
+    loss_way: NDArray[np.int64]
+    write_ptr: NDArray[np.int64]
+    writes: NDArray[np.int64]
+
+
 def noted(found: Followed, begins: Sequence[BufferedBegins], n_cores: int) -> list[Noted]:
     """The losses that matter, of each core: of lines on which it has a part of a tenure."""
     t, chosen = found.tenures, []
@@ -97,11 +110,12 @@ def _open(alone, m, piece, stream, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def times_of_pieces(c, record, lost, pieces, loss_ptr, loss_way, write_ptr, writes, holds, n, alone, m):  # type: ignore[no-untyped-def]
-    """The spans of one core's pieces of tenures. record, lost: its streams of records and losses. pieces:
-    int64 (n, 2), node of the record or OUTSIDE, and whether it was for a write. loss_way: (node, way) of its
-    losses, in order; writes: (stream, node), in program order; loss_ptr, write_ptr: where those of each piece
-    begin. holds, alone: int64 (., 5), piece, begin, end; filled from n and m on. Returns (n, m)."""
+def times_of_pieces(c, streams, mine, holds, alone):  # type: ignore[no-untyped-def]
+    """The spans of one core's pieces of tenures (`OfPieces`). streams: its streams of records and of losses.
+    holds, alone: int64 (., 5), piece, begin, end; filled. Returns how many of both."""
+    record, lost = streams
+    pieces, loss_ptr, loss_way, write_ptr, writes = mine
+    n = m = 0
     for p in range(pieces.shape[0]):
         first, until = loss_ptr[p], loss_ptr[p + 1]
         end = OUTSIDE
@@ -251,9 +265,8 @@ def _of_core(
     write_ptr = np.searchsorted(begin[wrote], np.append(used, len(begins.line))).astype(np.int64)
     holds = np.empty((len(used), 5), np.int64)
     alone = np.empty((2 * len(used) + len(writes), 5), np.int64)
-    n, m = times_of_pieces(
-        clocks, record, lost, pieces, loss_ptr, loss_way, write_ptr, writes, holds, 0, alone, 0
-    )
+    of_pieces = OfPieces(pieces, loss_ptr, loss_way, write_ptr, writes)
+    n, m = times_of_pieces(clocks, (record, lost), of_pieces, holds, alone)
     return tuple(
         np.column_stack([line[part[:, 0]], np.full(len(part), core), part[:, 1:]])
         for part in (holds[:n], alone[:m])

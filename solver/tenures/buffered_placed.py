@@ -46,6 +46,22 @@ def nothing_matched() -> Matched:
     return Matched(none, np.empty(0, np.uint8), none, none, none, none, none)
 
 
+class _Losses(NamedTuple):
+    """Losses, ascending by `at`. at, line: int64 (n,), way: uint8 (n,), as of `Matched`."""
+
+    at: NDArray[np.int64]
+    line: NDArray[np.int64]
+    way: NDArray[np.uint8]
+
+
+class _Records(NamedTuple):
+    """Miss records, ascending. at, line: int64 (m,). used: bool (m,), whether a loss has taken it."""
+
+    at: NDArray[np.int64]
+    line: NDArray[np.int64]
+    used: NDArray[np.bool_]
+
+
 @njit(cache=True, nogil=True)
 def take_in(line, number, held):  # type: ignore[no-untyped-def]
     """A record of a line, which must not be held."""
@@ -56,10 +72,11 @@ def take_in(line, number, held):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def match_losses(at, line, way, r_at, r_line, first, held, used, piece):  # type: ignore[no-untyped-def]
-    """Give losses (at, line: int64 (n,), way: uint8 (n,), ascending by `at`) the records by which lines were
-    held. r_at, r_line: int64 (m,), of the records, ascending, number `first` on; used: bool (m,), all False.
-    held: int64[lines], see _GONE. piece: int64 (n,), filled. Returns how many records were taken in."""
+def match_losses(losses, records, first, held, piece):  # type: ignore[no-untyped-def]
+    """Give losses (`_Losses`) the records (`_Records`, number `first` on) by which lines were held. held:
+    int64[lines], see _GONE. piece: int64 (n,), filled. Returns how many records were taken in."""
+    at, line, way = losses
+    r_at, r_line, used = records
     r = i = 0
     while i < at.size:
         count = at[i]
@@ -132,8 +149,8 @@ class LossMatcher:
         way = (here["way"] & ~np.uint8(INSIDE)).astype(np.uint8)
         self._read_behind(int(at[-1]) if len(at) else -1)
         number = np.empty(len(at), np.int64)
-        used = np.zeros(len(self._at), np.bool_)
-        n = match_losses(at, line, way, self._at, self._line, self._first, self._held, used, number)
+        records = _Records(self._at, self._line, np.zeros(len(self._at), np.bool_))
+        n = match_losses(_Losses(at, line, way), records, self._first, self._held, number)
         self._at, self._line, self._first = self._at[n:], self._line[n:], self._first + n
         return line, way, at, number
 

@@ -62,11 +62,21 @@ class _Queue(NamedTuple):
     flags: NDArray[np.uint8]
 
 
+class _Latest(NamedTuple):
+    """Records of each line. current: int64[lines], number of its last one plus 1. opened: int64[lines],
+    likewise, of the last one that was listed."""
+
+    current: NDArray[np.int64]
+    opened: NDArray[np.int64]
+
+
 @njit(cache=True, nogil=True)
-def list_pieces(rows, place, lines, first, shift, current, opened, row_out, line_out, number_out):  # type: ignore[no-untyped-def]
+def list_pieces(rows, place, lines, first, shift, latest, out):  # type: ignore[no-untyped-def]
     """For a chain's rows: the first of each line under each record. place: int64, how many rows come before
-    each record; lines: theirs; first: number of the first record. current: int64[lines], number of each
-    line's last record plus 1; opened: likewise, of the last one that was listed. Returns how many."""
+    each record; lines: theirs; first: number of the first record. latest: `_Latest`. out: row, line and
+    number of the record, int64 each, filled. Returns how many."""
+    current, opened = latest
+    row_out, line_out, number_out = out
     at, n = 0, 0
     for i in range(rows.size):
         while at < place.size and place[at] <= i:
@@ -142,7 +152,7 @@ class BufferedScanner:
         self._losses, self._region = losses, 0
         self._shift, self._line_bytes = line_bytes.bit_length() - 1, line_bytes
         self._memory, lines = zeros(memory_bytes), memory_bytes // line_bytes
-        self._current, self._opened = zeros(8 * lines).view(np.int64), zeros(8 * lines).view(np.int64)
+        self._latest = _Latest(zeros(8 * lines).view(np.int64), zeros(8 * lines).view(np.int64))
         self._number = self._stores = 0
         nothing = np.empty(0, np.int64)
         self._queue = _Queue(
@@ -179,7 +189,7 @@ class BufferedScanner:
         begins = self._with_losses(begins, counts, len(stores), before[1])
         queue = self._queue
         n = lay_records(loads, stores, *before, queue.line, queue.image, self._shift, self._memory)
-        np.maximum.at(self._current, queue.line[:n], self._number + np.arange(n) + 1)
+        np.maximum.at(self._latest.current, queue.line[:n], self._number + np.arange(n) + 1)
         self._number, self._stores = self._number + n, self._stores + len(stores)
         self._queue = _Queue(*(column[n:] for column in queue))  # type: ignore[arg-type]
         self._region += 1
@@ -207,14 +217,14 @@ class BufferedScanner:
     def _begins(self, chains: tuple[Events, Events], before: Sequence[NDArray[np.int64]]) -> BufferedBegins:
         found = []
         for rows, place in zip(chains, before, strict=True):
-            current = self._current
-            touched = [np.empty(2 * len(rows), np.int64) for _ in range(3)]
+            current, opened = self._latest
+            touched = tuple(np.empty(2 * len(rows), np.int64) for _ in range(3))
             changed = self._queue.line
             kept = current[changed].copy()
-            n = list_pieces(rows, place, changed, self._number, self._shift, current, self._opened, *touched)
+            n = list_pieces(rows, place, changed, self._number, self._shift, self._latest, touched)
             found.append([column[:n] for column in touched])
             # Both chains begin with what was known before the region.
-            current[changed], self._opened[found[-1][1]] = kept, 0
+            current[changed], opened[found[-1][1]] = kept, 0
         (load, load_line, of_load), (store, store_line, of_store) = found
         numbers, at = np.unique(np.concatenate([of_load, of_store]), return_index=True)
         line = np.concatenate([load_line, store_line])[at]

@@ -176,18 +176,22 @@ def candidates(k, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
     for u in range(n_streams):
         begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
         begins = begins and not (begin < end and p.node[begin] < mine[u])
+    known = t, p, c, w
     i, high = w.low[k], w.high[k]
     while i < high:
         u, end = w.stream[i], _end_of_stream(w, i, high)
-        n += _of_stream(k, u, i, end, t, p, c, w, earliest, latest)
+        n += _of_stream(k, u, (i, end), known, earliest, latest)
         i = end
     return n, begins
 
 
 @inner
-def _of_stream(k, u, low, high, t, p, c, w, earliest, latest):  # type: ignore[no-untyped-def]
+def _of_stream(k, u, among, known, earliest, latest):  # type: ignore[no-untyped-def]
     """Note the first and the last candidate for tenure k among the writes of stream u that leave what it
-    found, places from low to high. Returns how many there are, 2 for more."""
+    found, places `among` those two. known: tenures, places, clocks, contents. Returns how many there are, 2
+    for more."""
+    low, high = among
+    t, p, c, w = known
     b, first, line = p.begins[k], p.first[k], t.line[k]
     mine = np.int64(c.clock[c.ptr[b] + first, u])
     own = p.owner[u] == p.owner[b]

@@ -52,15 +52,41 @@ class Spans(NamedTuple):
     ended: NDArray[np.uint8]
 
 
-_KINDS = (np.int32, np.int32, np.int64, np.uint8, np.int64, np.int64, np.uint8, np.uint8, np.uint8)
+class Room(NamedTuple):
+    """Room for holds and for spans alone."""
+
+    holds: Spans
+    alone: Spans
+
+
+class Core(NamedTuple):
+    """A core in a region: its stream, how many rows that has, and whether its caches are unbounded."""
+
+    stream: int
+    n_rows: int
+    unbounded: bool
+
+
+_KINDS: tuple[type[Any], ...] = (
+    np.int32,
+    np.int32,
+    np.int64,
+    np.uint8,
+    np.int64,
+    np.int64,
+    np.uint8,
+    np.uint8,
+    np.uint8,
+)
 
 
 @njit(cache=True, nogil=True)
-def _put(out, n, line, stream, first, start, before, after, end, owned, ended):  # type: ignore[no-untyped-def]
-    o_line, o_stream, o_first, o_start, o_before, o_after, o_end, o_owned, o_ended = out
-    o_line[n], o_stream[n], o_first[n], o_start[n] = line, stream, first, start
-    o_before[n], o_after[n], o_end[n] = before, after, end
-    o_owned[n], o_ended[n] = owned, ended
+def _put(out, n, whose, begin, end):  # type: ignore[no-untyped-def]
+    """Append a span to columns of which n are filled. whose: line, stream; begin: first, start, owned; end:
+    before, after, end, ended. Returns n + 1."""
+    out.line[n], out.stream[n] = whose
+    out.first[n], out.start[n], out.owned[n] = begin
+    out.before[n], out.after[n], out.end[n], out.ended[n] = end
     return n + 1
 
 
@@ -75,15 +101,17 @@ def _owned_before(start, fresh, owned):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
-    """Put together the spans of one core on one line.
+def spans_of_line(line, core, piece, write, loss, room, n, m):  # type: ignore[no-untyped-def]
+    """Put together the spans of one core (`Core`) on one line.
 
     piece: (first, last, how, flags), of its tenures, flags: of `Begins`. write: rows. loss: (before, after,
-    way). Appends to `holds` and `alone`, of which n and m are used; returns (n, m). ended_by: uint8, for each
-    loss whether the core had the line alone then, EITHER to begin with.
+    way, ended_by). Appends to `Room`, of which n and m are used; returns (n, m). ended_by: uint8, filled: for
+    each loss whether the core had the line alone then, EITHER to begin with.
     """
+    stream, n_rows, unbounded = core
+    whose = line, stream
     p_first, p_last, p_how, p_flags = piece
-    l_before, l_after, l_way = loss
+    l_before, l_after, l_way, ended_by = loss
     j = 0
     # What was lost before the first access here says nothing of what the core had.
     while p_first.size and j < l_before.size and p_how[0] != CONTINUED and l_before[j] < p_first[0]:
@@ -120,28 +148,26 @@ def spans_of_line(line, stream, n_rows, piece, write, loss, unbounded, holds, n,
                 # alone within one instruction, without a record, after it was got with others.
                 sole, sole_from, sole_start, sole_owned = True, first, start, owned
             if sole:
-                m = _put(
-                    alone, m, line, stream, sole_from, sole_start, l_before[j], l_after[j], KNOWN,
-                    sole_owned, YES,
-                )  # fmt: skip
+                lost_there = l_before[j], l_after[j], KNOWN, YES
+                m = _put(room.alone, m, whose, (sole_from, sole_start, sole_owned), lost_there)
             sole, fresh, seen = False, False, l_after[j]
             j += 1
-        n = _put(holds, n, line, stream, first, start, before, after, end, owned, ended)
+        n = _put(room.holds, n, whose, (first, start, owned), (before, after, end, ended))
         if sole:
-            kept = OPEN if end == OPEN else GIVEN
-            m = _put(alone, m, line, stream, sole_from, sole_start, before, after, kept, sole_owned, EITHER)
+            kept = before, after, OPEN if end == OPEN else GIVEN, EITHER
+            m = _put(room.alone, m, whose, (sole_from, sole_start, sole_owned), kept)
         while j < l_before.size and not last_piece and l_before[j] < following:
             j += 1
     return n, m
 
 
 @njit(cache=True, nogil=True)
-def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, holds, n, alone, m, ended_by):  # type: ignore[no-untyped-def]
+def spans_of_core(core, lines, pieces, writes, losses, room, n, m):  # type: ignore[no-untyped-def]
     """As `spans_of_line`, of all lines: each of the three comes sorted by line, its first column (ascending),
     and order. lines: how many. Returns (n, m)."""
     p_line, p_first, p_last, p_how, p_flags = pieces
     w_line, w_row = writes
-    l_line, l_before, l_after, l_way = losses
+    l_line, l_before, l_after, l_way, ended_by = losses
     i = w = j = 0
     for line in range(lines):
         i0, w0, j0 = i, w, j
@@ -153,24 +179,23 @@ def spans_of_core(stream, n_rows, lines, pieces, writes, losses, unbounded, hold
             j += 1
         if i > i0:
             n, m = spans_of_line(
-                line, stream, n_rows,
-                (p_first[i0:i], p_last[i0:i], p_how[i0:i], p_flags[i0:i]), w_row[w0:w],
-                (l_before[j0:j], l_after[j0:j], l_way[j0:j]), unbounded, holds, n, alone, m,
-                ended_by[j0:j],
+                line, core, (p_first[i0:i], p_last[i0:i], p_how[i0:i], p_flags[i0:i]), w_row[w0:w],
+                (l_before[j0:j], l_after[j0:j], l_way[j0:j], ended_by[j0:j]), room, n, m,
             )  # fmt: skip
     return n, m
 
 
 @njit(cache=True, nogil=True)
-def spans_of_agents(stream, line, first, writes, owned, holds, n, alone, m):  # type: ignore[no-untyped-def]
-    """Each access of an agent is a span of its own, one that writes alone. Columns: of `Tenures`. Returns
-    (n, m) as `spans_of_line`."""
+def spans_of_agents(stream, accesses, room, n, m):  # type: ignore[no-untyped-def]
+    """Each access of an agent is a span of its own, one that writes alone. accesses: (line, first, writes,
+    owned), columns of `Tenures`. Returns (n, m) as `spans_of_line`."""
+    line, first, writes, owned = accesses
     for i in range(line.size):
-        start = TAKEN if writes[i] else GOT
-        here = line[i], stream, first[i], start, first[i], first[i] + 1, GIVEN, owned[i], EITHER
-        n = _put(holds, n, *here)
+        begin = first[i], TAKEN if writes[i] else GOT, owned[i]
+        end = first[i], first[i] + 1, GIVEN, EITHER
+        n = _put(room.holds, n, (line[i], stream), begin, end)
         if writes[i]:
-            m = _put(alone, m, *here)
+            m = _put(room.alone, m, (line[i], stream), begin, end)
     return n, m
 
 
@@ -187,8 +212,8 @@ def sort_by_line(line, n_lines, by):  # type: ignore[no-untyped-def]
         ptr[line[i]] += 1
 
 
-def _empty(n: int) -> tuple[NDArray[np.generic], ...]:
-    return tuple(np.empty(n, kind) for kind in _KINDS)
+def _empty(n: int) -> Spans:
+    return Spans(*(np.empty(n, kind) for kind in _KINDS))
 
 
 def _by_line(line: NDArray[np.int32], n_lines: int) -> NDArray[np.int64]:
@@ -202,16 +227,18 @@ class _Found:
     matter."""
 
     def __init__(self, tenures: int, losses: int) -> None:
-        self.holds, self.alone = _empty(tenures), _empty(tenures + losses)
+        self.room = Room(_empty(tenures), _empty(tenures + losses))
         self.n = self.m = 0
         self.lost: list[Spans] = []
 
     def sorted(self, n_lines: int, loose: NDArray[np.bool_]) -> tuple[Spans, Spans, Spans]:
         """(holds, spans alone, losses) by line, stream and time. loose: lines of which nothing is told."""
-        lost = [np.concatenate(column) for column in zip(*self.lost, strict=True)] if self.lost else _empty(0)
+        lost: Sequence[NDArray[Any]] = _empty(0)
+        if self.lost:
+            lost = [np.concatenate(column) for column in zip(*self.lost, strict=True)]
+        holds, alone = [c[: self.n] for c in self.room.holds], [c[: self.m] for c in self.room.alone]
         first, second, third = (
-            _without(_ordered(columns, n_lines), loose)
-            for columns in ([c[: self.n] for c in self.holds], [c[: self.m] for c in self.alone], lost)
+            _without(_ordered(columns, n_lines), loose) for columns in (holds, alone, lost)
         )
         return first, second, third
 
@@ -244,18 +271,17 @@ def find_spans(
         by, written = _by_line(t.line[here], len(lines)), t.line[writes.tenure[there]]
         by_write = _by_line(written, len(lines))
         found.n, found.m = spans_of_core(
-            s, n_rows[s], len(lines),
+            Core(s, n_rows[s], unbounded), len(lines),
             (t.line[here][by], t.first[here][by], t.last[here][by], t.how[here][by],
              mine.flags[t.begin[here][by]]),
-            (written[by_write], writes.row[there][by_write]), (line, before, after, way), unbounded,
-            found.holds, found.n, found.alone, found.m, ended_by,
+            (written[by_write], writes.row[there][by_write]), (line, before, after, way, ended_by),
+            found.room, found.n, found.m,
         )  # fmt: skip
         found.lost.append(_of_losses(s, line, way, before, after, ended_by))
     here = slice(begun[agents], begun[agents + 1])
     owned = t.owned[here] if agents_say else np.full(here.stop - here.start, EITHER)
-    found.n, found.m = spans_of_agents(
-        agents, t.line[here], t.first[here], t.writes[here], owned, found.holds, found.n, found.alone, found.m
-    )
+    accesses = t.line[here], t.first[here], t.writes[here], owned
+    found.n, found.m = spans_of_agents(agents, accesses, found.room, found.n, found.m)
     loose = np.isin(lines, np.concatenate([mine.loose for mine in begins]))
     return found.sorted(len(lines), loose)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -58,6 +58,24 @@ class Writes(NamedTuple):
     tenure: NDArray[np.int32]
     row: NDArray[np.int64]
     after: NDArray[np.uint64]
+
+
+class Found(NamedTuple):
+    """Room for tenures and writes."""
+
+    tenures: Tenures
+    writes: Writes
+
+
+class Opened(NamedTuple):
+    """What a core has of the hot lines. shift: bits of an address within a line. ids: int32[lines], number of
+    a hot line plus 1, 0 of others. current: int32 (hot lines,), the tenure that is open, -1 for none.
+    content: uint8 (hot lines, line_bytes), the line's bytes as they are known."""
+
+    shift: int
+    ids: NDArray[np.int32]
+    current: NDArray[np.int32]
+    content: NDArray[np.uint8]
 
 
 @inner
@@ -149,12 +167,16 @@ def store_row(row, first, line, shift, content, digest):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def follow_core(rows, number, stream, shift, ids, begins, at, current, content, tenures, n, writes, m):  # type: ignore[no-untyped-def]
-    """Follow a core's rows. number: that of rows[0]. at: the next of `begins`. current: int32 (hot lines,),
-    the tenure that is open, -1 for none. content: uint8 (hot lines, line_bytes). tenures, writes: columns as
-    of `Tenures` and `Writes`, n and m filled. Returns (at, n, m, rows done); fewer where there is no room."""
-    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin, t_owned = tenures
-    w_tenure, w_row, w_after = writes
+def follow_core(rows, place, begins, at, hot_lines, found, n, m):  # type: ignore[no-untyped-def]
+    """Follow a core's rows. place: the number of rows[0], and of the stream. at: the next of `begins`. found:
+    `Found`, of which n tenures and m writes are filled. Returns (at, n, m, rows done); fewer where there is
+    no room."""
+    number, stream = place
+    shift, ids, current, content = hot_lines
+    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin, t_owned = (
+        found.tenures
+    )
+    w_tenure, w_row, w_after = found.writes
     for i in range(rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
@@ -187,10 +209,13 @@ def follow_core(rows, number, stream, shift, ids, begins, at, current, content, 
 
 
 @njit(cache=True, nogil=True)
-def follow_agents(rows, number, stream, shift, ids, tenures, n, writes, m):  # type: ignore[no-untyped-def]
-    """Follow the agents' rows: each access is a tenure of its own, of which little is known."""
-    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin, t_owned = tenures
-    w_tenure, w_row, w_after = writes
+def follow_agents(rows, place, shift, ids, found, n, m):  # type: ignore[no-untyped-def]
+    """As `follow_core`, of agents: each access is a tenure of its own, of which little is known."""
+    number, stream = place
+    t_stream, t_line, t_first, t_last, t_writes, t_how, t_known, t_before, t_after, t_begin, t_owned = (
+        found.tenures
+    )
+    w_tenure, w_row, w_after = found.writes
     for i in range(rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
@@ -215,17 +240,28 @@ def follow_agents(rows, number, stream, shift, ids, tenures, n, writes, m):  # t
     return n, m, rows.size
 
 
-_TENURE_COLUMNS = (
+_TENURE_COLUMNS: tuple[type[Any], ...] = (
     np.int32, np.int32, np.int64, np.int64, np.bool_, np.uint8, np.bool_, np.uint64, np.uint64, np.int32,
     np.uint8,
 )  # fmt: skip
-_WRITE_COLUMNS = (np.int32, np.int64, np.uint64)
+_WRITE_COLUMNS: tuple[type[Any], ...] = (np.int32, np.int64, np.uint64)
 
 
-def _more(
-    columns: tuple[NDArray[np.generic], ...], kinds: tuple[type, ...]
-) -> tuple[NDArray[np.generic], ...]:
-    return tuple(np.concatenate([c, np.empty(len(c), k)]) for c, k in zip(columns, kinds, strict=True))
+def room_for(tenures: int, writes: int) -> Found:
+    """Room for so many of both."""
+    return Found(
+        Tenures(*(np.empty(tenures, kind) for kind in _TENURE_COLUMNS)),
+        Writes(*(np.empty(writes, kind) for kind in _WRITE_COLUMNS)),
+    )
+
+
+def heads_of(columns: Iterable[NDArray[Any]], n: int) -> Iterator[NDArray[Any]]:
+    """The first n of each column."""
+    return (column[:n] for column in columns)
+
+
+def _doubled(columns: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    return (np.concatenate([column, np.empty_like(column)]) for column in columns)
 
 
 class HotLines:
@@ -238,8 +274,7 @@ class HotLines:
         self._shift, self._n_cores, self._line_bytes = line_bytes.bit_length() - 1, n_cores, line_bytes
         self._touched = np.empty(1 << 12, np.int64)
         # They serve region after region: a fresh page costs more than to fill it.
-        self._tenures = tuple(np.empty(1 << 10, kind) for kind in _TENURE_COLUMNS)
-        self._writes = tuple(np.empty(1 << 10, kind) for kind in _WRITE_COLUMNS)
+        self._found = room_for(1 << 10, 1 << 10)
 
     def find(self, region: Region, begins: list[Begins]) -> tuple[NDArray[np.int64], Tenures, Writes]:
         """(lines, address / bytes in a line, int64 (n_lines,); the tenures on them; the writes to them).
@@ -276,24 +311,30 @@ class HotLines:
         n = m = 0
         content = np.empty((n_lines, self._line_bytes), np.uint8)
         for stream in range(self._n_cores + 1 if n_lines else 0):
-            current, number, at = np.full(n_lines, -1, np.int32), 0, 0
+            opened = Opened(self._shift, self._ids, np.full(n_lines, -1, np.int32), content)
+            number, at = 0, 0
             for rows in region.streams[stream].pieces():
                 done = 0
                 while done < len(rows):
-                    here = rows[done:], number + done, stream, self._shift, self._ids
+                    rest, place, found = rows[done:], (number + done, stream), self._found
                     if stream < self._n_cores:
-                        at, n, m, more = follow_core(
-                            *here, begins[stream], at, current, content, self._tenures, n, self._writes, m
-                        )
+                        at, n, m, more = follow_core(rest, place, begins[stream], at, opened, found, n, m)
                     else:
-                        n, m, more = follow_agents(*here, self._tenures, n, self._writes, m)
+                        n, m, more = follow_agents(rest, place, self._shift, self._ids, found, n, m)
                     done += more
-                    if n + 2 > len(self._tenures[0]):
-                        self._tenures = _more(self._tenures, _TENURE_COLUMNS)
-                    if m + 2 > len(self._writes[0]):
-                        self._writes = _more(self._writes, _WRITE_COLUMNS)
+                    self._make_room(n, m)
                 number += len(rows)
+        tenures, writes = self._found
         return (
-            Tenures(*(c[:n].copy() for c in self._tenures)),  # type: ignore[arg-type]
-            Writes(*(c[:m].copy() for c in self._writes)),  # type: ignore[arg-type]
+            Tenures(*(column.copy() for column in heads_of(tenures, n))),
+            Writes(*(column.copy() for column in heads_of(writes, m))),
         )
+
+    def _make_room(self, n: int, m: int) -> None:
+        """Make room beside n tenures and m writes for those of another row."""
+        tenures, writes = self._found
+        if n + 2 > len(tenures.line):
+            tenures = Tenures(*_doubled(tenures))
+        if m + 2 > len(writes.row):
+            writes = Writes(*_doubled(writes))
+        self._found = Found(tenures, writes)

@@ -19,15 +19,18 @@ All but the first hold of recordings whose recorder obtains lines only for acces
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from corebraid.base.kernels import first_from, inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, first_after, learn
 from solver.tenures.holds import EARLIER, OPEN
 from solver.tenures.lines import EITHER, NO, UNTOLD, YES
-from solver.tenures.spans import Losses
+from solver.tenures.spans import Losses, Nodes
 
 
 @inner
@@ -162,21 +165,29 @@ def apply_origins(by, lost, mate_by, mate, c):  # type: ignore[no-untyped-def]
     return -1
 
 
+class Caused(NamedTuple):
+    """Accesses that cause losses of one kind (`by`), and of each loss which one did: mate: int64 (n_losses,),
+    -1 where it is not known."""
+
+    by: Nodes
+    mate: NDArray[np.int64]
+
+
 @njit(cache=True, nogil=True)
-def apply_unowned(alone, ender, downgraded, gets, taken, takes, mate_down, mate_taken, h, c):  # type: ignore[no-untyped-def]
-    """One sweep of the last rule, over spans alone of whose end the cause is known. h: holds whose line came
-    from no core that had it alone."""
+def apply_unowned(alone, ender, downgraded, taken, h, c):  # type: ignore[no-untyped-def]
+    """One sweep of the last rule, over spans alone of whose end the cause is known. ender: of `Losses`.
+    downgraded, taken: `Caused`. h: holds whose line came from no core that had it alone."""
     n_streams = c.clock.shape[1]
     for x in range(alone.line.size):
         loss = ender[x]
         if loss < 0:
             continue
-        if loss < downgraded.line.size:
-            cause = mate_down[loss]
-            t, node = (gets.stream[cause], gets.first[cause]) if cause >= 0 else (-1, -1)
+        if loss < downgraded.mate.size:
+            cause, by = downgraded.mate[loss], downgraded.by
+            t, node = (by.stream[cause], by.first[cause]) if cause >= 0 else (-1, -1)
         else:
-            cause = mate_taken[loss - downgraded.line.size]
-            t, node = (takes.stream[cause], takes.first[cause]) if cause >= 0 else (-1, -1)
+            cause, origin = taken.mate[loss - downgraded.mate.size], taken.by
+            t, node = (origin.stream[cause], origin.first[cause]) if cause >= 0 else (-1, -1)
         if cause < 0:
             continue
         u, first = alone.stream[x], alone.first[x]
@@ -197,10 +208,8 @@ def apply_unowned(alone, ender, downgraded, gets, taken, takes, mate_down, mate_
 def apply_losses(losses: Losses, c: Clocks) -> bool:
     """One sweep of all rules but the first. Returns whether there is a loss or access without a partner."""
     taken, takes, downgraded, gets = losses.mate
-    apply_unowned(
-        losses.alone, losses.ender, losses.downgraded, losses.gets, losses.taken, losses.takes, downgraded,
-        taken, losses.unowned, c,
-    )  # fmt: skip
+    causes = Caused(losses.gets, downgraded), Caused(losses.takes, taken)
+    apply_unowned(losses.alone, losses.ender, *causes, losses.unowned, c)
     return bool(
         apply_causes(losses.taken, losses.takes, taken, takes, c) >= 0
         or apply_causes(losses.downgraded, losses.gets, downgraded, gets, c) >= 0

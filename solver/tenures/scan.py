@@ -34,8 +34,11 @@ _KEPT = np.uint8(MISS_OWNED | MISS_WRITE)
 _DONE, _WANTS_RECORDS, _WANTS_ROOM = 0, 1, 2
 #: Most pieces that there is room for at a time.
 _ROOM = 1 << 12
-#: Room for what is kept of an instruction: an access that is GLUED has at most 16 rows.
-_RECENT = 3 + 2 * 17
+#: What is kept of a core's last instruction: its count, plus 1; whether its last row is GLUED; how many lines
+#: it missed on; and from here on, these.
+_COUNT, _GLUED, _MISSES, _MISSED_ON = range(4)
+#: Room for that: an access that is GLUED has at most 16 rows.
+_RECENT = _MISSED_ON + 2 * 17
 #: A core's miss records: RECORD[n] and the bytes that they index.
 Records = tuple[NDArray[np.void], NDArray[np.uint8]]
 
@@ -74,10 +77,45 @@ def no_begins(line_bytes: int) -> Begins:
     )
 
 
+class Held(NamedTuple):
+    """What a core knows of its lines. shift: bits of an address within a line. memory: uint8[bytes], as it
+    sees them. marks: uint8[lines], see _SEEN. last: uint32[lines], the region of each line's last access,
+    plus 1. loose: int64 (n,), how many lines of `Begins.loose` there are, then these; it has room for them.
+    recent: int64 (_RECENT,), see _COUNT."""
+
+    shift: int
+    memory: NDArray[np.uint8]
+    marks: NDArray[np.uint8]
+    last: NDArray[np.uint32]
+    loose: NDArray[np.int64]
+    recent: NDArray[np.int64]
+
+
+class Log(NamedTuple):
+    """Some of a core's miss records. records: RECORD (n,); blob: uint8, the bytes that they index. ended:
+    there are no more."""
+
+    records: NDArray[np.void]
+    blob: NDArray[np.uint8]
+    ended: bool
+
+
+class Room(NamedTuple):
+    """Room for `Begins`, of which these are columns."""
+
+    row: NDArray[np.int64]
+    line: NDArray[np.int64]
+    how: NDArray[np.uint8]
+    image: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
+
+
 @inlined
-def take_records(records, blob, at, upto, shift, memory, marks, loose):  # type: ignore[no-untyped-def]
+def take_records(log, at, upto, held):  # type: ignore[no-untyped-def]
     """Lay the lines of miss records with a count of at most `upto` over what the core knows. Returns the next
-    record. loose: int64 (n,): loose[0] lines of `Begins.loose`, from loose[1] on; it has room for them."""
+    record."""
+    records, blob, shift = log.records, log.blob, held.shift
+    memory, marks, loose = held.memory, held.marks, held.loose
     while at < records.size and records[at].count <= upto:
         record = records[at]
         if record.kind == MISS:
@@ -94,35 +132,32 @@ def take_records(records, blob, at, upto, shift, memory, marks, loose):  # type:
 
 @inlined
 def follow_instruction(row, recent, loose):  # type: ignore[no-untyped-def]
-    """Take note of a core's next row. recent: int64, of the last instruction its count, plus 1, whether its
-    last row is GLUED, how many lines it missed on, and these; if it goes on, they are loose."""
-    same = recent[0] == np.int64(row.count) + 1
-    if same and recent[1] == 0:
-        for k in range(recent[2]):
+    """Take note of a core's next row. If its last instruction goes on, what that missed on is loose."""
+    same = recent[_COUNT] == np.int64(row.count) + 1
+    if same and recent[_GLUED] == 0:
+        for k in range(recent[_MISSES]):
             loose[0] += 1
-            loose[loose[0]] = recent[3 + k]
-    if not (same and recent[1] != 0):
-        recent[2] = 0
-    recent[0] = np.int64(row.count) + 1
-    recent[1] = 1 if row.flags & GLUED else 0
+            loose[loose[0]] = recent[_MISSED_ON + k]
+    if not (same and recent[_GLUED] != 0):
+        recent[_MISSES] = 0
+    recent[_COUNT] = np.int64(row.count) + 1
+    recent[_GLUED] = 1 if row.flags & GLUED else 0
 
 
 @njit(cache=True, nogil=True)
-def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, region, out, n, loose, recent):  # type: ignore[no-untyped-def]
-    """Scan rows from `start` on. number: that of rows[0] in its region. log: records and the bytes that they
-    index. at: the next record. ended: whether
-    there are no more records. last: uint32[lines], the region of each line's last access, plus 1. out: as of
-    `Begins`, n filled. Returns (row, record, n, status)."""
-    row_out, line_out, how_out, image_out, flags_out = out
-    records, blob = log
+def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-untyped-def]
+    """Scan rows from `start` on. place: the region, and the number of rows[0] in it. log: `Log`. at: the next
+    record. held: `Held`. out: `Room`, n filled. Returns (row, record, n, status)."""
+    region, number = place
+    shift, memory, marks, last, loose, recent = held
     for i in range(start, rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
             continue
-        at = take_records(records, blob, at, row.count, shift, memory, marks, loose)
-        if at == records.size and not ended:
+        at = take_records(log, at, row.count, held)
+        if at == log.records.size and not log.ended:
             return i, at, n, _WANTS_RECORDS
-        if n + 2 > row_out.size:
+        if n + 2 > out.row.size:
             return i, at, n, _WANTS_ROOM
         first, end = np.int64(row.addr), np.int64(row.addr) + np.int64(row.size)
         follow_instruction(row, recent, loose)
@@ -130,13 +165,13 @@ def scan_rows(rows, start, number, log, at, ended, shift, memory, marks, last, r
             pending = marks[line] & _PENDING
             if not pending and last[line] == region + 1:
                 continue
-            row_out[n], line_out[n] = number + i, line
-            how_out[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
-            image_out[n] = memory[line << shift : (line + 1) << shift]
-            flags_out[n] = marks[line] & _KEPT
-            if pending and (row.flags & FETCH) == 0 and recent[2] + 3 < recent.size:
-                recent[3 + recent[2]] = line
-                recent[2] += 1
+            out.row[n], out.line[n] = number + i, line
+            out.how[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
+            out.image[n] = memory[line << shift : (line + 1) << shift]
+            out.flags[n] = marks[line] & _KEPT
+            if pending and (row.flags & FETCH) == 0 and recent[_MISSES] + _MISSED_ON < recent.size:
+                recent[_MISSED_ON + recent[_MISSES]] = line
+                recent[_MISSES] += 1
             marks[line] = _SEEN
             last[line] = region + 1
             n += 1
@@ -162,17 +197,19 @@ class Scanner:
         line_bytes: int,
         losses: Iterator[Events] = iter(()),  # noqa: B008
     ) -> None:
-        self._records, self._ended = records, False
-        self._piece: Records = np.empty(0, RECORD), np.empty(0, np.uint8)
-        self._at, self._shift = 0, line_bytes.bit_length() - 1
-        self._memory, lines = zeros(memory_bytes), memory_bytes // line_bytes
-        self._marks, self._last = zeros(lines), zeros(4 * lines).view(np.uint32)
+        self._records = records
+        self._piece = Log(np.empty(0, RECORD), np.empty(0, np.uint8), False)
+        self._at = 0
+        lines = memory_bytes // line_bytes
+        self._held = Held(
+            line_bytes.bit_length() - 1, zeros(memory_bytes), zeros(lines), zeros(4 * lines).view(np.uint32),
+            np.zeros(1, np.int64), np.zeros(_RECENT, np.int64),
+        )  # fmt: skip
         self._line_bytes, self._number = line_bytes, 0
         self._parts = [no_begins(line_bytes)]
         self._losses = LossCursor(losses, line_bytes)
-        self._loose, self._recent = np.zeros(1, np.int64), np.zeros(_RECENT, np.int64)
         # It serves piece after piece: a fresh page costs more than to fill it.
-        self._out = (
+        self._out = Room(
             np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.uint8),
             np.empty((_ROOM, line_bytes), np.uint8), np.empty(_ROOM, np.uint8),
         )  # fmt: skip
@@ -181,13 +218,13 @@ class Scanner:
     def _more(self) -> None:
         piece = next(self._records, None)
         if piece is None:
-            self._ended = True
+            self._piece = self._piece._replace(ended=True)
         else:
-            self._piece, self._at = piece, 0
+            self._piece, self._at = Log(*piece, False), 0
             # A record is one of these lines twice at most, and those of the last instruction are to come.
-            more = 2 * len(piece[0]) + _RECENT
-            if len(self._loose) <= self._loose[0] + more:
-                self._loose = np.concatenate([self._loose, np.zeros(more, np.int64)])
+            more, loose = 2 * len(piece[0]) + _RECENT, self._held.loose
+            if len(loose) <= loose[0] + more:
+                self._held = self._held._replace(loose=np.concatenate([loose, np.zeros(more, np.int64)]))
 
     def scan(self, region: int, pieces: Iterator[Events]) -> Begins:
         """Where tenures begin, or go on, in a region. pieces: all rows of the core's stream there."""
@@ -203,9 +240,8 @@ class Scanner:
             out, n, status = self._out, 0, _WANTS_RECORDS
             while status == _WANTS_RECORDS:
                 start, self._at, n, status = scan_rows(
-                    rows, start, self._number, self._piece, self._at, self._ended, self._shift,
-                    self._memory, self._marks, self._last, region, out, n, self._loose, self._recent,
-                )  # fmt: skip
+                    rows, start, (region, self._number), self._piece, self._at, self._held, out, n
+                )
                 if status == _WANTS_RECORDS:
                     self._more()
             found = Begins(
@@ -218,8 +254,8 @@ class Scanner:
     def take(self, region: int) -> Begins:
         """What was found in the region whose rows were added, and begin another."""
         parts, self._parts, self._number = self._parts, [no_begins(self._line_bytes)], 0
-        loose = self._loose[1 : self._loose[0] + 1].copy()
-        self._loose[0] = 0
+        loose = self._held.loose[1 : self._held.loose[0] + 1].copy()
+        self._held.loose[0] = 0
         found = parts[-1] if len(parts) <= 2 else _joined(parts)
         return found._replace(losses=self._losses.take(region), loose=loose)
 
