@@ -29,7 +29,7 @@ class Operations:
     @classmethod
     def of(cls, got: _Gathered) -> Operations:
         got.cut()
-        return cls(got.end_row.tolist(), got.part_ptr.tolist(), got.granule.tolist())
+        return cls(*(column.tolist() for column in (*got.operations[::-1], got.parts.granule)))
 
 
 def after_glued(rows: Events, numbers: list[int]) -> list[int]:

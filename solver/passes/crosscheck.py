@@ -1,8 +1,8 @@
 """Cross-check: several engines order the same regions, each from what it knows, and are held against each
 other.
 
-Every order passes the independent checker (solver/check/region_walk.py), region by region and across their seams.
-One that does not, or a region that is legal to one engine and illegal to another, is a disagreement.
+Every order passes the independent checker (solver/check/region_walk.py), region by region and across their
+seams. One that does not, or a region that is legal to one engine and illegal to another, is a disagreement.
 """
 
 from __future__ import annotations

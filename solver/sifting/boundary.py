@@ -114,9 +114,10 @@ def _where(region: int, address: int, size: int) -> str:
 
 
 @njit(cache=True, nogil=True)
-def apply_chains(word, known, first, last, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
+def apply_chains(chains, before, after, state, loaded, image):  # type: ignore[no-untyped-def]
     """Take memory from the first to the last value of every known byte. Returns (index, byte) of the first
     whose first value is not memory's, or (-1, -1). before, after: are given the words' values."""
+    word, known, first, last = chains.word, chains.known, chains.first, chains.last
     words = state.view(np.uint64)
     for i in range(word.size):
         ensure(np.int64(word[i] >> np.uint64(9)), state, loaded, image)
@@ -179,8 +180,7 @@ class Forward:
         Raises OrderError if the region's events do not lead from memory as it stands to any state.
         """
         before, after = np.empty_like(chains.first), np.empty_like(chains.first)
-        ends = chains.word, chains.known, chains.first, chains.last, before, after
-        i, byte = apply_chains(*ends, *self._image())
+        i, byte = apply_chains(chains, before, after, *self._image())
         if i >= 0:
             raise self._broken_chain(region, int(chains.word[i]) * 8 + byte)
         bounded = self._ends(problem, net)

@@ -7,7 +7,8 @@ earlier store, from the buffer or from memory. Its values follow each other in p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,21 +22,21 @@ from solver.regions.region import Region
 from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, in_segments, segments
 from solver.regions.traces import Events
 from solver.regions.violations import name_row
-from solver.sifting.filters import (
+from solver.sifting.filters import Chains, Counts, chains_of, problem_of
+from solver.sifting.granules import Granules, find_granules_of
+from solver.sifting.operations import (
     AT,
     HOT,
     KEPT,
     MOST_PARTS,
     READ_ONLY,
-    Chains,
-    Counts,
-    chains_of,
+    Operations,
+    Parts,
     join_parts,
     repeats,
     sift_row,
     word_parts,
 )
-from solver.sifting.granules import Granules, find_granules_of
 from solver.sifting.sync_edges import edges_of
 from solver.sifting.words import LEFT_OUT, WordTable, find_word
 
@@ -44,28 +45,29 @@ _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 
 
 @njit(cache=True)
-def follow_rows(rows, turn, pages, words, tally):  # type: ignore[no-untyped-def]
+def follow_rows(rows, entries, tally):  # type: ignore[no-untyped-def]
     """Follow the filtered bytes of one core's rows in program order where that is to be done again, and
     count the rows. Returns (row, byte) of the first that does not follow, or (-1, 0)."""
-    granule, old, new = np.empty(32, np.int32), np.empty(32, np.uint64), np.empty(32, np.uint64)
+    parts = Parts(np.empty(32, np.int32), np.empty(32, np.uint64), np.empty(32, np.uint64))
     for i in range(rows.size):
         row = rows[i]
         if row.flags & UNCACHED == 0:
-            _, broken = sift_row(row, turn, pages, words, 0, granule, old, new, tally)
+            _, broken = sift_row(row, entries, 0, parts, tally)
             if broken >= 0:
                 return i, broken
     return -1, 0
 
 
 @njit(cache=True)
-def _hot_parts(row, turn, pages, words, at, granule, olds, news):  # type: ignore[no-untyped-def]
+def _hot_parts(row, entries, at, parts):  # type: ignore[no-untyped-def]
     """Append the unfiltered parts of a row. Returns the new end."""
+    turn, pages, words = entries
     word, low = row.addr >> _THREE, row.addr & _SEVEN
     left, old, new = np.uint64(row.size), row.old, row.new
     while left > _ZERO:
         size = min(left, _EIGHT - low)
         entry = words[find_word(word, turn, pages)]
-        at = word_parts(entry, low, size, old, new, at, granule, olds, news)
+        at = word_parts(entry, low, size, old, new, at, parts)
         left -= size
         if left > _ZERO:
             old, new = old >> (size << _THREE), new >> (size << _THREE)
@@ -73,17 +75,26 @@ def _hot_parts(row, turn, pages, words, at, granule, olds, news):  # type: ignor
     return at
 
 
+class _Rows(NamedTuple):
+    """A chain's rows. rows: EVENT (n,). need, source: int32 (n,), as in `CoreRows`, for stores zeros and -1.
+    breaks: int64, ascending, rows that are not joined to those before."""
+
+    rows: Events
+    need: NDArray[np.int32]
+    source: NDArray[np.int32]
+    breaks: NDArray[np.int64]
+
+
 @njit(cache=True)
-def gather(  # type: ignore[no-untyped-def]
-    rows, need, source, breaks, turn, pages, words, granule, old, new, part_ptr, first_row, end_row, tally
-):
-    """Append a chain's unfiltered operations, as long as there is room. need, source: as in `CoreRows`,
-    for stores zeros and -1. breaks: int64, ascending, rows that are not joined to those before. A read is
-    joined to the one before it if that saw the same, of the same source, with the same stores committed.
-    Returns (operations, parts, the row of an access that
-    contradicts itself or -1)."""
+def gather(chain, entries, parts, operations, first_row, tally):  # type: ignore[no-untyped-def]
+    """Append the unfiltered operations of a chain (`_Rows`), as long as there is room. first_row: int64, of
+    each operation, filled. A read is joined to the one before it if that saw the same, of the same source,
+    with the same stores committed. Returns (operations, parts, the row of an access that contradicts itself
+    or -1)."""
+    rows, need, source, breaks = chain
+    part_ptr, end_row = operations
     ops, part, i, ended, at = 0, 0, 0, 0, 0
-    while i < rows.size and part + MOST_PARTS <= granule.size:
+    while i < rows.size and part + MOST_PARTS <= parts.granule.size:
         first, begin, hot_rows = part, i, 0
         while at < breaks.size and breaks[at] <= begin:
             ended = ops
@@ -91,10 +102,10 @@ def gather(  # type: ignore[no-untyped-def]
         while True:
             row = rows[i]
             if row.flags & UNCACHED == 0:
-                end = _hot_parts(row, turn, pages, words, part, granule, old, new)
+                end = _hot_parts(row, entries, part, parts)
                 if end > part:
                     if part > first:
-                        end = join_parts(first, part, end, granule, old, new)
+                        end = join_parts(first, part, end, parts)
                         if end < 0:
                             return ops, part, i
                     hot_rows += 1
@@ -106,7 +117,7 @@ def gather(  # type: ignore[no-untyped-def]
             continue
         # A store that changes nothing still takes its place in the store buffer.
         loads = rows[begin].kind != WRITE
-        same = loads and ops > ended and repeats(part_ptr[ops - 1], first, part, granule, old, new)
+        same = loads and ops > ended and repeats(part_ptr[ops - 1], first, part, parts)
         if same and need[begin] == need[first_row[ops - 1]] and source[begin] == source[first_row[ops - 1]]:
             part = first
         else:
@@ -120,43 +131,32 @@ def gather(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class _Chain:
-    """One chain's operations. first_row, end_row: int64 (n_ops,); the others as in `Problem`."""
+    """One chain's operations. first_row: int64 (n_ops,)."""
 
-    part_ptr: NDArray[np.int64]
-    granule: NDArray[np.int32]
-    old: NDArray[np.uint64]
-    new: NDArray[np.uint64]
+    parts: Parts
+    operations: Operations
     first_row: NDArray[np.int64]
-    end_row: NDArray[np.int64]
 
 
-def _gather(
-    rows: Events,
-    need: NDArray[np.int32],
-    source: NDArray[np.int32],
-    breaks: NDArray[np.int64],
-    table: WordTable,
-    tally: NDArray[np.int64],
-    stream: int,
-) -> _Chain:
+def _gather(chain: _Rows, table: WordTable, tally: NDArray[np.int64], stream: int) -> _Chain:
+    rows = chain.rows
     room = 8 * len(rows) + MOST_PARTS
-    granule, old, new = np.empty(room, np.int32), np.empty(room, np.uint64), np.empty(room, np.uint64)
-    part_ptr = np.zeros(len(rows) + 1, np.int64)
-    first_row, end_row = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    ops, parts, bad = gather(
-        rows, need, source, breaks, table.turn, table.pages, table.words, granule, old, new, part_ptr,
-        first_row, end_row, tally,
-    )  # fmt: skip
+    room_for = Parts(np.empty(room, np.int32), np.empty(room, np.uint64), np.empty(room, np.uint64))
+    operations = Operations(np.zeros(len(rows) + 1, np.int64), np.empty(len(rows), np.int64))
+    first_row = np.empty(len(rows), np.int64)
+    ops, parts, bad = gather(chain, table.entries, room_for, operations, first_row, tally)
     if bad >= 0:
         raise OrderError(
             "an indivisible access that contradicts itself",
             where=name_row(stream, rows[bad]),
             remedy="the recording is damaged",
         )
+    kept = room_for.first(parts)
     return _Chain(
-        part_ptr[: ops + 1].copy(), granule[:parts].copy(), old[:parts].copy(), new[:parts].copy(),
-        first_row[:ops].copy(), end_row[:ops].copy(),
-    )  # fmt: skip
+        Parts(kept.granule.copy(), kept.old.copy(), kept.new.copy()),
+        Operations(*(column.copy() for column in operations.first(ops))),
+        first_row[:ops].copy(),
+    )
 
 
 def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Problem, Counts, Chains]:
@@ -170,7 +170,7 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     g = find_granules_of(in_order, table)
     tally = np.zeros(AT, np.int64)
     for stream, _, rows in in_order if not g.plain else ():
-        row, byte = follow_rows(rows, g.table.turn, g.table.pages, g.table.words, tally)
+        row, byte = follow_rows(rows, g.table.entries, tally)
         if row >= 0:
             bad = rows[row]
             address, old = int(bad["addr"]) + byte, (int(bad["old"]) >> (8 * byte)) & 0xFF
@@ -184,7 +184,7 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     if g.plain:
         streams = [rows[:0] for rows in streams]
     chains = [
-        _gather(rows, *_links(cores, k, rows), _breaks(region, k, len(cores)), g.table, tally, k)
+        _gather(_Rows(rows, *_links(cores, k, rows), _breaks(region, k, len(cores))), g.table, tally, k)
         for k, rows in enumerate(streams)
     ]
     return _problem(region, g, chains, cores), _counts(region, cores, g, tally), chains_of(g)
@@ -239,29 +239,12 @@ def _counts(region: Region, cores: list[CoreRows], g: Granules, tally: NDArray[n
 
 
 def _problem(region: Region, g: Granules, chains: list[_Chain], cores: list[CoreRows]) -> Problem:
-    part_base = np.cumsum([0] + [len(chain.granule) for chain in chains])
-    stream_ptr = np.cumsum([0] + [len(chain.end_row) for chain in chains]).astype(np.int64)
-    empty = np.zeros(len(g.address), np.uint64)
-    edges, source = _order_between(chains, cores, stream_ptr)
-    end_row = np.concatenate([chain.end_row for chain in chains])
-    met = edges_of(region.places, stream_ptr, end_row, len(cores))
-    return Problem(
-        region=region.index,
-        rows=np.array([len(rows) for rows in region.streams], np.int64),
-        stream_ptr=stream_ptr,
-        end_row=end_row,
-        part_ptr=np.concatenate(
-            [np.zeros(1, np.int64)] + [chain.part_ptr[1:] + part_base[s] for s, chain in enumerate(chains)]
-        ),
-        granule=np.concatenate([chain.granule for chain in chains]),
-        old=np.concatenate([chain.old for chain in chains]),
-        new=np.concatenate([chain.new for chain in chains]),
-        address=g.address,
-        size=g.size,
-        initial=empty,
-        final=empty,
+    problem = problem_of(region, g, [(chain.parts, chain.operations) for chain in chains])
+    edges, source = _order_between(chains, cores, problem.stream_ptr)
+    met = edges_of(region.places, problem.stream_ptr, problem.end_row, len(cores))
+    return replace(
+        problem,
         edges=np.unique(np.concatenate([edges, met]), axis=0),
-        syncs=region.places,
         buffered=len(cores),
         source=source,
         loads_before=np.concatenate([core.loads_before for core in cores]),

@@ -88,8 +88,9 @@ def mark_entry(entry, low, size, old, new, owner, stream, writes):  # type: igno
 
 
 @njit(cache=True)
-def mark_row(row, owner, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+def mark_row(row, owner, stream, entries, touched, used):  # type: ignore[no-untyped-def]
     """Enter a row, whatever it is."""
+    turn, pages, words = entries
     word, low = row.addr >> _THREE, row.addr & _SEVEN
     left, old, new = np.uint64(row.size), row.old, row.new
     while left > _ZERO:
@@ -108,7 +109,7 @@ def mark_row(row, owner, stream, turn, pages, words, touched, used):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def mark_rows(rows, start, owner, stream, turn, pages, words, touched, used):  # type: ignore[no-untyped-def]
+def mark_rows(rows, start, owner, stream, entries, touched, used):  # type: ignore[no-untyped-def]
     """Enter an owner's rows of one stream (uint64, both below 256) from `start` on, as long as there is room.
     Returns how many rows are done.
 
@@ -116,6 +117,7 @@ def mark_rows(rows, start, owner, stream, turn, pages, words, touched, used):  #
     `mark_row`, and above all an access to bytes that are known and the owner's own: a call with arrays costs
     more than all of it.
     """
+    turn, pages, words = entries
     mask = np.uint64(pages.shape[0] - 1)
     here, base = NOWHERE, _ZERO
     owners, streams = owner * EIGHT_TIMES, stream * EIGHT_TIMES
@@ -141,7 +143,7 @@ def mark_rows(rows, start, owner, stream, turn, pages, words, touched, used):  #
                 done = i
                 break
             used[WORDS] = n_touched
-            mark_row(row, owner, stream, turn, pages, words, touched, used)
+            mark_row(row, owner, stream, entries, touched, used)
             n_touched = used[WORDS]
             continue
         entry = words[base | (word & _IN_PAGE)]
@@ -163,10 +165,11 @@ def mark_rows(rows, start, owner, stream, turn, pages, words, touched, used):  #
 
 
 @njit(cache=True, nogil=True)
-def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
+def number_hot(touched, entries):  # type: ignore[no-untyped-def]
     """Number the granules that several owners in several streams touch and one writes; forget the values of
     words that are to be followed again. Returns (how many granules, whether every word is one owner's own and
     followed)."""
+    turn, pages, words = entries
     count, plain = 0, True
     for i in range(touched.size):
         entry = words[find_word(touched[i], turn, pages)]
@@ -188,8 +191,9 @@ def number_hot(touched, turn, pages, words):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def list_hot(touched, turn, pages, words, address, size):  # type: ignore[no-untyped-def]
+def list_hot(touched, entries, address, size):  # type: ignore[no-untyped-def]
     """Address and size (bytes) of every numbered granule."""
+    turn, pages, words = entries
     for i in range(touched.size):
         entry = words[find_word(touched[i], turn, pages)]
         hot = lane(entry.marks, SHARED) & lane(entry.marks, WRITTEN)
@@ -242,10 +246,10 @@ def find_granules_of(pieces: Iterable[tuple[int, int, Events]], table: WordTable
     table.begin()
     for stream, owner, piece in pieces:
         _mark(table, piece, owner, stream)
-    entries = table.touched[: table.used[WORDS]], table.turn, table.pages, table.words
-    count, plain = number_hot(*entries)
+    touched, entries = table.touched[: table.used[WORDS]], table.entries
+    count, plain = number_hot(touched, entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
-    list_hot(*entries, address, size)
+    list_hot(touched, entries, address, size)
     return Granules(table, address, size, plain)
 
 
@@ -253,8 +257,7 @@ def _mark(table: WordTable, rows: Events, owner: int, stream: int) -> None:
     done = 0
     while done < len(rows):
         done = mark_rows(
-            rows, done, np.uint64(owner), np.uint64(stream), table.turn, table.pages, table.words,
-            table.touched, table.used,
-        )  # fmt: skip
+            rows, done, np.uint64(owner), np.uint64(stream), table.entries, table.touched, table.used
+        )
         if done < len(rows):
             table.grow()

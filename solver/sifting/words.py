@@ -7,7 +7,7 @@ table serves one region after the other, from its first page on: what is of anot
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -154,12 +154,21 @@ def follow(entry, bits, low, size, old, new):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def list_chains(touched, turn, pages, words, known, written, first, last):  # type: ignore[no-untyped-def]
+def list_chains(touched, entries, known, written, first, last):  # type: ignore[no-untyped-def]
     """What `follow` found in all touched words."""
+    turn, pages, words = entries
     for n in range(touched.size):
         entry = words[find_word(touched[n], turn, pages)]
         known[n], written[n] = lane(entry.marks, KNOWN), lane(entry.marks, WRITTEN)
         first[n], last[n] = entry.first, entry.last
+
+
+class Entries(NamedTuple):
+    """The entries of a `WordTable`, as kernels see them; turn: uint64."""
+
+    turn: np.uint64
+    pages: NDArray[np.uint64]
+    words: NDArray[Any]
 
 
 class WordTable:
@@ -176,6 +185,11 @@ class WordTable:
         self.touched = np.empty(_LEAST_TOUCHED, np.uint64)
         self.pages: NDArray[np.uint64] = np.zeros((2 * _LEAST_PAGES, 2), np.uint64)
         self.words: NDArray[Any] = np.zeros(_LEAST_PAGES * _PAGE_WORDS, WORD)
+
+    @property
+    def entries(self) -> Entries:
+        """The entries, for a kernel. They are others once the table has grown."""
+        return Entries(self.turn, self.pages, self.words)
 
     def begin(self) -> None:
         """Serve the next region."""
