@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -21,24 +23,32 @@ def insert_cuts(cuts, reasons, keys, filled, why):  # type: ignore[no-untyped-de
         why[slot] = reasons[i]
 
 
-class DeadCuts:
+class Dead(NamedTuple):
     """A table of cuts in open addressing. keys: int32 (n, n_streams). filled: uint8 (n,). why: uint64
     (n, 2), the reasons (`solver.cuts.walk`)."""
 
+    keys: NDArray[np.int32]
+    filled: NDArray[np.uint8]
+    why: NDArray[np.uint64]
+
+
+class DeadCuts:
+    """A table of dead cuts that grows. table: `Dead`."""
+
     def __init__(self, n_streams: int) -> None:
-        self.keys: NDArray[np.int32] = np.zeros((_FIRST_SLOTS, n_streams), np.int32)
-        self.filled: NDArray[np.uint8] = np.zeros(_FIRST_SLOTS, np.uint8)
-        self.why: NDArray[np.uint64] = np.zeros((_FIRST_SLOTS, 2), np.uint64)
+        self.table = _empty(_FIRST_SLOTS, n_streams)
 
     @property
     def bytes(self) -> int:
         """Memory that the table takes."""
-        return self.keys.nbytes + self.filled.nbytes + self.why.nbytes
+        return sum(column.nbytes for column in self.table)
 
     def grow(self) -> None:
         """Make the table four times as large."""
-        cuts, reasons = self.keys[self.filled != 0], self.why[self.filled != 0]
-        n = len(self.filled) * 4
-        self.keys, self.filled = np.zeros((n, cuts.shape[1]), np.int32), np.zeros(n, np.uint8)
-        self.why = np.zeros((n, 2), np.uint64)
-        insert_cuts(cuts, reasons, self.keys, self.filled, self.why)
+        keys, filled, why = self.table
+        self.table = _empty(4 * len(filled), keys.shape[1])
+        insert_cuts(keys[filled != 0], why[filled != 0], *self.table)
+
+
+def _empty(n: int, n_streams: int) -> Dead:
+    return Dead(np.zeros((n, n_streams), np.int32), np.zeros(n, np.uint8), np.zeros((n, 2), np.uint64))

@@ -52,7 +52,7 @@ class Frames(NamedTuple):
 
 
 @inner
-def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignore[no-untyped-def]
+def enter(ops, w, dead, frames, at, state, scratch):  # type: ignore[no-untyped-def]
     """Open the cut that the walk has reached, once all that is forced has run. False if it is dead."""
     if not run_forced(ops, w):
         return False
@@ -62,9 +62,9 @@ def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignor
     f = at[_OPEN]
     n = moves_to_try(ops, w, frames.moves[f], *scratch)
     if n > 1:
-        slot, known = cut_slot(w.position, keys, filled, 1)
+        slot, known = cut_slot(w.position, dead.keys, dead.filled, 1)
         if known:
-            copy_row(why[slot], w.reason)
+            copy_row(dead.why[slot], w.reason)
             return False
         last = ops.op_stream[w.path[length - 1]] if length > 0 else np.int32(0)
         arrange(frames.moves[f], n, last, at[_MANNER], state, ops, w)
@@ -78,7 +78,7 @@ def enter(ops, w, keys, filled, why, frames, at, state, scratch):  # type: ignor
 
 
 @inner
-def leave(ops, w, keys, filled, why, frames, at):  # type: ignore[no-untyped-def]
+def leave(ops, w, dead, frames, at):  # type: ignore[no-untyped-def]
     """Go back from a dead cut to the innermost open one that has a move left which could make a difference.
     Returns False if there is none."""
     while at[_OPEN] > 0:
@@ -94,21 +94,21 @@ def leave(ops, w, keys, filled, why, frames, at):  # type: ignore[no-untyped-def
             return True
         copy_row(frames.why[f], w.reason)
         if frames.n[f] > 1:
-            slot, known = cut_slot(w.position, keys, filled, 1)
+            slot, known = cut_slot(w.position, dead.keys, dead.filled, 1)
             if not known:
-                filled[slot] = 1
-                copy_row(w.position, keys[slot])
-                copy_row(w.reason, why[slot])
+                dead.filled[slot] = 1
+                copy_row(w.position, dead.keys[slot])
+                copy_row(w.reason, dead.why[slot])
                 at[_DEAD] += 1
         at[_OPEN] -= 1
     return False
 
 
 @njit(cache=True, nogil=True)
-def search(ops, w, keys, filled, why, frames, at, state, nodes, work):  # type: ignore[no-untyped-def]
+def search(ops, w, dead, frames, at, state, nodes, work):  # type: ignore[no-untyped-def]
     """Go on with a walk until `nodes` cuts have been opened or `work` operations have been run in all.
 
-    keys, filled, why: `DeadCuts`. at: int64, see _OPEN. state: uint64 (1,), of `move_order.draw`.
+    dead: `Dead`. at: int64, see _OPEN. state: uint64 (1,), of `move_order.draw`.
     Returns _LEGAL (the path is an order), _ILLEGAL, _BUDGET or _GROW (of the dead cuts or the frames).
     """
     n_streams = w.position.size
@@ -119,13 +119,13 @@ def search(ops, w, keys, filled, why, frames, at, state, nodes, work):  # type: 
     while True:
         if at[_OPENED] >= nodes or w.at[WORK] >= work:
             return _BUDGET
-        if 2 * (at[_DEAD] + at[_OPEN] + 2) > filled.size or at[_OPEN] + 1 >= frames.n.size:
+        if 2 * (at[_DEAD] + at[_OPEN] + 2) > dead.filled.size or at[_OPEN] + 1 >= frames.n.size:
             return _GROW
-        alive = at[_ALIVE] != 0 and enter(ops, w, keys, filled, why, frames, at, state, scratch)
+        alive = at[_ALIVE] != 0 and enter(ops, w, dead, frames, at, state, scratch)
         if w.at[LENGTH] == ops.op_stream.size and alive:
             return _LEGAL
         first = alive
-        if not alive and not leave(ops, w, keys, filled, why, frames, at):
+        if not alive and not leave(ops, w, dead, frames, at):
             return _ILLEGAL
         f = at[_OPEN] - 1
         s = frames.moves[f, frames.tried[f]]
@@ -178,7 +178,7 @@ class CutSearch:
         return int(self._at[_OPENED])
 
     def _grow(self) -> bool:
-        if 2 * (int(self._at[_DEAD]) + int(self._at[_OPEN]) + 2) > len(self._dead.filled):
+        if 2 * (int(self._at[_DEAD]) + int(self._at[_OPEN]) + 2) > len(self._dead.table.filled):
             if 4 * self._dead.bytes > _MEMO_BYTES:
                 return False
             self._dead.grow()
@@ -198,8 +198,8 @@ class CutSearch:
             stop = int(self._at[_SINCE]) + patience
             work = int(self._walk.at[WORK]) + _SLICE
             self._status = search(
-                self._ops, self._walk, self._dead.keys, self._dead.filled, self._dead.why, self._frames,
-                self._at, self._seed, min(nodes, stop), work,
+                self._ops, self._walk, self._dead.table, self._frames, self._at, self._seed,
+                min(nodes, stop), work,
             )  # fmt: skip
             out_of_memory = self._status == _GROW and not self._grow()
             if out_of_memory or (self._status == _BUDGET and self.opened >= nodes):

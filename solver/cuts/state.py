@@ -69,9 +69,22 @@ class Walk(NamedTuple):
     makers: NDArray[np.int32]
 
 
+class Slots(NamedTuple):
+    """Links between parts and slots, as of `Ops` and `Walk`; for one slot each there is room for as many as
+    there are parts. slot_ptr: zeros to begin with."""
+
+    slot_ptr: NDArray[np.int64]
+    next_part: NDArray[np.int32]
+    slot: NDArray[np.int32]
+    slot_stream: NDArray[np.int32]
+    head: NDArray[np.int32]
+    head_old: NDArray[np.uint64]
+
+
 @njit(cache=True)
-def link_parts(stream_ptr, part_ptr, granule, old, slot_ptr, next_part, slot, slot_stream, head, head_old):  # type: ignore[no-untyped-def]
-    """Fill slot_ptr, next_part, slot and the slots' arrays. Returns the number of slots."""
+def link_parts(stream_ptr, part_ptr, granule, old, slots):  # type: ignore[no-untyped-def]
+    """Fill `Slots`. Returns how many there are."""
+    slot_ptr, next_part, slot, slot_stream, head, head_old = slots
     n_granules, n_streams = slot_ptr.size - 1, stream_ptr.size - 1
     seen = np.full(n_granules, -1, np.int32)
     for s in range(n_streams):
@@ -131,13 +144,11 @@ def start(
     used = np.flatnonzero(np.diff(problem.stream_ptr))
     stream_ptr = np.append(problem.stream_ptr[used], problem.n_ops).astype(np.int64)
     n, m, n_granules = len(used), len(problem.granule), len(problem.address)
-    slot_ptr = np.zeros(n_granules + 1, np.int64)
-    next_part, slot = np.empty(m, np.int32), np.empty(m, np.int32)
-    slot_stream, head, head_old = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.uint64)
-    n_slots = link_parts(
-        stream_ptr, problem.part_ptr, problem.granule, problem.old,
-        slot_ptr, next_part, slot, slot_stream, head, head_old,
+    slots = Slots(
+        np.zeros(n_granules + 1, np.int64), np.empty(m, np.int32), np.empty(m, np.int32),
+        np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.uint64),
     )  # fmt: skip
+    n_slots = link_parts(stream_ptr, problem.part_ptr, problem.granule, problem.old, slots)
     ops = Ops(
         stream_ptr=stream_ptr,
         op_stream=np.repeat(np.arange(n, dtype=np.int32), np.diff(stream_ptr)),
@@ -145,10 +156,10 @@ def start(
         granule=problem.granule,
         old=problem.old,
         new=problem.new,
-        next_part=next_part,
-        slot=slot,
-        slot_ptr=slot_ptr,
-        slot_stream=slot_stream[:n_slots],
+        next_part=slots.next_part,
+        slot=slots.slot,
+        slot_ptr=slots.slot_ptr,
+        slot_stream=slots.slot_stream[:n_slots],
         final=problem.final,
         before=np.empty((0, n), np.int32) if before is None else before,
         source=problem.part_source,
@@ -159,8 +170,8 @@ def start(
     walk = Walk(
         position=stream_ptr[:-1].astype(np.int32),
         held=problem.initial.copy(),
-        head=head[:n_slots],
-        head_old=head_old[:n_slots],
+        head=slots.head[:n_slots],
+        head_old=slots.head_old[:n_slots],
         waits=np.full(n, AWAKE, np.int32),
         ready=np.zeros(n, np.int32),
         path=np.empty(problem.n_ops, np.int32),

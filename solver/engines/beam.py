@@ -23,7 +23,7 @@ from corebraid.base.kernels import copy_row, inner
 from solver.cuts.move_order import draw
 from solver.cuts.table import cut_slot
 from solver.cuts.walk import waits_for
-from solver.deduction.chains import chains_of, held, no_contents, stuck, values_fit
+from solver.deduction.chains import Chains, chains_of, held, no_contents, stuck, values_fit
 from solver.deduction.deduction import NO_LIMIT, Deduction
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 
@@ -50,10 +50,20 @@ class Children(NamedTuple):
     slot: NDArray[np.int32]
 
 
+class Known(NamedTuple):
+    """What is known of a region. clock: int32 (n_ops, S), `Deduction.before`. silent: uint8 (n_ops,), whether
+    an operation changes nothing. chains: its operations."""
+
+    clock: NDArray[np.int32]
+    silent: NDArray[np.uint8]
+    chains: Chains
+
+
 @inner
-def run_silent(s, position, clock, silent, now, contents, c, path, n):  # type: ignore[no-untyped-def]
+def run_silent(s, position, known, now, contents, path, n):  # type: ignore[no-untyped-def]
     """Run what changes nothing in stream s as far as it can run; append it to `path` if that has room.
     Returns how many operations the path has, or -1: one that could run must wait, so the cut is dead."""
+    clock, silent, c = known
     while position[s] < c.stream_ptr[s + 1]:
         op = position[s]
         if not silent[op] or not values_fit(op, position, now, contents, c):
@@ -78,15 +88,16 @@ def meet(a, b, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def open_layer(cuts, clock, silent, stamp, at, here, there, scratch, c, children):  # type: ignore[no-untyped-def]
-    """Enter what follows the cuts (int32 (n, S)) of a layer into `children`. at: int64 (1,), stamps used of
-    here and there, what granules hold at a cut and at one after it. scratch: int32 (S,) and (0,). Returns
-    how many there are."""
+def open_layer(cuts, known, stamp, stamps, here, there, scratch, children):  # type: ignore[no-untyped-def]
+    """Enter what follows the cuts (int32 (n, S)) of a layer into `children`. stamps: int64 (1,), how many are
+    used of here and there, what granules hold at a cut and at one after it. scratch: int32 (S,) and (0,).
+    Returns how many there are."""
+    clock, silent, c = known
     n = 0
     cut, no_path = scratch
     for i in range(cuts.shape[0]):
-        at[0] += 1
-        now = at[0]
+        stamps[0] += 1
+        now = stamps[0]
         for s in range(cut.size):
             op = cuts[i, s]
             if op == c.stream_ptr[s + 1] or silent[op] or not values_fit(op, cuts[i], now, here, c):
@@ -95,15 +106,15 @@ def open_layer(cuts, clock, silent, stamp, at, here, there, scratch, c, children
                 continue
             copy_row(cuts[i], cut)
             cut[s] += 1
-            at[0] += 1
+            stamps[0] += 1
             alive = True
             for t in range(cut.size):
                 if cut[t] < c.stream_ptr[t + 1] and (t == s or meet(op, cut[t], c)):
-                    alive = alive and run_silent(t, cut, clock, silent, at[0], there, c, no_path, 0) >= 0
+                    alive = alive and run_silent(t, cut, known, stamps[0], there, no_path, 0) >= 0
             if not alive:
                 continue
-            slot, known = cut_slot(cut, children.key, children.stamp, stamp)
-            if not known:
+            slot, met = cut_slot(cut, children.key, children.stamp, stamp)
+            if not met:
                 children.stamp[slot] = stamp
                 copy_row(cut, children.key[slot])
                 children.parent[slot], children.move[slot] = i, s
@@ -125,12 +136,12 @@ def sample(n, width, state, children, cuts, parent, move):  # type: ignore[no-un
 
 
 @inner
-def run_moves(position, moves, clock, silent, stamp, contents, c, path):  # type: ignore[no-untyped-def]
+def run_moves(position, moves, known, stamp, contents, path):  # type: ignore[no-untyped-def]
     """Fill `path` with the order that runs the streams `moves` (uint8), and what changes nothing at once."""
     n = 0
     for i in range(moves.size + 1):
         for s in range(position.size):
-            n = run_silent(s, position, clock, silent, stamp + i, contents, c, path, n)
+            n = run_silent(s, position, known, stamp + i, contents, path, n)
         if i < moves.size:
             path[n] = position[moves[i]]
             position[moves[i]] += 1
@@ -159,14 +170,14 @@ class BeamSearch:
     def __init__(self, problem: Problem, before: NDArray[np.int32]) -> None:
         self._problem, self._chains = problem, chains_of(problem)
         c = self._chains
-        self._clock = before if len(before) else Deduction(problem, max_clocks=NO_LIMIT).before
+        clock = before if len(before) else Deduction(problem, max_clocks=NO_LIMIT).before
         changing = np.bincount(problem.part_op, problem.old != problem.new, problem.n_ops) > 0
         # See `solver.cuts.stubborn`: a store that a load may be answered by is no such operation.
         changing[problem.source[problem.source >= 0]] = True
-        self._silent = (~changing).astype(np.uint8)
+        self._known = Known(clock, (~changing).astype(np.uint8), c)
         self._layers = int(changing.sum())
         self._state = np.array([0x2545F4914F6CDD1D], np.uint64)
-        self._at = np.zeros(1, np.int64)
+        self._stamps = np.zeros(1, np.int64)
         self._here, self._there = no_contents(c), no_contents(c)
         first = c.stream_ptr[:-1].astype(np.int32)
         self._scratch = (np.empty_like(first), np.empty(0, np.int32))
@@ -181,7 +192,7 @@ class BeamSearch:
         final = [held(g, ends, c) for g in range(len(problem.address))]
         dead = False
         for s in range(len(first)):
-            n = run_silent(s, first, self._clock, self._silent, 0, self._here, c, self._scratch[1], 0)
+            n = run_silent(s, first, self._known, 0, self._here, self._scratch[1], 0)
             dead = dead or n < 0
         self._kept = [_Kept(0, first[np.newaxis], True)]
         dead = dead or (self._layers == 0 and not self._ended(first[np.newaxis])[0])
@@ -222,9 +233,8 @@ class BeamSearch:
             self._widen(_WIDTH)
         self._stamp += 1
         n = open_layer(
-            cuts, self._clock, self._silent, self._stamp, self._at, self._here, self._there, self._scratch,
-            self._chains, self._table,
-        )  # fmt: skip
+            cuts, self._known, self._stamp, self._stamps, self._here, self._there, self._scratch, self._table
+        )
         width = min(n, self._width)
         chosen = np.empty((width, cuts.shape[1]), np.int32)
         parent, move = np.empty(width, np.int32), np.empty(width, np.uint8)
@@ -265,8 +275,8 @@ class BeamSearch:
             at = int(self._parents[depth][at])
         path = np.empty(self._problem.n_ops, np.int32)
         first = self._chains.stream_ptr[:-1].astype(np.int32)
-        stamp = int(self._at[0]) + 1
-        run_moves(first, moves, self._clock, self._silent, stamp, self._here, self._chains, path)
+        stamp = int(self._stamps[0]) + 1
+        run_moves(first, moves, self._known, stamp, self._here, path)
         self.order, self.verdict = path.astype(np.int64), Verdict.LEGAL
 
     def answer(self, engine: str, seconds: float, reason: str) -> Solution:

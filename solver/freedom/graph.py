@@ -32,13 +32,25 @@ from corebraid.base.clock import working_time
 from corebraid.base.kernels import copy_row, first_from, inner
 from solver.cuts.table import node_slot
 from solver.cuts.walk import waits_for
-from solver.deduction.chains import Chains, change_below, content, forwarded, no_contents, stuck, values_fit
+from solver.deduction.chains import (
+    Chains,
+    Contents,
+    change_below,
+    content,
+    forwarded,
+    no_contents,
+    stuck,
+    values_fit,
+)
 from solver.deduction.deduction import Clocks
 
 DEFAULT_CUTS = 2_000_000
 #: Bytes that a graph may take, whatever its budget of cuts.
 MAX_BYTES = 1 << 30
 
+#: Indexes of `Nodes.at`: the next node to expand, how many nodes there are, the end of the layer being
+#: expanded, whether nodes were left out, the layer being entered.
+_NEXT, _COUNT, _LAYER_END, _LEFT_OUT, _LAYER = range(5)
 _DONE, _GROW_NODES, _GROW_TABLE, _SLICE_ENDED, _BUDGET = 0, 1, 2, 3, 4
 _SLICE = 20_000
 
@@ -46,8 +58,7 @@ _SLICE = 20_000
 class Nodes(NamedTuple):
     """A graph being built. position: int32 (room, S), each node's next operations. child: int32 (room, S),
     the node after the next operation of each stream, -1 for none. table: int32, open addressing; it holds
-    nodes of the layer being entered, older numbers count as empty. at: int64, [next node to expand, nodes,
-    end of the layer being expanded, whether nodes were left out, layer being entered]."""
+    nodes of the layer being entered, older numbers count as empty. at: int64 (5,), see _NEXT."""
 
     position: NDArray[np.int32]
     child: NDArray[np.int32]
@@ -70,6 +81,35 @@ def scratch_of(n_streams: int) -> Scratch:
         np.zeros(n_streams, np.int64), np.zeros(n_streams, np.uint8), np.zeros(n_streams, np.uint8),
         np.zeros(n_streams, np.int64),
     )  # fmt: skip
+
+
+class Rules(NamedTuple):
+    """What all legal orders keep to. clock, after: int32 (n_ops, S), `Deduction.clocks`. danger: int32
+    (n_ops, S), see `fill_danger`. chains: the operations."""
+
+    clock: NDArray[np.int32]
+    after: NDArray[np.int32]
+    danger: NDArray[np.int32]
+    chains: Chains
+
+
+class Cut(NamedTuple):
+    """A cut. position: int32 (S,), the next operation of each stream. number: which one it is of those that
+    `contents`, what granules hold, serves."""
+
+    position: NDArray[np.int32]
+    number: int
+    contents: Contents
+
+
+class Limits(NamedTuple):
+    """How much is expanded. guide: cuts that are never left out, int32 (n_ops + 1, S), or empty. most: nodes
+    in all. width: nodes in a layer. reduced: one order of each class is enough."""
+
+    guide: NDArray[np.int32]
+    most: int
+    width: int
+    reduced: bool
 
 
 @dataclass(frozen=True)
@@ -140,8 +180,10 @@ def can_run(position, end, clock, now, contents, c, able):  # type: ignore[no-un
 
 
 @inner
-def add_makers(op, position, after, now, contents, c, inside, todo, n):  # type: ignore[no-untyped-def]
+def add_makers(op, cut, rules, inside, todo, n):  # type: ignore[no-untyped-def]
     """Add to the set the streams that can still make a value that `op` waits for. Returns its new size."""
+    position, now, contents = cut
+    after, c = rules.after, rules.chains
     for p in range(c.part_ptr[op], c.part_ptr[op + 1]):
         g, v = c.granule[p], c.old_value[p]
         if content(g, position, now, contents, c) == c.old[p] or forwarded(p, position, c):
@@ -159,8 +201,10 @@ def add_makers(op, position, after, now, contents, c, inside, todo, n):  # type:
 
 
 @inner
-def stubborn(first, position, clock, after, danger, now, contents, c, able, inside, todo, most):  # type: ignore[no-untyped-def]
+def stubborn(first, cut, rules, scratch, most):  # type: ignore[no-untyped-def]
     """Close {first} to a stubborn set in `inside`. Returns how many of it can run, `most` if not fewer."""
+    able, _, inside, todo = scratch
+    position, danger = cut.position, rules.danger
     for u in range(position.size):
         inside[u] = 0
     inside[first], todo[0] = 1, first
@@ -179,7 +223,7 @@ def stubborn(first, position, clock, after, danger, now, contents, c, able, insi
                     todo[n] = u
                     n += 1
         elif able[s] == 0:
-            n = add_makers(op, position, after, now, contents, c, inside, todo, n)
+            n = add_makers(op, cut, rules, inside, todo, n)
         elif able[s] > -1000 and inside[-1 - able[s]] == 0:
             inside[-1 - able[s]] = 1
             todo[n] = -1 - able[s]
@@ -188,13 +232,14 @@ def stubborn(first, position, clock, after, danger, now, contents, c, able, insi
 
 
 @inner
-def choose_streams(position, clock, after, danger, now, contents, c, able, inside, todo, chosen):  # type: ignore[no-untyped-def]
-    """Mark in `chosen` (uint8 (S,)) the streams of a small stubborn set that can run."""
-    n_streams = position.size
+def choose_streams(cut, rules, scratch):  # type: ignore[no-untyped-def]
+    """Mark in `chosen` the streams of a small stubborn set that can run."""
+    able, chosen, inside, _ = scratch
+    n_streams = cut.position.size
     best = n_streams + 1
     for s in range(n_streams):
         if able[s] == 1 and best > 1:
-            count = stubborn(s, position, clock, after, danger, now, contents, c, able, inside, todo, best)
+            count = stubborn(s, cut, rules, scratch, best)
             if count < best:
                 best = count
                 for u in range(n_streams):
@@ -211,60 +256,63 @@ def is_after(position, run, cut):  # type: ignore[no-untyped-def]
 
 
 @inner
-def expand(nodes, clock, after, danger, c, guide, most, width, reduced, steps, contents, scratch):  # type: ignore[no-untyped-def]
-    """Expand up to `steps` nodes. most: nodes in all. width: nodes in a layer. What is beyond either is left
-    out, but never a cut of `guide` (int32 (n_ops + 1, S), or empty). Returns a status."""
+def expand(nodes, rules, limits, steps, contents, scratch):  # type: ignore[no-untyped-def]
+    """Expand up to `steps` nodes. What is beyond the limits is left out. Returns a status."""
     n_streams = nodes.position.shape[1]
-    able, chosen, inside, todo = scratch
-    stop = nodes.at[0] + steps
-    while nodes.at[0] < nodes.at[1]:
-        i = nodes.at[0]
-        if i == nodes.at[2]:
-            nodes.at[2] = nodes.at[1]
-            nodes.at[4] += 1
+    able, chosen, _, _ = scratch
+    clock, c = rules.clock, rules.chains
+    guide, most, width, reduced = limits
+    stop = nodes.at[_NEXT] + steps
+    while nodes.at[_NEXT] < nodes.at[_COUNT]:
+        i = nodes.at[_NEXT]
+        if i == nodes.at[_LAYER_END]:
+            nodes.at[_LAYER_END] = nodes.at[_COUNT]
+            nodes.at[_LAYER] += 1
         if i == stop:
             return _SLICE_ENDED
-        if nodes.at[1] + n_streams > nodes.position.shape[0]:
+        if nodes.at[_COUNT] + n_streams > nodes.position.shape[0]:
             return _GROW_NODES
-        if 2 * (nodes.at[1] - nodes.at[2] + n_streams) > nodes.table.size:
+        if 2 * (nodes.at[_COUNT] - nodes.at[_LAYER_END] + n_streams) > nodes.table.size:
             return _GROW_TABLE
         position = nodes.position[i]
         count = can_run(position, c.stream_ptr[1:], clock, i, contents, c, able)
         for s in range(n_streams):
             chosen[s] = 1 if able[s] == 1 else 0
         if reduced and count > 1:
-            choose_streams(position, clock, after, danger, i, contents, c, able, inside, todo, chosen)
+            choose_streams(Cut(position, i, contents), rules, scratch)
         for s in range(n_streams):
             nodes.child[i, s] = -1
             if chosen[s] == 0 and not (able[s] == 1 and guide.shape[0] > 0):
                 continue
-            guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[4]])
+            guided = guide.shape[0] > 0 and is_after(position, s, guide[nodes.at[_LAYER]])
             if chosen[s] == 0 and not guided:
                 continue
-            slot = node_slot(position, s, nodes.position, nodes.table, nodes.at[2])
-            if nodes.table[slot] < nodes.at[2]:
+            slot = node_slot(position, s, nodes.position, nodes.table, nodes.at[_LAYER_END])
+            if nodes.table[slot] < nodes.at[_LAYER_END]:
                 if not guided and stuck(position[s], position, s, c):
                     continue
-                if not guided and (nodes.at[1] - nodes.at[2] >= width or nodes.at[1] >= most):
-                    nodes.at[3] = 1
-                    if guide.shape[0] == 0 and nodes.at[1] >= most:
+                if not guided and (
+                    nodes.at[_COUNT] - nodes.at[_LAYER_END] >= width or nodes.at[_COUNT] >= most
+                ):
+                    nodes.at[_LEFT_OUT] = 1
+                    if guide.shape[0] == 0 and nodes.at[_COUNT] >= most:
                         return _BUDGET
                     continue
-                new = nodes.at[1]
+                new = nodes.at[_COUNT]
                 copy_row(position, nodes.position[new])
                 nodes.position[new, s] += 1
                 nodes.table[slot] = new
-                nodes.at[1] += 1
+                nodes.at[_COUNT] += 1
             nodes.child[i, s] = nodes.table[slot]
-        nodes.at[0] += 1
+        nodes.at[_NEXT] += 1
     return _DONE
 
 
 @njit(cache=True)
 def refill(nodes):  # type: ignore[no-untyped-def]
     """Enter the newest layer into a new table."""
-    for i in range(nodes.at[2], nodes.at[1]):
-        slot = node_slot(nodes.position[i], -1, nodes.position, nodes.table, nodes.at[2])
+    for i in range(nodes.at[_LAYER_END], nodes.at[_COUNT]):
+        slot = node_slot(nodes.position[i], -1, nodes.position, nodes.table, nodes.at[_LAYER_END])
         nodes.table[slot] = i
 
 
@@ -282,7 +330,7 @@ def mark_alive(child, last, alive):  # type: ignore[no-untyped-def]
 def _grown(nodes: Nodes, room: int) -> Nodes:
     position = np.empty((room, nodes.position.shape[1]), np.int32)
     child = np.empty_like(position)
-    n = int(nodes.at[1])
+    n = int(nodes.at[_COUNT])
     position[:n], child[:n] = nodes.position[:n], nodes.child[:n]
     return Nodes(position, child, nodes.table, nodes.at)
 
@@ -297,9 +345,9 @@ def cuts_of_order(chains: Chains, order: NDArray[np.int64]) -> NDArray[np.int32]
 
 
 def _finish(nodes: Nodes, chains: Chains, complete: bool) -> CutGraph:
-    n = int(nodes.at[1])
+    n = int(nodes.at[_COUNT])
     position, child = nodes.position[:n], nodes.child[:n]
-    child[int(nodes.at[0]) :] = -1
+    child[int(nodes.at[_NEXT]) :] = -1
     n_ops = len(chains.op_stream)
     depth = position.sum(axis=1, dtype=np.int64) - chains.stream_ptr[:-1].sum()
     alive = np.zeros(n, bool)
@@ -340,13 +388,12 @@ def build_graph(
         np.zeros(1 << 10, np.int32),
         np.zeros(5, np.int64),
     )
+    rules, limits = Rules(clock, after, danger, chains), Limits(kept, most, width, reduced)
     nodes.position[0] = chains.stream_ptr[:-1]
-    nodes.at[1] = 1
+    nodes.at[_COUNT] = 1
     contents, scratch = no_contents(chains), scratch_of(n_streams)
     while True:
-        status = expand(
-            nodes, clock, after, danger, chains, kept, most, width, reduced, _SLICE, contents, scratch
-        )
+        status = expand(nodes, rules, limits, _SLICE, contents, scratch)
         if status in (_DONE, _BUDGET) or working_time() > until:
             break
         if status == _GROW_NODES:
@@ -354,4 +401,4 @@ def build_graph(
         elif status == _GROW_TABLE:
             nodes = nodes._replace(table=np.zeros(4 * len(nodes.table), np.int32))
             refill(nodes)
-    return _finish(nodes, chains, status == _DONE and not nodes.at[3])
+    return _finish(nodes, chains, status == _DONE and not nodes.at[_LEFT_OUT])

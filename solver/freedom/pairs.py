@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,8 +27,7 @@ class Order(enum.IntEnum):
     UNDECIDED = 2
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Pairs of operations. first, second: int64 (n,); if not MUST, by stream. granule: int32 (n,), the first
     one over which they conflict. order: uint8 (n,), an `Order`."""
 
@@ -49,10 +48,13 @@ def seen_before(a, p, b, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def list_pairs(start, only, n_granules, must, low, c, first, second, granule, order, counts):  # type: ignore[no-untyped-def]
+def list_pairs(start, only, n_granules, clocks, c, pairs, counts):  # type: ignore[no-untyped-def]
     """List the pairs of the operations from `start` on with those of later streams, as long as there is
-    room. only: bits of the orders to list; all are counted in counts (int64 (3,)). n_granules: those that are
-    memory, and do not only tell order. Returns (next start, listed)."""
+    room in `Pairs`. only: bits of the orders to list; all are counted in counts (int64 (3,), by `Order`).
+    clocks: `Freedom.must` and `Freedom.low`. n_granules: those that are memory, and do not only tell order.
+    Returns (next start, listed)."""
+    must, low = clocks
+    first, second, granule, order = pairs
     n = 0
     for a in range(start, must.shape[0]):
         s = c.op_stream[a]
@@ -108,24 +110,22 @@ def iter_pairs(freedom: Freedom, only: frozenset[Order] = frozenset(Order)) -> I
     if freedom.verdict is Verdict.ILLEGAL or not only:
         return
     bits, start, room = sum(1 << order for order in only), 0, _room(freedom)
+    counts = np.zeros(3, np.int64)
     while start < len(freedom.must):
-        first, second = np.empty(room, np.int64), np.empty(room, np.int64)
-        granule, order = np.empty(room, np.int32), np.empty(room, np.uint8)
-        start, n = list_pairs(
-            start, bits, freedom.granules, freedom.must, freedom.low, freedom.chains, first, second, granule,
-            order, np.zeros(3, np.int64),
-        )  # fmt: skip
+        pairs, clocks = _room_for(room), (freedom.must, freedom.low)
+        start, n = list_pairs(start, bits, freedom.granules, clocks, freedom.chains, pairs, counts)
         if n:
-            yield Pairs(first[:n], second[:n], granule[:n], order[:n])
+            yield Pairs(pairs.first[:n], pairs.second[:n], pairs.granule[:n], pairs.order[:n])
+
+
+def _room_for(n: int) -> Pairs:
+    return Pairs(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.uint8))
 
 
 def tally(freedom: Freedom) -> dict[Order, int]:
     """How many conflicting pairs of each kind there are; all zero if there is no legal order."""
     counts = np.zeros(3, np.int64)
     if freedom.verdict is not Verdict.ILLEGAL:
-        none = np.empty(0, np.int64)
-        list_pairs(
-            0, 0, freedom.granules, freedom.must, freedom.low, freedom.chains, none, none,
-            np.empty(0, np.int32), np.empty(0, np.uint8), counts,
-        )  # fmt: skip
+        clocks = freedom.must, freedom.low
+        list_pairs(0, 0, freedom.granules, clocks, freedom.chains, _room_for(0), counts)
     return {order: int(counts[order]) for order in Order}

@@ -18,7 +18,7 @@ from corebraid.base.kernels import copy_row, inner
 from solver.cuts.table import cut_slot
 from solver.deduction.chains import Chains, Contents, content, no_contents, stuck
 from solver.deduction.deduction import Clocks
-from solver.freedom.graph import Scratch, can_run, choose_streams, fill_danger, scratch_of
+from solver.freedom.graph import Cut, Rules, Scratch, can_run, choose_streams, fill_danger, scratch_of
 
 DEFAULT_STEPS = 20_000
 #: How far preferences are shifted by chance: standard deviations, in shares of all operations.
@@ -35,11 +35,13 @@ class Memory(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where a walk works. choice: uint8 (more than a path has operations, S), moves still to try."""
+    """Where a walk works. choice: uint8 (more than a path has operations, S), moves still to try. memory:
+    what failed."""
 
     choice: NDArray[np.uint8]
     contents: Contents
     scratch: Scratch
+    memory: Memory
 
 
 @inner
@@ -62,12 +64,13 @@ def step(op, sign, position, contents, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def walk(position, end, clock, after, danger, c, rank, steps, memory, search, places, path):  # type: ignore[no-untyped-def]
+def walk(position, end, rules, rank, steps, search, places, path):  # type: ignore[no-untyped-def]
     """Fill `path` (int32) with a legal way from the cut `position` to the cut `end` (int32 (S,)), through no
     cut beyond. Returns _FOUND, _NONE or _BUDGET."""
     n_streams, length = position.size, path.size
-    choice, contents = places.choice, places.contents
-    able, chosen, inside, todo = places.scratch
+    choice, contents, scratch, memory = places
+    able, chosen, _, _ = scratch
+    clock, c = rules.clock, rules.chains
     for g in range(c.initial.size):
         content(g, position, search, contents, c)
     depth, entering = 0, True
@@ -86,9 +89,7 @@ def walk(position, end, clock, after, danger, c, rank, steps, memory, search, pl
                 for s in range(n_streams):
                     chosen[s] = 1 if able[s] == 1 else 0
                 if count > 1:
-                    choose_streams(
-                        position, clock, after, danger, search, contents, c, able, inside, todo, chosen
-                    )
+                    choose_streams(Cut(position, search, contents), rules, scratch)
                 copy_row(chosen, choice[depth])
         s = best_of(choice[depth], position, rank)
         if s >= 0:
@@ -126,10 +127,9 @@ class PathFinder:
         self._danger = np.zeros_like(self.clocks[0])
         fill_danger(self._danger, self.clocks[1], self.chains)
         room = 1 << (2 * self.steps + 1).bit_length()
-        self._memory = Memory(np.zeros((room, n_streams), np.int32), np.zeros(room, np.int32))
-        self._places = Places(
-            np.zeros((n_ops + 1, n_streams), np.uint8), no_contents(self.chains), scratch_of(n_streams)
-        )
+        memory = Memory(np.zeros((room, n_streams), np.int32), np.zeros(room, np.int32))
+        choice = np.zeros((n_ops + 1, n_streams), np.uint8)
+        self._places = Places(choice, no_contents(self.chains), scratch_of(n_streams), memory)
         self._searches = 0
         local = np.arange(n_ops) - self.chains.stream_ptr[self.chains.op_stream]
         self.rank: NDArray[np.int32] = local.astype(np.int32)
@@ -180,9 +180,8 @@ class PathFinder:
         self._searches += 1
         path = np.zeros(int((end - first).sum()), np.int32)
         status = walk(
-            first.copy(), end, *clocks, self._danger, self.chains, rank,
-            min(steps or self.steps, self.steps), self._memory, self._searches,
-            self._places, path,
+            first.copy(), end, Rules(*clocks, self._danger, self.chains), rank,
+            min(steps or self.steps, self.steps), self._searches, self._places, path,
         )  # fmt: skip
         if status == _FOUND:
             return path.astype(np.int64), True
