@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,19 @@ DROPPED = {
     LOSSES: "without losses, which contradict its events",
     TENURES: "by values alone: tenures contradict its events",
 }
+
+
+class ProblemView(NamedTuple):
+    """What kernels need of a `Problem`, whose fields these are."""
+
+    end_row: NDArray[np.int64]
+    part_ptr: NDArray[np.int64]
+    granule: NDArray[np.int32]
+    old: NDArray[np.uint64]
+    new: NDArray[np.uint64]
+    address: NDArray[np.uint64]
+    size: NDArray[np.uint8]
+    initial: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -104,6 +118,14 @@ class Problem:
         return np.where(
             streams < self.n_streams - self.buffered, streams, streams - self.n_streams + self.buffered
         )
+
+    @property
+    def view(self) -> ProblemView:
+        """The problem as kernels see it."""
+        return ProblemView(
+            self.end_row, self.part_ptr, self.granule, self.old, self.new, self.address, self.size,
+            self.initial,
+        )  # fmt: skip
 
     @property
     def part_source(self) -> NDArray[np.int32]:

@@ -9,6 +9,7 @@ it of the same core.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -40,10 +41,19 @@ class Replayed:
         return self.why == FINE
 
 
+class Parts(NamedTuple):
+    """What operations do to places: part_ptr, place and how of `Instance`."""
+
+    part_ptr: NDArray[np.int64]
+    place: NDArray[np.int32]
+    how: NDArray[np.uint8]
+
+
 @njit(cache=True)
-def explained(part_ptr, place, how, value, which, op, memory, low, high):  # type: ignore[no-untyped-def]
+def explained(parts, value, which, op, memory, low, high):  # type: ignore[no-untyped-def]
     """The first moment from `low` to `high` at which memory is what a checkpoint says, -1 if there is none.
     memory: uint64 (moments, places). which: TAKES for the checkpoint before, GIVES for the one after."""
+    part_ptr, place, how = parts
     for moment in range(low, high + 1):
         same = True
         for part in range(part_ptr[op], part_ptr[op + 1]):
@@ -56,8 +66,11 @@ def explained(part_ptr, place, how, value, which, op, memory, low, high):  # typ
 
 
 @njit(cache=True)
-def replay_kernel(stream, part_ptr, place, how, before, after, old, new, initial, final, order):  # type: ignore[no-untyped-def]
-    """Perform the operations in `order`. Returns (position of the one that fails or n, why)."""
+def replay_kernel(stream, parts, checkpoints, values, ends, order):  # type: ignore[no-untyped-def]
+    """Perform the operations in `order`. checkpoints: (before, after); values: (old, new); ends: (initial,
+    final), as of `SliceProblem`. Returns (position of the one that fails or n, why)."""
+    part_ptr, place = parts.part_ptr, parts.place
+    (before, after), (old, new), (initial, final) = checkpoints, values, ends
     n = order.size
     memory = np.empty((n + 1, initial.size), np.uint64)
     memory[0] = initial
@@ -78,10 +91,10 @@ def replay_kernel(stream, part_ptr, place, how, before, after, old, new, initial
         first = op == 0 or stream[op - 1] != stream[op]
         last = op == n - 1 or stream[op + 1] != stream[op]
         low = 0 if first else max(moment, position[op - 1] + 1)
-        if explained(part_ptr, place, how, before, TAKES, op, memory, low, position[op]) < 0:
+        if explained(parts, before, TAKES, op, memory, low, position[op]) < 0:
             return position[op], BEFORE
         high = n if last else position[op + 1]
-        moment = explained(part_ptr, place, how, after, GIVES, op, memory, position[op] + 1, high)
+        moment = explained(parts, after, GIVES, op, memory, position[op] + 1, high)
         if moment < 0:
             return position[op], AFTER
     return n, FINE
@@ -90,7 +103,7 @@ def replay_kernel(stream, part_ptr, place, how, before, after, old, new, initial
 def replay(problem: SliceProblem, order: NDArray[np.int64]) -> Replayed:
     """Perform a slice's operations in `order` (int64 (n,)), which keeps program order."""
     at, why = replay_kernel(
-        problem.stream, problem.part_ptr, problem.place, problem.how, problem.before, problem.after,
-        problem.old, problem.new, problem.initial, problem.final, np.ascontiguousarray(order, np.int64),
+        problem.stream, Parts(problem.part_ptr, problem.place, problem.how), (problem.before, problem.after),
+        (problem.old, problem.new), (problem.initial, problem.final), np.ascontiguousarray(order, np.int64),
     )  # fmt: skip
     return Replayed(int(at), int(why))

@@ -183,9 +183,25 @@ def join(start, end, place, how, before, after, old, new):  # type: ignore[no-un
     return False
 
 
+class Accesses(NamedTuple):
+    """Accesses of a slice, stream by stream. addr, size, kind, old, new: as of EVENT. glued, before, after:
+    as of CHECKPOINT."""
+
+    addr: NDArray[np.uint64]
+    size: NDArray[np.uint8]
+    kind: NDArray[np.uint8]
+    glued: NDArray[np.uint8]
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+    old: NDArray[np.uint64]
+    new: NDArray[np.uint64]
+
+
 @njit(cache=True)
-def make_parts(addr, size, kind, glued, before, after, old, new, first, length):  # type: ignore[no-untyped-def]
-    """The operations on these places: (access, part_ptr, place, how, before, after, old, new)."""
+def make_parts(accesses, first, length):  # type: ignore[no-untyped-def]
+    """The operations on the places that begin at `first` (uint64) with so many bytes (uint8): (access,
+    part_ptr, place, how, before, after, old, new)."""
+    addr, size, kind, glued, before, after, old, new = accesses
     n = addr.size
     room = n * (first.size + 1)
     access, part_ptr = np.empty(n, np.int64), np.zeros(n + 1, np.int64)
@@ -282,10 +298,10 @@ def make_problem(
     final, used, agrees = final_values(addr, size, kind, updated, first, length)
     if used != len(updated):
         raise Misfit("updated locations")
-    values = (np.ascontiguousarray(checkpoints["before"]), np.ascontiguousarray(checkpoints["after"]),
-              np.ascontiguousarray(rows["old"]), np.ascontiguousarray(rows["new"]))  # fmt: skip
-    glued = np.ascontiguousarray(checkpoints["glued"])
-    access, part_ptr, place, how, *lanes = make_parts(addr, size, kind, glued, *values, first, length)
+    of_checkpoints = (np.ascontiguousarray(checkpoints[name]) for name in ("glued", "before", "after"))
+    of_rows = (np.ascontiguousarray(rows[name]) for name in ("old", "new"))
+    accesses = Accesses(addr, size, kind, *of_checkpoints, *of_rows)
+    access, part_ptr, place, how, *lanes = make_parts(accesses, first, length)
     before, after, old, new = lanes
     return SliceProblem(
         number, stream[access].astype(np.int64), access, part_ptr, place, how, before, after, old, new, first,

@@ -10,6 +10,7 @@ read stays in program order, and each finds there what the newest matching write
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -38,6 +39,14 @@ class Linkages:
     order: NDArray[np.int64]
 
 
+class Written(NamedTuple):
+    """The parts that write. writes: int64 (n,), by granule and version. begin: int64 (granules + 1,), where
+    each granule's are."""
+
+    writes: NDArray[np.int64]
+    begin: NDArray[np.int64]
+
+
 @inner
 def _newest(version, writes, begin, end, bound):  # type: ignore[no-untyped-def]
     """The last of writes[begin:end] whose version is at most `bound`, or begin - 1."""
@@ -51,12 +60,13 @@ def _newest(version, writes, begin, end, bound):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _search_for_match(  # type: ignore[no-untyped-def]
-    op, part_ptr, granule, old, new, kind, version, slot, initial, writes, begin, limit, at, tally
-):
+def _search_for_match(op, problem, placed, written, limit, at):  # type: ignore[no-untyped-def]
     """SearchForMatch of Algorithm 1, for all reads of one operation at once. limit, at: int64, for each part
     the bound so far and the index in `writes` that it finds; filled in. Returns comparisons, or -1."""
-    first, end = part_ptr[op], part_ptr[op + 1]
+    granule, old, new, initial = problem.granule, problem.old, problem.new, problem.initial
+    kind, version, slot = placed.kind, placed.version, placed.slot
+    writes, begin = written
+    first, end = problem.part_ptr[op], problem.part_ptr[op + 1]
     for p in range(first, end):
         limit[p - first] = version[p]
     tries, again = 0, True
@@ -84,10 +94,17 @@ def _search_for_match(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def match(part_ptr, granule, old, new, kind, version, slot, initial, writes, begin, source, compared):  # type: ignore[no-untyped-def]
-    """Link every part. writes: int64, the parts that write, by granule and version. begin: int64
-    (granules + 1,), where each granule's are. source (index in `writes`, begin[g] - 1 for none) and compared
-    are filled in. Returns (status, part)."""
+def match(problem, placed, written, source, compared):  # type: ignore[no-untyped-def]
+    """Link every part (`ProblemView`, `Placed`, `Written`). source (index in `writes`, begin[g] - 1 for none)
+    and compared are filled in. Returns (status, part)."""
+    part_ptr, old, new, initial, kind = (
+        problem.part_ptr,
+        problem.old,
+        problem.new,
+        problem.initial,
+        placed.kind,
+    )
+    writes, begin = written
     most = 1
     for op in range(part_ptr.size - 1):
         most = max(most, part_ptr[op + 1] - part_ptr[op])
@@ -105,9 +122,7 @@ def match(part_ptr, granule, old, new, kind, version, slot, initial, writes, beg
             reads += kind[p] == READS
         if reads == 0:
             continue
-        tries = _search_for_match(
-            op, part_ptr, granule, old, new, kind, version, slot, initial, writes, begin, limit, at, compared
-        )
+        tries = _search_for_match(op, problem, placed, written, limit, at)
         if tries < 0:
             return NO_MATCH, first
         compared[min(tries, COMPARED) - 1] += 1
@@ -118,8 +133,9 @@ def match(part_ptr, granule, old, new, kind, version, slot, initial, writes, beg
 
 
 @inner
-def _edges(part_op, granule, kind, writes, begin, source, succ_ptr, succ, fill):  # type: ignore[no-untyped-def]
+def _edges(part_op, granule, kind, written, source, succ_ptr, succ, fill):  # type: ignore[no-untyped-def]
     """The edges of definition 4.1 (a) and (b), counted into succ_ptr, or put into succ if `fill`."""
+    writes, begin = written
     for p in range(granule.size):
         g, before = granule[p], source[p]
         for side in range(2):
@@ -143,16 +159,16 @@ def _edges(part_op, granule, kind, writes, begin, source, succ_ptr, succ, fill):
 
 
 @njit(cache=True, nogil=True)
-def sort_graph(stream_ptr, part_op, granule, kind, writes, begin, source, order):  # type: ignore[no-untyped-def]
+def sort_graph(stream_ptr, part_op, granule, kind, written, source, order):  # type: ignore[no-untyped-def]
     """A topological order of the happens-before graph, into `order` (int64, n_ops), which follows one stream
     for as long as it can. Returns how many operations it has: fewer than all if there is a cycle."""
     n = order.size
     succ_ptr = np.zeros(n + 1, np.int64)
-    _edges(part_op, granule, kind, writes, begin, source, succ_ptr, order, False)
+    _edges(part_op, granule, kind, written, source, succ_ptr, order, False)
     for op in range(n):
         succ_ptr[op + 1] += succ_ptr[op]
     succ = np.empty(succ_ptr[n], np.int64)
-    _edges(part_op, granule, kind, writes, begin, source, succ_ptr, succ, True)
+    _edges(part_op, granule, kind, written, source, succ_ptr, succ, True)
     missing = np.ones(n, np.int64)
     for stream in range(stream_ptr.size - 1):
         if stream_ptr[stream] < stream_ptr[stream + 1]:
@@ -193,20 +209,12 @@ def link(problem: Problem, placed: Placed) -> Linkages:
     writes = writing[by].astype(np.int64)
     begin = np.searchsorted(problem.granule[writes], np.arange(len(problem.address) + 1)).astype(np.int64)
     source, compared = np.full(len(problem.granule), -1, np.int64), np.zeros(COMPARED, np.int64)
-    arrays = (
-        problem.part_ptr,
-        problem.granule,
-        problem.old,
-        problem.new,
-        placed.kind,
-        placed.version,
-        placed.slot,
-    )
-    status, part = match(*arrays, problem.initial, writes, begin, source, compared)
+    written = Written(writes, begin)
+    status, part = match(problem.view, placed, written, source, compared)
     order = np.empty(problem.n_ops if status == MATCHED else 0, np.int64)
     if status == MATCHED:
         done = sort_graph(
-            problem.stream_ptr, problem.part_op, problem.granule, placed.kind, writes, begin, source, order
+            problem.stream_ptr, problem.part_op, problem.granule, placed.kind, written, source, order
         )
         if done < problem.n_ops:
             status, order = CYCLE, order[:0]

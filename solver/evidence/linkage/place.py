@@ -4,6 +4,7 @@ the other, side by side with the evidence."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -32,8 +33,7 @@ _WHAT = {
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """The parts of a problem as the evidence places them. kind: uint8 (n_parts,). version: int64 (n_parts,),
     of a write its version, of a read the bound. slot: int64 (n_parts,), the variable. reads: how many reads
     of shared variables the region has, filtered ones included."""
@@ -53,6 +53,8 @@ class Misfit:
     what: str
 
 
+#: What rows have come to: an operation, whether its rows have been met, reads of shared variables so far.
+_OPERATION, _MET, _READS = range(3)
 #: What is known of the variable where an event begins, and of the one where it ends: its slot, the version
 #: that a write made or that a read may have seen at most, whether it is recorded, whether the read's value
 #: need not be.
@@ -123,29 +125,28 @@ def _meet(log, stream, row, variable, met):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _tell_parts(row, op, part_ptr, granule, address, size, met, kind, version, slot):  # type: ignore[no-untyped-def]
+def _tell_parts(row, op, problem, met, placed):  # type: ignore[no-untyped-def]
     """Give the parts of an operation that the row touches their versions. met: of the word where the row
     begins and of the one where it ends. Whether there was one."""
-    found = False
-    for p in range(part_ptr[op], part_ptr[op + 1]):
-        begin = address[granule[p]]
-        if begin >= row.addr + np.uint64(row.size) or row.addr >= begin + np.uint64(size[granule[p]]):
+    kind, found = placed.kind, False
+    for p in range(problem.part_ptr[op], problem.part_ptr[op + 1]):
+        g = problem.granule[p]
+        begin = problem.address[g]
+        if begin >= row.addr + np.uint64(row.size) or row.addr >= begin + np.uint64(problem.size[g]):
             continue
         found = True
         half = 0 if begin >> _THREE == row.addr >> _THREE else 1
         this = READS if row.kind == READ else WRITES
         if this >= kind[p]:
-            kind[p], slot[p], version[p] = this, met[half, _SLOT], met[half, _VERSION]
+            kind[p] = this
+            placed.slot[p], placed.version[p] = met[half, _SLOT], met[half, _VERSION]
     return found
 
 
 @njit(cache=True, nogil=True)
-def place_rows(  # type: ignore[no-untyped-def]
-    rows, before, ops, last, log, stream, end_row, part_ptr, granule, address, size, kind, version, slot
-):
-    """Place a piece of a stream's rows. before: rows of the stream in the region before it. ops: int64[3],
-    the operation that rows have come to, whether its rows have been met, reads of shared variables so far;
-    updated. last: the stream's operations end here. Returns (why not, row)."""
+def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # type: ignore[no-untyped-def]
+    """Place a piece of a stream's rows. before: rows of the stream in the region before it. come_to: int64
+    (3,), see _OPERATION; updated. last: the stream's operations end here. Returns (why not, row)."""
     met = np.zeros((2, _FIELDS), np.int64)
     for i in range(rows.size):
         row = rows[i]
@@ -167,32 +168,30 @@ def place_rows(  # type: ignore[no-untyped-def]
             if not follow_values(log.values, stream, row, known):
                 return OTHER_VALUE, i
         if row.kind == READ and (met[0, _SLOT] >= 0 or met[1, _SLOT] >= 0):
-            ops[2] += 1
-        while ops[0] < last and end_row[ops[0]] <= before + i:
-            ops[0] += 1
-            ops[1] = 0
-        if ops[0] < last and ops[1] == 0:
-            told = _tell_parts(row, ops[0], part_ptr, granule, address, size, met, kind, version, slot)
+            come_to[_READS] += 1
+        while come_to[_OPERATION] < last and problem.end_row[come_to[_OPERATION]] <= before + i:
+            come_to[_OPERATION] += 1
+            come_to[_MET] = 0
+        if come_to[_OPERATION] < last and come_to[_MET] == 0:
+            told = _tell_parts(row, come_to[_OPERATION], problem, met, placed)
             if told and (row.flags & GLUED) == 0:
-                ops[1] = 1
+                come_to[_MET] = 1
     return _FITS, 0
 
 
 def place(log: LinkageLog, region: Region, problem: Problem) -> Placed | Misfit:
     """Place a region's parts; regions must come in order, each once."""
     n = len(problem.granule)
-    kind, version, slot = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.full(n, -1, np.int64)
-    reads = 0
+    placed = Placed(np.zeros(n, np.uint8), np.zeros(n, np.int64), np.full(n, -1, np.int64), 0)
+    reads, view = 0, problem.view
     for stream, rows in enumerate(region.streams):
-        ops = np.array([problem.stream_ptr[stream], 0, 0], np.int64)
+        come_to = np.array([problem.stream_ptr[stream], 0, 0], np.int64)
         before = 0
         for piece in rows.pieces():
-            why, at = place_rows(
-                piece, before, ops, int(problem.stream_ptr[stream + 1]), log, stream, problem.end_row,
-                problem.part_ptr, problem.granule, problem.address, problem.size, kind, version, slot,
-            )  # fmt: skip
+            last = int(problem.stream_ptr[stream + 1])
+            why, at = place_rows(piece, before, come_to, last, log, stream, view, placed)
             if why:
                 return Misfit(stream, int(piece["seq"][at]), _WHAT[int(why)])
             before += len(piece)
-        reads += int(ops[2])
-    return Placed(kind, version, slot, reads)
+        reads += int(come_to[_READS])
+    return placed._replace(reads=reads)

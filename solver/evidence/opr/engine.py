@@ -57,9 +57,12 @@ def merge_members(sn, until, bounds, waits, wait_bounds, at, done, position):  #
 
 
 @njit(cache=True)
-def first_rows(rows, first_op, last_op, end_row, part_ptr, granule, address, size, found):  # type: ignore[no-untyped-def]
+def first_rows(rows, first_op, last_op, problem, found):  # type: ignore[no-untyped-def]
     """For each operation of a stream the first of its rows (EVENT[n]) that touches its granules: found, int64
-    (ops,), of the problem's operations first_op to last_op. Whether none of these rows fetched code."""
+    (ops,), of the problem's (`ProblemView`) operations first_op to last_op. Whether none of these rows
+    fetched code."""
+    end_row, part_ptr, granule = problem.end_row, problem.part_ptr, problem.granule
+    address, size = problem.address, problem.size
     begin, clean = 0, True
     for op in range(first_op, last_op):
         found[op] = -1
@@ -108,10 +111,7 @@ class OprEngine:
         ops, offset = 0, 0
         for core, mine in zip(self._members, rows, strict=True):
             first, last = int(problem.stream_ptr[core]), int(problem.stream_ptr[core + 1])
-            clean = first_rows(
-                mine, first, last, problem.end_row, problem.part_ptr, problem.granule, problem.address,
-                problem.size, placed,
-            )  # fmt: skip
+            clean = first_rows(mine, first, last, problem.view, placed)
             if not clean or (placed[first:last] < 0).any():
                 return self._answer(began, Verdict.UNDECIDED, _NOTHING)
             placed[first:last] = position[offset + placed[first:last]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,6 +32,8 @@ from solver.evidence.opr.order_log import OrderLog
 
 Rows = NDArray[np.void]
 
+#: Where a member is in what it is told: the next of its waits, checks and new values.
+_WAIT, _CHECK, _VALUE = range(3)
 _ENDED, _WAITS, _NO_ROOM = 0, 1, 2
 _BLOCK_BYTES = np.uint64(64)
 
@@ -38,6 +41,37 @@ _BLOCK_BYTES = np.uint64(64)
 #: otherwise than what the member read (line 13 of Algorithm 4).
 COUNTS = ("accesses", "waits", "given_up", "logged", "differing")
 _ACCESSES, _WAITED, _GIVEN_UP, _LOGGED, _DIFFERING = range(5)
+
+
+class Told(NamedTuple):
+    """What the logs tell of a member. waits: WAIT[], orders that it waits for. checks: CHECK[], the
+    write-check log of what it writes. values: NEW_VALUE[], of all members, from first_of[member] on (int64[r
+    + 1])."""
+
+    waits: Rows
+    checks: Rows
+    values: Rows
+    first_of: NDArray[np.int64]
+
+
+class Memories(NamedTuple):
+    """view: what a member has seen. written: what it wrote. shared: memory that all write to. initial:
+    uint8[memory_bytes], memory before the run."""
+
+    view: Shadow
+    written: Written
+    shared: Shadow
+    initial: NDArray[np.uint8]
+
+
+class ComeTo(NamedTuple):
+    """How far the replay is. done: int64[r], what each member has done last. at: int64[3], see _WAIT. found:
+    int64[values], see `_check_writes`. counts: int64[5], see COUNTS."""
+
+    done: NDArray[np.int64]
+    at: NDArray[np.int64]
+    found: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 @njit(cache=True)
@@ -51,28 +85,26 @@ def _check_writes(checks, check, written, values, first_of, found):  # type: ign
 
 
 @njit(cache=True)
-def advance(  # type: ignore[no-untyped-def]
-    rows, accesses, start, member, done, waits, checks, at, view, written, shared, initial, values, first_of,
-    found, counts, give_up,
-):  # fmt: skip
+def advance(rows, accesses, start, member, told, memories, come_to, give_up):  # type: ignore[no-untyped-def]
     """Do accesses[start:] (ACCESS[n] of EVENT rows) of a member as far as orders and room allow.
 
-    done: int64[r], what each member has done last. at: int64[3], the next of waits, checks and new values.
-    values: NEW_VALUE[], of all members, from first_of[member] on. found: int64[values], see `_check_writes`.
-    counts: int64[5]. give_up: whether the first order that is not satisfied is to be dropped. Returns (first
-    access not done, why).
+    give_up: whether the first order that is not satisfied is to be dropped. Returns (first access not done,
+    why).
     """
+    waits, checks, values, first_of = told
+    view, written, shared, initial = memories
+    done, at, found, counts = come_to
     for i in range(start, accesses.shape[0]):
         access = accesses[i]
         sn = np.int64(access.sn)
-        while at[0] < waits.shape[0] and waits[at[0]].sn <= access.sn:
-            wait = waits[at[0]]
+        while at[_WAIT] < waits.shape[0] and waits[at[_WAIT]].sn <= access.sn:
+            wait = waits[at[_WAIT]]
             if done[wait.peer] < np.int64(wait.place):
                 if not give_up:
                     return i, _WAITS
                 give_up = False
                 counts[_GIVEN_UP] += 1
-            at[0] += 1
+            at[_WAIT] += 1
             counts[_WAITED] += 1
         if access.kind == GOT:
             done[member] = sn
@@ -83,10 +115,10 @@ def advance(  # type: ignore[no-untyped-def]
         row = rows[access.event]
         size = np.int64(row.size)
         if access.put == 0 and (row.kind == READ or row.kind == RMW):
-            if at[2] < first_of[member + 1] and values[at[2]].sn == access.sn:
+            if at[_VALUE] < first_of[member + 1] and values[at[_VALUE]].sn == access.sn:
                 learn(shared, row.addr, size, row.old)
                 learn(view, row.addr, size, row.old)
-                at[2] += 1
+                at[_VALUE] += 1
                 counts[_LOGGED] += 1
             elif differs(shared, row.addr, size, row.old):
                 counts[_DIFFERING] += 1
@@ -98,9 +130,9 @@ def advance(  # type: ignore[no-untyped-def]
             note_written(written, row.addr, size, row.new, sn)
         done[member] = sn
         counts[_ACCESSES] += 1
-        while at[1] < checks.shape[0] and checks[at[1]].sn <= access.sn:
-            _check_writes(checks, at[1], written, values, first_of, found)
-            at[1] += 1
+        while at[_CHECK] < checks.shape[0] and checks[at[_CHECK]].sn <= access.sn:
+            _check_writes(checks, at[_CHECK], written, values, first_of, found)
+            at[_CHECK] += 1
     return accesses.shape[0], _ENDED
 
 
@@ -173,11 +205,12 @@ class GroupReplay:
                 member.rows, member.start, moved = piece, 0, True
                 member.accesses = member.stream.take(piece, np.zeros(len(piece), np.uint8))
                 continue
+            told = Told(self._orders.waits[k], self._checks[k], self._values, self._first_of)
+            memories = Memories(member.view, member.written, self._shared, self._initial)
+            come_to = ComeTo(self._done, member.at, self.found[k], member.counts)
             start, why = advance(
-                member.rows, member.accesses, member.start, k, self._done, self._orders.waits[k],
-                self._checks[k], member.at, member.view, member.written, self._shared, self._initial,
-                self._values, self._first_of, self.found[k], member.counts, give_up,
-            )  # fmt: skip
+                member.rows, member.accesses, member.start, k, told, memories, come_to, give_up
+            )
             moved, give_up = moved or start > member.start or give_up, False
             member.start = int(start)
             if why == _WAITS:

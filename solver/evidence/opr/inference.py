@@ -4,6 +4,7 @@ wrote it, or that it came from outside the group."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -80,16 +81,36 @@ def _heard(sns, places, first, last, sn):  # type: ignore[no-untyped-def]
     return best
 
 
+class OrderTable(NamedTuple):
+    """All orders, by member and peer. sns, places: int64[orders], those of member a that wait for b at
+    bounds[a, b] to bounds[a, b + 1] (int64[r, r + 1])."""
+
+    sns: NDArray[np.int64]
+    places: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+
+class Writers(NamedTuple):
+    """Of each new value, int64[n]: the member that wrote it, -1 for none; its access, 0 for none; how many
+    others it was held against."""
+
+    writer: NDArray[np.int64]
+    writer_sn: NDArray[np.int64]
+    rivals: NDArray[np.int64]
+
+
 @njit(cache=True)
-def choose_writers(found, values, reader, sns, places, bounds, writer, writer_sn, rivals):  # type: ignore[no-untyped-def]
+def choose_writers(found, values, reader, orders, chosen):  # type: ignore[no-untyped-def]
     """Of the members that wrote a new value, take the one that no other came after.
 
     A write of which the reader had heard before it last found other bytes there is not what it reads now;
     of a put it has heard when that was started, which says nothing.
 
-    found: int64[r, n], the access of each that wrote it, or 0. values: NEW_VALUE[n]; reader: int64[n]. sns,
-    places: int64[orders], those of member a that wait for b at bounds[a, b] to bounds[a, b + 1].
+    found: int64[r, n], the access of each that wrote it, or 0. values: NEW_VALUE[n]; reader: int64[n].
+    chosen: filled in, its `rivals` zero before.
     """
+    sns, places, bounds = orders
+    writer, writer_sn, rivals = chosen
     for k in range(found.shape[1]):
         best, i = -1, reader[k]
         for j in range(found.shape[0]):
@@ -111,8 +132,7 @@ def choose_writers(found, values, reader, sns, places, bounds, writer, writer_sn
         writer_sn[k] = abs(found[best, k]) if best >= 0 else 0
 
 
-def _order_table(orders: OrderLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """All orders, by member and peer: SNs, places, and where each pair's begin (int64[r, r + 1])."""
+def _order_table(orders: OrderLog) -> OrderTable:
     r = len(orders.waits)
     bounds = np.zeros((r, r + 1), np.int64)
     sns, places, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
@@ -124,7 +144,7 @@ def _order_table(orders: OrderLog) -> tuple[NDArray[np.int64], NDArray[np.int64]
             bounds[member, peer] = total
             total += len(mine)
         bounds[member, r] = total
-    return np.concatenate(sns), np.concatenate(places), bounds
+    return OrderTable(np.concatenate(sns), np.concatenate(places), bounds)
 
 
 def replay_group(
@@ -168,15 +188,15 @@ def _communications(
 ) -> NDArray[np.void]:
     all_values = np.concatenate(values)
     n = len(all_values)
-    writer, writer_sn, rivals = (np.zeros(n, np.int64) for _ in range(3))
+    chosen = Writers(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
     reader = np.repeat(np.arange(len(values)), [len(mine) for mine in values])
-    choose_writers(group.found, all_values, reader, *_order_table(orders), writer, writer_sn, rivals)
+    choose_writers(group.found, all_values, reader, _order_table(orders), chosen)
     rows = np.zeros(n, COMMUNICATION)
     for name in ("sn", "addr", "value", "size"):
         rows[name] = all_values[name]
     cores = np.array([*log.members, OUTSIDE])
     rows["reader"] = cores[reader]
-    rows["writer"], rows["writer_sn"], rows["rivals"] = cores[writer], writer_sn, rivals
+    rows["writer"], rows["writer_sn"], rows["rivals"] = cores[chosen.writer], chosen.writer_sn, chosen.rivals
     return rows
 
 
