@@ -75,9 +75,11 @@ def _set_owner(owner, when, row, who, now):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def follow_core(rows, core, sn, owner, when, now, wanted, at, truth):  # type: ignore[no-untyped-def]
+def follow_core(rows, core, sn, written, now, wanted, at, truth):  # type: ignore[no-untyped-def]
     """A core's accesses in the order that really ran (EVENT[n]). wanted: uint64[], SNs of its new values, of
-    which truth (int64[]) is to be filled from `at` on. Returns (SN, time, next wanted)."""
+    which truth (int64[]) is to be filled from `at` on. written: (owner, when), by whom and when each byte was
+    last written. Returns (SN, time, next wanted)."""
+    owner, when = written
     for i in range(rows.shape[0]):
         row = rows[i]
         if (row.flags & FETCH) != 0:
@@ -154,7 +156,7 @@ def true_writers(recording: Recording, result: GroupResult) -> NDArray[np.int64]
                     now = follow_agents(events, owner, when, now, held)
                     continue
                 sn, now, place = follow_core(
-                    events, stream, np.uint64(sns[stream]), owner, when, now,
+                    events, stream, np.uint64(sns[stream]), (owner, when), now,
                     wanted[stream], at[stream], truth[stream],
                 )  # fmt: skip
                 sns[stream], at[stream] = int(sn), int(place)

@@ -69,10 +69,20 @@ class Chains(NamedTuple):
     contradictory: bool
 
 
+class Operations(NamedTuple):
+    """Operations in file order, (n,): thread (int32), kind (uint8), address (int32), and place (int64), the
+    node of each."""
+
+    thread: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    address: NDArray[np.int32]
+    place: NDArray[np.int64]
+
+
 @njit(cache=True)
-def fill_needs(chain_ptr, thread_of, kind, address, place, tso, n_addresses, need, buffered, previous):  # type: ignore[no-untyped-def]
-    """Fill in `need`, `buffered` and `previous`. thread_of: int32 per operation, in file order; place: node
-    of each."""
+def fill_needs(chain_ptr, operations, tso, n_addresses, need, buffered, previous):  # type: ignore[no-untyped-def]
+    """Fill in `need`, `buffered` and `previous`."""
+    thread_of, kind, address, place = operations
     n_threads = (chain_ptr.size - 1) // 2 if tso else chain_ptr.size - 1
     done = np.zeros(chain_ptr.size - 1, np.int32)
     last = np.full((n_threads, n_addresses) if tso else (1, 1), -1, np.int32)
@@ -124,9 +134,8 @@ def make_chains(trace: Trace, model: str, *, hints: bool = False) -> Chains:
     buffered = np.full(trace.n_ops, -1, np.int32)
     previous = np.full(trace.n_ops, -1, np.int32)
     n_addresses = len(trace.addresses)
-    fill_needs(
-        chain_ptr, trace.thread, kind, trace.address, place, tso, n_addresses, need, buffered, previous
-    )
+    operations = Operations(trace.thread, kind, trace.address, place)
+    fill_needs(chain_ptr, operations, tso, n_addresses, need, buffered, previous)
     reads, writes, initial, final, pair_address, contradictory = _pairs(trace, hints)
     if hints:
         need = keep_parts(trace.part_of[op], chain_ptr, need)

@@ -14,7 +14,21 @@ from corebraid.base.clock import working_time
 from solver.axe.chains import Chains
 from solver.axe.dash import dash
 from solver.axe.facts import Facts
-from solver.axe.walk import best_choice, describe, entangled, run, start_walk, take_back
+from solver.axe.walk import (
+    CUTS,
+    DEAD,
+    ENTERING,
+    FARTHEST,
+    GIVEN_UP,
+    LENGTH,
+    POOLED,
+    best_choice,
+    describe,
+    entangled,
+    run,
+    start_walk,
+    take_back,
+)
 from solver.cuts.table import row_hash
 from solver.regions.problem import Verdict
 
@@ -67,45 +81,45 @@ def enter_keys(used, table, pool):  # type: ignore[no-untyped-def]
 def search(ch, f, w, key, table, pool, cuts, prefer):  # type: ignore[no-untyped-def]
     """Go on with the walk until `cuts` cuts have been given up. Returns _LEGAL (the path is an order),
     _ILLEGAL, _BUDGET or _GROW (table or pool too small)."""
-    stop = w.at[4] + cuts
+    stop = w.at[GIVEN_UP] + cuts
     straight = np.int64(_STRAIGHT)
     while True:
-        if w.at[3]:
-            if w.at[4] >= stop or straight <= 0:
+        if w.at[ENTERING]:
+            if w.at[GIVEN_UP] >= stop or straight <= 0:
                 return _BUDGET
-            w.at[3] = 0
+            w.at[ENTERING] = 0
             # Near where the walk failed, each cut is looked up among the dead ones.
-            most = straight if w.at[2] == 0 or w.at[0] > w.at[6] + _NEAR else 0
-            before = w.at[1]
+            most = straight if w.at[DEAD] == 0 or w.at[LENGTH] > w.at[FARTHEST] + _NEAR else 0
+            before = w.at[CUTS]
             if dash(ch, f, w, prefer, most):
-                straight -= w.at[1] - before
-                if w.at[0] == ch.op.size:
+                straight -= w.at[CUTS] - before
+                if w.at[LENGTH] == ch.op.size:
                     return _LEGAL
-                if w.at[2] == 0 or not key_slot(key, describe(ch, w, key), table, pool)[1]:
-                    w.frame_path[w.at[1]] = w.at[0]
-                    w.frame_tried[w.at[1], :] = np.uint64(0)
-                    w.at[1] += 1
+                if w.at[DEAD] == 0 or not key_slot(key, describe(ch, w, key), table, pool)[1]:
+                    w.frame_path[w.at[CUTS]] = w.at[LENGTH]
+                    w.frame_tried[w.at[CUTS], :] = np.uint64(0)
+                    w.at[CUTS] += 1
             else:
-                w.at[6] = max(w.at[6], w.at[0])
-        if w.at[1] == 0:
+                w.at[FARTHEST] = max(w.at[FARTHEST], w.at[LENGTH])
+        if w.at[CUTS] == 0:
             return _ILLEGAL
-        take_back(w.frame_path[w.at[1] - 1], ch, f, w)
+        take_back(w.frame_path[w.at[CUTS] - 1], ch, f, w)
         y = best_choice(ch, f, w, prefer)
         if y >= 0:
             go_on = run(y, ch, f, w) and not entangled(ch.address[y], ch, f, w)
-            w.at[3] = np.int64(go_on)
+            w.at[ENTERING] = np.int64(go_on)
             continue
-        if 2 * (w.at[2] + 2) > table.size or w.at[5] + key.size > pool.size:
+        if 2 * (w.at[DEAD] + 2) > table.size or w.at[POOLED] + key.size > pool.size:
             return _GROW
         length = describe(ch, w, key)
         slot, known = key_slot(key, length, table, pool)
         if not known:
-            table[slot] = w.at[5]
-            pool[w.at[5] : w.at[5] + length] = key[:length]
-            w.at[5] += length
-            w.at[2] += 1
-        w.at[4] += 1
-        w.at[1] -= 1
+            table[slot] = w.at[POOLED]
+            pool[w.at[POOLED] : w.at[POOLED] + length] = key[:length]
+            w.at[POOLED] += length
+            w.at[DEAD] += 1
+        w.at[GIVEN_UP] += 1
+        w.at[CUTS] -= 1
 
 
 def search_order(
@@ -156,9 +170,9 @@ def _walk(
     key = np.zeros(1 + len(w.position) + 2 * len(w.cell), np.int32)
     table, pool = np.full(1 << 10, -1, np.int64), np.zeros(max(1 << 14, 4 * len(key)), np.int32)
     while True:
-        slice_ = min(_SLICE, cuts - int(w.at[4]))
+        slice_ = min(_SLICE, cuts - int(w.at[GIVEN_UP]))
         result = search(chains, facts, w, key, table, pool, slice_, prefer)
-        show(int(w.at[0]))
+        show(int(w.at[LENGTH]))
         if result == _LEGAL:
             return Verdict.LEGAL, w.path.astype(np.int64)
         if result == _ILLEGAL:
@@ -166,10 +180,10 @@ def _walk(
         if result == _GROW:
             if len(pool) > MOST_POOL:
                 return Verdict.UNDECIDED, np.empty(0, np.int64)
-            if w.at[5] + len(key) > len(pool):
+            if w.at[POOLED] + len(key) > len(pool):
                 pool = np.concatenate([pool, np.zeros(3 * len(pool), np.int32)])
-            if 2 * (w.at[2] + 2) > len(table):
+            if 2 * (w.at[DEAD] + 2) > len(table):
                 table = np.full(4 * len(table), -1, np.int64)
-                enter_keys(int(w.at[5]), table, pool)
-        if working_time() > deadline or w.at[4] >= cuts:
+                enter_keys(int(w.at[POOLED]), table, pool)
+        if working_time() > deadline or w.at[GIVEN_UP] >= cuts:
             return Verdict.UNDECIDED, w.path.astype(np.int64)

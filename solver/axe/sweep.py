@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from corebraid.base.kernels import inlined
 from solver.axe.chains import UNKNOWN
 from solver.axe.facts import GROWN, NEEDED, OPEN, require
 from solver.axe.sources import settle
@@ -57,12 +58,13 @@ def join(row, need, clock, chain_ptr, y):  # type: ignore[no-untyped-def]
             row[k] = max(row[k], count)
 
 
-@njit(cache=True)
-def look(y, a, before, whole, row, chain_ptr, clock, newest, writers, writer_at, visible):  # type: ignore[no-untyped-def]
+@inlined
+def look(y, a, whole, row, ch, f, visible):  # type: ignore[no-untyped-def]
     """Fill `visible` with the last write of location a that comes before y, chain by chain: -1 where there is
     none, and, unless all are asked for (`whole`), where it was known at the visit before. True if there is
-    any. row: the clock of y without y itself; before: as `previous` of `Chains`."""
-    n_chains, any_seen = row.size, False
+    any. row: the clock of y without y itself."""
+    chain_ptr, writers, writer_at, clock, newest = ch.chain_ptr, ch.writers, ch.writer_at, f.clock, f.newest
+    n_chains, any_seen, before = row.size, False, np.int64(ch.previous[y])
     for k in range(n_chains):
         visible[k] = -1
         if whole or row[k] > clock[y, k]:
@@ -79,10 +81,11 @@ def look(y, a, before, whole, row, chain_ptr, clock, newest, writers, writer_at,
     return any_seen
 
 
-@njit(cache=True)
-def precede_source(s, visible, chain_ptr, chain, need, clock, rank, status):  # type: ignore[no-untyped-def]
+@inlined
+def precede_source(s, visible, ch, f):  # type: ignore[no-untyped-def]
     """Visible writes other than s come before s, which the read that sees them reads. False if they
     cannot."""
+    chain_ptr, chain, need, clock, rank, status = ch.chain_ptr, ch.chain, f.need, f.clock, f.rank, f.status
     for k in range(visible.size):
         t = visible[k]
         if t >= 0 and t != s:
@@ -92,12 +95,12 @@ def precede_source(s, visible, chain_ptr, chain, need, clock, rank, status):  # 
     return True
 
 
-@njit(cache=True)
-def follow_readers(  # type: ignore[no-untyped-def]
-    y, row, visible, chain_ptr, chain, need, clock, rank, first_reader, next_reader
-):
+@inlined
+def follow_readers(y, row, visible, ch, f):  # type: ignore[no-untyped-def]
     """Reads of a write that comes before write y come before y. Those of a write that comes before another
     such write come before that one, and are left to it. True if y needs more than `row`, its clock."""
+    chain_ptr, chain, need, clock, rank = ch.chain_ptr, ch.chain, f.need, f.clock, f.rank
+    first_reader, next_reader = f.first_reader, f.next_reader
     top, more = np.int64(-1), False
     for k in range(visible.size):
         t = visible[k]
@@ -123,11 +126,10 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
     """Visit nodes first to last of the order: bring their clocks up to date and apply the rules where they
     may say something new. False at a conflict. (The fields stand in variables since reading them costs more
     than the work.)"""
-    chain_ptr, writers, writer_at, reads, writes = ch.chain_ptr, ch.writers, ch.writer_at, ch.reads, ch.writes
-    chain, address, buffered, own_commits = ch.chain, ch.address, ch.buffered, ch.own_commits
-    need, clock, reads_from, first_reader, newest = f.need, f.clock, f.reads_from, f.first_reader, f.newest
-    rank, done, stamp, status, next_reader, order = f.rank, f.done, f.stamp, f.status, f.next_reader, f.order
-    previous, n_chains = ch.previous, chain_ptr.size - 1
+    chain_ptr, reads, writes, chain, address = ch.chain_ptr, ch.reads, ch.writes, ch.chain, ch.address
+    buffered, own_commits, n_chains = ch.buffered, ch.own_commits, ch.chain_ptr.size - 1
+    need, clock, reads_from, status, order = f.need, f.clock, f.reads_from, f.status, f.order
+    done, stamp = f.done, f.stamp
     row, meet = np.zeros(n_chains, np.int32), np.zeros(n_chains, np.int32)
     visible = np.full(n_chains, -1, np.int64)
     for now in range(first, last):
@@ -152,19 +154,7 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
             whole = a >= 0 and (unknown or done[y] < stamp[a])
             seen = False
             if a >= 0 and (grown or whole):
-                seen = look(
-                    y,
-                    a,
-                    np.int64(previous[y]),
-                    whole,
-                    row,
-                    chain_ptr,
-                    clock,
-                    newest,
-                    writers,
-                    writer_at,
-                    visible,
-                )
+                seen = look(y, a, whole, row, ch, f, visible)
             for j in range(n_chains):
                 if j != c:
                     clock[y, j] = row[j]
@@ -183,11 +173,9 @@ def sweep(ch, f, first, last):  # type: ignore[no-untyped-def]
                     more |= need[y, k] > row[k]
             if reads[y] >= 0 and not unknown:
                 s = np.int64(reads_from[y])
-                if not precede_source(s, visible, chain_ptr, chain, need, clock, rank, status):
+                if not precede_source(s, visible, ch, f):
                     return False
             if writes[y] >= 0:
-                more |= follow_readers(
-                    y, row, visible, chain_ptr, chain, need, clock, rank, first_reader, next_reader
-                )
+                more |= follow_readers(y, row, visible, ch, f)
             status[NEEDED] |= np.int64(more)
     return True

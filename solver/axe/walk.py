@@ -38,8 +38,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.kernels import inlined
 from solver.axe.chains import INITIAL, UNKNOWN, Chains
 from solver.axe.facts import Facts
+
+#: Indexes of `Walk.at`: length of the path, open cuts, known dead cuts, whether a cut is being entered, cuts
+#: given up, length used of the pool of dead cuts, length of the longest path that straight walks came to
+#: before a dead end.
+LENGTH, CUTS, DEAD, ENTERING, GIVEN_UP, POOLED, FARTHEST = range(7)
 
 
 class Walk(NamedTuple):
@@ -53,8 +59,7 @@ class Walk(NamedTuple):
     location and a chain begin. blocked: int32 (chains, 3), a node that is next in the chain, and how many
     nodes of which chain it waits for. frame_path: int32,
     per open cut the length of its path; frame_tried: uint64 (cuts, 2), bit k of the first
-    or second word: chain k or 64 + k has been tried. at: int64, [length of the path, open cuts, known dead
-    cuts, whether a cut is being entered, cuts explored, length used of the pool of dead cuts]."""
+    or second word: chain k or 64 + k has been tried. at: int64 (7,), see LENGTH."""
 
     position: NDArray[np.int32]
     cell: NDArray[np.int32]
@@ -110,13 +115,13 @@ def start_walk(ch: Chains, f: Facts, n_threads: int) -> Walk:
     )
 
 
-@njit(cache=True)
+@inlined
 def held(a, ch, w):  # type: ignore[no-untyped-def]
     """The pair that memory holds at a location."""
     return ch.writes[w.cell[a]] if w.cell[a] >= 0 else ch.initial[a]
 
 
-@njit(cache=True)
+@inlined
 def readers_of_cell(a, ch, w):  # type: ignore[no-untyped-def]
     """Reads to come that are known to read what memory holds at a location."""
     return w.readers[w.cell[a] if w.cell[a] >= 0 else ch.op.size + a]
@@ -129,6 +134,12 @@ def enabled(y, ch, f, w):  # type: ignore[no-untyped-def]
     for k in range(need.size):
         if need[k] > w.position[k]:
             return False
+    return finds_value(y, ch, f, w)
+
+
+@inlined
+def finds_value(y, ch, f, w):  # type: ignore[no-untyped-def]
+    """Whether a node, if it reads, would read its value now."""
     pair = ch.reads[y]
     if pair < 0:
         return True
@@ -141,13 +152,13 @@ def enabled(y, ch, f, w):  # type: ignore[no-untyped-def]
     return pair == (ch.writes[seen] if seen >= 0 else ch.initial[ch.address[y]])
 
 
-@njit(cache=True)
+@inlined
 def run(y, ch, f, w):  # type: ignore[no-untyped-def]
     """Run a node. False if that is a dead end."""
     a, pair, new = ch.address[y], ch.reads[y], ch.writes[y]
-    length = w.at[0]
+    length = w.at[LENGTH]
     w.path[length] = y
-    w.at[0] = length + 1
+    w.at[LENGTH] = length + 1
     w.position[ch.chain[y]] += 1
     if a >= 0:
         w.touches[a] -= 1
@@ -173,9 +184,9 @@ def run(y, ch, f, w):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def take_back(length, ch, f, w):  # type: ignore[no-untyped-def]
     """Take back the nodes of the path beyond `length`."""
-    while w.at[0] > length:
-        w.at[0] -= 1
-        y = w.path[w.at[0]]
+    while w.at[LENGTH] > length:
+        w.at[LENGTH] -= 1
+        y = w.path[w.at[LENGTH]]
         a, pair, new = ch.address[y], ch.reads[y], ch.writes[y]
         w.position[ch.chain[y]] -= 1
         if a >= 0:
@@ -188,12 +199,12 @@ def take_back(length, ch, f, w):  # type: ignore[no-untyped-def]
             else:
                 w.readers[source if source >= 0 else ch.op.size + a] += 1
         if new >= 0:
-            w.cell[a] = w.over[w.at[0]]
+            w.cell[a] = w.over[w.at[LENGTH]]
             w.following[a * w.position.size + ch.chain[y]] -= 1
             w.makers[new] += 1
 
 
-@njit(cache=True)
+@inlined
 def extend(r, until, position, chain_ptr, chain, clock, next_reader):  # type: ignore[no-untyped-def]
     """Add to `until` all that comes before the reads to come of a list that begins with r, and they."""
     while r >= 0:
@@ -204,24 +215,13 @@ def extend(r, until, position, chain_ptr, chain, clock, next_reader):  # type: i
         r = np.int64(next_reader[r])
 
 
-@njit(cache=True)
-def is_entangled(  # type: ignore[no-untyped-def]
-    a,
-    chain_ptr,
-    chain,
-    address,
-    writes,
-    position,
-    cell,
-    readers,
-    clock,
-    reads_from,
-    first,
-    following,
-    scratch,
-):
-    """As `entangled`. first, following: lists of readers (`Facts`)."""
-    n, until, scanned = writes.size, scratch[0], scratch[1]
+@inlined
+def entangled(a, ch, f, w):  # type: ignore[no-untyped-def]
+    """Whether location a would have to be overwritten before all reads of what it holds have run."""
+    chain_ptr, chain, address, writes = ch.chain_ptr, ch.chain, ch.address, ch.writes
+    position, cell, readers = w.position, w.cell, w.readers
+    clock, reads_from, first, following = f.clock, f.reads_from, f.first_reader, f.next_reader
+    n, until, scanned = writes.size, w.scratch[0], w.scratch[1]
     if cell[a] < 0 or readers[cell[a]] == 0:
         return False
     for k in range(until.size):
@@ -248,18 +248,16 @@ def is_entangled(  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
-def entangled(a, ch, f, w):  # type: ignore[no-untyped-def]
-    """Whether location a would have to be overwritten before all reads of what it holds have run."""
-    return is_entangled(
-        a, ch.chain_ptr, ch.chain, ch.address, ch.writes, w.position, w.cell, w.readers, f.clock,
-        f.reads_from, f.first_reader, f.next_reader, w.scratch,
-    )  # fmt: skip
-
-
-@njit(cache=True)
-def awaited(y, position, chain_ptr, reads, writes, reads_from):  # type: ignore[no-untyped-def]
+@inlined
+def awaited(y, ch, f, w):  # type: ignore[no-untyped-def]
     """Whether the next node of some chain reads what write y leaves."""
+    position, chain_ptr, reads, writes, reads_from = (
+        w.position,
+        ch.chain_ptr,
+        ch.reads,
+        ch.writes,
+        f.reads_from,
+    )
     for k in range(position.size):
         r = chain_ptr[k] + position[k]
         if r < chain_ptr[k + 1] and reads[r] == writes[y] and r != y and reads_from[r] in (UNKNOWN, y):
@@ -273,8 +271,8 @@ def best_choice(ch, f, w, prefer):  # type: ignore[no-untyped-def]
 
     First those that overwrite what nobody to come reads. Among them, the one with the least `prefer` (int32
     per node); or, if that is empty, those whose value is waited for, and the chain that ran last."""
-    chain_ptr, position, blocked, tried = ch.chain_ptr, w.position, w.blocked, w.frame_tried[w.at[1] - 1]
-    last = ch.chain[w.path[w.at[0] - 1]] if w.at[0] > 0 else -1
+    chain_ptr, position, blocked, tried = ch.chain_ptr, w.position, w.blocked, w.frame_tried[w.at[CUTS] - 1]
+    last = ch.chain[w.path[w.at[LENGTH] - 1]] if w.at[LENGTH] > 0 else -1
     best, best_score = np.int64(-1), -1
     for k in range(position.size):
         y = chain_ptr[k] + position[k]
@@ -287,7 +285,7 @@ def best_choice(ch, f, w, prefer):  # type: ignore[no-untyped-def]
         a = ch.address[y]
         score = 0 if w.loose[held(a, ch, w)] > 0 or readers_of_cell(a, ch, w) > 0 else 4
         if prefer.size == 0:
-            score += 2 if awaited(y, position, chain_ptr, ch.reads, ch.writes, f.reads_from) else 0
+            score += 2 if awaited(y, ch, f, w) else 0
             score += 1 if k == last else 0
         if score > best_score or (prefer.size and score == best_score and prefer[y] < prefer[best]):
             best, best_score = y, score

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,10 +13,20 @@ from corebraid.base.errors import OrderError
 from solver.score.shared import Accesses
 
 
+class Ends(NamedTuple):
+    """Of a region: cut: uint64 (n_streams,), where it ends. numbered: the first stream whose slices end at a
+    number of rows, of which `before` (int64 (n_streams,)) lie in earlier regions."""
+
+    cut: NDArray[np.uint64]
+    numbered: int
+    before: NDArray[np.int64]
+
+
 @njit(cache=True, nogil=True)
-def follow_runs(stream, rows, begin, placed, place, at, done, out, n):  # type: ignore[no-untyped-def]
+def follow_runs(stream, rows, accesses, at, done, out, n):  # type: ignore[no-untyped-def]
     """Put the accesses in the order of runs of rows. at: int64 (n_streams,), the next access of each stream;
     done: int64 (n_streams,), rows passed. Returns how many are in `out`."""
+    placed, place = accesses.placed, accesses.place
     for run in range(stream.size):
         s = stream[run]
         done[s] += rows[run]
@@ -27,11 +38,13 @@ def follow_runs(stream, rows, begin, placed, place, at, done, out, n):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def follow_slices(stream, end, run, cut, numbered, before, placed, count, place, at, out, n):  # type: ignore[no-untyped-def]
-    """Put the accesses in the order of slices, from `run` on, up to the first slice that goes past `cut`
-    (uint64 (n_streams,), where the region ends); of that what lies before the cut. numbered: the first stream
-    whose slices end at a number of rows, of which `before` (int64 (n_streams,)) lie in earlier regions.
-    Returns (the slice that is next, how many are in `out`)."""
+def follow_slices(slices, run, ends, accesses, at, out, n):  # type: ignore[no-untyped-def]
+    """Put the accesses in the order of slices (stream, end), from `run` on, up to the first slice that goes
+    past the end of the region; of that what lies before. Returns (the slice that is next, how many are in
+    `out`)."""
+    stream, end = slices
+    cut, numbered, before = ends
+    placed, count, place = accesses.placed, accesses.instruction, accesses.place
     while run < stream.size:
         s = stream[run]
         upto = min(end[run], cut[s])
@@ -69,11 +82,10 @@ class TruthPlaces:
         (n_streams,), how many rows the region has. Raises OrderError if the slices leave one out."""
         at, total = accesses.begin[:-1].copy(), int((accesses.placed - accesses.begin[:-1]).sum())
         out, n = np.empty(total, np.int64), 0
+        ends = Ends(self._cuts[region], self._numbered, self._before)
         while True:
-            self._run, n = follow_slices(
-                self._stream, self._end, self._run, self._cuts[region], self._numbered, self._before,
-                accesses.placed, accesses.instruction, accesses.place, at, out, n,
-            )  # fmt: skip
+            slices = self._stream, self._end
+            self._run, n = follow_slices(slices, self._run, ends, accesses, at, out, n)
             if self._run < len(self._stream):
                 break
             batch = next(self._slices, None)
@@ -96,10 +108,7 @@ class CertificatePlaces:
 
     def add(self, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """The runs that come next."""
-        a = self._accesses
-        self._n = follow_runs(
-            stream, rows, a.begin, a.placed, a.place, self._at, self._done, self._out, self._n
-        )
+        self._n = follow_runs(stream, rows, self._accesses, self._at, self._done, self._out, self._n)
 
     def order(self) -> NDArray[np.int64]:
         """The accesses in order, int64 (n,). Raises OrderError if the runs leave one out."""

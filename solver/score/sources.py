@@ -3,6 +3,8 @@ its core's own newest store that it overlaps, while that has not committed."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -12,6 +14,15 @@ from solver.score.shared import READS, WRITES, Accesses
 
 #: Where a byte was last written in a region whose order is not known.
 UNKNOWN = ~np.uint64(0)
+
+
+class Walk(NamedTuple):
+    """What a walk goes by. first_store: the first stream of stores, of which there are `buffered`. changed:
+    whether only writes that changed a byte count."""
+
+    first_store: int
+    buffered: int
+    changed: bool
 
 
 @njit(cache=True, nogil=True)
@@ -34,13 +45,14 @@ def newest_buffered(i, a, core, first_store, at):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def follow_sources(order, a, first_store, buffered, changed, at, last, begin, source):  # type: ignore[no-untyped-def]
-    """Walk accesses (`Accesses`) in `order`. changed: whether only writes that changed a byte count.
+def follow_sources(order, a, walk, at, last, begin, source):  # type: ignore[no-untyped-def]
+    """Walk accesses (`Accesses`) in `order`.
 
     at: int64 (n_streams,), the first access of each stream. last: uint64[memory], the number of each byte's
     last write; both are changed. begin: int64 (n,), where each access's bytes begin in `source` (uint64),
     which is filled in for those that read.
     """
+    first_store, buffered, changed = walk
     for k in range(order.size):
         i = order[k]
         first, size = np.int64(a.address[i]), np.int64(a.size[i])
@@ -100,9 +112,8 @@ class Sources:
     that changed the byte."""
 
     def __init__(self, memory_bytes: int, n_streams: int, buffered: int, changed: bool) -> None:
-        self._changed = changed
         self._last = zeros(8 * memory_bytes).view(np.uint64)
-        self._first_store, self._buffered = n_streams - buffered, buffered
+        self._walk = Walk(n_streams - buffered, buffered, changed)
 
     def walk(
         self, accesses: Accesses, order: NDArray[np.int64], begin: NDArray[np.int64]
@@ -111,9 +122,7 @@ class Sources:
         says where an access's bytes begin), 0 for memory as it was before the first event."""
         source = np.zeros(int(begin[-1]), np.uint64)
         at = accesses.begin[:-1].copy()
-        follow_sources(
-            order, accesses, self._first_store, self._buffered, self._changed, at, self._last, begin, source
-        )
+        follow_sources(order, accesses, self._walk, at, self._last, begin, source)
         return source
 
     def pass_over(self, accesses: Accesses, begin: NDArray[np.int64]) -> NDArray[np.uint64]:

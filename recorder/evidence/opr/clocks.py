@@ -276,7 +276,7 @@ def _relaxed_load(clock, state, home, settled, member, fresh):  # type: ignore[n
 
 
 @njit(cache=True)
-def relaxed_step(accesses, start, member, clock, before, state, settled, of_page, out):  # type: ignore[no-untyped-def]
+def relaxed_step(accesses, start, member, clock, before, homes, settled, out):  # type: ignore[no-untyped-def]
     """Section 4.3 over accesses[start:] (ACCESS[n]), between which no other member comes.
 
     Returns (first access not done, orders put into `out`).
@@ -291,11 +291,11 @@ def relaxed_step(accesses, start, member, clock, before, state, settled, of_page
         grew = False
         page, last = access.addr >> _PAGE_SHIFT, (access.addr + access.size - _ONE) >> _PAGE_SHIFT
         while page <= last:
-            home = of_page[np.int64(page)]
+            home = homes.of_page[np.int64(page)]
             if access.kind == STORE:
-                grew |= _relaxed_store(clock, state, home, settled, member)
+                grew |= _relaxed_store(clock, homes, home, settled, member)
             else:
-                grew |= _relaxed_load(clock, state, home, settled, member, access.fresh != 0)
+                grew |= _relaxed_load(clock, homes, home, settled, member, access.fresh != 0)
             page += _ONE
         if grew:
             n = _log_orders(clock, before, member, access.sn, RELAXED, out, n)
@@ -303,10 +303,11 @@ def relaxed_step(accesses, start, member, clock, before, state, settled, of_page
 
 
 class _Homes(NamedTuple):
-    """Clocks of each affinity: int64[cores, r]."""
+    """Clocks of each affinity: int64[cores, r]. of_page: uint8[pages], as of `Affinities`."""
 
     written: Clocks
     accessed: Clocks
+    of_page: npt.NDArray[np.uint8]
 
 
 class _Settled(NamedTuple):
@@ -326,12 +327,11 @@ class RelaxedClocks:
     def __init__(self, r: int, affinities: Affinities) -> None:
         n = affinities.n_cores
         self._clocks, self._before = np.zeros((r, r), np.int64), np.zeros(r, np.int64)
-        self._homes = _Homes(np.zeros((n, r), np.int64), np.zeros((n, r), np.int64))
+        self._homes = _Homes(np.zeros((n, r), np.int64), np.zeros((n, r), np.int64), affinities.of_page)
         #: What `_Settled` is at the beginning of a turn, and its room.
         self._fresh = np.concatenate([np.zeros(1, np.int64), np.full(2 * n, -1), np.zeros(n, np.int64)])
         self._room = self._fresh.copy()
         self._settled = _Settled(*np.split(self._room, np.cumsum([1, n, n])))
-        self._affinities = affinities
         #: Accesses of each member's last event, whose clocks wait for its next.
         self._waiting = [np.zeros(0, ACCESS) for _ in range(r)]
         self._out = np.zeros(_ROOM + r, OPR_ROW)
@@ -359,9 +359,8 @@ class RelaxedClocks:
             done = 0
             while done < len(due):
                 done, n = relaxed_step(
-                    due, done, member, clock, self._before, self._homes, self._settled,
-                    self._affinities.of_page, self._out,
-                )  # fmt: skip
+                    due, done, member, clock, self._before, self._homes, self._settled, self._out
+                )
                 if n:
                     pieces.append(self._out[:n].copy())
         return joined(pieces)
