@@ -91,11 +91,20 @@ def leap_rows(rows, stream, names, owner, last, n, runs):  # type: ignore[no-unt
             n[variable] += np.uint32(1)
 
 
+class OpenRuns(NamedTuple):
+    """state: uint64 (3,): writes, the stream of the open run, its length. bound: uint64 (streams, 3): the
+    open run of bounds, its length, values predicted."""
+
+    state: NDArray[np.uint64]
+    bound: NDArray[np.uint64]
+
+
 @njit(cache=True)
-def global_rows(rows, stream, names, owner, state, bound, shadow, bits, orders, bounds, values):  # type: ignore[no-untyped-def]
+def global_rows(rows, stream, names, owner, run, shadow, bits, tables):  # type: ignore[no-untyped-def]
     """All writes in one order, in runs; reads with the number of writes so far, and values that are not
-    predicted. state: uint64 (3,): writes, the stream of the open run, its length. bound: uint64 (streams, 3):
-    the open run of bounds, its length, values predicted."""
+    predicted. run: `OpenRuns`. tables: `Runs` of orders, bounds and values."""
+    state, bound = run
+    orders, bounds, values = tables
     for i in range(rows.size):
         row = rows[i]
         if (row.flags & np.uint8(UNCACHED)) != 0:
@@ -193,7 +202,7 @@ class Global(_Baseline):
     def __init__(self, guest: Guest, group: str = "word") -> None:
         super().__init__(guest, group)
         streams = guest.n_cores + 1
-        self._state, self._bound = np.zeros(3, np.uint64), np.zeros((streams, 3), np.uint64)
+        self._open = OpenRuns(np.zeros(3, np.uint64), np.zeros((streams, 3), np.uint64))
         self._shadow = np.zeros((streams, 1 << SHADOW_BITS), np.uint64)
         self._orders, self._bounds, self._values = self._runs(), self._runs(), self._runs()
 
@@ -201,8 +210,8 @@ class Global(_Baseline):
         """See `recorder.files.collectors.Collector`."""
         for start in range(0, len(rows), _AT_ONCE):
             global_rows(
-                rows[start : start + _AT_ONCE], stream, self._names, self._owner, self._state, self._bound,
-                self._shadow, SHADOW_BITS, self._orders, self._bounds, self._values,
+                rows[start : start + _AT_ONCE], stream, self._names, self._owner, self._open, self._shadow,
+                SHADOW_BITS, (self._orders, self._bounds, self._values),
             )  # fmt: skip
             self._write(_ROOM)
 
@@ -214,5 +223,5 @@ class Global(_Baseline):
     def finish(self) -> None:
         """The runs that are open."""
         self._write(1)
-        self.counter.table(np.stack([self._bound[:, 0], self._bound[:, 1]], axis=1))
-        self.counter.table(self._state[None, 1:])
+        self.counter.table(np.stack([self._open.bound[:, 0], self._open.bound[:, 1]], axis=1))
+        self.counter.table(self._open.state[None, 1:])

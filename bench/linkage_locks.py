@@ -8,6 +8,7 @@ FastTrack (Flanagan and Freund, PLDI 2009), on the run as it was.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -36,11 +37,21 @@ def _synchronise(clock, locks, lock, stream, writes):  # type: ignore[no-untyped
         clock[stream, stream] += 1
 
 
+class Seen(NamedTuple):
+    """What is known of words. writer: uint8 (words,), 1 + the stream of the last write; written: int64
+    (words,), its clock. read: int64 (words, streams), clocks of last reads. known: uint8 (words,)."""
+
+    writer: NDArray[np.uint8]
+    written: NDArray[np.int64]
+    read: NDArray[np.int64]
+    known: NDArray[np.uint8]
+
+
 @njit(cache=True)
-def race_rows(rows, stream, clock, locks, lock_of, writer, written, read, known):  # type: ignore[no-untyped-def]
+def race_rows(rows, stream, clock, locks, lock_of, seen):  # type: ignore[no-untyped-def]
     """Follow happens-before over a turn. clock: int64 (streams, streams). locks: int64 (locks, streams).
-    lock_of: int32 (words,), 1 + a word's lock, the next free one in lock_of[0]. writer, written: uint8, int64
-    (words,), the last write. read: int64 (words, streams), clocks of last reads. known: uint8 (words,)."""
+    lock_of: int32 (words,), 1 + a word's lock, the next free one in lock_of[0]."""
+    writer, written, read, known = seen
     for i in range(rows.size):
         row = rows[i]
         if (row.flags & np.uint8(UNCACHED)) != 0:
@@ -78,23 +89,17 @@ class Races:
         self._clock = np.eye(streams, dtype=np.int64)
         self._locks = np.zeros((_LOCKS, streams), np.int64)
         self._lock_of = host_memory(4 * words).view(np.int32)
-        self._writer, self._written = host_memory(words), host_memory(8 * words).view(np.int64)
-        self._read = host_memory(8 * words * streams).view(np.int64).reshape(words, streams)
-        self.known: NDArray[np.uint8] = host_memory(words)
+        read = host_memory(8 * words * streams).view(np.int64).reshape(words, streams)
+        self._seen = Seen(host_memory(words), host_memory(8 * words).view(np.int64), read, host_memory(words))
+
+    @property
+    def known(self) -> NDArray[np.uint8]:
+        """uint8 (words,): what is known of each word."""
+        return self._seen.known
 
     def take(self, stream: int, rows: Rows) -> None:
         """See `Collector`."""
-        race_rows(
-            rows,
-            stream,
-            self._clock,
-            self._locks,
-            self._lock_of,
-            self._writer,
-            self._written,
-            self._read,
-            self.known,
-        )
+        race_rows(rows, stream, self._clock, self._locks, self._lock_of, self._seen)
 
     def stratum(self) -> None:
         """Nothing."""

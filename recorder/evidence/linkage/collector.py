@@ -18,6 +18,7 @@ from recorder.evidence.linkage.kernels import (
     VARIABLE,
     Names,
     Shadow,
+    State,
     Tables,
     close_bounds,
     close_orders,
@@ -50,22 +51,21 @@ class LinkageCollector:
             objects = objects[:0]
         grouping = Grouping(group, guest.line, len(guest.memory), objects)
         grouping.check()
-        self._compressions, self._late = compressions, late
+        self._late = late
         self._writer = LinkageWriter(writer, Head(grouping, compressions, SHADOW_BITS, SEEN_BITS))
-        self._names = Names(np.uint64(grouping.shift), np.uint64(len(objects)), grouping.symbol_of_word())
+        names = Names(np.uint64(grouping.shift), np.uint64(len(objects)), grouping.symbol_of_word())
         n_streams = guest.n_cores + 1
         self._agents = guest.n_cores
-        self._variables = host_memory(grouping.n_variables * VARIABLE.itemsize).view(VARIABLE)
-        self._streams = np.zeros(n_streams, STREAM)
-        self._bits = np.array([SHADOW_BITS, SEEN_BITS], np.int64)
-        self._shadow = Shadow(
+        variables = host_memory(grouping.n_variables * VARIABLE.itemsize).view(VARIABLE)
+        bits = np.array([SHADOW_BITS, SEEN_BITS], np.int64)
+        shadow = Shadow(
             np.zeros((n_streams, 1 << SHADOW_BITS), np.uint64),
             np.zeros((n_streams, 1 << SEEN_BITS, 2), np.uint64),
         )
         #: Shared variables whose shares have been written.
         self._shared: list[Table] = []
         rows = _ROOM + MOST_ADDED * (_AT_ONCE + 1)
-        self._tables = Tables(
+        tables = Tables(
             np.zeros((rows, 4), np.uint64),
             np.zeros((rows, 3), np.uint64),
             np.zeros((n_streams, rows, 2), np.uint64),
@@ -74,6 +74,7 @@ class LinkageCollector:
             np.zeros(n_streams, np.int64),
             np.zeros(n_streams, np.int64),
         )
+        self._state = State(names, variables, np.zeros(n_streams, STREAM), shadow, bits, tables, compressions)
 
     def take(self, stream: int, rows: Rows) -> None:
         """See `Collector`."""
@@ -81,29 +82,18 @@ class LinkageCollector:
         for start in range(0, len(rows), _AT_ONCE):
             end = min(start + _AT_ONCE, len(rows))
             last = self._late and stream != self._agents and end == len(rows)
-            take_rows(
-                rows, start, end, last, stream, self._names, self._variables, self._streams, self._shadow,
-                self._bits, self._tables, self._compressions,
-            )  # fmt: skip
+            take_rows(rows, start, end, last, stream, self._state)
             self._write_full(stream)
 
     def _settle(self, stream: int) -> None:
-        if self._streams[stream]["late"]:
-            settle(
-                self._variables,
-                self._streams,
-                self._shadow,
-                self._bits,
-                self._tables,
-                stream,
-                self._compressions,
-            )
+        if self._state.streams[stream]["late"]:
+            settle(self._state, stream)
 
     def stratum(self) -> None:
         """See `Collector`: linkages know no strata."""
 
     def _write_full(self, stream: int) -> None:
-        tables = self._tables
+        tables = self._state.tables
         if tables.filled[0] >= _ROOM or tables.filled[1] >= _ROOM:
             self._write_variables()
         if tables.filled_bounds[stream] >= _ROOM or tables.filled_values[stream] >= _ROOM:
@@ -111,15 +101,18 @@ class LinkageCollector:
 
     def _write_variables(self) -> None:
         """Sorted by variable, so that nothing says how writes to different variables were ordered."""
-        for kind, table, which in ((SHARE, self._tables.shares, 0), (ORDER, self._tables.orders, 1)):
-            part = table[: self._tables.filled[which]]
+        for kind, table, which in (
+            (SHARE, self._state.tables.shares, 0),
+            (ORDER, self._state.tables.orders, 1),
+        ):
+            part = table[: self._state.tables.filled[which]]
             if kind == SHARE:
                 self._shared.append(part[:, 0].copy())
             self._writer.write(kind, 0, part[np.argsort(part[:, 0], kind="stable")])
-            self._tables.filled[which] = 0
+            self._state.tables.filled[which] = 0
 
     def _write_stream(self, stream: int) -> None:
-        tables = self._tables
+        tables = self._state.tables
         self._writer.write(BOUND, stream, tables.bounds[stream, : tables.filled_bounds[stream]])
         self._writer.write(VALUE, stream, tables.values[stream, : tables.filled_values[stream]])
         tables.filled_bounds[stream] = tables.filled_values[stream] = 0
@@ -131,15 +124,15 @@ class LinkageCollector:
         self._shared = [shared]
         start = 0
         while start < len(shared):
-            start = close_orders(self._variables, self._tables, shared, start)
+            start = close_orders(self._state.variables, self._state.tables, shared, start)
             self._write_variables()
-        for stream in range(len(self._streams)):
-            close_bounds(self._streams, self._tables, stream, self._compressions)
+        for stream in range(len(self._state.streams)):
+            close_bounds(self._state.streams, self._state.tables, stream, self._state.compressions)
             self._write_stream(stream)
 
     def finish(self) -> None:
         """See `Collector`. What waits for a core's next event has it now: the end."""
-        for stream in range(len(self._streams)):
+        for stream in range(len(self._state.streams)):
             self._settle(stream)
         self.flush()
 

@@ -71,6 +71,19 @@ class Tables(NamedTuple):
     filled_values: NDArray[np.int64]
 
 
+class State(NamedTuple):
+    """All that a recorder keeps. variables: VARIABLE[n]. streams: STREAM[n]. bits: int64 (2,), of places and
+    of versions in the shadow. compressions: bits of `codec`."""
+
+    names: Names
+    variables: NDArray[np.void]
+    streams: NDArray[np.void]
+    shadow: Shadow
+    bits: NDArray[np.int64]
+    tables: Tables
+    compressions: int
+
+
 @inner
 def variable_of(names, address):  # type: ignore[no-untyped-def]
     """The variable that holds the byte at `address`."""
@@ -223,8 +236,9 @@ def _put_write(variables, tables, variable, stream, shared, late, runs):  # type
 
 
 @inner
-def _read(variables, streams, shadow, bits, tables, stream, variable, compressions):  # type: ignore[no-untyped-def]
+def _read(state, stream, variable):  # type: ignore[no-untyped-def]
     """rc of Table I: look at the version, and write it down. Whether the value need not be."""
+    _, variables, streams, shadow, bits, tables, compressions = state
     double = (compressions & DOUBLE) != 0
     version = _look(variables, variable, double)
     same = note_seen(shadow.seen[stream, slot(variable, bits[1])], variable, version)
@@ -233,8 +247,9 @@ def _read(variables, streams, shadow, bits, tables, stream, variable, compressio
 
 
 @njit(cache=True)
-def settle(variables, streams, shadow, bits, tables, stream, compressions):  # type: ignore[no-untyped-def]
-    """The second half of the last access of the stream's last turn. bits: of values, of seen."""
+def settle(state, stream):  # type: ignore[no-untyped-def]
+    """The second half of the last access of the stream's last turn."""
+    _, variables, streams, shadow, bits, tables, compressions = state
     row = streams[stream]
     late, row.late = row.late, np.uint64(NOTHING)
     if late == LATE_WRITE:
@@ -242,17 +257,16 @@ def settle(variables, streams, shadow, bits, tables, stream, compressions):  # t
         if variable.writing == stream + 1:
             variable.version += _U1
             variable.writing = np.uint8(0)
-    elif late == LATE_READ and not _read(
-        variables, streams, shadow, bits, tables, stream, row.variable, compressions
-    ):
+    elif late == LATE_READ and not _read(state, stream, row.variable):
         predict = (compressions & PREDICT) != 0
         _put_value(streams, shadow, bits[0], tables, stream, row.place, row.value, predict)
 
 
 @njit(cache=True)
-def take_rows(rows, start, end, last, stream, names, variables, streams, shadow, bits, tables, compressions):  # type: ignore[no-untyped-def]
+def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped-def]
     """Take down rows[start:end] (EVENT), a piece of a turn. last: the turn ends with the last of these rows;
     its access waits for its second half."""
+    names, variables, streams, shadow, bits, tables, compressions = state
     double, runs = (compressions & DOUBLE) != 0, (compressions & RUNS) != 0
     predict = (compressions & PREDICT) != 0
     before = np.uint8(0)
@@ -276,9 +290,9 @@ def take_rows(rows, start, end, last, stream, names, variables, streams, shadow,
                 continue
             known = double
             if shared:
-                known &= _read(variables, streams, shadow, bits, tables, stream, first, compressions)
+                known &= _read(state, stream, first)
             if also:
-                known &= _read(variables, streams, shadow, bits, tables, stream, second, compressions)
+                known &= _read(state, stream, second)
             if (shared or also) and not known:
                 _put_value(streams, shadow, bits[0], tables, stream, row.addr, row.old, predict)
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -166,10 +166,67 @@ def decode_accesses(raw, pos, n, end, begin, accesses, at):  # type: ignore[no-u
     return pos, n, writes
 
 
+class _Room(NamedTuple):
+    """Room for the slices of a payload, see `SliceTable`; accesses and updated have a place for each byte of
+    it."""
+
+    flags: NDArray[np.uint8]
+    slices: NDArray[np.int64]
+    end: NDArray[np.uint64]
+    access_ptr: NDArray[np.int64]
+    accesses: NDArray[Any]
+    updated_ptr: NDArray[np.int64]
+    updated: NDArray[np.uint64]
+
+
 @njit(cache=True)
-def decode_slices(raw, streams, ends, flags, slices, end, access_ptr, accesses, updated_ptr, updated):  # type: ignore[no-untyped-def]
-    """Decode a payload. ends: uint64 (streams,), filled with where the streams stand before it. The other
-    arrays are filled; accesses and updated have a place for each byte of `raw`.
+def decode_head(raw, pos, streams, n, out):  # type: ignore[no-untyped-def]
+    """Decode what slice n is. Returns (position or an error, the only stream that went on, -1 for all)."""
+    out.slices[n] = 1
+    head, pos = get_varint(raw, pos)
+    if pos < 0:
+        return pos, np.int64(-1)
+    if not head & np.uint64(ALONE):
+        if head > np.uint64(KEEP | STRATUM | EARLY):
+            return np.int64(_BAD_FLAGS), np.int64(-1)
+        out.flags[n] = np.uint8(head)
+        return pos, np.int64(-1)
+    only = np.int64(head >> np.uint64(STREAM_SHIFT))
+    more, pos = get_varint(raw, pos)
+    if pos < 0:
+        return pos, only
+    if head & np.uint64(ALONE - 1) or only >= streams or more >= _MOST_RUN:
+        return np.int64(_BAD_FLAGS), only
+    out.slices[n] += np.int64(more)
+    out.flags[n] = np.uint8(ALONE)
+    return pos, only
+
+
+@njit(cache=True)
+def decode_kept(raw, pos, n, now, out):  # type: ignore[no-untyped-def]
+    """Decode what was kept of slice n, which the streams began at `now`. Returns a position, or an error."""
+    values, pos = get_varint(raw, pos)
+    if pos < 0:
+        return pos
+    if values > _LIMIT:
+        return np.int64(_BAD_UPDATED)
+    pos, count, writes = decode_accesses(raw, pos, 0, out.end[n], now, out.accesses, out.access_ptr[n])
+    if pos < 0:
+        return pos
+    if np.int64(values) > writes:
+        return np.int64(_BAD_UPDATED)
+    out.access_ptr[n + 1] += count
+    for k in range(np.int64(values)):
+        out.updated[out.updated_ptr[n] + k], pos = get_varint(raw, pos)
+        if pos < 0:
+            return pos
+    out.updated_ptr[n + 1] += np.int64(values)
+    return pos
+
+
+@njit(cache=True)
+def decode_slices(raw, streams, ends, out):  # type: ignore[no-untyped-def]
+    """Decode a payload into `_Room`. ends: uint64 (streams,), filled with where the streams stand before it.
 
     Returns (strata before, slices, 0 or why not, position in raw).
     """
@@ -184,25 +241,11 @@ def decode_slices(raw, streams, ends, flags, slices, end, access_ptr, accesses, 
     n = 0
     while pos < raw.shape[0]:
         at = pos
-        if n == flags.size:
+        if n == out.flags.size:
             return strata, n, _TOO_MANY, at
-        head, pos = get_varint(raw, pos)
+        pos, only = decode_head(raw, pos, streams, n, out)
         if pos < 0:
             return strata, n, pos, at
-        only = np.int64(-1)
-        slices[n] = 1
-        if head & np.uint64(ALONE):
-            only = np.int64(head >> np.uint64(STREAM_SHIFT))
-            more, pos = get_varint(raw, pos)
-            if pos < 0:
-                return strata, n, pos, at
-            if head & np.uint64(ALONE - 1) or only >= streams or more >= _MOST_RUN:
-                return strata, n, _BAD_FLAGS, at
-            slices[n] += np.int64(more)
-            head = np.uint64(ALONE)
-        elif head > np.uint64(KEEP | STRATUM | EARLY):
-            return strata, n, _BAD_FLAGS, at
-        flags[n] = np.uint8(head)
         for stream in range(streams):
             step = np.uint64(0)
             if only < 0 or only == stream:
@@ -211,26 +254,13 @@ def decode_slices(raw, streams, ends, flags, slices, end, access_ptr, accesses, 
                     return strata, n, pos, at
             if now[stream] + step < step:
                 return strata, n, _BAD_END, at
-            end[n, stream] = now[stream] + step
-        access_ptr[n + 1], updated_ptr[n + 1] = access_ptr[n], updated_ptr[n]
-        if head & np.uint64(KEEP):
-            values, pos = get_varint(raw, pos)
+            out.end[n, stream] = now[stream] + step
+        out.access_ptr[n + 1], out.updated_ptr[n + 1] = out.access_ptr[n], out.updated_ptr[n]
+        if out.flags[n] & np.uint8(KEEP):
+            pos = decode_kept(raw, pos, n, now, out)
             if pos < 0:
                 return strata, n, pos, at
-            if values > _LIMIT:
-                return strata, n, _BAD_UPDATED, at
-            pos, count, writes = decode_accesses(raw, pos, 0, end[n], now, accesses, access_ptr[n])
-            if pos < 0:
-                return strata, n, pos, at
-            if np.int64(values) > writes:
-                return strata, n, _BAD_UPDATED, at
-            access_ptr[n + 1] += count
-            for k in range(np.int64(values)):
-                updated[updated_ptr[n] + k], pos = get_varint(raw, pos)
-                if pos < 0:
-                    return strata, n, pos, at
-            updated_ptr[n + 1] += np.int64(values)
-        now[:] = end[n]
+        now[:] = out.end[n]
         n += 1
     return strata, n, 0, pos
 
@@ -244,8 +274,8 @@ def decode(raw: bytes, streams: int, records: int) -> tuple[int, NDArray[np.uint
     flags, slices = np.zeros(most, np.uint8), np.zeros(most, np.int64)
     access_ptr, updated_ptr = np.zeros(most + 1, np.int64), np.zeros(most + 1, np.int64)
     accesses, updated = np.zeros(len(raw), CHECKPOINT), np.zeros(len(raw), np.uint64)
-    arrays = flags, slices, end, access_ptr, accesses, updated_ptr, updated
-    strata, n, error, at = decode_slices(data, streams, ends, *arrays)
+    room = _Room(flags, slices, end, access_ptr, accesses, updated_ptr, updated)
+    strata, n, error, at = decode_slices(data, streams, ends, room)
     a, u = access_ptr[n], updated_ptr[n]
     table = SliceTable(
         0, flags[:n], slices[:n], end[:n], access_ptr[: n + 1], accesses[:a].copy(), updated_ptr[: n + 1],
