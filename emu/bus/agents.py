@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from corebraid.base.rows.event import EVENT, READ, WRITE
+from corebraid.base.rows.event import READ, WRITE, Access
+from emu.bus.agent_log import log_agent
 from emu.bus.lines import claim
 from emu.native.state import PAGE_SHIFT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from emu.native.unicorn import pointer
@@ -25,25 +26,6 @@ _ANY = RIGHT_EXECUTE | RIGHT_WRITE | RIGHT_READ
 
 
 @njit(cache=True)
-def _append(machine, n_cores, kind, address, old, new, cause, flags):
-    rows = carray(pointer(machine.agent_rows), np.int64(machine.agent_n) + 1, EVENT)
-    row = rows[np.int64(machine.agent_n)]
-    row.seq = machine.agent_number
-    row.count = machine.agent_number
-    row.pc = np.uint64(cause)
-    row.addr = address
-    row.old = old
-    row.new = new
-    row.stratum = np.uint32(0)
-    row.core = np.uint8(n_cores)
-    row.size = np.uint8(8)
-    row.kind = np.uint8(kind)
-    row.flags = np.uint8(flags)
-    machine.agent_n += _ONE
-    machine.agent_number += _ONE
-
-
-@njit(cache=True)
 def _home_word(machine, address):
     return carray(pointer(machine.home + address), 1, np.uint64)
 
@@ -54,7 +36,7 @@ def agent_read(cores, machine, address, cause):
     shift = cores[0].line_shift
     _, flags = claim(cores, machine, address >> shift, False)
     value = _home_word(machine, address)[0]
-    _append(machine, len(cores), READ, address, value, value, cause, flags)
+    log_agent(machine, len(cores), Access(READ, address, 8, value, value), cause, flags)
     return value
 
 
@@ -64,7 +46,7 @@ def agent_write(cores, machine, address, value, cause):
     shift = cores[0].line_shift
     _, flags = claim(cores, machine, address >> shift, True)
     word = _home_word(machine, address)
-    _append(machine, len(cores), WRITE, address, word[0], value, cause, flags)
+    log_agent(machine, len(cores), Access(WRITE, address, 8, word[0], value), cause, flags)
     word[0] = value
 
 

@@ -10,31 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
+from corebraid.base.rows.event import READ, RMW, WRITE, Access
+from emu.bus.agent_log import log_agent
 from emu.bus.lines import claim, newest
 from emu.native.unicorn import pointer
 
 _ZERO, _ONE, _SEVEN, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8)
 _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-@njit(cache=True)
-def _note(machine, n_cores, kind, address, size, old, new, cause, flags):
-    rows = carray(pointer(machine.agent_rows), np.int64(machine.agent_n) + 1, EVENT)
-    row = rows[np.int64(machine.agent_n)]
-    row.seq = machine.agent_number
-    row.count = machine.agent_number
-    row.pc = np.uint64(cause)
-    row.addr = address
-    row.old = old
-    row.new = new
-    row.stratum = np.uint32(0)
-    row.core = np.uint8(n_cores)
-    row.size = np.uint8(size)
-    row.kind = np.uint8(kind)
-    row.flags = np.uint8(flags)
-    machine.agent_n += _ONE
-    machine.agent_number += _ONE
 
 
 @njit(cache=True)
@@ -80,7 +62,7 @@ def read_bytes(cores, machines, address, out, start, cause):
         size = _piece(here, np.uint64(out.size - at))
         home = carray(pointer(machine.home + here), size, np.uint8)
         value = _number(home, 0, size)
-        _note(machine, len(cores), READ, here, size, value, value, cause, flags)
+        log_agent(machine, len(cores), Access(READ, here, size, value, value), cause, flags)
         flags = 0
         _put(out, at, size, value)
         at += size
@@ -101,7 +83,7 @@ def write_bytes(cores, machines, address, data, start, cause):
         size = _piece(here, np.uint64(data.size - at))
         home = carray(pointer(machine.home + here), size, np.uint8)
         old, new = _number(home, 0, size), _number(data, at, size)
-        _note(machine, len(cores), WRITE, here, size, old, new, cause, flags)
+        log_agent(machine, len(cores), Access(WRITE, here, size, old, new), cause, flags)
         flags = 0
         _put(home, 0, size, new)
         at += size
@@ -125,7 +107,7 @@ def fill_bytes(cores, machines, address, data, start, cause):
             old, new = _number(home, 0, 8), _number(data, at, 8)
             at += 8
             if old != new or (held and at >= end):
-                _note(machine, len(cores), WRITE, here, 8, old, new, cause, flags)
+                log_agent(machine, len(cores), Access(WRITE, here, 8, old, new), cause, flags)
                 _put(home, 0, 8, new)
                 held, flags = False, 0
     return at
@@ -137,7 +119,7 @@ def read_modify_write(cores, machines, address, size, new, cause):
     machine = machines[0]
     _, flags = claim(cores, machine, address >> cores[0].line_shift, True)
     home = carray(pointer(machine.home + address), size, np.uint8)
-    _note(machine, len(cores), RMW, address, size, _number(home, 0, size), new, cause, flags)
+    log_agent(machine, len(cores), Access(RMW, address, size, _number(home, 0, size), new), cause, flags)
     _put(home, 0, size, new)
 
 

@@ -79,13 +79,18 @@ def _slot(post, slot):
 
 
 @njit(cache=True)
-def _log(machine, post, what, core, head, identifier, w0, w1, w2, w3):
+def _words(message):
+    return message.w0, message.w1, message.w2, message.w3
+
+
+@njit(cache=True)
+def _log(machine, post, what, core, head, identifier, words):
     """Keep what happened, if anybody asked for it; at the limit the core must stop so that it is taken."""
     if (post.log_kinds & np.uint64(what)) == _ZERO:
         return
     row = event_at(post.log + post.log_n * _EVENT_BYTES)
     row.what, row.core, row.head, row.id = np.uint64(what), core, head, identifier
-    row.w0, row.w1, row.w2, row.w3 = w0, w1, w2, w3
+    row.w0, row.w1, row.w2, row.w3 = words
     post.log_n += _ONE
     if post.log_n >= post.log_limit:
         machine.mail_full = _ONE
@@ -150,10 +155,7 @@ def _take(core, machine, post, rests):
         if post.forced != _ZERO:
             turn = post.turn_next + _turn_at(post, core.core_id, _entry(head))
             _put64(turn, peek64(turn) + _ONE)
-        _log(
-            machine, post, RECEIVED, core.core_id, head, message.id,
-            message.w0, message.w1, message.w2, message.w3,
-        )  # fmt: skip
+        _log(machine, post, RECEIVED, core.core_id, head, message.id, _words(message))
     message.next = post.free
     post.free = at
     return head
@@ -190,7 +192,7 @@ def _test(core, machine, post):
     identifier, answer = word & ~_COME, word >> np.uint64(63)
     if post.forced != _ZERO:
         answer = _recorded_answer(post, identifier)
-    _log(machine, post, TESTED, core.core_id, answer, identifier, _ZERO, _ZERO, _ZERO, _ZERO)
+    _log(machine, post, TESTED, core.core_id, answer, identifier, (_ZERO, _ZERO, _ZERO, _ZERO))
     return answer
 
 
@@ -252,10 +254,7 @@ def _post(core, machine, post, word):
     post.flying += _ONE
     post.next_due = min(post.next_due, message.due)
     head = word & np.uint64(0xFFFFFF)
-    _log(
-        machine, post, POSTED, core.core_id, head, message.id,
-        message.w0, message.w1, message.w2, message.w3,
-    )  # fmt: skip
+    _log(machine, post, POSTED, core.core_id, head, message.id, _words(message))
 
 
 @njit(cache=True)

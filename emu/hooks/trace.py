@@ -6,7 +6,7 @@ import numpy as np
 from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
-from corebraid.base.rows.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
+from corebraid.base.rows.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE, Access
 from corebraid.base.rows.record import RECORD
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
@@ -21,18 +21,18 @@ _ZERO = np.uint64(0)
 
 
 @njit(cache=True)
-def _append(core, count, pc, address, old, new, size, kind, flags):
+def _append(core, count, pc, access, flags):
     row = event_at(core.trace + core.trace_n * EVENT_BYTES)
     row.seq = core.trace_sequence
     row.count = count
     row.pc = pc
-    row.addr = address
-    row.old = old
-    row.new = new
+    row.addr = access.address
+    row.old = access.old
+    row.new = access.new
     row.stratum = np.uint32(core.trace_stratum)
     row.core = np.uint8(core.core_id)
-    row.size = np.uint8(size)
-    row.kind = np.uint8(kind)
+    row.size = np.uint8(access.size)
+    row.kind = np.uint8(access.kind)
     row.flags = np.uint8(flags)
     core.trace_n += _ONE
     core.trace_sequence += _ONE
@@ -43,7 +43,7 @@ def trace_fetch(core, address, n, count):
     """The line that an instruction fetch received: reads of 8 bytes each."""
     for k in range(0, n, 8):
         value = load_bytes(core, address + np.uint64(k), 8)
-        _append(core, count, core.block_address, address + np.uint64(k), value, value, 8, READ, FETCH)
+        _append(core, count, core.block_address, Access(READ, address + np.uint64(k), 8, value, value), FETCH)
 
 
 @njit(cache=True)
@@ -102,7 +102,7 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
                 rows[index].kind = np.uint8(RMW)
                 rows[index].new = value
                 return
-        _append(core, count, pc, address, old, value, size, WRITE, 0)
+        _append(core, count, pc, Access(WRITE, address, size, old, value), 0)
         return
     if _earlier_read(core, 1, count, address, size) >= 0:
         return
@@ -110,16 +110,16 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
         last = rows[np.int64(core.trace_n) - 1]
         if last.count == count and last.pc == pc and last.addr + np.uint64(last.size) == address:
             last.flags |= np.uint8(GLUED)
-    _append(core, count, pc, address, old, old, size, READ, 0)
+    _append(core, count, pc, Access(READ, address, size, old, old), 0)
 
 
 @njit(cache=True)
 def trace_device(core, is_write, count, pc, address, value, size):
     """An access to a device register. value: what was written, or what the register answered."""
     if is_write:
-        _append(core, count, pc, address, _ZERO, value, size, WRITE, UNCACHED)
+        _append(core, count, pc, Access(WRITE, address, size, _ZERO, value), UNCACHED)
     else:
-        _append(core, count, pc, address, value, value, size, READ, UNCACHED)
+        _append(core, count, pc, Access(READ, address, size, value, value), UNCACHED)
 
 
 @njit(cache=True)
@@ -148,9 +148,9 @@ def trace_data(core, is_write, atomic, count, pc, address, value, size):
     elif is_write:
         if core.buffering != _ZERO:
             trace_store(core, address, size, value, count)
-        _append(core, count, pc, address, old, value, size, WRITE, 0)
+        _append(core, count, pc, Access(WRITE, address, size, old, value), 0)
     else:
-        _append(core, count, pc, address, old, old, size, READ, 0)
+        _append(core, count, pc, Access(READ, address, size, old, old), 0)
 
 
 @njit(cache=True)
@@ -183,4 +183,4 @@ def on_traced_fence(handle, address, size, user):
     if core.entered != _ZERO:
         settle_all(core)
         position, _ = trace_position(core, address)
-        _append(core, core.count + position, address, _ZERO, _ZERO, _ZERO, 1, FENCE, UNCACHED)
+        _append(core, core.count + position, address, Access(FENCE, _ZERO, 1, _ZERO, _ZERO), UNCACHED)

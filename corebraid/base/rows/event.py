@@ -7,7 +7,7 @@ bytes is several rows of the same instruction count. Rows that belong to one ind
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,17 @@ EVENT = np.dtype(
     ]
 )
 assert EVENT.itemsize == 56
+
+
+class Access(NamedTuple):
+    """One access, as kernels hand it on. kind: as in `EVENT`. address (uint64), size (bytes): inside one
+    word. old, new (uint64): the number there before and after."""
+
+    kind: Any
+    address: Any
+    size: Any
+    old: Any
+    new: Any
 
 
 def put_rows(room: NDArray[Any], rows: NDArray[Any]) -> None:
