@@ -18,7 +18,7 @@ from corebraid.base.kernels import copy_row, inner
 from solver.cuts.table import cut_slot
 from solver.deduction.chains import Chains, Contents, content, no_contents, stuck
 from solver.deduction.deduction import Clocks
-from solver.freedom.graph import Cut, Rules, Scratch, can_run, choose_streams, fill_danger, scratch_of
+from solver.freedom.stubborn import Cut, Rules, Scratch, can_run, choose_streams, fill_danger, scratch_of
 
 DEFAULT_STEPS = 20_000
 #: How far preferences are shifted by chance: standard deviations, in shares of all operations.
