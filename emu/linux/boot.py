@@ -141,7 +141,7 @@ def _boot(
     filesystem.attach(facts)
     _first_task(process, loaded)
     kernel = Kernel(process, table.CALLS, spec.strict)
-    return Guest(process, kernel, memory, facts)
+    return Guest(process, kernel, memory, facts, filesystem)
 
 
 def _first_task(process: Process, loaded: Loaded) -> None:

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from emu.board.board import Stopped
+from emu.board.run import Watcher
+from emu.core.recorded import RecordedCore
+from emu.linux.tasks.process import Process
+from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import Task
 from emu.native.state import CORE_AT, MACHINE_AT, STOP_CALL
 from emu.schedule.policy import Scheduler, Slice
 
-if TYPE_CHECKING:
-    from emu.linux.machine import LinuxMachine
+
+class Turning(Protocol):
+    """What a turn needs of the machine, see `emu.linux.machine.LinuxMachine`."""
+
+    cores: list[RecordedCore]
+    words: memoryview
+    watcher: Watcher
+    queue: RunQueue
+    process: Process
+
+    def run_slice(self, number: int, length: int, *, exact: bool = True, events: int = 0) -> Stopped:
+        """Run a core for about `length` instructions."""
+
+    def serve(self, number: int) -> None:
+        """Serve the core, which has stopped for the kernel."""
+
+    def ended(self) -> str:
+        """Why the run is over, empty while it is not."""
+
+    def shared_event(self) -> bool:
+        """Whether the scheduler is to be asked after a call."""
 
 
-def take_turn(machine: LinuxMachine, piece: Slice, length: int, scheduler: Scheduler) -> None:
+def take_turn(machine: Turning, piece: Slice, length: int, scheduler: Scheduler) -> None:
     """Run a core for about `length` instructions, its kernel's calls and pages served. The slice ends early
     when its task is gone, at a call that counts as its last event, or where `scheduler` wants to be asked."""
     number, watcher, queue = piece.core, machine.watcher, machine.queue
@@ -38,7 +61,7 @@ def take_turn(machine: LinuxMachine, piece: Slice, length: int, scheduler: Sched
             return
 
 
-def _ends_with_call(machine: LinuxMachine, task: Task, scheduler: Scheduler) -> bool:
+def _ends_with_call(machine: Turning, task: Task, scheduler: Scheduler) -> bool:
     """The task has made a system call. Returns whether its slice ends with it."""
     if len(machine.process.tasks) > 1:
         machine.watcher.called(task.tid, task.call_number)

@@ -107,9 +107,8 @@ class LinuxCapture(BaseCapture):
 
     def close(self) -> None:
         """Let go of every file of the host's. The guest cannot go on."""
-        process = self.guest.process
-        process.descriptors.close_all()
-        process.filesystem.close()
+        self.guest.process.descriptors.close_all()
+        self.guest.filesystem.close()
 
     def living(self, number: int) -> tuple[int, list[Life]]:
         """The task on a core, and all that live."""
@@ -196,7 +195,7 @@ class LinuxCapture(BaseCapture):
         )
         outcome = self._end(_END_CODES[reason], end)
         # The recording comes first: this may fail.
-        process.filesystem.keep()
+        self.guest.filesystem.keep()
         if lost:
             raise UsageError(lost, remedy="the recording is complete")
         return outcome

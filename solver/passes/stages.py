@@ -19,6 +19,7 @@ from solver.sifting.filters import Chains, Counts, sift
 from solver.sifting.granules import find_granules
 from solver.sifting.words import WordTable
 from solver.tenures.buffered_edges import not_told
+from solver.tenures.deduce import Deduced
 from solver.tenures.edges import break_rows, row_edges
 from solver.tenures.region import with_deduced
 
@@ -37,7 +38,7 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     """Granules, filters and the region's own part of the boundary values. table: see `find_granules`.
 
     Raises OrderError."""
-    deduced = None
+    deduced: Deduced | None = None
     if region.tenures is not None and _is_shared(region):
         deduced = region.tenures.deduced(region)
         edges = not_told(row_edges(deduced.clocks), deduced.ties)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,6 @@ from numpy.typing import NDArray
 from corebraid.base.rows.event import EVENT, GLUED
 from solver.regions.sync_order import RegionSyncs, Segments, in_segments, no_syncs, places, segments
 from solver.regions.traces import Events
-
-if TYPE_CHECKING:
-    from solver.tenures.buffered_deduce import BufferedTenures
-    from solver.tenures.region import RegionTenures
-
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
 #: strata does not need memory for all its events.
@@ -95,6 +90,13 @@ class Rows:
         yield from self._parts
 
 
+class Tenures(Protocol):
+    """What is known of the tenures of a region (`solver.tenures.region`)."""
+
+    def deduced(self, region: Region) -> Any:
+        """What they prove of the region's rows: `solver.tenures.deduce.Deduced`."""
+
+
 @dataclass(frozen=True)
 class Region:
     """The events between two successive strata. streams: the rows of each stream. tails: under TSO, for each
@@ -106,7 +108,7 @@ class Region:
     streams: Sequence[RowSource]
     tails: Sequence[Events] = ()
     syncs: RegionSyncs = field(default_factory=no_syncs)
-    tenures: RegionTenures | BufferedTenures | None = None
+    tenures: Tenures | None = None
     breaks: Sequence[NDArray[np.int64]] = ()
 
     @property

@@ -7,14 +7,11 @@ import os
 import random
 import stat as modes
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from emu.linux.files.nodes import DEV_DEVICE, Node, Special, Symlink
 from emu.linux.files.open_file import MappedFile, OpenFile, Stat
 from emu.linux.ground.failure import Errno
-
-if TYPE_CHECKING:
-    from emu.linux.tree.tree_build import TreeBuilder
+from emu.linux.pseudo.builder import Builder
 
 
 class Device(Special):
@@ -117,7 +114,7 @@ class MappedZeros(MappedFile):
         """Forgotten."""
 
 
-def add_devices(builder: TreeBuilder, source: random.Random) -> None:
+def add_devices(builder: Builder, source: random.Random) -> None:
     """Fill /dev. source: of /dev/urandom's numbers."""
     makers: dict[str, tuple[int, int, Callable[[int, Device], OpenFile] | None]] = {
         "null": (1, 3, OpenDevice),

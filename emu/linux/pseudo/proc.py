@@ -8,10 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from emu.linux.files.file_tree import FileTree
 from emu.linux.files.nodes import PROC_DEVICE, Directory, Node
 from emu.linux.files.open_file import OpenFile, Stat
 from emu.linux.ground.failure import Errno
 from emu.linux.pseudo import proc_process, proc_system
+from emu.linux.pseudo.builder import Builder
 from emu.linux.pseudo.proc_facts import ProcFacts
 from emu.linux.pseudo.proc_nodes import (
     GeneratedDirectory,
@@ -25,14 +27,11 @@ from emu.linux.pseudo.proc_nodes import (
 if TYPE_CHECKING:
     import random
 
-    from emu.linux.tree.filesystem import Filesystem
-    from emu.linux.tree.tree_build import TreeBuilder
-
 
 class NodeMaker:
     """Makes synthetic nodes of one device, with fresh inode numbers and one time for all."""
 
-    def __init__(self, builder: TreeBuilder, device: int, uid: int) -> None:
+    def __init__(self, builder: Builder, device: int, uid: int) -> None:
         self._builder, self._device, self._uid = builder, device, uid
         self._time = builder.now()
 
@@ -85,7 +84,7 @@ class NodeMaker:
 class ProcTree:
     """Builds /proc. Nodes of tasks and descriptors are made when they are first looked at, and kept."""
 
-    def __init__(self, builder: TreeBuilder, filesystem: Filesystem, facts: ProcFacts) -> None:
+    def __init__(self, builder: Builder, filesystem: FileTree, facts: ProcFacts) -> None:
         self._filesystem, self._facts = filesystem, facts
         self._system = NodeMaker(builder, PROC_DEVICE, 0)
         self._own = NodeMaker(builder, PROC_DEVICE, 1000)
@@ -229,6 +228,6 @@ def _number(name: str) -> int | None:
     )
 
 
-def add_proc(builder: TreeBuilder, filesystem: Filesystem, facts: ProcFacts, source: random.Random) -> None:
+def add_proc(builder: Builder, filesystem: FileTree, facts: ProcFacts, source: random.Random) -> None:
     """Put /proc in place."""
     builder.put("/proc", ProcTree(builder, filesystem, facts).build(source))

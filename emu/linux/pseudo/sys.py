@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from emu.linux.files.nodes import SYS_DEVICE
+from emu.linux.pseudo.builder import Builder
 from emu.linux.pseudo.proc import NodeMaker
 from emu.linux.pseudo.proc_facts import ProcFacts
 from emu.linux.pseudo.proc_process import ranges
-
-if TYPE_CHECKING:
-    from emu.linux.tree.tree_build import TreeBuilder
 
 _CPU = "devices/system/cpu"
 _NODE = "devices/system/node"
@@ -60,7 +57,7 @@ def node_meminfo(facts: ProcFacts) -> bytes:
     return "".join(f"Node 0 {name + ':':<15}{value:>8} kB\n" for name, value in values.items()).encode()
 
 
-def add_sys(builder: TreeBuilder, facts: ProcFacts) -> None:
+def add_sys(builder: Builder, facts: ProcFacts) -> None:
     """Put /sys in place."""
     maker = NodeMaker(builder, SYS_DEVICE, 0)
     top = maker.directory()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.words import unsigned
-from emu.linux.signals.frame import push_frame
+from emu.linux.signals.frame import FrameProcess, FrameTask, push_frame
 from emu.linux.signals.info import SigInfo
 from emu.linux.signals.numbers import (
     DUMPING,
@@ -28,10 +28,27 @@ from emu.linux.signals.numbers import (
     signal_name,
     signal_set,
 )
-from emu.linux.signals.of_process import Action
+from emu.linux.signals.of_process import Action, ProcessSignals
+from emu.linux.signals.receiver import Receiver
 
-if TYPE_CHECKING:
-    from emu.linux.tasks.task import Task
+
+class SignalledProcess(FrameProcess, Protocol):
+    """What delivery needs of the process."""
+
+    @property
+    def signals(self) -> ProcessSignals:
+        """Actions, and signals that are pending for all of it."""
+
+
+class Signalled(Receiver, FrameTask, Protocol):
+    """A task that handles signals."""
+
+    @property
+    def process(self) -> SignalledProcess:
+        """The process that it is of."""
+
+    def set_registers(self, context: bytes) -> None:
+        """Replace all registers."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,7 @@ class Interruption:
     always: bool = False
 
 
-def deliver(task: Task, interrupted: Interruption | None = None) -> Death | None:
+def deliver(task: Signalled, interrupted: Interruption | None = None) -> Death | None:
     """Deliver all that the task would take: its registers are then those of the last handler to start.
 
     interrupted: the call to begin anew or to fail with EINTR; the registers are those after its instruction.
@@ -82,7 +99,7 @@ def deliver(task: Task, interrupted: Interruption | None = None) -> Death | None
     return None
 
 
-def _end_call(task: Task, broken: Interruption, may_restart: bool) -> None:
+def _end_call(task: Signalled, broken: Interruption, may_restart: bool) -> None:
     """The broken-off call begins anew when the task goes on, or it has failed."""
     isa, abi = task.process.isa, task.process.abi
     context = task.registers
@@ -96,7 +113,7 @@ def _end_call(task: Task, broken: Interruption, may_restart: bool) -> None:
     task.set_registers(isa.with_register(context, abi.result, result))
 
 
-def _start_handler(task: Task, action: Action, info: SigInfo) -> bool:
+def _start_handler(task: Signalled, action: Action, info: SigInfo) -> bool:
     """Put the frame onto the stack. False: there is no room, which is a fault of its own."""
     signals, signal = task.process.signals, info.signal
     if action.flags & SA_RESETHAND:

@@ -6,22 +6,53 @@ Sources: Linux's arch/x86/kernel/signal.c (get_sigframe), signal_64.c (x64_setup
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from emu.linux.ground.failure import Errno
+from emu.linux.ground.guest_memory import GuestMemory
 from emu.linux.ground.words import unsigned
 from emu.linux.signals.float_image import float_image, initial_floats, with_floats
 from emu.linux.signals.info import INFO_BYTES, SigInfo
 from emu.linux.signals.numbers import SA_ONSTACK, SA_RESTORER, SS_AUTODISARM, SS_DISABLE
 from emu.linux.signals.of_process import Action
-from emu.linux.signals.of_task import AlternateStack
+from emu.linux.signals.of_task import AlternateStack, TaskSignals
+from isa.abi import LinuxAbi
 from isa.table import Isa
 
-if TYPE_CHECKING:
-    from emu.linux.tasks.task import Task
+
+class FrameProcess(Protocol):
+    """What a frame needs of the process."""
+
+    @property
+    def isa(self) -> Isa:
+        """Its instruction set."""
+
+    @property
+    def abi(self) -> LinuxAbi:
+        """How that is used under Linux."""
+
+    @property
+    def memory(self) -> GuestMemory:
+        """Its memory."""
 
 
-def push_frame(task: Task, action: Action, info: SigInfo, mask: int) -> bytes:
+class FrameTask(Protocol):
+    """What a frame needs of a task."""
+
+    @property
+    def process(self) -> FrameProcess:
+        """The process that it is of."""
+
+    @property
+    def signals(self) -> TaskSignals:
+        """Its mask, its pending signals and its alternate stack."""
+
+    @property
+    def registers(self) -> bytes:
+        """All its registers (`Isa.registers`)."""
+
+
+def push_frame(task: FrameTask, action: Action, info: SigInfo, mask: int) -> bytes:
     """Write the frame for a handler; returns the registers that it starts with.
 
     mask: what the return restores. Raises Errno(EFAULT): there is no room, or no way to return.
@@ -45,7 +76,7 @@ def push_frame(task: Task, action: Action, info: SigInfo, mask: int) -> bytes:
     return _entry(task, action, info.signal, address)
 
 
-def pop_frame(task: Task) -> tuple[bytes, int, AlternateStack]:
+def pop_frame(task: FrameTask) -> tuple[bytes, int, AlternateStack]:
     """The registers, the mask and the alternate stack in the frame at the stack pointer.
 
     What a program must not set is taken from the present registers. Raises Errno(EFAULT): no frame is there,
@@ -71,7 +102,7 @@ def pop_frame(task: Task) -> tuple[bytes, int, AlternateStack]:
     return context, fields["mask"], stack
 
 
-def _place(task: Task, action: Action) -> tuple[int, int]:
+def _place(task: FrameTask, action: Action) -> tuple[int, int]:
     """Where the frame and its floating-point image go: on the alternate stack if the handler asks for it."""
     isa, frame, stack = task.process.isa, task.process.abi.signals.frame, task.signals.stack
     pointer = isa.read(task.registers, isa.stack_pointer)
@@ -89,7 +120,7 @@ def _place(task: Task, action: Action) -> tuple[int, int]:
     return address, floats
 
 
-def _fields(task: Task, action: Action, mask: int, floats: int) -> dict[str, int]:
+def _fields(task: FrameTask, action: Action, mask: int, floats: int) -> dict[str, int]:
     """The frame's fields, by name."""
     stack, trap = task.signals.stack, task.signals.trap
     return {
@@ -107,7 +138,7 @@ def _fields(task: Task, action: Action, mask: int, floats: int) -> dict[str, int
     }
 
 
-def _entry(task: Task, action: Action, signal: int, address: int) -> bytes:
+def _entry(task: FrameTask, action: Action, signal: int, address: int) -> bytes:
     """The registers at the handler's first instruction."""
     isa, frame = task.process.isa, task.process.abi.signals.frame
     context = task.registers

@@ -10,9 +10,8 @@ SIGCONT had followed.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.limits import RLIMIT_SIGPENDING, Limits
@@ -31,9 +30,7 @@ from emu.linux.signals.numbers import (
     signal_set,
 )
 from emu.linux.signals.of_task import PendingSignals
-
-if TYPE_CHECKING:
-    from emu.linux.tasks.task import Task
+from emu.linux.signals.receiver import Receiver
 
 #: The user that the guest runs as.
 USER = 1000
@@ -54,7 +51,7 @@ class ProcessSignals:
     """Actions and pending signals of a process. tasks: by tid, the living ones, and limits: shared
     with `Process`."""
 
-    def __init__(self, tasks: dict[int, Task], pid: int, limits: Limits | None = None) -> None:
+    def __init__(self, tasks: Mapping[int, Receiver], pid: int, limits: Limits | None = None) -> None:
         self._tasks, self._pid, self._limits = tasks, pid, limits or Limits()
         self._actions = [Action()] * (LAST_SIGNAL + 1)
         #: Signals that do nothing when they are delivered.
@@ -63,7 +60,7 @@ class ProcessSignals:
         #: Told whenever a signal has become pending.
         self.arrivals: list[Callable[[], None]] = []
         #: Tasks that a shared signal is assigned to; of a signal without any, nobody's mask lets it through.
-        self._takers: dict[int, list[Task]] = {}
+        self._takers: dict[int, list[Receiver]] = {}
 
     # What signals do.
 
@@ -85,7 +82,7 @@ class ProcessSignals:
 
     # Sending.
 
-    def post(self, target: Task | None, signal: int, info: SigInfo | None = None) -> bool:
+    def post(self, target: Receiver | None, signal: int, info: SigInfo | None = None) -> bool:
         """Send a signal to a task, or to the process. True: it is pending now and was not so before.
 
         Without `info` it comes from the process itself, as SIGPIPE does. One that would do nothing is dropped
@@ -113,7 +110,7 @@ class ProcessSignals:
             arrived()
         return True
 
-    def force(self, task: Task, signal: int, info: SigInfo) -> None:
+    def force(self, task: Receiver, signal: int, info: SigInfo) -> None:
         """A fault of the task's own: delivered even if blocked or ignored, but then by its default action."""
         own, bit = task.signals, signal_set(signal)
         if info.trap is not None:
@@ -127,7 +124,7 @@ class ProcessSignals:
 
     # Taking.
 
-    def deliverable(self, task: Task) -> bool:
+    def deliverable(self, task: Receiver) -> bool:
         """A signal is pending that the task would take and that would do something."""
         own = task.signals
         effective = ~own.blocked & (~self._idle | own.real_blocked)
@@ -135,7 +132,7 @@ class ProcessSignals:
             return False
         return bool((own.pending.mask | self._shared_for(task)) & effective)
 
-    def take(self, task: Task) -> SigInfo | None:
+    def take(self, task: Receiver) -> SigInfo | None:
         """The next signal for the task, no longer pending: its own before the process's, faults first."""
         own = task.signals
         allowed = ~own.blocked
@@ -145,7 +142,7 @@ class ProcessSignals:
         signal = self.shared.lowest(allowed & self._shared_for(task))
         return self._take_shared(task, signal) if signal else None
 
-    def take_from(self, task: Task, wanted: int) -> SigInfo | None:
+    def take_from(self, task: Receiver, wanted: int) -> SigInfo | None:
         """The next signal of the set `wanted`, blocked or not (sigwaitinfo(2))."""
         own = task.signals
         if signal := own.pending.lowest(wanted):
@@ -153,13 +150,13 @@ class ProcessSignals:
         signal = self.shared.lowest(wanted)
         return self._take_shared(task, signal) if signal else None
 
-    def pending(self, task: Task) -> int:
+    def pending(self, task: Receiver) -> int:
         """The set that sigpending(2) tells."""
         return (task.signals.pending.mask | self.shared.mask) & task.signals.blocked
 
     # Masks.
 
-    def set_blocked(self, task: Task, mask: int) -> None:
+    def set_blocked(self, task: Receiver, mask: int) -> None:
         """Change a task's mask. What it can no longer take goes to another task."""
         own = task.signals
         newly = mask & ~own.blocked
@@ -172,24 +169,24 @@ class ProcessSignals:
             self._discard_shared(idle)
             self._continue(idle)
 
-    def begin_mask(self, task: Task, mask: int) -> None:
+    def begin_mask(self, task: Receiver, mask: int) -> None:
         """A mask for the time of one call: sigsuspend, ppoll. What it lets through ends the call's wait."""
         task.signals.restore_mask = task.signals.blocked
         self.set_blocked(task, mask)
 
-    def end_mask(self, task: Task) -> None:
+    def end_mask(self, task: Receiver) -> None:
         """Back to the mask before `begin_mask`, if that is still to be done."""
         before, task.signals.restore_mask = task.signals.restore_mask, None
         if before is not None:
             self.set_blocked(task, before)
 
-    def leave(self, task: Task) -> None:
+    def leave(self, task: Receiver) -> None:
         """The task ends: its own signals are gone, those of the process go to others."""
         task.signals.pending.discard(_ALL)
         task.signals.blocked = _ALL
         self._hand_over(task, _ALL)
 
-    def status(self, task: Task) -> str:
+    def status(self, task: Receiver) -> str:
         """The lines of /proc/PID/status (proc_pid_status(5))."""
         caught = ignored = 0
         for signal in range(1, LAST_SIGNAL + 1):
@@ -212,13 +209,13 @@ class ProcessSignals:
     def _most_pending(self) -> int:
         return self._limits.soft[RLIMIT_SIGPENDING]
 
-    def _in_order(self) -> Iterator[Task]:
+    def _in_order(self) -> Iterator[Receiver]:
         """The living tasks: the main one, then by tid."""
         if self._pid in self._tasks:
             yield self._tasks[self._pid]
         yield from (self._tasks[tid] for tid in sorted(self._tasks) if tid != self._pid)
 
-    def _shared_for(self, task: Task) -> int:
+    def _shared_for(self, task: Receiver) -> int:
         """The pending signals of the process that are the task's to take."""
         mask = self.shared.mask
         for signal, takers in self._takers.items():
@@ -239,12 +236,12 @@ class ProcessSignals:
         self._takers[signal] = [*takers, chosen]
         chosen.end_wait(Reason.SIGNAL)
 
-    def _busy(self, task: Task) -> bool:
+    def _busy(self, task: Receiver) -> bool:
         """It has a signal to take."""
         own = bool(task.signals.pending.mask & ~task.signals.blocked)
         return own or any(task in takers for takers in self._takers.values())
 
-    def _take_shared(self, task: Task, signal: int) -> SigInfo:
+    def _take_shared(self, task: Receiver, signal: int) -> SigInfo:
         info = self.shared.take(signal)
         left = [taker for taker in self._takers.pop(signal, []) if taker is not task]
         if self.shared.mask & signal_set(signal):
@@ -254,7 +251,7 @@ class ProcessSignals:
                 self._assign(signal)
         return info
 
-    def _hand_over(self, task: Task, signals: int) -> None:
+    def _hand_over(self, task: Receiver, signals: int) -> None:
         """The task takes none of a set any more."""
         for signal in [signal for signal in self._takers if signal_set(signal) & signals]:
             left = [taker for taker in self._takers[signal] if taker is not task]

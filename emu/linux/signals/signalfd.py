@@ -11,12 +11,12 @@ from emu.linux.files.open_file import POLLIN
 from emu.linux.ground.failure import Errno
 from emu.linux.signals.info import SigInfo
 from emu.linux.signals.numbers import SI_TIMER, SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
+from emu.linux.signals.receiver import Receiver
 from emu.linux.waiting.readiness import WaitableFile
 from isa.layout import Layout
 
 if TYPE_CHECKING:
     from emu.linux.signals.of_process import ProcessSignals
-    from emu.linux.tasks.task import Task
 
 #: struct signalfd_siginfo.
 RECORD = Layout(
@@ -65,7 +65,7 @@ class SignalFile(WaitableFile):
     normal_data = False
 
     def __init__(
-        self, mask: int, flags: int, inode: int, signals: ProcessSignals, caller: Callable[[], Task]
+        self, mask: int, flags: int, inode: int, signals: ProcessSignals, caller: Callable[[], Receiver]
     ) -> None:
         super().__init__(os.O_RDWR | flags, inode)
         self._mask = mask

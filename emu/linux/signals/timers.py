@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from emu.linux.signals.info import SigInfo, timer_expired, with_overrun
 from emu.linux.signals.numbers import SI_KERNEL, SIGALRM, SIGPROF, SIGVTALRM
 from emu.linux.signals.of_process import ProcessSignals
-
-if TYPE_CHECKING:
-    from emu.linux.tasks.task import Task
+from emu.linux.signals.receiver import Receiver
 
 #: DELAYTIMER_MAX: more overruns are this many.
 _MOST_OVERRUNS = (1 << 31) - 1
@@ -77,7 +74,7 @@ class PosixTimer(Alarm):
         number: int,
         signal: int,
         value: int,
-        target: Task | None,
+        target: Receiver | None,
         reads: Callable[[], int] | None = None,
     ) -> None:
         super().__init__(reads, silent=not signal)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from emu.linux.files.nodes import Special
+from emu.linux.files.nodes import Node, Special
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import UnixAddress
+from emu.linux.sockets.network import Network
 
 if TYPE_CHECKING:
     from emu.linux.sockets.socket import Socket
-    from emu.linux.tasks.process import Process
 
 
 class _Entry:
@@ -23,10 +23,36 @@ class _Entry:
         self.socket: Socket | None = socket
 
 
+class Paths(Protocol):
+    """The guest's own file system."""
+
+    def create_special(self, path: str, kind: int, payload: object) -> Special:
+        """A name for a socket."""
+
+    def lookup(self, path: str) -> Node:
+        """What a path leads to."""
+
+
+class NamingProcess(Protocol):
+    """What names need of the process."""
+
+    @property
+    def network(self) -> Network:
+        """Its network, with the abstract names."""
+
+    @property
+    def umask(self) -> int:
+        """Permissions that what it makes does not get."""
+
+    @property
+    def filesystem(self) -> Paths:
+        """Where paths lead."""
+
+
 class UnixNames:
     """Names within one process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: NamingProcess) -> None:
         self._process = process
         self._entry: _Entry | None = None
 

@@ -21,11 +21,11 @@ from isa.table import Isa
 
 if TYPE_CHECKING:
     from emu.linux.files.descriptors import Descriptors
+    from emu.linux.files.file_tree import FileTree
     from emu.linux.memory.address_space import AddressSpace
     from emu.linux.signals.of_process import ProcessSignals
     from emu.linux.signals.timers import Alarms
     from emu.linux.tasks.futex import Futexes
-    from emu.linux.tree.filesystem import Filesystem
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Process:
     clock: Clock
     memory: GuestMemory
     space: AddressSpace
-    filesystem: Filesystem
+    filesystem: FileTree
     descriptors: Descriptors
     futexes: Futexes
     signals: ProcessSignals
