@@ -1,5 +1,5 @@
 """The ordering campaign: random traces, half of them damaged, through every engine, against a search over all
-orders of their rows (`bench.tiny_runs`).
+orders of their rows (`bench.tiny_orders`).
 
     python -m bench.order_campaign [--traces 20000] [--seed 0] [--models sc,tso] [--agents]
 
@@ -24,7 +24,8 @@ use_kernel_cache()
 
 import numpy as np  # noqa: E402
 
-from bench.tiny_runs import Run, damage, displace, is_legal  # noqa: E402
+from bench.tiny_orders import is_legal  # noqa: E402
+from bench.tiny_runs import Run, damage, displace  # noqa: E402
 from corebraid.base.errors import OrderError  # noqa: E402
 from recorder.files.manifest import ORDER_CERT  # noqa: E402
 from solver.check.certificate import Certificate  # noqa: E402

@@ -39,8 +39,9 @@ from numpy.typing import NDArray  # noqa: E402
 from bench import linux_soak, soak  # noqa: E402
 from bench.marks_order import misplaced_marks  # noqa: E402
 from bench.true_order import Broken, held_traces  # noqa: E402
+from bench.true_places import Placed, misplaced  # noqa: E402
 from bench.true_tenures import proved_edges  # noqa: E402
-from bench.true_threads import Placed, misplaced, promises  # noqa: E402
+from bench.true_threads import promises  # noqa: E402
 from corebraid.names.program import GuestProgram  # noqa: E402
 from isa.x86_64.registers import X86_64  # noqa: E402
 from recorder.capture.firmware import record  # noqa: E402

@@ -10,7 +10,8 @@ from test_solver_engines import SOAK
 
 import bench.order_campaign
 from bench.order_campaign import campaign
-from bench.tiny_runs import Run, damage, is_legal
+from bench.tiny_orders import is_legal
+from bench.tiny_runs import Run, damage
 from solver.regions.traces import MemoryTraces
 
 

@@ -14,7 +14,8 @@ from test_solver_engines import SOAK
 from test_tso_sure import all_orders
 
 from bench.order_campaign import can_be_ordered
-from bench.tiny_runs import Run, displace, must_precede
+from bench.tiny_orders import must_precede
+from bench.tiny_runs import Run, displace
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import EVENT
 from emu.bus.sync_points import ENTER

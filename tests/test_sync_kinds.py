@@ -17,7 +17,8 @@ from sync_kinds import firmware_kinds, linux_kinds, without
 from bench import linux_soak, soak
 from bench.order_soak import make
 from bench.true_order import held_traces
-from bench.true_threads import Placed, Promises, misplaced, promises
+from bench.true_places import Placed, misplaced
+from bench.true_threads import Promises, promises
 from corebraid.base.errors import OrderError
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.rows.event import READ

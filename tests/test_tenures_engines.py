@@ -14,7 +14,8 @@ from tenure_factory import Run
 from test_solver_engines import ENGINES, RECORDING, SOAK, verdict_of
 
 import solver.passes.stages
-from bench.tiny_runs import damage, is_legal
+from bench.tiny_orders import is_legal
+from bench.tiny_runs import damage
 from solver.check.certificate import Certificate
 from solver.check.checker import check_certificate
 from solver.passes.answers import Options, solve

@@ -18,7 +18,7 @@ from bench import linux_soak, order_soak, soak
 from bench.marks_order import misplaced_marks
 from bench.order_soak import examine, make, mark_lines
 from bench.true_order import held_traces
-from bench.true_threads import Placed, judge
+from bench.true_places import Placed, judge
 from corebraid.names.program import GuestProgram
 from recorder.files.reader import Recording, iter_sealed_truth
 from solver.check.checker import check_slices

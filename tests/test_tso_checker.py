@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from test_solver_engines import SOAK
 
-from bench.tiny_runs import Run, take_row
+from bench.tiny_orders import take_row
+from bench.tiny_runs import Run
 from corebraid.base.errors import OrderError
 from solver.check.buffered_seams import BufferedWalker
 from solver.check.certificate import Certificate, CertificateWriter, Head

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from unicorn import unicorn_const as uc
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.core.core import Core
@@ -22,6 +25,8 @@ from isa.decoder import decoder_of
 if TYPE_CHECKING:
     from emu.linux.tasks.task import Task
 
+#: Unicorn's kinds of access.
+WRITE_ACCESS, FETCH_ACCESS = 17, 18
 #: Bits of a page fault's error code (SDM volume 3, 4.7): the page is there, a write, by user code, a fetch.
 _PRESENT, _WRITE, _USER, _FETCH = 1, 2, 4, 16
 
@@ -36,6 +41,39 @@ def fault_address(core: Core, *, executed: bool) -> int:
     read = partial(core.isa.read, context)
     places = decoder_of(core.isa).accessed_addresses(code, core.pc, read)
     return next((place for place in places if place & -PAGE_BYTES == page), page)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What a core was refused. vector: of the processor's exception, plus 1; 0 for none. access: Unicorn's
+    kind of the access that a page was missing for; 0 for none. beyond: past the end of a mapped file. status:
+    Unicorn's."""
+
+    vector: int
+    access: int
+    beyond: bool
+    status: int
+
+
+def force(core: Core, task: Task, refused: Refused) -> None:
+    """Send the signal that follows from it. Raises Unsupported: there is none."""
+    vector, access, vectors = refused.vector, refused.access, core.isa.vectors
+    if access and not vector:
+        write, execute = access == WRITE_ACCESS, access == FETCH_ACCESS
+        address = fault_address(core, executed=execute)
+        mapped = task.process.space.mappings.at(address) is not None
+        bad_access(task, address, mapped=mapped, write=write, execute=execute, beyond=refused.beyond)
+    elif vector:
+        core.forget_exception()
+        # Interrupts are not for programs: `int` with any vector but those of faults is refused.
+        exception(task, vector - 1 if vector <= vectors.faults else vectors.general_protection)
+    elif refused.status == uc.UC_ERR_INSN_INVALID:
+        exception(task, vectors.invalid_opcode)
+    elif refused.status == uc.UC_ERR_OK:
+        # hlt, which returns: a privileged instruction.
+        exception(task, vectors.general_protection)
+    else:
+        raise Unsupported(f"the emulator failed with status {refused.status}")
 
 
 def bad_access(

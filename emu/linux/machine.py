@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from emu.core.core import take_back_stores
 from emu.core.random_read import emulate_random_read
 from emu.hooks.access import log_input
 from emu.hooks.call import finish_call
-from emu.linux.faults import bad_access, exception, fault_address
+from emu.linux.faults import FETCH_ACCESS, WRITE_ACCESS, Refused, force
 from emu.linux.ground.clock import CYCLE_NS, VirtualClock
 from emu.linux.ground.failure import Errno, Exit, Unsupported
 from emu.linux.ground.words import unsigned
@@ -35,7 +34,7 @@ from emu.linux.memory.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
 from emu.linux.signals.delivery import Death, deliver
 from emu.linux.signals.numbers import SIGKILL
 from emu.linux.tasks.deadlock import waits
-from emu.linux.tasks.futex import release_robust_list
+from emu.linux.tasks.ending import let_go
 from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import State, Task
 from emu.linux.tasks.waiting import Waiting
@@ -44,8 +43,6 @@ from emu.native.state import CORE_AT, MACHINE_AT, RIGHT_EXECUTE, RIGHT_READ, RIG
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
 from isa.table import Isa
-
-_UC_WRITE, _UC_FETCH = 17, 18
 
 #: Modelled cycles of a system call; without them programs that wait for a time would wait for ever.
 CALL_CYCLES = 1000
@@ -348,19 +345,12 @@ class LinuxMachine(Board):
 
     def _end_task(self, number: int, task: Task, ended: Exit) -> None:
         process = self.process
-        memory = process.memory
         self.guest.memory.cause = CAUSE_EXIT
         self._settle(number)
         if ended.whole:
             process.exit_code = ended.code
             return
-        release_robust_list(memory, process.futexes, task)
-        process.futex_locks.release_all(task)
-        if task.clear_child_tid:
-            # As in Linux: nobody is told of a bad address.
-            with suppress(Errno):
-                memory.write_number(task.clear_child_tid, 4, 0)
-                process.futexes.wake(task.clear_child_tid, 1)
+        let_go(process, task)
         self._charge(number, task)
         task.state, task.changed = State.DEAD, False
         process.ended_cycles += task.cycles
@@ -384,7 +374,8 @@ class LinuxMachine(Board):
             return
         if self.over or self.fault is not None:
             return
-        self._guarded(number, task, lambda: self._force_fault(number, task, vector, access))
+        refused = Refused(vector, access, self._beyond, self._status)
+        self._guarded(number, task, lambda: force(core, task, refused))
         if not self.over and self.fault is None:
             self._deliver(number, task)
 
@@ -392,7 +383,7 @@ class LinuxMachine(Board):
         """Make the page that the fill asked for present, if it may be."""
         space, address = self.process.space, self.cores[number].words[CORE_AT.fault_address]
         self._beyond = False
-        need = {_UC_WRITE: RIGHT_WRITE, _UC_FETCH: RIGHT_EXECUTE}.get(access, RIGHT_READ)
+        need = {WRITE_ACCESS: RIGHT_WRITE, FETCH_ACCESS: RIGHT_EXECUTE}.get(access, RIGHT_READ)
         try:
             return address < space.size and space.present(address, need)
         except Errno as failure:
@@ -403,22 +394,3 @@ class LinuxMachine(Board):
         except Unsupported as refused:
             self._refuse(number, refused.what)
         return False
-
-    def _force_fault(self, number: int, task: Task, vector: int, access: int) -> None:
-        core, vectors = self.cores[number], self.isa.vectors
-        if access and not vector:
-            address = fault_address(core, executed=access == _UC_FETCH)
-            mapped = self.process.space.mappings.at(address) is not None
-            write, execute = access == _UC_WRITE, access == _UC_FETCH
-            bad_access(task, address, mapped=mapped, write=write, execute=execute, beyond=self._beyond)
-        elif vector:
-            core.forget_exception()
-            # Interrupts are not for programs: `int` with any vector but those of faults is refused.
-            exception(task, vector - 1 if vector <= vectors.faults else vectors.general_protection)
-        elif self._status == uc.UC_ERR_INSN_INVALID:
-            exception(task, vectors.invalid_opcode)
-        elif self._status == uc.UC_ERR_OK:
-            # hlt, which returns: a privileged instruction.
-            exception(task, vectors.general_protection)
-        else:
-            raise Unsupported(f"the emulator failed with status {self._status}")
