@@ -47,8 +47,6 @@ from recorder.evidence.rpc.receipts import read_receipts
 from recorder.replay.core import replay_core
 from recorder.replay.mail_trace import follow_registers, mail_of, recorded_mail
 
-COME = 1 << 63
-
 
 def put(code: Code, register: np.uint64, value: int | str) -> Code:
     return code.device(int(register), value)
