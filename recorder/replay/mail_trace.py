@@ -39,7 +39,7 @@ _U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
 _HEAD, _LOW63 = np.uint64(0xFFFFFF), np.uint64((1 << 63) - 1)
 _END_OF_INPUT = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Words of a core's state between two pieces of its trace: identifier, words, head taken, what is tested.
-_STATE, _WORDS, _TAKEN, _TESTED = 7, 1, 5, 6
+_ID, _WORDS, _TAKEN, _TESTED, _STATE = 0, 1, 5, 6, 7
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ def follow_registers(rows, core, state, out):  # type: ignore[no-untyped-def]
         what = 0
         if writes:
             if register == MAIL_ID:
-                state[0] = value
+                state[_ID] = value
             elif MAIL_OUT <= register < MAIL_OUT + np.uint64(32):
                 state[_WORDS + np.int64((register - MAIL_OUT) // _U8)] = value
             elif register == MAIL_TEST:
                 state[_TESTED] = value & _LOW63
             elif register == MAIL_POST:
                 what = POSTED
-                out[n].head, out[n].id = value & _HEAD, state[0]
+                out[n].head, out[n].id = value & _HEAD, state[_ID]
         elif register in (MAIL_TAKE, MAIL_AWAIT):
             state[_TAKEN] = value
         elif register == MAIL_FROM:

@@ -286,37 +286,41 @@ def scan_line(buf, i, end, row):  # type: ignore[no-untyped-def]
     return i, 0 if i == end or buf[i] == 35 else _END_OF_LINE
 
 
+#: Where a scan is: the next byte, its line number, whether the trace has its name or its first item.
+NEXT_BYTE, LINE_NUMBER, BEGUN = range(3)
+
+
 @njit(cache=True)
 def scan(buf, rows, state, hints):  # type: ignore[no-untyped-def]
     """Scan whole lines until `buf` is used up or `rows` might be.
 
-    buf: uint8, ends with a newline. rows: uint64 (n > MOST_TIES, COLUMNS). state: int64, [next byte, its line
-    number, whether a trace has its name or its first item]; updated. hints: whether comments may have any.
+    buf: uint8, ends with a newline. rows: uint64 (n > MOST_TIES, COLUMNS). state: int64 (3,), see NEXT_BYTE;
+    updated. hints: whether comments may have any.
     Returns (rows filled, where, what): `where` is the byte at which EXPECTED[what] was expected, if what > 0.
     """
     filled = 0
-    while state[0] < buf.size and filled < rows.shape[0] - MOST_TIES:
-        start = state[0]
+    while state[NEXT_BYTE] < buf.size and filled < rows.shape[0] - MOST_TIES:
+        start = state[NEXT_BYTE]
         end = start
         while buf[end] != 10:
             end += 1
         i = skip(buf, start, end)
         row = rows[filled]
-        if i < end and (buf[i] != 35 or not state[2]):
+        if i < end and (buf[i] != 35 or not state[BEGUN]):
             row[:] = np.uint64(0)
-            row[LINE] = np.uint64(state[1])
+            row[LINE] = np.uint64(state[LINE_NUMBER])
             if buf[i] == 35:
                 row[KIND] = NAME
                 row[READ], row[WRITTEN] = np.uint64(i + 1), np.uint64(end)
-                state[2] = 1
+                state[BEGUN] = 1
             else:
                 i, wrong = scan_line(buf, i, end, row)
                 if wrong:
                     return filled, i, wrong
-                state[2] = row[KIND] != np.uint64(CHECK)
+                state[BEGUN] = row[KIND] != np.uint64(CHECK)
                 if hints and i < end and row[KIND] < np.uint64(FINAL):
                     filled += scan_hints(buf, i, end, rows, filled)
             filled += 1
-        state[0] = end + 1
-        state[1] += 1
+        state[NEXT_BYTE] = end + 1
+        state[LINE_NUMBER] += 1
     return filled, 0, 0

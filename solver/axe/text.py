@@ -89,15 +89,15 @@ def _sections(path: Path, show: Callable[[int], None], hints: bool) -> Iterator[
     for block in _blocks(path):
         read += len(block)
         show(read)
-        state[0], buf = 0, np.frombuffer(block, np.uint8)
-        while state[0] < len(buf):
+        state[scan.NEXT_BYTE], buf = 0, np.frombuffer(block, np.uint8)
+        while state[scan.NEXT_BYTE] < len(buf):
             rows = np.empty((_ROWS + scan.MOST_TIES, scan.COLUMNS), np.uint64)
             filled, where, what = scan.scan(buf, rows, state, hints)
             if filled < _ROWS // 2:
                 rows = rows[:filled].copy()
             yield from _split(rows[:filled], block)
             if what:
-                raise _unreadable(path, block, int(state[1]), int(where), int(what))
+                raise _unreadable(path, block, int(state[scan.LINE_NUMBER]), int(where), int(what))
 
 
 def _split(rows: _Rows, block: bytes) -> Iterator[_Section]:

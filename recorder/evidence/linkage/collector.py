@@ -14,6 +14,8 @@ from corebraid.base.host_memory import host_memory
 from recorder.evidence.linkage.codec import ALL, BOUND, ORDER, SHARE, VALUE, Grouping, Head, LinkageWriter
 from recorder.evidence.linkage.kernels import (
     MOST_ADDED,
+    ORDERS,
+    SHARES,
     STREAM,
     VARIABLE,
     Names,
@@ -94,7 +96,7 @@ class LinkageCollector:
 
     def _write_full(self, stream: int) -> None:
         tables = self._state.tables
-        if tables.filled[0] >= _ROOM or tables.filled[1] >= _ROOM:
+        if tables.filled[SHARES] >= _ROOM or tables.filled[ORDERS] >= _ROOM:
             self._write_variables()
         if tables.filled_bounds[stream] >= _ROOM or tables.filled_values[stream] >= _ROOM:
             self._write_stream(stream)

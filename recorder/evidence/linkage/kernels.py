@@ -58,9 +58,13 @@ class Shadow(NamedTuple):
     seen: NDArray[np.uint64]
 
 
+#: Indexes of `Tables.filled`.
+SHARES, ORDERS = 0, 1
+
+
 class Tables(NamedTuple):
     """What is to be written: uint64 (rows, columns), or (streams, rows, columns), and how many rows are
-    filled: int64, of shares, of orders, then of bounds and of values for each stream."""
+    filled: int64, of shares and of orders, then of bounds and of values for each stream."""
 
     shares: NDArray[np.uint64]
     orders: NDArray[np.uint64]
@@ -112,10 +116,10 @@ def _touch(variables, streams, tables, variable, stream):  # type: ignore[no-unt
     if row.owner == stream + 1:
         return False
     owner = np.int64(row.owner) - 1
-    n = tables.filled[0]
+    n = tables.filled[SHARES]
     tables.shares[n, 0], tables.shares[n, 1] = variable, np.uint64(owner)
     tables.shares[n, 2], tables.shares[n, 3] = streams[owner].reached, row.version >> _U1
-    tables.filled[0] = n + 1
+    tables.filled[SHARES] = n + 1
     row.owner = np.uint8(SHARED)
     return True
 
@@ -196,10 +200,10 @@ def close_order(variables, tables, variable):  # type: ignore[no-untyped-def]
     """The variable's open run of writes ends here."""
     row = variables[variable]
     if row.run:
-        n = tables.filled[1]
+        n = tables.filled[ORDERS]
         tables.orders[n, 0] = variable
         tables.orders[n, 1], tables.orders[n, 2] = np.uint64(row.runner), np.uint64(row.run)
-        tables.filled[1] = n + 1
+        tables.filled[ORDERS] = n + 1
         row.run = np.uint32(0)
 
 
@@ -208,7 +212,7 @@ def close_orders(variables, tables, shared, start):  # type: ignore[no-untyped-d
     """`close_order` for shared[start:] (uint64, variables) until the table is full. Returns the first
     left."""
     i = start
-    while i < shared.size and tables.filled[1] < tables.orders.shape[0]:
+    while i < shared.size and tables.filled[ORDERS] < tables.orders.shape[0]:
         close_order(variables, tables, shared[i])
         i += 1
     return i

@@ -44,8 +44,10 @@ _BASE = np.uint64(DEVICE_BASE)
 #: Gets of a core that it has started since it last found nothing outstanding, of which are remembered so
 #: many; should there be more, the oldest counts as complete.
 MOST_GETS = 256
-#: State of a core's engine: local, remote, length, how many such gets there are, then they.
-_GETS, _STATE = 4, 4 + 3 * MOST_GETS
+#: State of a core's engine: its registers LOCAL, REMOTE and LENGTH, how many such gets there are, and from
+#: here on these; and how long that is.
+_LOCAL, _REMOTE, _LENGTH, _COUNT, _GETS = range(5)
+_STATE = _GETS + 3 * MOST_GETS
 
 
 @njit(cache=True)
@@ -71,28 +73,28 @@ def _device(row, sn, state, limit, event, out, n):  # type: ignore[no-untyped-de
     register = row.addr - _BASE
     if row.kind == WRITE:
         if register == RMA_LOCAL:
-            state[0] = row.new
+            state[_LOCAL] = row.new
         elif register == RMA_REMOTE:
-            state[1] = row.new
+            state[_REMOTE] = row.new
         elif register == RMA_LENGTH:
-            state[2] = row.new
+            state[_LENGTH] = row.new
         elif register in (RMA_PUT, RMA_GET):
-            size = longest_transfer(state[0], state[1], state[2], limit)
+            size = longest_transfer(state[_LOCAL], state[_REMOTE], state[_LENGTH], limit)
             if register == RMA_PUT and size != _ZERO:
-                n = _put_access(out, n, sn, state[1], size, STORE, 0, event)
-                out[n - 1].local, out[n - 1].put = state[0], 1
+                n = _put_access(out, n, sn, state[_REMOTE], size, STORE, 0, event)
+                out[n - 1].local, out[n - 1].put = state[_LOCAL], 1
             elif size != _ZERO:
-                if state[3] == np.uint64(MOST_GETS):
+                if state[_COUNT] == np.uint64(MOST_GETS):
                     n = _got(state, 0, sn, event, out, n)
                     state[_GETS : _STATE - 3] = state[_GETS + 3 : _STATE]
-                    state[3] -= _ONE
-                place = _GETS + 3 * np.int64(state[3])
-                state[place], state[place + 1], state[place + 2] = state[0], state[1], size
-                state[3] += _ONE
+                    state[_COUNT] -= _ONE
+                place = _GETS + 3 * np.int64(state[_COUNT])
+                state[place], state[place + 1], state[place + 2] = state[_LOCAL], state[_REMOTE], size
+                state[_COUNT] += _ONE
     elif register == RMA_OUTSTANDING and row.old == _ZERO:
-        for k in range(np.int64(state[3])):
+        for k in range(np.int64(state[_COUNT])):
             n = _got(state, k, sn, event, out, n)
-        state[3] = _ZERO
+        state[_COUNT] = _ZERO
     return n
 
 
