@@ -260,7 +260,7 @@ def test_cores_that_share_nothing_are_slices_of_their_own() -> None:
 def test_a_slice_that_cannot_be_split_is_refused() -> None:
     """No checkpoint of it holds what its access did, so no cut is clean; and its values alternate."""
     cores = [[(RMW, A, n, n + 1, 99, 99) for n in range(s, 24, 2)] for s in range(2)]
-    with pytest.raises(TooLong, match=r"longer than the back end takes.*--backend cut"):
+    with pytest.raises(TooLong, match=r"longer than the back end takes.*backend='cut'"):
         decide(slice_of(cores, [24]), Settings(backend="cpu", limit=6))
 
 

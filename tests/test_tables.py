@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 import corebraid
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import said
 from corebraid.cli.commands.crosscheck import _names
 from corebraid.cli.evidence import evidence_choices
+from corebraid.cli.wording import TYPED
 from corebraid.study.engines import (
     ENGINES,
     Engine,
@@ -133,7 +135,7 @@ def test_a_new_stream_can_be_asked_for(counts: Stream) -> None:
     assert parse_names("all") == tuple(STREAMS)
     assert settled(["counts"], {}, 3) == {"pace": 3}
     assert settled(["counts"], {"pace": 7}, 3) == {"pace": 7}
-    with pytest.raises(UsageError, match="--pace says how evidence counts is recorded"):
+    with pytest.raises(UsageError, match="pace= says how evidence counts is recorded"):
         settled(["losses"], {"pace": 7}, 3)
     with pytest.raises(UsageError, match="store buffers are unknown to evidence counts"):
         check_evidence(["counts"], "tso")
@@ -153,7 +155,7 @@ def test_a_new_stream_is_in_the_help_of_record(counts: Stream) -> None:
     told = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
     for row in STREAMS.values():
         assert f"{row.name}: {row.says}" in told
-        assert row.option is None or f"{row.option.flag} " in told
+        assert row.option is None or f"--{row.option.key.replace('_', '-')} " in told
     assert "('pace', 4)" in CliRunner().invoke(command, ["--pace", "4"]).output
     assert CliRunner().invoke(command, ["--pace", "10"]).exit_code == 2
 
@@ -208,7 +210,7 @@ def test_the_command_line_offers_the_engines_of_the_table() -> None:
     assert isinstance(engine.type, click.Choice)
     assert list(engine.type.choices) == [row.name for row in ordering_engines()]
     assert isinstance(engine, click.Option)
-    assert engine.help == engines_said()
+    assert engine.help == said(engines_said(), TYPED)
 
 
 def test_a_new_engine_orders_and_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +227,7 @@ def test_a_new_engine_orders_and_takes_part(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(ENGINES, "twin", row)
     recording = recorded(tmp_path / "rec", "linkage")
     assert row in ordering_engines()
-    assert "twin" in engines_said()
+    assert "twin" in str(engines_said())
     assert isinstance(evidence_engine(recording, "twin"), Twin)
     assert corebraid.order(recording, engine="twin").verdict.value == "legal"
     assert _names(recording, None) == ["auto", "linkage", "twin"]

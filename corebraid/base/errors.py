@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from corebraid.base.wording import Text, Wording, said
+
 
 class CorebraidError(Exception):
     """A failure that a user can act on.
 
     what: one clause naming what is wrong. expected / found: the two sides of a comparison, when there
-    is one. where: file, offset, core, instruction count, ... . remedy: what to do next.
+    is one. where: file, offset, core, instruction count, ... . remedy: what to do next. Options are named by
+    `Option`, whose words depend on who reads the message (`wording.py`).
     `exit_code` is what the command line exits with (2: wrong use or unreadable input).
     """
 
@@ -17,12 +20,12 @@ class CorebraidError(Exception):
 
     def __init__(
         self,
-        what: str,
+        what: Text,
         *,
         expected: object = None,
         found: object = None,
         where: str | None = None,
-        remedy: str | None = None,
+        remedy: Text | None = None,
     ) -> None:
         self.what, self.expected, self.found = what, expected, found
         self.where, self.remedy = where, remedy
@@ -32,15 +35,16 @@ class CorebraidError(Exception):
         """Errors travel between processes as they are, whatever a class's constructor asks for."""
         return _restore, (type(self), self.args, self.__dict__)
 
-    def line(self) -> str:
-        """The whole message as one line."""
-        text = f"{self.where}: {self.what}" if self.where else self.what
+    def line(self, wording: Wording | None = None) -> str:
+        """The whole message as one line. wording: how options are called, by default as in Python."""
+        what = said(self.what, wording)
+        text = f"{self.where}: {what}" if self.where else what
         if self.expected is not None or self.found is not None:
-            sides = [f"expected {self.expected}"] if self.expected is not None else []
-            sides += [f"found {self.found}"] if self.found is not None else []
+            sides = [f"expected {said(self.expected, wording)}"] if self.expected is not None else []
+            sides += [f"found {said(self.found, wording)}"] if self.found is not None else []
             text += ": " + ", ".join(sides)
         if self.remedy:
-            text += f"; {self.remedy}"
+            text += f"; {said(self.remedy, wording)}"
         return " ".join(text.split())
 
 

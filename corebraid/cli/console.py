@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corebraid.base.wording import Text, said
+from corebraid.cli.wording import TYPED
+
 if TYPE_CHECKING:
     from recorder.files.manifest import Manifest
 
@@ -33,11 +36,11 @@ def facts(values: Mapping[str, object]) -> None:
     click.echo(json.dumps(values, indent=2))
 
 
-def note(line: str) -> None:
+def note(line: Text) -> None:
     """Print a message on stderr."""
     # Where stderr is full nobody can be told.
     with suppress(OSError):
-        click.echo(f"corebraid: {line}", err=True)
+        click.echo(f"corebraid: {said(line, TYPED)}", err=True)
 
 
 def announce_compilation() -> None:

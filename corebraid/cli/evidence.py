@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corebraid.cli.wording import typed
 from recorder.files.evidence_names import (
     DEFAULT_EVIDENCE,
     STREAMS,
@@ -35,7 +36,8 @@ def evidence_choices(command: Callable[..., Any]) -> Callable[..., Any]:
             kind = click.Choice(option.choices)
         elif option.bounds:
             kind = click.IntRange(*option.bounds)
-        command = click.option(option.flag, type=kind, metavar=option.metavar, help=option.says)(command)
+        add = click.option(typed(option.option), type=kind, metavar=option.metavar, help=option.says)
+        command = add(command)
     streams = "; ".join(f"{row.name}: {row.says}" for row in STREAMS.values())
     told = f"Further streams, several with commas, all or none.  {streams}.  [default: {_NAMED}]"
     return click.option("--evidence", metavar="NAMES", help=told)(command)

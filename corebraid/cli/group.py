@@ -13,6 +13,7 @@ import click
 import corebraid
 from corebraid.base.errors import CorebraidError
 from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
+from corebraid.cli.wording import TYPED
 
 #: Command -> its module in corebraid.cli.commands, in the order in which --help shows them.
 _COMMANDS = {
@@ -65,7 +66,7 @@ class Face(click.Group):
                 code = int(super().invoke(ctx) or 0)
                 sys.stdout.flush()
         except CorebraidError as error:
-            code = complain(error.line(), error.exit_code)
+            code = complain(error.line(TYPED), error.exit_code)
         except click.UsageError as error:
             name = error.ctx.command_path if error.ctx else ctx.command_path
             code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)

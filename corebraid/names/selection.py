@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import FETCH, READ, RMW, WRITE
+from corebraid.base.wording import Option, Phrase, another
 from corebraid.names.symbols import Symbols
 
 Rows = NDArray[np.void]
@@ -38,7 +39,7 @@ class AddressRange:
             raise UsageError(
                 "an address range that holds nothing",
                 found=repr(text),
-                remedy="write --addr FIRST:END with END above FIRST",
+                remedy=Phrase("write ", Option("addr"), " FIRST:END with END above FIRST"),
             )
         return cls(low, high)
 
@@ -55,7 +56,7 @@ def _address(text: str, whole: str, symbols: Symbols) -> tuple[int, int]:
     if not 0 <= value <= _MOST:
         raise UsageError(
             f"no such address or symbol {text!r}",
-            found=f"--addr {whole}",
+            found=Option("addr", whole),
             remedy="write hexadecimal as 0x1000, decimal, or the name of a symbol of the program",
         )
     return value, value + 1
@@ -66,7 +67,10 @@ def parse_kinds(text: str) -> frozenset[str]:
     kinds = frozenset(part.strip().upper() for part in text.split(","))
     if not kinds <= set(KINDS):
         raise UsageError(
-            "no such kind of access", expected=", ".join(KINDS), found=repr(text), remedy="write --kind R,RMW"
+            "no such kind of access",
+            expected=", ".join(KINDS),
+            found=repr(text),
+            remedy=Phrase("write ", Option("kind"), " R,RMW"),
         )
     return kinds
 
@@ -88,15 +92,21 @@ class Selection:
         if self.until is not None and self.until <= (self.first or 0):
             raise UsageError(
                 "a range of instruction counts that holds nothing",
-                found=f"--from {self.first or 0} --until {self.until}",
-                remedy="give --until a greater count than --from; it is not included",
+                found=Phrase(Option("first", self.first or 0), " ", Option("until", self.until)),
+                remedy=Phrase(
+                    "give ",
+                    Option("until"),
+                    " a greater count than ",
+                    Option("first"),
+                    "; it is not included",
+                ),
             )
         if self.region is not None and n_regions is not None and self.region >= n_regions:
             raise UsageError(
                 "no such region in this recording",
                 expected=f"0 to {n_regions - 1}",
                 found=str(self.region),
-                remedy="choose another --region",
+                remedy=another("region"),
             )
 
     def mask(self, rows: Rows) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import another
 
 if TYPE_CHECKING:
     from recorder.files.manifest import End
@@ -43,7 +44,7 @@ class Condition:
             "no such condition",
             expected="exit!=0, exit==N (N up to 255), fault, deadlock, timeout or output~REGEX",
             found=repr(text),
-            remedy="choose another --until",
+            remedy=another("until"),
         )
 
     def holds(self, end: End, printed: bytes) -> bool:

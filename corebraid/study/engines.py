@@ -1,7 +1,8 @@
 """The table of engines: what orders a recording's regions, and what replays its whole run from evidence.
 
-Everything that has to do with all engines follows from `ENGINES`: the choices of `--engine` with their help,
-what `crosscheck` runs, what orders from Python. Light: `--help` needs it, so engines are loaded when wanted.
+Everything that has to do with all engines follows from `ENGINES`: the names to choose from with their help,
+what `crosscheck` runs, what orders from Python. Light: the command line's help needs it, so engines
+are loaded when wanted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from corebraid.base.wording import Option, Phrase
 from recorder.files.evidence_names import LINKAGE, OPR, RPC, SLICES, STREAMS
 
 if TYPE_CHECKING:
@@ -93,14 +95,14 @@ def ordering_engines() -> list[Engine]:
     return [row for row in ENGINES.values() if row.orders]
 
 
-def engines_said() -> str:
+def engines_said() -> Phrase:
     """What the ordering engines do, for a reader."""
     rows = ordering_engines()
     plain = " ".join(f"{row.name}: {row.says}." for row in rows if not row.stream)
     own = ", ".join(row.name for row in rows if row.stream)
     under_sc = ", ".join(row.name for row in rows if "tso" not in row.models)
-    told = f"{plain} {own}: from evidence of their own (record --evidence)."
-    return f"{told} Of model sc alone: {under_sc}." if under_sc else told
+    told = f" Of model sc alone: {under_sc}." if under_sc else ""
+    return Phrase(f"{plain} {own}: from evidence of their own (record ", Option("evidence"), f").{told}")
 
 
 def evidence_engine(recording: Recording, name: str) -> EvidenceEngine | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.interrupts import interrupting
+from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
 from solver.passes.pool import interrupts_held, set_interrupts
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from recorder.files.manifest import Manifest
 
 MIXED = "mixed"
+_ELSEWHERE = another("directory")
 _DEPTHS = (2, 3, 4)
 #: A run that takes so many times the instructions of the first one is taken not to end, and at least so many.
 _PATIENCE, _PATIENCE_LEAST = 50, 30_000_000
@@ -166,14 +168,14 @@ def _record(
 def scratch(directory: Path) -> Iterator[Path]:
     """A place beside `directory` for recordings that are not kept; gone afterwards, also on Ctrl-C."""
     if directory.exists() or directory.is_symlink():
-        raise UsageError("there is already something here", where=str(directory), remedy="choose another -o")
+        raise UsageError("there is already something here", where=str(directory), remedy=_ELSEWHERE)
     try:
         place = Path(mkdtemp(prefix=f".{directory.name}.hunt-", dir=directory.parent))
     except OSError as error:
         raise UsageError(
             f"the recording cannot be written ({error.strerror})",
             where=str(directory.parent),
-            remedy="choose another -o",
+            remedy=_ELSEWHERE,
         ) from None
 
     before = signal.signal(signal.SIGTERM, interrupting("ended; nothing is left"))
@@ -240,7 +242,8 @@ def _hunt_together(
                 progress(done)
         except BrokenProcessPool:
             raise CorebraidError(
-                "a recording process was killed", remedy="try again with --jobs 1, or with more memory"
+                "a recording process was killed",
+                remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
             ) from None
         except BaseException:
             for process in multiprocessing.active_children():

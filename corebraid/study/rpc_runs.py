@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
 from corebraid.study.whole_runs import WholeRun
 from recorder.evidence.rpc.receipts import read_receipts
 from recorder.files.reader import Recording
@@ -22,7 +23,7 @@ def input_of(recording: Recording, mail: RecordedMail) -> bytes:
             "several cores read the standard input, and nothing says in which order",
             found=", ".join(f"core {core}" for core in mail.read),
             where=str(recording.path),
-            remedy="give it again with --input FILE",
+            remedy=Phrase("give it again with ", Option("input"), " FILE"),
         )
     return next(iter(mail.read.values()), b"")
 

@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from corebraid.base.errors import ImageError
 from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.wording import Option, Phrase
 from isa.registry import isa_of_machine
 from isa.table import Isa
 
@@ -125,7 +126,7 @@ def _segment(header: object, where: str, memory_bytes: int) -> Segment:
             expected=f"segments in [{PAGE_BYTES:#x}, {memory_bytes:#x})",
             found=f"[{address:#x}, {address + size:#x})",
             where=where,
-            remedy="give more with --memory, or link it lower",
+            remedy=Phrase("give more with ", Option("memory"), ", or link it lower"),
         )
     if len(data) != header["p_filesz"] or len(data) > size:  # type: ignore[index]
         raise ImageError("a segment's bytes are cut off", where=where, remedy="build it again")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from corebraid.base.errors import ImageError
+from corebraid.base.wording import Option, Phrase
 from emu.linux.calls import table
 from emu.linux.files.descriptors import Descriptors
 from emu.linux.files.standard_streams import StandardInput, StandardOutput
@@ -79,7 +80,9 @@ def boot(
         filesystem.close()
         what = "it needs more memory than it may have" if failure.number == errno.ENOMEM else str(failure)
         raise ImageError(
-            f"the program cannot be loaded ({what})", where=spec.program, remedy="try more --memory"
+            f"the program cannot be loaded ({what})",
+            where=spec.program,
+            remedy=Phrase("try more ", Option("memory")),
         ) from None
     except BaseException:
         filesystem.close()
@@ -196,7 +199,7 @@ def find_program(
             what = _REASONS.get(failure.number, f"the program cannot be read ({failure})")
             if wanted_by:
                 what = f"the interpreter of {wanted_by}: {what}"
-            remedy = "check the path, or give it to the guest with --bind HOST:GUEST"
+            remedy = Phrase("check the path, or give it to the guest with ", Option("bind"), " HOST:GUEST")
             raise ImageError(what, where=path, remedy=remedy) from None
         script = script_interpreter(raw)
         if script is None:
@@ -235,6 +238,6 @@ def _find_interpreter(filesystem: Filesystem, program: Executable, isa: Isa) -> 
         raise ImageError(
             f"the program's dynamic linker cannot be used ({_REASONS.get(failure.number, failure)})",
             where=f"{path}, named by {program.path}",
-            remedy="install it, or give it to the guest with --bind HOST:GUEST",
+            remedy=Phrase("install it, or give it to the guest with ", Option("bind"), " HOST:GUEST"),
         ) from None
     return Executable(resolved, raw, parse_program(raw, resolved, isa), file)

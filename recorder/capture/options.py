@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
 from emu.board.faults import Fault
 from emu.bus.cache import CacheGeometry
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
@@ -73,5 +74,5 @@ def check_model(options: RecordOptions) -> None:
         raise UsageError(
             "a store buffer holds at least one store",
             found=str(options.store_buffer),
-            remedy="use --model sc for none",
+            remedy=Phrase("use ", Option("model", "sc"), " for none"),
         )

@@ -1,9 +1,9 @@
 """The table of evidence streams: further streams that a recording may have, each for one engine.
 
-Everything that has to do with all streams follows from `STREAMS`: `record --evidence` with its help and the
+Everything that has to do with all streams follows from `STREAMS`: what can be recorded with its help and the
 options beside it, what is written and read, what `verify` checks. A new stream is a row here, its collector
-and its reader (docs/format.md, section 11). Light: the manifest and `--help` need it, so what a row names is
-loaded only when it is wanted.
+and its reader (docs/format.md, section 11). Light: the manifest and the command line's help need it, so what
+a row names is loaded only when it is wanted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase, another
 from recorder.files.json_fields import Scalar
 
 #: Names of the streams.
@@ -37,9 +38,9 @@ class StreamOption:
     bounds: tuple[int, int] | None = None
 
     @property
-    def flag(self) -> str:
-        """Its name on the command line."""
-        return "--" + self.key.replace("_", "-")
+    def option(self) -> Option:
+        """As messages name it."""
+        return Option(self.key)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def parse_rset(text: str, cores: int) -> tuple[int, ...]:
             "no such replay set",
             expected=f"different cores from 0 to {cores - 1}, as in 0,2",
             found=text or "nothing",
-            remedy="choose another --rset",
+            remedy=another("rset"),
         )
     return tuple(sorted(map(int, parts)))
 
@@ -169,7 +170,7 @@ def parse_names(text: str) -> tuple[str, ...]:
             "no such evidence",
             expected=", ".join([*STREAMS, "all", "none"]),
             found=", ".join(unknown) or repr(text),
-            remedy="choose another --evidence",
+            remedy=another("evidence"),
         )
     return tuple(name for name in STREAMS if name in asked or "all" in asked)
 
@@ -184,7 +185,7 @@ def check_evidence(names: Iterable[str], model: str, *, linux: bool = False) -> 
     if bad:
         raise UsageError(
             f"store buffers are unknown to evidence {', '.join(bad)}, and the model is {model}",
-            remedy="record with --model sc, or leave --evidence out",
+            remedy=Phrase("record with ", Option("model", "sc"), ", or leave ", Option("evidence"), " out"),
         )
 
 
@@ -205,8 +206,8 @@ def settled(
                 said[option.key] = settled_value
         elif value is not None:
             raise UsageError(
-                f"{option.flag} says how evidence {row.name} is recorded, which was not asked for",
-                found=f"--evidence {asked or 'not given'}",
-                remedy=f"add --evidence {row.name}",
+                Phrase(option.option, f" says how evidence {row.name} is recorded, which was not asked for"),
+                found=Option("evidence", asked) if asked else Phrase(Option("evidence"), " not given"),
+                remedy=Phrase("add ", Option("evidence", row.name)),
             )
     return said

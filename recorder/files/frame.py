@@ -19,6 +19,7 @@ from typing import BinaryIO
 import lz4.block
 
 from corebraid.base.errors import FormatError
+from corebraid.base.wording import Option, Phrase, Text
 from recorder.files.evidence_names import STREAMS
 
 FILE_MAGIC, FRAME_MAGIC = b"CBRD", b"CBFR"
@@ -56,7 +57,7 @@ class DamageError(FormatError):
         self,
         path: Path,
         offset: int,
-        what: str,
+        what: Text,
         *,
         expected: object = None,
         found: object = None,
@@ -161,7 +162,8 @@ class FrameWriter:
                 view = view[self._file.write(view) :]
             except OSError as error:
                 what = f"cannot be written ({error.strerror})"
-                remedy = "make room, or choose another -o; if the guest had begun, what is there can be read"
+                more = "; if the guest had begun, what is there can be read"
+                remedy = Phrase("make room, or choose another ", Option("directory"), more)
                 raise FormatError(what, where=str(self._path), remedy=remedy) from None
         self._digest.update(data)
         self._bytes += len(data)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from corebraid.base.errors import FormatError, UsageError
 from corebraid.base.rows.record import END, STRATUM
+from corebraid.base.wording import Option, Phrase
 from recorder.files.evidence_names import STREAMS
 from recorder.files.frame import (
     AGENT,
@@ -197,11 +198,11 @@ def iter_evidence(recording: Recording, name: str) -> Iterator[tuple[FrameHeader
 def no_evidence(recording: Recording, name: str) -> UsageError:
     """The error that a recording has no stream of this name, and what may help."""
     manifest, row = recording.manifest, STREAMS[name]
-    remedy = f"record again with --evidence {name}"
+    remedy = Phrase("record again with ", Option("evidence", name))
     if manifest.linux and row.only_for:
-        remedy = f"that is for {row.only_for}"
+        remedy = Phrase(f"that is for {row.only_for}")
     elif manifest.model not in row.models:
-        remedy += f" --model {row.models[0]}"
+        remedy = Phrase(*remedy.parts, " ", Option("model", row.models[0]))
     return UsageError(
         f"the recording has no evidence {name}",
         found=", ".join(manifest.evidence) or "none",

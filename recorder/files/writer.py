@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.errors import FormatError, UsageError
+from corebraid.base.wording import Option, Phrase, another
 from recorder.files import agent_codec, codec, truth
 from recorder.files.collectors import EvidenceWriter
 from recorder.files.evidence_names import STREAMS, evidence_log
@@ -78,11 +79,12 @@ class RecordingWriter:
             directory.mkdir()
         except FileExistsError:
             kind = "directory" if directory.is_dir() else "file"
-            remedy = "choose another -o; nothing was written over"
+            remedy = Phrase("choose another ", Option("directory"), "; nothing was written over")
             raise UsageError(f"there is already a {kind} here", where=str(directory), remedy=remedy) from None
         except OSError as error:
             what = f"the directory cannot be made ({error.strerror})"
-            raise UsageError(what, where=str(directory), remedy="choose another -o") from None
+            remedy = another("directory")
+            raise UsageError(what, where=str(directory), remedy=remedy) from None
         try:
             _write_manifest(directory, started)
             return cls(directory, started)

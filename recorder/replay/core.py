@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Call, Option, Phrase, Text, another
 from emu.core.fingerprint import Fingerprint
 from emu.core.isolated import IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
@@ -46,7 +47,7 @@ class CoreReplay(ReplayDriver):
                 expected=f"0 to {manifest.n_cores - 1}",
                 found=str(core),
                 where=str(recording.path),
-                remedy="choose another --core",
+                remedy=another("core"),
             )
         isa = isa_named(manifest.isa)
         isolated = IsolatedCore(
@@ -86,12 +87,10 @@ class CoreReplay(ReplayDriver):
     def _interrupted(self) -> None:
         self._core.empty_store_buffer()
 
-    def _remedy(self, count: int) -> str:
-        first = max(0, count - 20)
-        return (
-            f"look closer with: corebraid trace {self._recording.path} --core {self._number} "
-            f"--from {first} --until {count + 1}"
-        )
+    def _remedy(self, count: int) -> Text:
+        first, until = Option("first", max(0, count - 20)), Option("until", count + 1)
+        options = (Option("core", self._number), first, until)
+        return Phrase("look closer with: ", Call("trace", str(self._recording.path), options))
 
 
 def replay_core(

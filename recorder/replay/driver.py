@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import Divergence, FormatError
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, MISS, RECEIVED, RECORD, STRATUM
+from corebraid.base.wording import Text
 from emu.core.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, TraceFull
 from isa.decoder import decoder_of
 from isa.table import Isa
@@ -122,7 +123,7 @@ class ReplayDriver:
     def _stop(self, count: int) -> None:
         """One of `stops` has been reached."""
 
-    def _remedy(self, count: int) -> str:
+    def _remedy(self, count: int) -> Text:
         """How to look closer at a divergence at this count."""
         raise NotImplementedError
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.record import END, MISS, MISS_LATE, RECEIVED, RECORD, STRATUM
+from corebraid.base.wording import Call, Option, Phrase, Text
 from emu.core.isolated import Diverged, IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.feed import FED
@@ -121,8 +122,9 @@ class MemberReplay(ReplayDriver):
         # Of memory the member knows only what it accessed: the accesses are compared instead.
         self._compare(expected, expected.fingerprint)
 
-    def _remedy(self, count: int) -> str:
-        return f"compare with: corebraid replay {self._recording.path} --core {self._number}"
+    def _remedy(self, count: int) -> Text:
+        options = (Option("core", self._number),)
+        return Phrase("compare with: ", Call("replay", str(self._recording.path), options))
 
 
 def _fed(log: OprLog, member: int) -> NDArray[np.void]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
 from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 from recorder.replay.driver import CODE_WINDOW
@@ -42,7 +43,7 @@ class PausedReplay(CoreReplay):
         if count not in self.states:
             raise UsageError(
                 "the core never comes so far",
-                expected=f"--until at most {self.result.count}",
+                expected=Phrase(Option("until"), f" at most {self.result.count}"),
                 found=str(count),
                 where=f"core {self.result.core}",
                 remedy="give an earlier count",

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import FormatError
+from corebraid.base.wording import Option, Phrase
 from solver.axe import scan
 from solver.axe.trace import SYNC
 
 _Rows = NDArray[np.uint64]
-_REMEDY = "correct the comment, or give --no-hints, which takes all comments for comments"
+_REMEDY = Phrase(
+    "correct the comment, or give ", Option("hints", False), ", which takes all comments for comments"
+)
 
 
 def _collected(parts: list[_Rows], kind: int) -> tuple[_Rows, NDArray[np.int64], _Rows]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corebraid.base.errors import OrderError, UsageError
+from corebraid.base.wording import Option, Phrase, Text
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 from solver.check.certificate import OBEYED
 from solver.passes.ahead import regions_ahead
@@ -40,7 +41,7 @@ class Resources:
     cluster: str = ""
     keep: Path | None = None
     fresh: bool = False
-    say: Callable[[str], None] = field(default=lambda _: None)
+    say: Callable[[Text], None] = field(default=lambda _: None)
 
     def check(self) -> None:
         """Raises UsageError for values that make no sense."""
@@ -73,12 +74,12 @@ def order_recording(
         raise UsageError(
             "an engine with evidence takes the regions one after the other",
             found=f"{resources.jobs} jobs{' and a cluster' if resources.cluster else ''}",
-            remedy="leave --jobs and --cluster out",
+            remedy=Phrase("leave ", Option("jobs"), " and ", Option("cluster"), " out"),
         )
     if traces.buffered and options.encoding == "paper" and options.engine in ("auto", "smt"):
         raise UsageError(
             "the paper's encoding knows no store buffers, and this recording is of model tso",
-            remedy="use --encoding chain",
+            remedy=Phrase("use ", Option("encoding", "chain")),
         )
     return _order_all(traces, certificate, recording, options, on_region, resources)
 
@@ -98,9 +99,8 @@ def _order_all(
         if kept.note:
             resources.say(f"{resources.keep.name}: {kept.note}")
         elif kept.taken_over:
-            resources.say(
-                f"{kept.taken_over} solved regions are kept from an earlier run (--fresh starts over)"
-            )
+            head = f"{kept.taken_over} solved regions are kept from an earlier run ("
+            resources.say(Phrase(head, Option("fresh", True), " starts over)"))
 
     def show() -> None:
         if on_region:

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 from corebraid.base.errors import CorebraidError, OrderError
+from corebraid.base.wording import Option, Phrase
 from solver.check.seams import Seam
 from solver.passes.answers import Options, answer, runs_of
 from solver.passes.cluster import WORKER_DIED, Cluster
@@ -231,7 +232,7 @@ class Schedule:
             raise CorebraidError(
                 f"a process was killed twice while it worked on {'stream' if stage == _EXTRACT else 'region'}"
                 f" {number} ({stage})",
-                remedy="try again with fewer --jobs, or with more memory",
+                remedy=Phrase("try again with fewer ", Option("jobs"), ", or with more memory"),
             )
 
     def _failed(self, stage: str, number: int, error: CorebraidError) -> None:

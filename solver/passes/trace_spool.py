@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT
+from corebraid.base.wording import Option, Phrase
 from solver.passes.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions.region import Region
 from solver.regions.sync_order import SyncsOfRegions
@@ -249,6 +250,9 @@ def _no_room(stream: int, error: OSError) -> CorebraidError:
     return CorebraidError(
         f"no room for the events of stream {stream} ({error.strerror})",
         where=tempfile.gettempdir(),
-        remedy="set TMPDIR to a folder with room (about 28 bytes an event), or use --jobs 1, "
-        "which needs none",
+        remedy=Phrase(
+            "set TMPDIR to a folder with room (about 28 bytes an event), or use ",
+            Option("jobs", 1),
+            ", which needs none",
+        ),
     )

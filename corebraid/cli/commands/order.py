@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import said
 from corebraid.cli import console
 from corebraid.cli.options import constraints_option, json_option, positive, recording_argument
+from corebraid.cli.wording import TYPED
 from corebraid.study.engines import ENGINES, engines_said, evidence_engine, ordering_engines
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 
@@ -31,7 +33,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     type=click.Choice([row.name for row in ordering_engines()]),
     default="auto",
     show_default=True,
-    help=engines_said(),
+    help=said(engines_said(), TYPED),
 )
 @click.option(
     "--model",

@@ -16,6 +16,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.host_memory import host_memory
 from corebraid.base.varint import MAX_VARINT
+from corebraid.base.wording import another
 from recorder.evidence.slices.codec import DEFAULT_ACCESSES, MOST_ACCESSES, MOST_GLUED
 from recorder.evidence.slices.kernels import (
     ALL_ENTRIES,
@@ -57,7 +58,7 @@ class SliceCollector:
         if not 2 <= accesses <= MOST_ACCESSES:
             raise UsageError(
                 "shared accesses in a slice", expected=f"2 to {MOST_ACCESSES}", found=accesses,
-                remedy="choose another --slice-accesses",
+                remedy=another("slice_accesses"),
             )  # fmt: skip
         self._writer, self._most = writer, accesses
         longest = (accesses + MOST_GLUED) * (1 + 4 * MAX_VARINT) + (3 + 2 * streams) * MAX_VARINT

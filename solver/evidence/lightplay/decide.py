@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
 from solver.evidence.lightplay.emulate import is_correct
 from solver.evidence.lightplay.fixing import fix_ordering
 from solver.evidence.lightplay.found import DEFAULT_TRIES, Found
-from solver.evidence.lightplay.interleavings import PAPER_LIMIT, TooLong, count
+from solver.evidence.lightplay.interleavings import PAPER_LIMIT, SHORTER, TooLong, count
 from solver.evidence.lightplay.refine import alone, components, halves
 from solver.evidence.lightplay.relaxed import search_apart, search_relaxed
 from solver.evidence.lightplay.replay_one import replay
@@ -184,7 +185,9 @@ def _split(problem: SliceProblem, settings: Settings) -> Decided:
         expected=f"at most {settings.limit} accesses",
         found=problem.n,
         where=f"slice {problem.number}",
-        remedy="use --backend cut or a larger --limit, or record with fewer --slice-accesses",
+        remedy=Phrase(
+            "use ", Option("backend", "cut"), " or a larger ", Option("limit"), ", or ", *SHORTER.parts
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
 from corebraid.base.errors import FormatError
+from corebraid.base.wording import Option, Phrase
 from recorder.evidence.slices.codec import SliceTable, iter_regions_of
 from recorder.evidence.slices.log import iter_slices
 from recorder.files.evidence_names import SLICES
@@ -154,7 +155,7 @@ class SlicesEngine:
             "evidence slices is not about the events of this recording",
             found=what,
             where=f"region {region.index}, slice {self.entries} and later",
-            remedy="record again with --evidence slices",
+            remedy=Phrase("record again with ", Option("evidence", "slices")),
         )
 
     def _answer(

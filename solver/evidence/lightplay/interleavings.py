@@ -16,11 +16,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
 
 #: The paper's largest slice: its GPU's shared memory allows no more.
 PAPER_LIMIT = 18
 #: Ranks are uint64, and a count of interleavings times the length of a slice must be one too.
 _MOST = 1 << 64
+#: What helps where a slice is too long.
+SHORTER = Phrase("record with fewer ", Option("slice_accesses"))
+SMALLER = Phrase("use ", Option("backend", "cut"), ", or ", *SHORTER.parts)
 
 
 class TooLong(UsageError):
@@ -45,7 +49,7 @@ def checked_count(sizes: Sequence[int], where: str = "") -> int:
             expected=f"below 2**64 / {sum(sizes)}",
             found=f"{sum(sizes)} accesses, {ways:.3g} interleavings",
             where=where or None,
-            remedy="use --backend cut, or record with fewer --slice-accesses",
+            remedy=SMALLER,
         )
     return ways
 

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
 from solver.evidence.lightplay.cuda_batch import MOST_CORES, MOST_PLACES, pack
 from solver.evidence.lightplay.found import Found
-from solver.evidence.lightplay.interleavings import TooLong, count
+from solver.evidence.lightplay.interleavings import SMALLER, TooLong, count
 from solver.evidence.lightplay.search_cpu import orders_of
 from solver.evidence.lightplay.slice_problem import Instance
 
@@ -51,7 +52,11 @@ def _missing(what: str) -> UsageError:
     return UsageError(
         "back end cuda cannot run here",
         found=what,
-        remedy="install corebraid[cuda] on a machine with an NVIDIA GPU, or use --backend cpu or cut",
+        remedy=Phrase(
+            "install corebraid[cuda] on a machine with an NVIDIA GPU, or use ",
+            Option("backend", "cpu"),
+            " or cut",
+        ),
     )
 
 
@@ -68,7 +73,7 @@ def check_fits(instance: Instance, tries: int) -> None:
             "a slice is too large for back end cuda",
             expected=f"at most {tries} interleavings, {MOST_CORES} cores, {MOST_PLACES} places",
             found=f"{count(instance.sizes):.3g}, {len(instance.sizes)}, {len(instance.initial)}",
-            remedy="use --backend cut, or record with fewer --slice-accesses",
+            remedy=SMALLER,
         )
 
 

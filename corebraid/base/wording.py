@@ -1,0 +1,76 @@
+"""How messages name options: once for whoever calls from Python, once for whoever types commands.
+
+A room below does not know who asked. Its messages hold `Option`s and `Call`s as they are, and who shows a
+message says how they are called (`Wording`): `memory=` in Python, `--memory` on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option. name: the parameter's in Python. value: what to give it; None: that is left open; True or
+    False: the option is a switch, and means that."""
+
+    name: str
+    value: object = None
+
+    def __str__(self) -> str:
+        return IN_PYTHON(self)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Something to run. name: of the function, or of the command. subject: what it is run on, if
+    it is anything."""
+
+    name: str
+    subject: str = ""
+    options: tuple[Option, ...] = ()
+
+    def __str__(self) -> str:
+        return IN_PYTHON(self)
+
+
+class Phrase:
+    """Text with options and calls in it. parts: in the order in which they are read."""
+
+    def __init__(self, *parts: str | Option | Call) -> None:
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return said(self)
+
+
+def another(name: str) -> Phrase:
+    """`choose another memory=`: what helps against a value that cannot be."""
+    return Phrase("choose another ", Option(name))
+
+
+#: What messages are made of.
+Text = str | Option | Call | Phrase
+#: How options and calls are written.
+Wording = Callable[[Option | Call], str]
+
+
+def said(text: object, wording: Wording | None = None) -> str:
+    """The words of a text, by default for Python; of anything else its `str`."""
+    wording = wording or IN_PYTHON
+    if isinstance(text, Phrase):
+        return "".join(said(part, wording) for part in text.parts)
+    return wording(text) if isinstance(text, Option | Call) else str(text)
+
+
+def in_python(word: Option | Call) -> str:
+    """`memory=`, `strict=True`, `corebraid.replay('REC', core=2)`."""
+    if isinstance(word, Option):
+        return f"{word.name}=" if word.value is None else f"{word.name}={word.value!r}"
+    subject = [repr(word.subject)] if word.subject else []
+    given = [f"{in_python(option)}{'...' if option.value is None else ''}" for option in word.options]
+    return f"corebraid.{word.name.replace('-', '_')}({', '.join([*subject, *given])})"
+
+
+IN_PYTHON: Wording = in_python
