@@ -27,8 +27,8 @@ use_kernel_cache()
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import OUT  # noqa: E402
 from corebraid.base.errors import CorebraidError  # noqa: E402
-from corebraid.cli.evidence import objects_of  # noqa: E402
 from corebraid.study.engines import ENGINES, evidence_engine, ordering_engines, whole_runs  # noqa: E402
+from corebraid.study.subjects import objects_of  # noqa: E402
 from isa.x86_64.registers import X86_64  # noqa: E402
 from recorder.capture.firmware import RecordOptions, record  # noqa: E402
 from recorder.capture.strata_policy import StrataPolicy  # noqa: E402

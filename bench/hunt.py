@@ -11,10 +11,11 @@ from rich.console import Console
 
 from bench.report import Column, Table, publish
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec
-from corebraid.cli.parallel import usable_processors
 from corebraid.study.conditions import DEFAULT, Condition
-from corebraid.study.hunting import MIXED, Subject, attempts, hunt, prepare
+from corebraid.study.hunting import MIXED, attempts, hunt_in, prepare
+from corebraid.study.replays import usable_processors
+from corebraid.study.subjects import Subject
+from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.options import RecordOptions
 
 GUESTS = Path(__file__).resolve().parent.parent / "firmware" / "linux" / "x86_64"
@@ -49,7 +50,7 @@ def needed(subject: Subject, schedule: str, hunts: int) -> Iterator[int | None]:
         with TemporaryDirectory(prefix="corebraid-") as place:
             tries = attempts(RUNS, number * APART, schedule)
             jobs = usable_processors()
-            run, _ = hunt(subject, tries, conditions, Path(place), jobs, lambda _: None)
+            run, _ = hunt_in(Path(place), subject, tries, conditions, jobs, lambda _: None)
         yield None if run is None or not run.held else run.attempt.number + 1
 
 

@@ -12,10 +12,10 @@ from bench.linux_bare import run_bare_linux
 from bench.linux_programs import OURS
 from bench.programs import total_of
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.cli.linux_guest import DEFAULT_MEMORY, LinuxOptions, guest_spec
 from emu.linux.boot import GuestSpec
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
+from recorder.capture.guest import DEFAULT_MEMORY, LinuxOptions, guest_spec
 from recorder.capture.linux import LinuxCapture
 from recorder.capture.options import RecordOptions
 from recorder.files.reader import Recording

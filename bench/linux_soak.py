@@ -41,10 +41,10 @@ use_kernel_cache()
 import numpy as np  # noqa: E402
 
 from bench.true_order import Broken  # noqa: E402
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec  # noqa: E402
 from emu.bus.cache import CacheGeometry  # noqa: E402
 from isa.x86_64.linux import LINUX_X86_64  # noqa: E402
 from isa.x86_64.registers import X86_64  # noqa: E402
+from recorder.capture.guest import LinuxOptions, guest_spec  # noqa: E402
 from recorder.capture.linux import record_linux  # noqa: E402
 from recorder.capture.options import Outcome, RecordOptions  # noqa: E402
 from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
@@ -219,7 +219,7 @@ def examine(path: Path, *, truth: bool = True, order: bool = True, timeout_s: fl
 
 
 def _order(recording: Recording, timeout_s: float, found: Findings) -> None:
-    from corebraid.cli.commands.check_order import check
+    from corebraid.study.certificates import check
 
     path = recording.path / ORDER_CERT
     result = order_recording(

@@ -24,10 +24,10 @@ from rich.console import Console  # noqa: E402
 from bench.linux_soak import PROGRAMS, Plan, arguments_of, place  # noqa: E402
 from bench.programs import FIRMWARE  # noqa: E402
 from bench.report import Column, Table, publish  # noqa: E402
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec  # noqa: E402
 from isa.x86_64.linux import LINUX_X86_64  # noqa: E402
 from isa.x86_64.registers import X86_64  # noqa: E402
 from recorder.capture.firmware import RecordOptions, record  # noqa: E402
+from recorder.capture.guest import LinuxOptions, guest_spec  # noqa: E402
 from recorder.capture.linux import record_linux  # noqa: E402
 from recorder.files.evidence_names import LOSSES, evidence_log  # noqa: E402
 from recorder.files.manifest import AGENT_LOG, Manifest, core_log  # noqa: E402

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from corebraid.base.rows.event import READ, UNCACHED
-from corebraid.cli.evidence import objects_of
+from corebraid.study.subjects import objects_of
 from recorder.capture.firmware import RecordOptions
 from recorder.files.collectors import Guest, Rows
 

@@ -1,7 +1,6 @@
 """corebraid: record every core alone; braid them back together.
 
-The Python interface, loaded on first use: `record`, `open_recording`, `replay`, `order`, `check_order`,
-`trace`.
+The Python interface, loaded on first use, is a function for each command: docs/python.md.
 """
 
 from __future__ import annotations
@@ -13,18 +12,77 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from corebraid.api import check_order, open_recording, order, record, replay, trace
+    from corebraid.api.check import check
+    from corebraid.api.evidence import linkage, one_slice, opr, rpc, slices
+    from corebraid.api.hunt import hunt
+    from corebraid.api.info import info, open_recording
+    from corebraid.api.order import OrderProgress, check_order, order
+    from corebraid.api.pairs import pairs, witness
+    from corebraid.api.record import record
+    from corebraid.api.replay import replay, replay_all
+    from corebraid.api.trace import trace
+    from corebraid.api.verify import crosscheck, verify
+    from corebraid.base.errors import CorebraidError
 
-__all__ = ["__version__", "check_order", "open_recording", "order", "record", "replay", "trace"]
+#: Names of the interface, and the module of each in `corebraid`.
+_PLACES = {
+    "CorebraidError": "base.errors",
+    "OrderProgress": "api.order",
+    "check": "api.check",
+    "check_order": "api.order",
+    "crosscheck": "api.verify",
+    "hunt": "api.hunt",
+    "info": "api.info",
+    "linkage": "api.evidence",
+    "one_slice": "api.evidence",
+    "open_recording": "api.info",
+    "opr": "api.evidence",
+    "order": "api.order",
+    "pairs": "api.pairs",
+    "record": "api.record",
+    "replay": "api.replay",
+    "replay_all": "api.replay",
+    "rpc": "api.evidence",
+    "slices": "api.evidence",
+    "trace": "api.trace",
+    "verify": "api.verify",
+    "witness": "api.pairs",
+}
+
+__all__ = [
+    "CorebraidError",
+    "OrderProgress",
+    "__version__",
+    "check",
+    "check_order",
+    "crosscheck",
+    "hunt",
+    "info",
+    "linkage",
+    "one_slice",
+    "open_recording",
+    "opr",
+    "order",
+    "pairs",
+    "record",
+    "replay",
+    "replay_all",
+    "rpc",
+    "slices",
+    "trace",
+    "verify",
+    "witness",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """PEP 562: the interface needs an emulator and compiled kernels, which importing a name must not."""
-    if name not in __all__:
+    """PEP 562: most of the interface needs an emulator and compiled kernels, which importing a name must
+    not."""
+    if name not in _PLACES:
         raise AttributeError(f"module 'corebraid' has no attribute {name!r}")
+    from importlib import import_module
+
     from corebraid.base.kernel_cache import use_kernel_cache
 
     use_kernel_cache()
-    from corebraid import api
-
-    return getattr(api, name)
+    return getattr(import_module(f"corebraid.{_PLACES[name]}"), name)

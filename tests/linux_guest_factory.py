@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec
 from emu.board.run import Watcher
 from emu.core.surroundings import KERNEL
 from emu.linux.boot import GuestSpec, boot
@@ -18,6 +17,7 @@ from emu.linux.tasks.task import State
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
 from recorder.capture.base import machine_config
+from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.options import RecordOptions
 from tests.cli_factory import ROOT
 

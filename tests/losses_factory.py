@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from bench.linux_soak import PROGRAMS, Plan, arguments_of
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec
 from emu.bus.cache import CacheGeometry
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
+from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.linux import record_linux
 from recorder.evidence.losses.log import LOSS, iter_losses
 from recorder.files.reader import Recording

@@ -16,12 +16,12 @@ import pytest
 from cli_factory import FIRMWARE, run
 from test_axe_random import naive_check
 
-import corebraid.cli.export.axe_ties as axe_ties
+import corebraid.study.export.axe_ties as axe_ties
 from bench.axe_oracle import is_legal
 from bench.axe_traces import Shape, corrupted, random_ops, to_trace
 from bench.true_tenures import ranks_of
 from corebraid.base.rows.event import EVENT, UNCACHED
-from corebraid.cli.export.axe_ties import region_edges
+from corebraid.study.export.axe_ties import region_edges
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces

@@ -13,7 +13,7 @@ import pytest
 from cli_factory import ROOT, record, run
 
 from corebraid.cli import console
-from corebraid.cli.order_progress import OrderProgress
+from corebraid.cli.order_progress import Replayed
 from recorder.files.reader import Recording
 
 
@@ -46,7 +46,7 @@ def on_a_terminal(*arguments: object) -> str:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_total_done_and_time_left(rec: Path, jobs: int) -> None:
-    (_, instructions), (_, regions) = OrderProgress(Recording.open(rec)).works
+    (_, instructions), (_, regions) = Replayed(Recording.open(rec)).works
     assert (instructions, regions) == (sum(Recording.open(rec).manifest.instructions), 13)
     shown = on_a_terminal("order", rec, "--fresh", "--jobs", jobs)
     assert re.search(rf"instructions replayed .* {instructions:,} of {instructions:,} .* left ", shown)
@@ -66,7 +66,7 @@ def test_nobody_is_asked_where_nobody_looks() -> None:
 
 def test_no_more_than_all(rec: Path) -> None:
     """A replay may go on a little beyond what is counted, and one that is begun again starts over."""
-    progress = OrderProgress(Recording.open(rec))
+    progress = Replayed(Recording.open(rec))
     (_, instructions), (_, regions) = progress.works
     assert progress.done() == (0, 0)
     progress.replayed(0, 10)

@@ -14,7 +14,6 @@ import pytest
 
 from bench.linux_soak import EXPECTED, Plan, examine, judge, record_plan
 from corebraid.base.errors import CorebraidError
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec
 from emu.linux.calls import table as call_tables
 from emu.linux.ground.call import Call
 from emu.linux.ground.failure import Exit, Unsupported
@@ -23,6 +22,7 @@ from emu.linux.kernel import Kernel
 from emu.linux.tree.keep_writes import keep
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
+from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.linux import record_linux
 from recorder.capture.options import RecordOptions
 from recorder.files.reader import Recording

@@ -22,9 +22,9 @@ from bench.true_threads import Promises, promises
 from corebraid.base.errors import OrderError
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.rows.event import READ
-from corebraid.cli.linux_guest import LinuxOptions, guest_spec
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
+from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.linux import record_linux
 from recorder.capture.options import RecordOptions
 from recorder.files.reader import Recording

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 import corebraid
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import said
-from corebraid.cli.commands.crosscheck import _names
-from corebraid.cli.evidence import evidence_choices
+from corebraid.cli.guest_options import evidence_choices
 from corebraid.cli.wording import TYPED
+from corebraid.study.crosschecks import names_of
 from corebraid.study.engines import (
     ENGINES,
     Engine,
@@ -230,17 +230,17 @@ def test_a_new_engine_orders_and_takes_part(tmp_path: Path, monkeypatch: pytest.
     assert "twin" in str(engines_said())
     assert isinstance(evidence_engine(recording, "twin"), Twin)
     assert corebraid.order(recording, engine="twin").verdict.value == "legal"
-    assert _names(recording, None) == ["auto", "linkage", "twin"]
+    assert names_of(recording, None) == ["auto", "linkage", "twin"]
     assert [run.text for run in whole_runs(recording, ["twin"])] == ["looked"]
     with pytest.raises(UsageError, match="no evidence linkage"):
-        _names(recorded(tmp_path / "without", "losses"), "twin")
+        names_of(recorded(tmp_path / "without", "losses"), "twin")
 
 
 @pytest.mark.parametrize("engine", [row.name for row in ordering_engines() if row.stream])
 def test_python_orders_by_evidence_as_the_command_line_does(engine: str, tmp_path: Path) -> None:
     recording = recorded(tmp_path / "rec", engine)
     certificate = recording.path / "order.cert"
-    assert corebraid.order(recording.path, engine=engine, keep=True).verdict.value == "legal"
+    assert corebraid.order(recording.path, engine=engine).verdict.value == "legal"
     by_python = certificate.read_bytes()
     assert not (recording.path / "order.partial").exists()
     certificate.unlink()

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from solver.axe.answers import CheckProgress
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -15,22 +17,6 @@ if TYPE_CHECKING:
 
 #: Traces of fewer operations are decided before anybody could read their line.
 _WORTH_SHOWING = 2_000
-
-
-class CheckProgress:
-    """Shows nothing."""
-
-    def read(self, size: int) -> None:
-        """So many bytes of the file have been read."""
-
-    def begin(self, trace: Trace) -> None:
-        """A trace is being decided."""
-
-    def step(self, stage: str, done: int, total: int) -> None:
-        """A stage of it has come so far; total is 0 where nobody knows."""
-
-    def pause(self) -> None:
-        """It is decided, and something is about to be printed."""
 
 
 class _Bars(CheckProgress):

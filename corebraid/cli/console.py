@@ -62,7 +62,7 @@ def announce_compilation() -> None:
 
 def note_missing_order(manifest: Manifest) -> None:
     """Say on stderr what orders of a recording of an earlier version do not know."""
-    from corebraid.cli.missing_order import missing_line
+    from recorder.files.missing_order import missing_line
 
     if line := missing_line(manifest):
         note(line)

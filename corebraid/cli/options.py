@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -56,6 +58,25 @@ constraints_option = click.option(
     "wrote to a line between two accesses of a core without a miss. losses: also when cores lost lines, if "
     "the recording says so.",
 )
+
+
+def region_timeout_option(told: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--region-timeout. told: its help."""
+    return click.option(
+        "--region-timeout",
+        type=click.FloatRange(min=0.001, max=1e9),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help=told,
+    )
+
+
+def budget_option(flag: str, told: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Cuts to explore in a region at most. flag: what it is called. told: its help."""
+    return click.option(flag, type=positive, default="2000000", show_default=True, metavar="CUTS", help=told)
+
+
 #: The recording that a command reads.
 recording_argument = click.argument("recording", metavar="REC", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

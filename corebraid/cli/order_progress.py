@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recorder.files.reader import Recording, strata
 
 
-class OrderProgress:
+class Replayed:
     """Make it before processes are forked: what they replay is counted in memory that they share.
 
     works: what there is to do, and how much, for `console.progress_of`.

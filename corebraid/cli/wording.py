@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from corebraid.base.wording import Call, Option, Wording
 
 #: Options that are not called like the parameter.
@@ -15,7 +17,12 @@ def typed(word: Option | Call) -> str:
         if word.value is False:
             return f"--no-{name.removeprefix('--')}"
         return name if word.value is None or word.value is True else f"{name} {word.value}"
-    words = ["corebraid", word.name, *([word.subject] if word.subject else []), *map(typed, word.options)]
+    words = [
+        "corebraid",
+        word.name,
+        *([shlex.quote(word.subject)] if word.subject else []),
+        *map(typed, word.options),
+    ]
     return " ".join(words)
 
 

@@ -1,4 +1,5 @@
-"""Facts found in recordings: suspects, patterns, deadlocks, last moments, runs that show a bug.
+"""What can be said of programs and recordings, as results with facts that commands print and others use:
+what is recorded and what became of it, replays, orders, pairs, suspects, deadlocks, runs that show a bug.
 
-Start at `hunting.py` and `suspects.py`.
+Start at `about.py`, `subjects.py` and `orders.py`.
 """

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -24,12 +23,11 @@ from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.interrupts import interrupting
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
+from corebraid.study.subjects import Subject
 from solver.passes.pool import interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
-    from emu.linux.boot import GuestSpec
     from recorder.capture.options import Outcome, RecordOptions
-    from recorder.files.json_fields import Scalar
     from recorder.files.manifest import Manifest
 
 MIXED = "mixed"
@@ -40,18 +38,6 @@ _PATIENCE, _PATIENCE_LEAST = 50, 30_000_000
 
 #: Called with how many runs are over.
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
-    time_limit: seconds for one run."""
-
-    program: Path
-    options: RecordOptions
-    spec: GuestSpec | None
-    more: dict[str, Scalar]
-    time_limit: float | None
 
 
 @dataclass(frozen=True)
@@ -127,17 +113,7 @@ def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple
 def _record(
     subject: Subject, options: RecordOptions, directory: Path, printed: list[tuple[bool, bytes]]
 ) -> Outcome:
-    from emu.board.elf import isa_of
-    from isa.registry import linux_abi_of
-    from recorder.capture.firmware import record
-    from recorder.capture.learning import StopRecording
-    from recorder.capture.linux import record_linux
-
-    over = None if subject.time_limit is None else time.monotonic() + subject.time_limit
-
-    def between_slices(_: int) -> None:
-        if over is not None and time.monotonic() >= over:
-            raise StopRecording("time-limit")
+    from corebraid.study.recording import record_subject
 
     def output(data: bytes) -> None:
         printed.append((False, data))
@@ -146,15 +122,7 @@ def _record(
         printed.append((True, data))
 
     try:
-        if subject.spec is None:
-            return record(
-                subject.program, directory, isa_of(subject.program), options, output, between_slices
-            )
-        spec = subject.spec
-        outcome, _ = record_linux(
-            spec, directory, spec.isa, linux_abi_of(spec.isa), options, output, error, between_slices,
-            subject.more,
-        )  # fmt: skip
+        outcome, _ = record_subject(subject, options, directory, output, error, lambda _: None)
         return outcome
     except OSError as failure:
         raise UsageError(
@@ -186,11 +154,11 @@ def scratch(directory: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def hunt(
+def hunt_in(
+    place: Path,
     subject: Subject,
     tries: Iterator[Attempt],
     conditions: tuple[Condition, ...],
-    place: Path,
     jobs: int,
     progress: Progress,
 ) -> tuple[Run | None, int]:

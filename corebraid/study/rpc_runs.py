@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.whole_runs import WholeRun
 from recorder.evidence.rpc.receipts import read_receipts
@@ -39,7 +39,7 @@ def rpc_run(recording: Recording) -> WholeRun:
         return WholeRun("rpc", "uses no remote procedure calls", {**facts, "executions": 0}, [])
     mail = recorded_mail(recording)
     data = input_of(recording, mail)
-    wrong = []
+    wrong: list[str | CorebraidError] = []
     for number, schedule in enumerate(SCHEDULES, 1):
         seed = (recording.manifest.seed + number) % (1 << 64)
         found = judge(recording, mail, receipts, Conditions(seed, schedule, input=data)).difference

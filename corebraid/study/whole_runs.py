@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corebraid.base.errors import Divergence
+from corebraid.base.errors import CorebraidError, Divergence
+from corebraid.base.wording import Wording
 from recorder.evidence.opr.log import read_opr
 from recorder.files.reader import Recording
 from recorder.replay.value_check import compare_replays
@@ -13,13 +14,16 @@ from solver.evidence.opr.inference import OUTSIDE, replay_group
 
 @dataclass(frozen=True)
 class WholeRun:
-    """What an engine that replays found. text: for a reader. facts: for --json. wrong: what does not
-    agree."""
+    """What an engine that replays found. text: for a reader. facts: as JSON. wrong: what does not agree."""
 
     engine: str
     text: str
     facts: dict[str, object]
-    wrong: list[str]
+    wrong: list[str | CorebraidError]
+
+    def wrong_lines(self, wording: Wording | None = None) -> list[str]:
+        """What does not agree. wording: how options are called."""
+        return [one.line(wording) if isinstance(one, CorebraidError) else one for one in self.wrong]
 
 
 def opr_run(recording: Recording) -> WholeRun:
@@ -28,12 +32,13 @@ def opr_run(recording: Recording) -> WholeRun:
     Raises FormatError, UsageError.
     """
     log = read_opr(recording)
-    wrong, compared = [], 0
+    wrong: list[str | CorebraidError] = []
+    compared = 0
     for core in log.members:
         try:
             compared += compare_replays(recording, log, core)
         except Divergence as error:
-            wrong.append(error.line())
+            wrong.append(error)
     values = within = 0
     if not wrong:
         found = replay_group(recording, log).communications

@@ -30,6 +30,19 @@ class ReplayResult:
     contexts: int
     complete: bool
 
+    def facts(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "core": self.core,
+            "bit_exact": True,
+            "complete": self.complete,
+            "instructions": self.count,
+            "strata": self.strata,
+            "digests": self.digests,
+            "contexts": self.contexts,
+            "error": None,
+        }
+
 
 class CoreReplay(ReplayDriver):
     """Replays one core of a recording from its own log.

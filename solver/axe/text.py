@@ -29,37 +29,46 @@ def _show_nothing(_: int) -> None:
 
 
 def read_traces(
-    path: Path, show: Callable[[int], None] = _show_nothing, *, hints: bool = True
+    source: Path | BinaryIO, show: Callable[[int], None] = _show_nothing, *, hints: bool = True
 ) -> Iterator[Trace]:
-    """Every trace of a file; '-' is standard input. show: called with the bytes read so far. hints: whether
-    comments may have any; else they are only comments.
+    """Every trace of a file, by its path or open for reading; '-' is standard input.
+
+    show: called with the bytes read so far. hints: whether comments may have any; else they are only
+    comments.
 
     A trace ends with a line 'check' or with the file, there if it holds anything. Raises FormatError: no
     such file, a line that cannot be read (file, line, what was expected and found), more than MAX_THREADS
     threads, a hint that names an operation that there is not, or one of several, a file without a trace.
     """
-    yield from _traces(_sections(path, show, hints), str(path))
+    yield from _traces(_sections(source, show, hints), named(source))
 
 
-def _open(path: Path) -> BinaryIO:
+def named(source: Path | BinaryIO) -> str:
+    """What messages call it."""
+    return str(source) if isinstance(source, Path) else "text"
+
+
+def _open(source: Path | BinaryIO) -> BinaryIO:
+    if not isinstance(source, Path):
+        return source
     try:
-        return open(0, "rb", closefd=False) if str(path) == "-" else path.open("rb")
+        return open(0, "rb", closefd=False) if str(source) == "-" else source.open("rb")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise FormatError(
-            f"cannot be read ({reason})", where=str(path), remedy="name a file of axe traces"
+            f"cannot be read ({reason})", where=named(source), remedy="name a file of axe traces"
         ) from None
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(source: Path | BinaryIO) -> Iterator[bytes]:
     """The file in blocks of whole lines; the last one gets its newline."""
     rest, lines = b"", 1
-    with _open(path) as file:
+    with _open(source) as file:
         while True:
             try:
                 read = file.read(_CHUNK)
             except OSError as error:
-                raise FormatError(f"cannot be read ({error.strerror})", where=str(path)) from None
+                raise FormatError(f"cannot be read ({error.strerror})", where=named(source)) from None
             if not read:
                 break
             rest += read
@@ -72,7 +81,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
                 raise FormatError(
                     "a line that does not end",
                     expected=f"at most {_CHUNK:,} bytes",
-                    where=f"{path}:{lines}",
+                    where=f"{named(source)}:{lines}",
                     remedy="is this a text file of axe traces?",
                 )
     if rest:
@@ -82,11 +91,11 @@ def _blocks(path: Path) -> Iterator[bytes]:
 _Section = tuple[_Rows, str | None, bool]
 
 
-def _sections(path: Path, show: Callable[[int], None], hints: bool) -> Iterator[_Section]:
+def _sections(source: Path | BinaryIO, show: Callable[[int], None], hints: bool) -> Iterator[_Section]:
     """(rows of one trace, its name if it is among them, whether the trace ends here), piece by piece."""
     state = np.array([0, 1, 0], np.int64)
     read = 0
-    for block in _blocks(path):
+    for block in _blocks(source):
         read += len(block)
         show(read)
         state[scan.NEXT_BYTE], buf = 0, np.frombuffer(block, np.uint8)
@@ -97,7 +106,7 @@ def _sections(path: Path, show: Callable[[int], None], hints: bool) -> Iterator[
                 rows = rows[:filled].copy()
             yield from _split(rows[:filled], block)
             if what:
-                raise _unreadable(path, block, int(state[scan.LINE_NUMBER]), int(where), int(what))
+                raise _unreadable(source, block, int(state[scan.LINE_NUMBER]), int(where), int(what))
 
 
 def _split(rows: _Rows, block: bytes) -> Iterator[_Section]:
@@ -114,14 +123,17 @@ def _split(rows: _Rows, block: bytes) -> Iterator[_Section]:
         start = end + 1
 
 
-def _unreadable(path: Path, block: bytes, line: int, where: int, what: int) -> FormatError:
+def _unreadable(source: Path | BinaryIO, block: bytes, line: int, where: int, what: int) -> FormatError:
     end = block.index(b"\n", where)
     found = block[where:end].decode("utf-8", "replace").strip()
     found = (
         repr(found if len(found) <= _SHOWN else found[:_SHOWN] + "...") if found else "the end of the line"
     )
     return FormatError(
-        "not a line of an axe trace", expected=scan.EXPECTED[what], found=found, where=f"{path}:{line}"
+        "not a line of an axe trace",
+        expected=scan.EXPECTED[what],
+        found=found,
+        where=f"{named(source)}:{line}",
     )
 
 

@@ -69,6 +69,15 @@ class CheckReport:
     unchecked_events: int
     unchecked: list[tuple[int, str]]
 
+    def facts(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "legal": not any(reason == "illegal" for _, reason in self.unchecked),
+            "events": self.events,
+            "unchecked_events": self.unchecked_events,
+            "unchecked_regions": [{"region": region, "reason": reason} for region, reason in self.unchecked],
+        }
+
 
 #: Values of memory after a region that has no order: address (uint64) and value (uint8) of the bytes.
 Rebase = Mapping[int, tuple[NDArray[np.uint64], NDArray[np.uint8]]]

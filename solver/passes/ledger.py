@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import OrderError
+from corebraid.base.errors import FormatError, OrderError
 from solver.check.certificate import ORDERED, REASONS, Certificate, CertificateWriter, Head
 from solver.check.checker import CheckReport
 from solver.check.seams import Seam, Seams
@@ -140,20 +140,26 @@ class Ledger:
         """Finish the check: memory at the end. Raises OrderError if it is not `final`."""
         self._seams.finish(final)
 
-    def certify(self, path: Path, recording: bytes, engine: str) -> OrderResult:
+    def certify(
+        self, path: Path, recording: bytes, engine: str, *, spare_complete: bool = False
+    ) -> OrderResult:
         """Finish the check and write the certificate of what was checked, under another name first.
 
+        spare_complete: not over one that orders every region, where this one would leave some undecided.
         Raises OrderError if memory at the end is not the final image, FormatError if it cannot be written.
         """
         if self._traces.has_final:
             self.finish(self._traces.final())
         results = [self._results[region] for region in range(self.n)]
+        undecided = {result.verdict for result in results} == {Verdict.LEGAL, Verdict.UNDECIDED}
+        kept = spare_complete and undecided and _orders_all(path, recording)
         unchecked = path.with_name(path.name + ".unchecked")
         unchecked.unlink(missing_ok=True)
         try:
             self._write(unchecked, recording, results, engine)
             self._read_back(unchecked, recording)
-            unchecked.replace(path)
+            if not kept:
+                unchecked.replace(path)
         finally:
             unchecked.unlink(missing_ok=True)
         total = self._counts[0]
@@ -161,7 +167,7 @@ class Ledger:
             total = total + count
         left = [(r.region, _reason(r)) for r in results if r.verdict is not Verdict.LEGAL]
         passed = sum(self._counts[region].total for region, _ in left)
-        return OrderResult(results, total, CheckReport(self._seams.events, passed, left))
+        return OrderResult(results, total, CheckReport(self._seams.events, passed, left), kept)
 
     def _write(self, path: Path, recording: bytes, results: list[RegionResult], engine: str) -> None:
         n_streams = self._traces.n_streams
@@ -200,6 +206,14 @@ class Ledger:
         """Give the disk space back."""
         for spool in (self._problems, self._ends, self._runs, self._waiting):
             spool.close()
+
+
+def _orders_all(path: Path, recording: bytes) -> bool:
+    """Whether there is a certificate of this recording that gives every region an order."""
+    try:
+        return all(block.status == ORDERED for block in Certificate(path, recording).blocks())
+    except FormatError:
+        return False
 
 
 def _reason(result: RegionResult) -> str:

@@ -60,7 +60,8 @@ def order_recording(
     """Order a recording region by region and write the certificate.
 
     certificate: the file to write; one that is there is replaced, but only by one that the checker has
-    accepted. recording: 16 bytes, the recording's id. on_region(done, all): called after each region.
+    accepted, and one that orders every region not by one of an engine with evidence that orders fewer.
+    recording: 16 bytes, the recording's id. on_region(done, all): called after each region.
     resources: processes, a cluster, and where finished regions are kept; one process and nothing kept
     unless given. The certificate is the same whatever they are.
     A region that cannot be decided within the limits is reported and the others are ordered nevertheless.
@@ -112,7 +113,9 @@ def _order_all(
         else:
             _together(traces, ledger, options, kept, show, resources)
         used = VALUES if options.evidence is not None else _used(traces)
-        result = ledger.certify(certificate, recording, options.engine + OBEYED[used])
+        result = ledger.certify(
+            certificate, recording, options.engine + OBEYED[used], spare_complete=options.evidence is not None
+        )
         if kept is not None and result.verdict is not Verdict.UNDECIDED:
             kept.remove()
         return result

@@ -45,11 +45,13 @@ class RegionResult:
 @dataclass(frozen=True)
 class OrderResult:
     """A whole recording. regions: from the first to the last. check: the checker's report on the
-    certificate; every region whose verdict is LEGAL passed."""
+    certificate; every region whose verdict is LEGAL passed. kept: the certificate that was there orders more,
+    and is there still."""
 
     regions: list[RegionResult]
     counts: Counts
     check: CheckReport
+    kept: bool = False
 
     @property
     def verdict(self) -> Verdict:

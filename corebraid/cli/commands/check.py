@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from corebraid.base.errors import UsageError
 from corebraid.cli import console
 from corebraid.cli.options import json_option
 
 if TYPE_CHECKING:
-    from corebraid.cli.check_progress import CheckProgress
-    from solver.axe.decide import Answer
-    from solver.axe.explain import Explanation
+    from solver.axe.answers import Checked
     from solver.axe.trace import Trace
 
 
@@ -48,16 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option("--explain", is_flag=True, help="For each NO, a small set of lines that is illegal by itself.")
 @json_option
-def command(
-    file: Path,
-    model: str,
-    timeout: float,
-    engine: str,
-    witness: bool,
-    hints: bool,
-    explain: bool,
-    as_json: bool,
-) -> int:
+def command(file: Path, model: str, witness: bool, as_json: bool, **asked: Any) -> int:
     """Say OK or NO for each trace of FILE ('-': standard input), one line each, in order.
 
     FILE is in the plain text format of the axe checker. Stores are known by the value they leave, not the
@@ -85,38 +75,18 @@ def command(
       corebraid trace REC --format axe | corebraid check - --model sc
     """
     if witness and not as_json:
-        from corebraid.base.errors import UsageError
-
         raise UsageError("--witness is printed as JSON only", remedy="give --json too")
     console.announce_compilation()
+    from corebraid.api.check import check
     from corebraid.cli.check_progress import check_progress
-    from solver.axe.decide import decide
-    from solver.axe.explain import explain as find_reason
-    from solver.axe.text import read_traces
-
-    model = model.lower()
-
-    def decided(shown: CheckProgress) -> Iterator[tuple[Trace, Answer, Explanation | None]]:
-        for trace in read_traces(file, shown.read, hints=hints):
-            shown.begin(trace)
-            answer = decide(trace, model, engine=engine, timeout_s=timeout, show=shown.step)
-            reason = None
-            if explain and answer.verdict.value == "illegal":
-                shown.step("explanation", 0, 0)
-                reason = find_reason(trace, model, budget_s=timeout)
-            shown.pause()
-            yield trace, answer, reason
 
     tally = _Tally()
     with check_progress(file) as shown:
+        answers = check(file, model=model, progress=shown, **asked)
         if as_json:
-            _print_json(decided(shown), file, model, witness, tally)
+            _print_json(answers, file, model.lower(), witness, tally)
         else:
-            for trace, answer, reason in decided(shown):
-                click.echo(tally.word(answer))
-                _note(trace, answer, file)
-                for line in reason.text(trace) if reason else ():
-                    click.echo(f"  {line}")
+            _print(answers, file, tally)
     if tally.undecided:
         console.note(
             f"{tally.undecided:,} of {tally.total:,} traces undecided; try a longer --timeout "
@@ -136,24 +106,20 @@ class _Tally:
         """Traces answered."""
         return self.ok + self.no + self.undecided
 
-    def word(self, answer: Answer) -> str:
-        """Count an answer and name it."""
-        if answer.verdict.value == "legal":
-            self.ok += 1
-            return "OK"
-        if answer.verdict.value == "illegal":
-            self.no += 1
-            return "NO"
-        self.undecided += 1
-        return "UNDECIDED"
+    def count(self, one: Checked) -> None:
+        """One more."""
+        self.ok += one.word == "OK"
+        self.no += one.word == "NO"
+        self.undecided += one.word == "UNDECIDED"
 
 
 def _called(trace: Trace, file: Path) -> str:
     return f"{file}:{trace.line}" + (f" ({trace.name})" if trace.name else "")
 
 
-def _note(trace: Trace, answer: Answer, file: Path) -> None:
+def _note(one: Checked, file: Path) -> None:
     """Say what the one word of an answer does not."""
+    trace, answer = one.trace, one.answer
     if answer.reason:
         console.note(f"{_called(trace, file)}: undecided ({answer.reason})")
     if answer.hints == "contradicted" and answer.verdict.value != "illegal":
@@ -163,33 +129,22 @@ def _note(trace: Trace, answer: Answer, file: Path) -> None:
         )
 
 
-def _print_json(
-    answers: Iterator[tuple[Trace, Answer, Explanation | None]],
-    file: Path,
-    model: str,
-    witness: bool,
-    tally: _Tally,
-) -> None:
+def _print(answers: Iterable[Checked], file: Path, tally: _Tally) -> None:
+    for one in answers:
+        tally.count(one)
+        click.echo(one.word)
+        _note(one, file)
+        for line in one.reason.text(one.trace) if one.reason else ():
+            click.echo(f"  {line}")
+
+
+def _print_json(answers: Iterable[Checked], file: Path, model: str, witness: bool, tally: _Tally) -> None:
     """One JSON object, written trace by trace, so that none is held."""
     head = json.dumps({"file": str(file), "model": model})
-    for number, (trace, answer, reason) in enumerate(answers):
-        fields: dict[str, object] = {
-            "name": trace.name or None,
-            "line": trace.line,
-            "verdict": tally.word(answer),
-            "operations": trace.n_ops,
-            "engine": answer.engine or None,
-            "seconds": round(answer.seconds, 6),
-        }
-        if answer.reason:
-            fields["reason"] = answer.reason
-        if answer.hints:
-            fields["hints"] = answer.hints
-        _note(trace, answer, file)
-        if witness and answer.verdict.value == "legal":
-            fields["order"] = trace.lines[answer.order].tolist()
-        if reason:
-            fields["explanation"] = reason.facts(trace)
-        click.echo((",\n" if number else f'{head[:-1]}, "traces": [\n') + json.dumps(fields), nl=False)
+    for number, one in enumerate(answers):
+        tally.count(one)
+        _note(one, file)
+        text = json.dumps(one.facts(witness=witness))
+        click.echo((",\n" if number else f'{head[:-1]}, "traces": [\n') + text, nl=False)
     counts = json.dumps({"ok": tally.ok, "no": tally.no, "undecided": tally.undecided})
     click.echo(f'\n], "counts": {counts}}}')

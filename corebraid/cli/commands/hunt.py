@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,38 +12,29 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from corebraid.base.errors import GuestFault, UsageError
-from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.base.errors import CorebraidError
 from corebraid.cli import console
-from corebraid.cli.finding import Finding, Speed, suspicions_of
-from corebraid.cli.linux_guest import LinuxOptions, find_program, guest_spec, linux_options, recording_name
-from corebraid.cli.machine_options import (
-    check_firmware,
-    looks_like_linux,
-    machine_choices,
-    machine_options,
-    with_input,
-    with_model,
-)
+from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
 from corebraid.cli.newfile import check_new_file, new_file
 from corebraid.cli.options import count, json_option, positive
-from corebraid.study.conditions import DEFAULT, Condition
-from corebraid.study.hunting import MIXED, Subject, attempts, hunt, keep, prepare, scratch
-from recorder.files.evidence_names import DEFAULT_EVIDENCE
+from corebraid.cli.wording import TYPED
+from corebraid.study.conditions import Condition
+from corebraid.study.hunting import MIXED
+from recorder.capture.guest import find_program
 
 if TYPE_CHECKING:
+    from corebraid.study.findings import Finding, Hunted
     from corebraid.study.hunting import Run
 
 _MOST_JOBS = 64
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
-    "directory", "runs", "seed", "schedule", "conditions", "jobs", "limit", "sink", "explain", "as_json",
+    "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "as_json",
 )  # fmt: skip
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("program")
-@click.argument("arguments", nargs=-1, metavar="[ARGS]...", type=click.UNPROCESSED)
+@program_arguments
 @click.option(
     "-o",
     "directory",
@@ -69,7 +59,6 @@ _OWN = (
 )
 @click.option(
     "--until",
-    "conditions",
     multiple=True,
     metavar="CONDITION",
     help="What to look for: exit!=0, exit==N, fault (killed by a signal), deadlock, timeout (it does not "
@@ -109,23 +98,12 @@ def command(
     arguments: tuple[str, ...],
     directory: Path | None,
     runs: int,
-    seed: int,
-    cores: int,
-    schedule: str,
-    conditions: tuple[str, ...],
-    jobs: int | None,
-    model: str,
-    store_buffer: int | None,
-    cache: str,
-    strata: str,
-    memory: int | None,
-    limit: int | None,
+    until: tuple[str, ...],
     source: str | None,
     sink: Path | None,
     explain: bool,
     as_json: bool,
-    guest: str,
-    **linux: Any,
+    **asked: Any,
 ) -> int:
     """Record PROGRAM under schedule after schedule until a run fails, and keep the recording of that run.
 
@@ -144,93 +122,66 @@ def command(
       corebraid hunt --until 'output~found [0-3]' --jobs 8 -- ./bug_lost_update
       corebraid hunt --cores 2 bug_dcl.elf
     """
-    from corebraid.cli.parallel import usable_processors
+    from corebraid.api.hunt import hunt
 
-    wanted = tuple(Condition.parse(text) for text in conditions or DEFAULT)
-    path = find_program(program)
-    chosen = LinuxOptions(**linux)
-    _check(schedule, chosen)
-    if seed + runs > 1 << 64:
-        raise UsageError("seeds are below 2**64", found=f"{seed} and {runs} runs", remedy="lower --seed")
+    for text in until:
+        Condition.parse(text)
+    find_program(program)
     if sink is not None:
         check_new_file(sink, "--output")
     console.announce_compilation()
-    options = machine_options(cores, seed, "chaos", None, cache, strata, memory, limit)
-    options = with_model(with_input(options, source), model, store_buffer)
-    options = replace(options, evidence=DEFAULT_EVIDENCE)
-    if guest == "linux" or (guest == "auto" and looks_like_linux(path)):
-        spec = guest_spec(path, program, arguments, memory, options.input, chosen)
-        options = replace(options, memory_bytes=ADDRESS_SPACE)
-        subject = Subject(path, options, spec, chosen.facts(), chosen.time_limit)
-    else:
-        check_firmware(arguments, chosen)
-        subject = Subject(path, options, None, {}, chosen.time_limit)
-    directory = directory or recording_name(path)
-    began = time.monotonic()
-    with scratch(directory) as place:
-        subject = prepare(subject)
-        _check_patience(subject, wanted)
-        tries = attempts(runs, seed, schedule)
-        with console.progress("runs", runs) as show:
-            run, done = hunt(subject, tries, wanted, place, jobs or usable_processors(), show)
-        if run is not None and run.held:
-            keep(place, run, directory)
-    speed = Speed(done, time.monotonic() - began)
-    if run is None:
-        console.note(f"not found in {done} runs ({speed}); --runs, --seed, --cores or --schedule may help")
+    with ExitStack() as shown:
+        show: console.Advance = _ignore
+
+        def read() -> bytes:
+            nonlocal show
+            data = read_input(source)
+            show = shown.enter_context(console.progress("runs", runs))
+            return data
+
+        hunted = hunt(
+            program, directory, arguments=arguments, runs=runs, until=until, input=read, explain=False,
+            progress=lambda done: show(done), note=console.note, **asked,
+        )  # fmt: skip
+    if hunted.finding is None:
+        console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
         if as_json:
-            console.facts({"found": False, "runs": done, "seconds": round(speed.seconds, 3)})
+            console.facts(hunted.facts())
         return 1
-    if run.refused:
-        raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
-    again = _again(program, arguments, directory, subject, run)
-    _print_output(run, sink)
-    finding = Finding(directory, run, again, speed, suspicions_of(directory) if explain else None)
-    if as_json:
-        console.facts(finding.facts())
-    else:
-        for line in finding.lines():
-            click.echo(line)
+    _print_output(hunted.finding.run, sink)
+    if explain:
+        hunted = hunted.explained()
+    _show(hunted, program, arguments, as_json)
     return 0
 
 
-def _check(schedule: str, chosen: LinuxOptions) -> None:
-    from emu.schedule.scheduler import make_scheduler
-
-    if schedule not in (MIXED, "random"):
-        if not (schedule == "chaos" or schedule.startswith("pct:")):
-            raise UsageError(
-                "a hunt has a schedule that the seed decides", expected="mixed, chaos, pct:D or random",
-                found=repr(schedule),
-            )  # fmt: skip
-        make_scheduler(schedule, 0, 1)
-    changing = [text for text in chosen.binds if text.endswith(":rw")]
-    if chosen.keep_writes is not None or changing:
-        raise UsageError(
-            "runs of a hunt must not change what the next one finds",
-            found=" ".join(["--keep-writes"] * (chosen.keep_writes is not None) + changing),
-            remedy="leave it out; the command that a hunt prints may be given it",
-        )
+_MORE = "--runs, --seed, --cores or --schedule may help"
 
 
-def _check_patience(subject: Subject, wanted: tuple[Condition, ...]) -> None:
-    """Raises UsageError where nothing can tell that a run takes too long, though that is looked for."""
-    if subject.options.limit or subject.time_limit is not None:
+def _ignore(_: int) -> None:
+    pass
+
+
+def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: bool) -> None:
+    assert hunted.finding is not None
+    finding = replace(hunted.finding, again=_again(program, arguments, hunted.finding))
+    if isinstance(finding.unexplained, CorebraidError):
+        console.note(f"no explanation: {finding.unexplained.line(TYPED)}")
+    if as_json:
+        console.facts(finding.facts(TYPED))
         return
-    if any(condition.text == "timeout" for condition in wanted):
-        raise UsageError(
-            "nothing tells when a run takes too long: the first one was broken off before its end",
-            remedy="give --limit or --time-limit",
-        )
-    console.note("the first run was broken off before its end: runs have no limit (--limit, --time-limit)")
+    for line in finding.lines(TYPED):
+        click.echo(line)
 
 
-def _again(program: str, arguments: tuple[str, ...], directory: Path, subject: Subject, run: Run) -> str:
-    """The command that makes the same recording again, beside this one."""
-    words = ["corebraid", "record", "-o", f"{directory}.again", *_given(click.get_current_context())]
-    words += ["--schedule", run.attempt.schedule, "--seed", str(run.attempt.seed)]
-    if subject.options.limit:
-        words += ["--limit", str(subject.options.limit)]
+def _again(program: str, arguments: tuple[str, ...], finding: Finding) -> str:
+    """The command that makes the same recording again, beside this one, with the options as they were
+    given."""
+    words = ["corebraid", "record", "-o", f"{finding.recording}.again", *_given(click.get_current_context())]
+    tried = finding.run.attempt
+    words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
+    if finding.limit:
+        words += ["--limit", str(finding.limit)]
     return shlex.join([*words, "--", program, *arguments])
 
 

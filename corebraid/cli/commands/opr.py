@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from corebraid.base.errors import UsageError
 from corebraid.cli import console
 from corebraid.cli.options import json_option, recording_argument
 
 if TYPE_CHECKING:
     from corebraid.study.opr_score import Score
-    from recorder.evidence.opr.log import OprLog
-    from recorder.files.reader import Recording
     from solver.evidence.opr.inference import GroupResult
 
 _OUTSIDE = "outside"
@@ -56,44 +53,16 @@ def command(
       corebraid opr REC --rset 0 --list
     """
     console.announce_compilation()
-    from recorder.evidence.opr.log import read_opr
-    from recorder.files.reader import Recording
-    from solver.evidence.opr.inference import replay_group
+    from corebraid.api.evidence import opr
 
-    opened = Recording.open(recording)
-    log = _chosen(read_opr(opened), rset, opened)
-    result = replay_group(opened, log, relaxed=not exact)
-    found = None
-    if scoring:
-        from corebraid.study.opr_score import score
-
-        found = score(opened, result)
+    group = opr(recording, rset=rset, exact=exact, score=scoring)
     if as_json:
-        console.facts(_facts(opened, result, found, listing))
+        console.facts(group.facts(listing=listing))
         return 0
-    _show(result, found)
+    _show(group.result, group.score)
     if listing:
-        _list(result)
+        _list(group.result)
     return 0
-
-
-def _chosen(log: OprLog, rset: str | None, recording: Recording) -> OprLog:
-    from solver.evidence.opr.inference import select
-
-    if rset is None:
-        return log
-    parts = [part.strip() for part in rset.split(",")]
-    known = all(part.isascii() and part.isdigit() for part in parts)
-    cores = tuple(sorted(int(part) for part in parts)) if known else ()
-    if not cores or len(set(cores)) < len(cores) or not set(cores) <= set(log.members):
-        raise UsageError(
-            "no such part of the recorded replay set",
-            expected=f"different cores of {','.join(map(str, log.members))}",
-            found=rset or "nothing",
-            where=str(recording.path),
-            remedy="choose another --rset, or record with those cores in it",
-        )
-    return select(log, cores)
 
 
 def _name(core: int) -> str:
@@ -138,35 +107,3 @@ def _list(result: GroupResult) -> None:
             f"{int(row['reader']):>6} {int(row['sn']):>9} {int(row['addr']):#12x} {int(row['size']):>4} "
             f"{int(row['value']):#18x}  {by}{rivals}"
         )
-
-
-def _facts(
-    recording: Recording, result: GroupResult, found: Score | None, listing: bool
-) -> dict[str, object]:
-    facts: dict[str, object] = {
-        "recording": str(recording.path),
-        "clocks": "relaxed" if result.relaxed else "exact",
-        "bit_exact": True,
-        "members": [vars(member) for member in result.members],
-        "communications": [
-            {"writer": writer if writer >= 0 else None, "reader": reader, "values": n}
-            for (writer, reader), n in sorted(result.matrix().items())
-        ],
-    }
-    if found is not None:
-        facts["score"] = {**vars(found), "precision": found.precision, "recall": found.recall}
-    if listing:
-        facts["values"] = [
-            {
-                "reader": int(row["reader"]),
-                "access": int(row["sn"]),
-                "address": f"{int(row['addr']):#x}",
-                "size": int(row["size"]),
-                "value": f"{int(row['value']):#x}",
-                "writer": int(row["writer"]) if row["writer"] >= 0 else None,
-                "writer_access": int(row["writer_sn"]) if row["writer"] >= 0 else None,
-                "rivals": int(row["rivals"]),
-            }
-            for row in result.communications
-        ]
-    return facts

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from corebraid.base.errors import UsageError
 from corebraid.base.wording import said
 from corebraid.cli import console
-from corebraid.cli.options import constraints_option, json_option, positive, recording_argument
+from corebraid.cli.options import (
+    budget_option,
+    constraints_option,
+    json_option,
+    recording_argument,
+    region_timeout_option,
+)
 from corebraid.cli.wording import TYPED
-from corebraid.study.engines import ENGINES, engines_said, evidence_engine, ordering_engines
+from corebraid.study.engines import ENGINES, engines_said, ordering_engines
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 
 if TYPE_CHECKING:
-    from recorder.files.reader import Recording
-    from solver.passes.results import OrderResult, RegionResult
+    from corebraid.study.counting import Counted
+    from corebraid.study.orders import Ordering
+    from solver.freedom.count import Count
+    from solver.passes.results import RegionResult
 
 _MOST_ROWS = 40
-#: A recording of fewer instructions is ordered in one process: others would cost more than they save.
-_SHORT = 5_000_000
-DISCLAIMER = "a legal order, not necessarily the one that ran"
 
 
 @click.command()
@@ -47,27 +50,15 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
     show_default=True,
     help="The SMT engine's formulas: as in the paper, or the faster chain encoding.",
 )
-@click.option(
-    "--region-timeout",
-    type=click.FloatRange(min=0.001, max=1e9),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest time for one region; then it stays undecided.",
-)
+@region_timeout_option("Longest time for one region; then it stays undecided.")
 @constraints_option
-@click.option("--count", "counted", is_flag=True, help="Also count every region's legal orders.")
-@click.option(
+@click.option("--count", is_flag=True, help="Also count every region's legal orders.")
+@budget_option(
     "--count-budget",
-    type=positive,
-    default="2000000",
-    show_default=True,
-    metavar="CUTS",
-    help="Most cuts to explore in a region for --count and --choose; beyond, the count is 'more than N'.",
+    "Most cuts to explore in a region for --count and --choose; beyond, the count is 'more than N'.",
 )
 @click.option(
     "--choose",
-    "choice",
     metavar="WHAT",
     help="Which legal order: fewest-switches, earliest:EVENT, latest:EVENT or before:EVENT,EVENT.",
 )
@@ -85,21 +76,7 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 )
 @click.option("--fresh", is_flag=True, help="Do not use regions that an earlier run has solved.")
 @json_option
-def command(
-    recording: Path,
-    engine: str,
-    model: str | None,
-    encoding: str,
-    region_timeout: float,
-    constraints: str,
-    counted: bool,
-    count_budget: int,
-    choice: str | None,
-    jobs: int | None,
-    cluster: str,
-    fresh: bool,
-    as_json: bool,
-) -> int:
+def command(recording: Path, as_json: bool, **asked: Any) -> int:
     """Work out in which order the accesses of REC can have happened; writes REC/order.cert.
 
     Every region between two strata is ordered by itself, and the whole order is checked by an independent
@@ -127,8 +104,9 @@ def command(
     Of a region without a legal order, the fewest events are shown that cannot be ordered together, others
     counting as mere stores.
 
-    Exit code 0 also when some regions could not be decided in time (a warning names them); 1 when a region
-    has no legal order.
+    Exit code 0 also when some regions stay undecided: not decided in time, or, with an engine with evidence,
+    where that ends, is missing or does not fit the accesses (a warning names them); 1 when a region has no
+    legal order. Such an engine leaves an order.cert as it is that orders every region, unless it does so too.
 
     \b
     Examples:
@@ -141,107 +119,24 @@ def command(
       corebraid order REC --cluster tcp://10.0.0.1:8786
     """
     console.announce_compilation()
-    from corebraid.base.clock import working_time
-    from corebraid.cli.missing_order import missing_edges
-    from corebraid.cli.order_progress import OrderProgress
-    from recorder.files.manifest import ORDER_CERT
+    from corebraid.api.order import OrderProgress, order
+    from corebraid.cli.order_progress import Replayed
     from recorder.files.reader import Recording
-    from recorder.replay.traces import RecordingTraces
-    from solver.passes.answers import Options
-    from solver.passes.order import Resources, order_recording
-    from solver.passes.partial import FILE_NAME as PARTIAL_NAME
 
     opened = Recording.open(recording)
     console.note_missing_order(opened.manifest)
-    _check_model(opened, model)
-    evidence = evidence_engine(opened, engine)
-    options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
-    if evidence is not None:
-        constraints = VALUES
-    if choice is not None:
-        from corebraid.cli.counting import with_choice
-
-        options = with_choice(options, choice, opened, count_budget, constraints)
-    # What was solved before was not chosen.
-    keep = None if choice is not None or evidence is not None else opened.path / PARTIAL_NAME
-    jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
-    resources = Resources(jobs, cluster, keep, fresh, console.note)
-    began = working_time()
-    progress = OrderProgress(opened)
-    traces = RecordingTraces(opened, progress.replayed, constraints=constraints)
-    with console.progress_of(progress.works, progress.done):
-        result = order_recording(
-            traces,
-            opened.path / ORDER_CERT,
-            opened.manifest.id,
-            options,
-            progress.ordered,
-            resources,
-        )
-    seconds = working_time() - began
-    facts = _facts(opened.path, result, seconds) | {
-        "missing_edges": missing_edges(opened.manifest),
-        "constraints": traces.constraints,
-    }
-    if not as_json:
-        _show(opened.path, result, seconds, traces.constraints)
-    if counted:
-        from corebraid.cli.counting import count_facts, count_regions, show_counts
-        from solver.freedom.freedom import Limits
-
-        counts = count_regions(opened, Limits(count_budget, region_timeout), constraints)
-        facts.update(count_facts(counts, count_budget))
-        if not as_json:
-            show_counts(counts, count_budget)
-    illegal = [region.region for region in _with_verdict(result, "illegal")]
-    if illegal:
-        from corebraid.cli.explaining import explain_regions, show_explained
-
-        explained = explain_regions(opened, illegal, region_timeout)
-        facts["explanations"] = [one.facts() for one in explained]
-        if not as_json:
-            show_explained(explained)
+    shown = Replayed(opened)
+    progress = OrderProgress(
+        shown.replayed,
+        shown.ordered,
+        lambda: console.progress_of(shown.works, shown.done),
+        lambda: console.progress("regions counted"),
+        _ignore if as_json else _show,
+    )
+    found = order(opened, progress=progress, note=console.note, **asked)
     if as_json:
-        console.facts(facts)
-    return _verdict(result)
-
-
-def _with_verdict(result: OrderResult, verdict: str) -> list[RegionResult]:
-    return [region for region in result.regions if region.verdict.value == verdict]
-
-
-def _facts(recording: Path, result: OrderResult, seconds: float) -> dict[str, object]:
-    from recorder.files.manifest import ORDER_CERT
-
-    return {
-        "recording": str(recording),
-        "certificate": str(recording / ORDER_CERT),
-        "verdict": result.verdict.value,
-        "meaning": DISCLAIMER,
-        "regions": {v: len(_with_verdict(result, v)) for v in ("legal", "illegal", "undecided")},
-        "events": asdict(result.counts),
-        "checked_events": result.check.events,
-        "seconds": round(seconds, 3),
-        "by_region": [
-            {
-                "region": region.region,
-                "verdict": region.verdict.value,
-                "reason": region.reason or None,
-                "engine": region.engine or None,
-                "seconds": round(region.seconds, 6),
-                "events": asdict(region.counts),
-            }
-            for region in result.regions
-        ],
-    }
-
-
-def _default_jobs(recording: Recording) -> int:
-    from corebraid.cli.parallel import usable_processors
-
-    manifest = recording.manifest
-    short = manifest.complete and sum(manifest.instructions) < _SHORT
-    return 1 if short else usable_processors()
+        console.facts(found.facts())
+    return _exit_code(found)
 
 
 #: In words, what an order obeys.
@@ -252,25 +147,40 @@ _OBEYED = {
 }
 
 
-def _show(recording: Path, result: OrderResult, seconds: float, constraints: str) -> None:
-    from recorder.files.manifest import ORDER_CERT
+def _ignore(_: Ordering) -> None:
+    pass
+
+
+def _show(found: Ordering) -> None:
+    """Show what is new."""
+    if found.explanations is not None:
+        click.echo("\n".join(said(line, TYPED) for one in found.explanations for line in one.lines))
+    elif found.counted is not None:
+        _show_counts(found.counted)
+    else:
+        _show_regions(found)
+
+
+def _show_regions(found: Ordering) -> None:
+    from corebraid.study.orders import DISCLAIMER
 
     names = ("total", "uncached", "local", "read_only", "collapsed", "unfiltered")
     head = "".join(f"{name.replace('_', '-'):>11}" for name in names)
     click.echo(f"{'region':>7} {'verdict':<9} {'engine':<7}{head}{'seconds':>10}")
-    for region in result.regions[:_MOST_ROWS]:
+    for region in found.regions[:_MOST_ROWS]:
         counts = "".join(f"{getattr(region.counts, name):>11,}" for name in names)
         click.echo(
             f"{region.region:>7} {region.verdict.value:<9} {region.engine or '-':<7}{counts}"
             f"{region.seconds:>10.3f}{'  ' + region.reason if region.reason else ''}"
         )
-    if len(result.regions) > _MOST_ROWS:
-        click.echo(f"{'...':>7} {len(result.regions) - _MOST_ROWS} more regions (--json has all)")
-    counts = "".join(f"{getattr(result.counts, name):>11,}" for name in names)
-    click.echo(f"{'all':>7} {result.verdict.value:<9} {'':<7}{counts}{seconds:>10.3f}")
-    if _with_verdict(result, "legal"):
-        click.echo(f"{result.check.events:,} events checked; {recording / ORDER_CERT}: {DISCLAIMER}")
-        click.echo(f"constraints: {_OBEYED[constraints]}")
+    if len(found.regions) > _MOST_ROWS:
+        click.echo(f"{'...':>7} {len(found.regions) - _MOST_ROWS} more regions (--json has all)")
+    counts = "".join(f"{getattr(found.counts, name):>11,}" for name in names)
+    click.echo(f"{'all':>7} {found.verdict.value:<9} {'':<7}{counts}{found.seconds:>10.3f}")
+    if found.with_verdict("legal"):
+        written = "" if found.result.kept else f"; {found.certificate}: {DISCLAIMER}"
+        click.echo(f"{found.check.events:,} events checked{written}")
+        click.echo(f"constraints: {_OBEYED[found.constraints]}")
 
 
 def _remedy(undecided: list[RegionResult]) -> str:
@@ -281,15 +191,17 @@ def _remedy(undecided: list[RegionResult]) -> str:
     return "try a longer --region-timeout, or record with smaller --strata"
 
 
-def _verdict(result: OrderResult) -> int:
-    undecided = _with_verdict(result, "undecided")
+def _exit_code(found: Ordering) -> int:
+    undecided = found.with_verdict("undecided")
     if undecided:
         named = ", ".join(f"{region.region} ({region.reason})" for region in undecided[:10])
         more = f" and {len(undecided) - 10} more" if len(undecided) > 10 else ""
         console.note(
             f"undecided regions: {named}{more}; they have no order, the others do; {_remedy(undecided)}"
         )
-    illegal = _with_verdict(result, "illegal")
+    if found.result.kept:
+        console.note(f"{found.certificate} orders every region, and is left as it was")
+    illegal = found.with_verdict("illegal")
     if illegal:
         named = ", ".join(str(region.region) for region in illegal[:10])
         console.note(f"no legal order: region {named}; the recording is damaged, or its recorder wrong")
@@ -297,12 +209,22 @@ def _verdict(result: OrderResult) -> int:
     return 0
 
 
-def _check_model(recording: Recording, model: str | None) -> None:
-    """Raises UsageError for an order under sc of a recording under tso: its regions are cut where stores left
-    the store buffers."""
-    if model == "sc" and recording.manifest.model == "tso":
-        raise UsageError(
-            "a recording of model tso has no order under sc to look for",
-            where=str(recording.path),
-            remedy="ask whether it is one: corebraid trace REC --format axe | corebraid check - --model sc",
-        )
+def _show_counts(counted: Counted) -> None:
+    """A line for each region, and for all."""
+    from solver.freedom.count import shorten
+
+    counts = counted.regions
+    for number, count in enumerate(counts[:_MOST_ROWS]):
+        click.echo(f"region {number}: {count.words}{_different(count)}")
+    if len(counts) > _MOST_ROWS:
+        click.echo(f"... {len(counts) - _MOST_ROWS} more regions (--json has all)")
+    total = counted.total
+    if total.orders:
+        text = shorten(total.orders) if total.exact else f"more than {shorten(total.orders - 1)}"
+        plural = "" if text == "1" else "s"
+        click.echo(f"all regions together: {text} order{plural}{_different(total)}")
+
+
+def _different(count: Count) -> str:
+    """How many executions that many orders are, where there are several."""
+    return f", {count.executions.words}" if count.orders > 1 else ""

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from corebraid.base.errors import UsageError
 from corebraid.cli import console
-from corebraid.cli.options import constraints_option, count, positive, recording_argument
+from corebraid.cli.options import (
+    budget_option,
+    constraints_option,
+    count,
+    positive,
+    recording_argument,
+    region_timeout_option,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from corebraid.study.events import RegionEvents
+    from corebraid.study.pair_lists import AllPairs, Pair, RegionPairs, Witness
 
-    from corebraid.cli.events import RegionEvents
-    from corebraid.names.program import GuestProgram
-    from corebraid.names.selection import Selection
-    from recorder.files.reader import Recording
-    from solver.freedom.freedom import Freedom, Limits
-    from solver.freedom.pairs import Pairs
-    from solver.regions.problem import Problem
-    from solver.regions.region import Region
-
-_NAMES = ("must", "may", "undecided")
-_SIGNS = ("<", "<>", "?")
+#: What stands between the two events of a pair.
+_SIGNS = {"must": "<", "may": "<>", "undecided": "?"}
 
 
 @click.command()
@@ -37,11 +32,10 @@ _SIGNS = ("<", "<>", "?")
 @click.option("--region", type=count, metavar="N", help="Only the region after N strata.")
 @click.option(
     "--addr",
-    "addresses",
     metavar="A:B",
     help="Only pairs over bytes from A up to (not) B: 0x hexadecimal, decimal or symbols, as in 'trace'.",
 )
-@click.option("--only", "only", multiple=True, type=click.Choice(_NAMES), help="Only these; may be repeated.")
+@click.option("--only", multiple=True, type=click.Choice(list(_SIGNS)), help="Only these; may be repeated.")
 @click.option("--core", metavar="K", help="Only pairs with an event of this core, of 'dev' or of 'kernel'.")
 @click.option("--limit", type=positive, metavar="N", help="Stop after N pairs.")
 @click.option("--summary", is_flag=True, help="Only how many there are in each region.")
@@ -50,38 +44,11 @@ _SIGNS = ("<", "<>", "?")
     metavar="EVENT,EVENT",
     help="Only these two events: a legal order of their region for each direction that is possible.",
 )
-@click.option(
-    "--budget",
-    type=positive,
-    metavar="CUTS",
-    default="2000000",
-    show_default=True,
-    help="Most cuts to explore in a region; what is not settled by then is undecided.",
-)
-@click.option(
-    "--region-timeout",
-    type=click.FloatRange(min=0.001, max=1e9),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest time for one region.",
-)
+@budget_option("--budget", "Most cuts to explore in a region; what is not settled by then is undecided.")
+@region_timeout_option("Longest time for one region.")
 @constraints_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: pairs, regions, the total.")
-def command(
-    recording: Path,
-    region: int | None,
-    addresses: str | None,
-    only: tuple[str, ...],
-    core: str | None,
-    limit: int | None,
-    summary: bool,
-    witness: str | None,
-    budget: int,
-    region_timeout: float,
-    constraints: str,
-    as_json: bool,
-) -> int:
+def command(recording: Path, witness: str | None, as_json: bool, **asked: Any) -> int:
     """Say of every two conflicting accesses of REC whether their order is certain.
 
     Two accesses of different cores conflict if they touch the same bytes in the same region and at least
@@ -103,41 +70,39 @@ def command(
       corebraid order REC --choose before:0:20375,2:20410
     """
     console.announce_compilation()
-    from corebraid.names.devices import device_symbols
-    from corebraid.names.program import GuestProgram
-    from corebraid.names.selection import AddressRange, Selection
+    from corebraid.api.pairs import pairs
+    from corebraid.api.pairs import witness as find_witness
+    from corebraid.study.pair_lists import AllPairs
     from recorder.files.reader import Recording
-    from solver.freedom.freedom import Limits
 
     opened = Recording.open(recording)
     console.note_missing_order(opened.manifest)
-    program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
-    limits = Limits(budget, region_timeout)
     if witness is not None:
-        return _witness(opened, program, witness, limits, constraints, as_json)
-    wanted = Selection(
-        core=None if core is None else _stream(core, opened.manifest.n_cores),
-        addresses=None if addresses is None else AddressRange.parse(addresses, program.symbols),
-        region=region,
-    )
-    strata = opened.manifest.totals.get("strata")
-    wanted.check(strata + 1 if isinstance(strata, int) else None)
-    kinds = () if summary else only or _NAMES
-    return _Listing(opened, program, wanted, kinds, limit, limits, constraints, as_json).run()
+        limits = {name: asked[name] for name in ("budget", "region_timeout", "constraints")}
+        return _show_witness(find_witness(opened, witness, **limits), as_json)
+    with console.progress("regions") as show:
+        for found in pairs(opened, progress=show, **asked):
+            if isinstance(found, AllPairs):
+                total = found
+            else:
+                click.echo(json.dumps(found.facts()) if as_json else _line(found))
+    return _end(total, asked["limit"], as_json)
 
 
-def _stream(core: str, n_cores: int) -> int:
-    from corebraid.cli.events import parse_stream, streams
-
-    stream = parse_stream(core, n_cores)
-    if stream is None:
-        raise UsageError(
-            "no such core in this recording",
-            expected=streams(n_cores),
-            found=core,
-            remedy="choose another --core",
-        )
-    return stream
+def _end(one: AllPairs, limit: int | None, as_json: bool) -> int:
+    """Show all regions together; returns the exit code."""
+    if one.limited:
+        console.note(f"stopped after {limit:,} pairs (--limit)")
+    click.echo(json.dumps(one.facts()) if as_json else _total(one))
+    if one.counts["must"] and not as_json:
+        console.note(_MUST)
+    if one.counts["undecided"]:
+        console.note("undecided pairs: try a larger --budget or --region-timeout")
+    if one.illegal:
+        named = ", ".join(map(str, one.illegal[:10]))
+        console.note(f"no legal order: region {named}; the recording is damaged")
+        return 1
+    return 0
 
 
 _MUST = (
@@ -146,192 +111,38 @@ _MUST = (
 )
 
 
-@dataclass
-class _Listing:
-    """The whole output, region by region."""
+def _line(one: Pair | RegionPairs) -> str:
+    from corebraid.study.pair_lists import Pair
 
-    recording: Recording
-    program: GuestProgram
-    wanted: Selection
-    kinds: tuple[str, ...]
-    limit: int | None
-    limits: Limits
-    constraints: str
-    as_json: bool
-
-    def run(self) -> int:
-        from recorder.replay.traces import RecordingTraces
-        from solver.freedom.count import ONE
-        from solver.passes.unfiltered import iter_problems
-
-        self._left = self.limit
-        self._executions = ONE
-        total: Counter[str] = Counter()
-        illegal: list[int] = []
-        last = self.wanted.region
-        with console.progress("regions") as show:
-            for region, problem in iter_problems(
-                RecordingTraces(self.recording, constraints=self.constraints)
-            ):
-                if last is not None and region.index != last:
-                    if region.index > last:
-                        break
-                    continue
-                verdict, counts = self._region(region, problem)
-                total.update(counts)
-                if verdict == "illegal":
-                    illegal.append(region.index)
-                show(region.index + 1)
-                if self._left == 0:
-                    console.note(f"stopped after {self.limit:,} pairs (--limit)")
-                    break
-        self._say_total(total)
-        if illegal:
-            console.note(
-                f"no legal order: region {', '.join(map(str, illegal[:10]))}; the recording is damaged"
-            )
-            return 1
-        return 0
-
-    def _region(self, region: Region, problem: Problem) -> tuple[str, dict[str, int]]:
-        from solver.freedom.count import count_orders
-        from solver.freedom.freedom import freedom_of
-        from solver.freedom.pairs import tally
-
-        if problem.n_ops == 0:
-            return "legal", {}
-        freedom = freedom_of(problem, self.limits)
-        counts = {_NAMES[order]: n for order, n in tally(freedom).items()}
-        if self.kinds:
-            self._pairs(region, problem, freedom)
-        facts: dict[str, object] = {
-            "region": region.index,
-            "verdict": freedom.verdict.value,
-            "unfiltered": problem.n_ops,
-            **counts,
-        }
-        different = ""
-        if not self.kinds:
-            executions = count_orders(problem, self.limits).executions
-            self._executions = self._executions * executions
-            facts["executions"] = executions.facts()
-            different = f"; {executions.words}"
-        if self.as_json:
-            click.echo(json.dumps({"type": "region", **facts}))
-        else:
-            words = ", ".join(f"{counts[name]:,} {name}" for name in _NAMES)
-            said = f"{freedom.verdict.value}, {problem.n_ops:,} events; {words}{different}"
-            click.echo(f"region {region.index}: {said}")
-        return freedom.verdict.value, counts
-
-    def _pairs(self, region: Region, problem: Problem, freedom: Freedom) -> None:
-        from corebraid.cli.events import RegionEvents
-        from corebraid.names.places import Places
-        from solver.freedom.pairs import Order, iter_pairs
-
-        n_cores = self.recording.manifest.n_cores
-        events = RegionEvents(region, problem, Places(self.program, n_cores), n_cores)
-        only = frozenset(Order(_NAMES.index(kind)) for kind in self.kinds)
-        for pairs in iter_pairs(freedom, only):
-            for at in self._chosen(pairs, problem).tolist():
-                if self._left == 0:
-                    return
-                self._pair(pairs, at, problem, events)
-                self._left = None if self._left is None else self._left - 1
-
-    def _chosen(self, pairs: Pairs, problem: Problem) -> NDArray[np.intp]:
-        import numpy as np
-
-        chosen = np.ones(len(pairs.first), bool)
-        if self.wanted.core is not None:
-            streams = problem.stream_core[problem.op_stream]
-            chosen &= (streams[pairs.first] == self.wanted.core) | (streams[pairs.second] == self.wanted.core)
-        if self.wanted.addresses is not None:
-            low, high = np.uint64(self.wanted.addresses.low), self.wanted.addresses.high
-            address = problem.address[pairs.granule]
-            chosen &= address <= np.uint64(high - 1)
-            chosen &= address + problem.size[pairs.granule].astype(np.uint64) > low
-        return np.flatnonzero(chosen)
-
-    def _pair(self, pairs: Pairs, at: int, problem: Problem, events: RegionEvents) -> None:
-        from corebraid.cli.events import data_name
-
-        first, second, order = int(pairs.first[at]), int(pairs.second[at]), int(pairs.order[at])
-        granule = int(pairs.granule[at])
-        address, size = int(problem.address[granule]), int(problem.size[granule])
-        data = data_name(self.program, address)
-        if self.as_json:
-            facts = {
-                "type": "pair", "region": problem.region, "order": _NAMES[order], "addr": f"{address:#x}",
-                "size": size, "data": None if data == "-" else data, "first": events.facts(first),
-                "second": events.facts(second),
-            }  # fmt: skip
-            click.echo(json.dumps(facts))
-            return
-        click.echo(
-            f"{problem.region:>6} {_NAMES[order]:<9} {address:#010x} {data:<20} {events.text(first)} "
-            f"{_SIGNS[order]:<2} {events.text(second)}".rstrip()
+    if isinstance(one, Pair):
+        first, second = one.events.text(one.first), one.events.text(one.second)
+        return (
+            f"{one.region:>6} {one.order:<9} {one.address:#010x} {one.data:<20} {first} "
+            f"{_SIGNS[one.order]:<2} {second}".rstrip()
         )
-
-    def _say_total(self, total: Counter[str]) -> None:
-        from corebraid.cli.missing_order import missing_edges
-
-        if self.as_json:
-            missing = missing_edges(self.recording.manifest)
-            facts = {"type": "total", **{name: total[name] for name in _NAMES}, "missing_edges": missing}
-            if not self.kinds:
-                facts["executions"] = self._executions.facts()
-            click.echo(json.dumps(facts))
-        else:
-            different = "" if self.kinds else f"; {self._executions.words}"
-            click.echo("all: " + ", ".join(f"{total[name]:,} {name}" for name in _NAMES) + different)
-            if total["must"]:
-                console.note(_MUST)
-        if total["undecided"]:
-            console.note("undecided pairs: try a larger --budget or --region-timeout")
+    different = "" if one.executions is None else f"; {one.executions.words}"
+    said = f"{one.verdict}, {one.unfiltered:,} events; {_counted(one.counts)}{different}"
+    return f"region {one.region}: {said}"
 
 
-def _witness(
-    recording: Recording, program: GuestProgram, text: str, limits: Limits, constraints: str, as_json: bool
-) -> int:
+def _total(one: AllPairs) -> str:
+    different = "" if one.executions is None else f"; {one.executions.words}"
+    return f"all: {_counted(one.counts)}{different}"
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{counts[name]:,} {name}" for name in _SIGNS)
+
+
+def _show_witness(found: Witness, as_json: bool) -> int:
     """Print a legal order for each direction of a pair."""
-    from corebraid.cli.events import EventName, RegionEvents, find_events
-    from corebraid.names.places import Places
-    from recorder.replay.traces import RecordingTraces
-    from solver.freedom.freedom import Survey
-
-    n_cores = recording.manifest.n_cores
-    names = [EventName.parse(part, n_cores) for part in text.split(",")]
-    if len(names) != 2:
-        raise UsageError("not two events", found=repr(text), remedy="write --witness EVENT,EVENT")
-    found = find_events(RecordingTraces(recording, constraints=constraints), names)
-    problem = found[0].problem
-    a, b = (event.op for event in found)
-    if names[0].stream == names[1].stream:
-        raise UsageError("two events of one core: program order says which is first", found=text)
-    events = RegionEvents(found[0].region, problem, Places(program, n_cores), n_cores)
-    survey = Survey(problem, limits)
-    answers = [(x, y, *survey.witness(x, y)) for x, y in ((a, b), (b, a))]
     if as_json:
-        console.facts(
-            {
-                "region": problem.region,
-                "directions": [
-                    {
-                        "first": events.facts(x),
-                        "second": events.facts(y),
-                        "possible": order is not None if decided else None,
-                        "order": None if order is None else [events.name(op) for op in order.tolist()],
-                    }
-                    for x, y, order, decided in answers
-                ],
-            }
-        )
+        console.facts(found.facts())
     else:
-        for x, y, order, decided in answers:
-            for line in _lines(events, x, y, None if order is None else order.tolist(), decided):
+        for one in found.directions:
+            for line in _lines(found.events, one.first, one.second, one.order, one.decided):
                 click.echo(line)
-    return int(all(decided and order is None for _, _, order, decided in answers))
+    return int(found.impossible)
 
 
 def _lines(events: RegionEvents, x: int, y: int, order: list[int] | None, decided: bool) -> Iterator[str]:

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from corebraid.base.errors import GuestFault, UsageError
-from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.cli import console
-from corebraid.cli.evidence import evidence_choices, stream_options, with_evidence
-from corebraid.cli.linux_guest import LinuxOptions, find_program, guest_spec, linux_options, recording_name
-from corebraid.cli.machine_options import (
-    check_firmware,
-    looks_like_linux,
+from corebraid.cli.guest_options import (
+    evidence_choices,
+    linux_options,
     machine_choices,
-    machine_options,
-    with_input,
-    with_model,
+    program_arguments,
+    read_input,
 )
+from corebraid.cli.guest_output import GuestOutput, interruptible
 from corebraid.cli.newfile import new_file
 from corebraid.cli.options import count, json_option, positive
-from corebraid.cli.outcome import outcome_facts, raise_failure, summarize, tell_unknown
-from corebraid.cli.running import GuestOutput, record_firmware, record_program
+from recorder.capture.guest import find_program
+
+if TYPE_CHECKING:
+    from corebraid.study.recorded import Recorded
+    from recorder.files.manifest import Manifest
 
 _INTERRUPTED = 130
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("program")
-@click.argument("arguments", nargs=-1, metavar="[ARGS]...", type=click.UNPROCESSED)
+@program_arguments
 @click.option(
     "-o",
     "directory",
@@ -58,7 +56,6 @@ _INTERRUPTED = 130
 )
 @click.option(
     "--slice",
-    "longest_slice",
     type=positive,
     metavar="N",
     help="Longest slice of round-robin and random, in instructions.  [default: 10000]",
@@ -86,24 +83,11 @@ _INTERRUPTED = 130
 def command(
     program: str,
     arguments: tuple[str, ...],
-    directory: Path | None,
-    cores: int,
-    seed: int,
-    schedule: str,
-    longest_slice: int | None,
-    model: str,
-    store_buffer: int | None,
-    cache: str,
-    evidence: str | None,
-    strata: str,
-    memory: int | None,
-    limit: int | None,
     source: str | None,
     sink: Path | None,
     pass_exit_code: bool,
     as_json: bool,
-    guest: str,
-    **more: Any,
+    **asked: Any,
 ) -> int:
     """Run PROGRAM, a Linux program or a firmware image, on a machine of some cores, and record it.
 
@@ -126,45 +110,80 @@ def command(
       corebraid record -o REC -- pigz -p 4 -c big.txt > big.txt.gz
       corebraid record -o REC --env LANG=C.UTF-8 --bind data:/data python3 script.py
     """
-    path = find_program(program)
-    given = {option.key: more.pop(option.key) for option in stream_options()}
-    chosen = LinuxOptions(**more)
-    is_linux = guest == "linux" or (guest == "auto" and looks_like_linux(path))
+    from corebraid.api.record import record
+
+    find_program(program)
     console.announce_compilation()
-    options = machine_options(cores, seed, schedule, longest_slice, cache, strata, memory, limit)
-    options = with_model(with_input(options, source), model, store_buffer)
-    options = with_evidence(options, path, evidence, given, not is_linux)
-    if not is_linux:
-        check_firmware(arguments, chosen)
-        if directory is None:
-            raise UsageError("where does the recording go?", remedy="name a directory with -o")
-    directory = directory or recording_name(path)
-    with new_file(sink, "--output") if sink else nullcontext(sys.stdout.buffer) as out:
-        output = GuestOutput(out)
-        if is_linux:
-            options = replace(options, memory_bytes=ADDRESS_SPACE)
-            spec = guest_spec(path, program, arguments, memory, options.input, chosen)
-            error = GuestOutput(sys.stderr.buffer)
-            outcome, capture = record_program(
-                spec, directory, options, output, error, chosen.facts(), chosen.time_limit
-            )
-            error.end_line()
-            tell_unknown(capture.guest.kernel.unknown)
-        else:
-            outcome = record_firmware(path, directory, options, output)
-    summarize(outcome, directory)
+    with new_file(sink, "--output") if sink else nullcontext(sys.stdout.buffer) as out, ExitStack() as held:
+        output, error = GuestOutput(out), GuestOutput(sys.stderr.buffer)
+        interrupted: Callable[[], bool] = _never
+        show: console.Advance = _ignore
+
+        def read() -> bytes:
+            nonlocal interrupted, show
+            data = read_input(source)
+            # Ctrl-C ends the reading at once; from here on it ends the recording, between two slices.
+            interrupted = held.enter_context(interruptible())
+            show = held.enter_context(console.progress("recording", asked["limit"]))
+            return data
+
+        def progress(instructions: int) -> None:
+            show(instructions)
+            if interrupted():
+                raise KeyboardInterrupt
+
+        recorded = record(
+            program, arguments=arguments, input=read, output=output, error=error, progress=progress, **asked
+        )
+    error.end_line()
+    _tell(recorded)
     if as_json:
         output.end_line()
-        console.facts(outcome_facts(outcome, directory))
-    try:
-        raise_failure(outcome, directory)
-    except GuestFault as failure:
-        if not pass_exit_code or outcome.end.exit_code is None:
-            raise
+        console.facts(recorded.facts())
+    return _exit_code(recorded, output, pass_exit_code)
+
+
+def _never() -> bool:
+    return False
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _exit_code(recorded: Recorded, output: GuestOutput, pass_exit_code: bool) -> int:
+    """Raises GuestFault if the guest failed, UsageError where what it printed could not be written."""
+    end = recorded.end
+    if failure := recorded.failure():
+        for line in recorded.waits():
+            console.note(line)
+        if not pass_exit_code or end.exit_code is None:
+            raise failure
         console.note(failure.line())
-    output.check(directory)
-    if outcome.end.reason == "interrupted":
+    output.check(recorded.directory)
+    if end.reason == "interrupted":
         return _INTERRUPTED
-    if pass_exit_code and outcome.end.exit_code is not None:
-        return outcome.end.exit_code
-    return 0
+    return end.exit_code if pass_exit_code and end.exit_code is not None else 0
+
+
+def _tell(recorded: Recorded) -> None:
+    """One line about a recording, and before it one about system calls that nobody served."""
+    if recorded.unknown:
+        calls = ", ".join(f"{name} ({n})" for name, n in sorted(recorded.unknown.items()))
+        console.note(f"system calls that are not emulated, answered with ENOSYS: {calls}")
+    manifest, end = recorded.manifest, recorded.end
+    instructions = sum(manifest.instructions)
+    log_bytes = sum(manifest.files[f"core-{core}.log"].bytes for core in range(manifest.n_cores))
+    ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended by {end.reason}"
+    console.note(
+        f"recorded {manifest.program.name} on {manifest.n_cores} core(s) in {recorded.directory}: "
+        f"{instructions:,} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
+        f"{_evidence_bytes(manifest)}; {ended}"
+    )
+
+
+def _evidence_bytes(manifest: Manifest) -> str:
+    from recorder.files.evidence_names import evidence_log
+
+    sizes = [(name, manifest.files[evidence_log(name)].bytes) for name in manifest.evidence]
+    return "".join(f", {size:,} of evidence {name}" for name, size in sizes)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from corebraid.base.errors import UsageError
 from corebraid.cli import console
 from corebraid.cli.options import count, json_option, positive, recording_argument
 
 if TYPE_CHECKING:
-    from recorder.evidence.rpc.receipts import Receipts
+    from corebraid.study.evidence.rpc import Again
     from recorder.files.reader import Recording
-    from recorder.replay.mail_trace import RecordedMail
     from solver.evidence.rpc.equivalence import Difference
     from solver.evidence.rpc.judge import Judgement
-    from solver.evidence.rpc.replay import Conditions
 
 
 @click.command()
@@ -28,7 +23,7 @@ if TYPE_CHECKING:
     "--seed", type=count, metavar="S", help="Of scheduling and delivery.  [default: another than REC's]"
 )
 @click.option("--schedule", default="random", show_default=True, metavar="POLICY", help="As for record.")
-@click.option("--slice", "longest_slice", type=positive, metavar="N", help="As for record.")
+@click.option("--slice", type=positive, metavar="N", help="As for record.")
 @click.option("--cache", metavar="SIZE:WAYS:LINE", help="Another cache, as for record.  [default: REC's]")
 @click.option(
     "--latency",
@@ -39,8 +34,8 @@ if TYPE_CHECKING:
 @click.option("--free", is_flag=True, help="Do not control it: show what these conditions alone lead to.")
 @click.option(
     "--input",
-    "source",
     metavar="FILE",
+    type=click.Path(path_type=Path),
     help="What the program read as its standard input, if several of its cores did.",
 )
 @click.option(
@@ -51,18 +46,7 @@ if TYPE_CHECKING:
     help="Where what the program prints goes; it is not shown otherwise.",
 )
 @json_option
-def command(
-    recording: Path,
-    seed: int | None,
-    schedule: str,
-    longest_slice: int | None,
-    cache: str | None,
-    latency: int | None,
-    free: bool,
-    source: str | None,
-    sink: Path | None,
-    as_json: bool,
-) -> int:
+def command(recording: Path, sink: Path | None, as_json: bool, **asked: Any) -> int:
     """Execute all cores of the program recorded in REC once more, on a machine with another schedule and
     timing, and make it the same execution by the receipt histories that `record --evidence rpc` took down.
 
@@ -82,101 +66,20 @@ def command(
       corebraid rpc REC --seed 7 --free
     """
     console.announce_compilation()
-    from recorder.evidence.rpc.receipts import read_receipts
-    from recorder.files.reader import Recording
+    from corebraid.api.evidence import rpc
 
-    opened = Recording.open(recording)
-    receipts = read_receipts(opened)
-    if receipts.empty:
-        raise UsageError(
-            "the program received no request and tested none: it uses no remote procedure calls",
-            where=str(recording),
-            remedy="nothing to execute again; corebraid replay repeats its cores",
-        )
-    mail = _recorded(opened)
-    conditions = _conditions(opened, mail, seed, schedule, longest_slice, cache, latency, source)
-    judgement = _judge(opened, mail, None if free else receipts, conditions)
+    again = rpc(recording, show=console.progress, **asked)
     if sink is not None:
-        _write(sink, judgement.run.printed)
-    difference = judgement.difference
+        _write(sink, again.judgement.run.printed)
     if as_json:
-        console.facts(_facts(opened, receipts, conditions, judgement, free))
+        console.facts(again.facts())
     else:
-        _show(opened, receipts, conditions, judgement)
-    if difference is not None:
-        console.note(_line(opened, judgement, difference))
+        _show(again)
+    if (difference := again.judgement.difference) is not None:
+        console.note(_line(again.recording, again.judgement, difference))
         return 1
-    _raise_unserved(opened, judgement)
+    again.check_served()
     return 0
-
-
-def _recorded(recording: Recording) -> RecordedMail:
-    from recorder.replay.mail_trace import recorded_mail
-
-    total = sum(recording.manifest.instructions) or None
-    with console.progress("replaying cores", total) as show:
-        return recorded_mail(recording, lambda _, done: show(done))
-
-
-def _judge(
-    recording: Recording, mail: RecordedMail, receipts: Receipts | None, conditions: Conditions
-) -> Judgement:
-    from solver.evidence.rpc.judge import judge
-
-    total = sum(recording.manifest.instructions) or None
-    with console.progress("executing again", total) as show:
-        return judge(recording, mail, receipts, conditions, show)
-
-
-def _conditions(
-    recording: Recording,
-    mail: RecordedMail,
-    seed: int | None,
-    schedule: str,
-    longest_slice: int | None,
-    cache: str | None,
-    latency: int | None,
-    source: str | None,
-) -> Conditions:
-    from emu.bus.cache import CacheGeometry
-    from emu.devices.post import DEFAULT_MAIL_LATENCY
-    from emu.schedule.scheduler import DEFAULT_SLICE
-    from solver.evidence.rpc.replay import Conditions
-
-    return Conditions(
-        seed=(recording.manifest.seed + 1) % (1 << 64) if seed is None else seed,
-        schedule=schedule,
-        longest_slice=longest_slice or DEFAULT_SLICE,
-        cache=CacheGeometry.parse(cache) if cache else None,
-        latency=latency or DEFAULT_MAIL_LATENCY,
-        input=_input(recording, mail, source),
-    )
-
-
-def _input(recording: Recording, mail: RecordedMail, source: str | None) -> bytes:
-    """What the program is to read: from its cores' logs, where only one core read any."""
-    if source is not None:
-        try:
-            data = Path(source).read_bytes()
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                f"the input cannot be read ({error})", where=source, remedy="check --input"
-            ) from None
-        if hashlib.sha256(data).hexdigest() != recording.manifest.options.get("input"):
-            raise UsageError("not the input that the recording was made with", where=source)
-        return data
-    from corebraid.study.rpc_runs import input_of
-
-    return input_of(recording, mail)
-
-
-def _raise_unserved(recording: Recording, judgement: Judgement) -> None:
-    if judgement.unserved:
-        raise UsageError(
-            "; ".join(judgement.unserved),
-            where=str(recording.path),
-            remedy="the recorded execution stood still there too: serve that entry point, or do not call it",
-        )
 
 
 def _write(sink: Path, data: bytes) -> None:
@@ -195,12 +98,17 @@ def _line(recording: Recording, judgement: Judgement, difference: Difference) ->
     return text
 
 
-def _show(recording: Recording, receipts: Receipts, conditions: Conditions, judgement: Judgement) -> None:
+_IDENTICAL = {True: "identical", False: "not identical", None: "not compared"}
+
+
+def _show(again: Again) -> None:
+    recording, receipts, judgement = again.recording, again.receipts, again.judgement
+    conditions = again.conditions
     run, comparison = judgement.run, judgement.comparison
     ending = f"exit code {run.exit_code}" if run.exit_code is not None else f"ended by {run.reason}"
     click.echo(
         f"evidence    {receipts.requests:,} receipts at {len(receipts.histories)} entry points, "
-        f"{receipts.results:,} results of tests, {_evidence_bytes(recording):,} bytes"
+        f"{receipts.results:,} results of tests, {again.evidence_bytes:,} bytes"
     )
     click.echo(
         f"executed    {recording.manifest.n_cores} cores, seed {conditions.seed}, {conditions.schedule}: "
@@ -217,55 +125,3 @@ def _show(recording: Recording, receipts: Receipts, conditions: Conditions, judg
     else:
         click.echo(f"different   {judgement.difference.what}")
     click.echo(f"console     {_IDENTICAL[judgement.identical]}")
-
-
-_IDENTICAL = {True: "identical", False: "not identical", None: "not compared"}
-
-
-def _evidence_bytes(recording: Recording) -> int:
-    from recorder.files.evidence_names import RPC, evidence_log
-
-    facts = recording.manifest.files.get(evidence_log(RPC))
-    return facts.bytes if facts else 0
-
-
-def _facts(
-    recording: Recording,
-    receipts: Receipts,
-    conditions: Conditions,
-    judgement: Judgement,
-    free: bool,
-) -> dict[str, object]:
-    run, difference = judgement.run, judgement.difference
-    return {
-        "recording": str(recording.path),
-        "evidence": {
-            "receipts": receipts.requests,
-            "entry_points": len(receipts.histories),
-            "tests": receipts.results,
-            "bytes": _evidence_bytes(recording),
-        },
-        "controlled": not free,
-        "seed": conditions.seed,
-        "schedule": conditions.schedule,
-        "latency": conditions.latency,
-        "instructions": run.instructions,
-        "end": run.reason,
-        "exit_code": run.exit_code,
-        "equivalent": difference is None,
-        "processes": judgement.processes,
-        "requests": judgement.requests,
-        "cut": judgement.comparison.cut,
-        "other_histories": judgement.comparison.other_histories,
-        "console_identical": judgement.identical,
-        "difference": _difference_facts(difference) if difference else None,
-        "waiting": list(run.waiting.lines) if run.waiting else [],
-    }
-
-
-def _difference_facts(difference: Difference) -> dict[str, object]:
-    """Identifiers as the paper writes them: numbers above 2**53 are not safe in JSON."""
-    from recorder.evidence.rpc.receipts import describe_request
-
-    request = difference.request
-    return {**asdict(difference), "request": None if request is None else describe_request(request)}

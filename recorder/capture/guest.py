@@ -1,20 +1,19 @@
-"""From the command line to a Linux guest: the program, what it may see of the host, its environment."""
+"""The guest that is asked for: its program by name; of a Linux one its environment, what it may see of the
+host."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from corebraid.base.errors import ImageError, UsageError
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.cli.options import seconds
+from corebraid.base.wording import Option, Phrase, another
 from isa.abi import PATH
 
 if TYPE_CHECKING:
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from emu.linux.tree.root_spec import Bind
     from recorder.files.json_fields import Scalar
 
-#: What a guest may use unless --memory says otherwise, bytes.
+#: What a guest may use unless something else is asked for, bytes.
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 1 << 20
-#: Directories that every guest sees, unless --no-system.
+#: Directories that every guest sees, unless it is not to.
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/")
 
 
@@ -46,59 +45,15 @@ class LinuxOptions:
         """What of it decides the run, for the manifest."""
         return {"binds": " ".join(self.binds)} if self.binds else {}
 
-    def used(self) -> list[str]:
-        """Names of those that were given."""
-        names = {
-            "--env": self.environment, "--bind": self.binds, "--keep-writes": self.keep_writes,
-            "--strict": self.strict, "--time-limit": self.time_limit, "--no-given": not self.given,
-            "--no-system": not self.system,
+    def used(self) -> list[Option]:
+        """Those that were given."""
+        given = {
+            Option("env"): self.environment, Option("bind"): self.binds,
+            Option("keep_writes"): self.keep_writes, Option("strict", True): self.strict,
+            Option("time_limit"): self.time_limit, Option("given", False): not self.given,
+            Option("system", False): not self.system,
         }  # fmt: skip
-        return [name for name, value in names.items() if value]
-
-
-_OPTIONS = (
-    click.option(
-        "--guest", type=click.Choice(["auto", "linux", "firmware"]), default="auto", show_default=True,
-        help="What PROGRAM is.",
-    ),
-    click.option(
-        "--env", "environment", multiple=True, metavar="NAME[=VALUE]",
-        help="Linux: a variable for the guest, which has none otherwise. NAME alone: as it is here.",
-    ),
-    click.option(
-        "--bind", "binds", multiple=True, metavar="HOST:GUEST[:rw]",
-        help="Linux: let the guest see a file or directory. What it changes stays in a private layer unless "
-        ":rw says otherwise. Files that ARGS name are visible anyway.",
-    ),
-    click.option(
-        "--keep-writes", metavar="DIR", type=click.Path(path_type=Path),
-        help="Linux: write what the guest has written below DIR, which must not exist or be empty.",
-    ),
-    click.option(
-        "--no-given", "given", flag_value=False, default=True,
-        help="Linux: files that ARGS name are not visible.",
-    ),
-    click.option(
-        "--no-system", "system", flag_value=False, default=True,
-        help="Linux: the host's libraries and shared data are not visible.",
-    ),
-    click.option(
-        "--clock", type=click.Choice(["virtual", "host"]), default="virtual", show_default=True,
-        help="Linux: the guest's time: modelled cycles at 100 MHz from 2035 on, or the host's.",
-    ),
-    click.option("--strict", is_flag=True, help="Linux: stop at a system call that is not emulated."),
-    click.option(
-        "--time-limit", type=seconds, metavar="SECONDS",
-        help="Linux: end the recording, cleanly, after this time of the host.",
-    ),
-)  # fmt: skip
-
-
-def linux_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of Linux guests to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        return [option for option, value in given.items() if value]
 
 
 def find_program(name: str) -> Path:
@@ -146,9 +101,7 @@ def guest_spec(
 
     memory = DEFAULT_MEMORY if memory is None else memory
     if not LEAST_MEMORY <= memory <= ADDRESS_SPACE:
-        raise UsageError(
-            "a Linux guest has 1m to 64g of memory", found=str(memory), remedy="choose another --memory"
-        )
+        raise UsageError("a Linux guest has 1m to 64g of memory", found=str(memory), remedy=another("memory"))
     if not os.access(program, os.X_OK):
         raise ImageError(
             "not an executable file (no execute permission)", where=str(program), remedy=f"chmod +x {program}"
@@ -230,7 +183,13 @@ def _libraries(program: Path, options: LinuxOptions, binds: Sequence[Bind]) -> I
         raise ImageError(
             f"a shared library is missing: {first.name}",
             where=f"needed by {first.needed_by}, looked for in {', '.join(first.looked)}",
-            remedy="install it, or name its directory: --bind DIR:DIR --env LD_LIBRARY_PATH=DIR",
+            remedy=Phrase(
+                "install it, or name its directory: ",
+                Option("bind"),
+                " DIR:DIR ",
+                Option("env"),
+                " LD_LIBRARY_PATH=DIR",
+            ),
         )
     interpreter = parse_program(raw, str(program), isa).interpreter
     for path in [*([Path(interpreter)] if interpreter else []), *found]:
@@ -266,7 +225,8 @@ def _bind(text: str) -> Bind:
     """HOST:GUEST[:rw], or HOST alone. Raises UsageError."""
     from emu.linux.tree.root_spec import Bind
 
-    remedy = "write --bind HOST:GUEST, with :rw behind it if the guest may change the host's files"
+    more = " HOST:GUEST, with :rw behind it if the guest may change the host's files"
+    remedy = Phrase("write ", Option("bind"), more)
     parts = text.split(":")
     writable = len(parts) > 1 and parts[-1] in ("rw", "ro")
     mode = parts.pop() if writable else "ro"
@@ -276,7 +236,11 @@ def _bind(text: str) -> Bind:
         raise UsageError("not a bind", expected="HOST:GUEST[:rw]", found=repr(text), remedy=remedy)
     host = Path(os.path.abspath(parts[0]))
     if not os.path.exists(host):
-        raise UsageError("a bind of something that does not exist", where=str(host), remedy="check --bind")
+        raise UsageError(
+            "a bind of something that does not exist",
+            where=str(host),
+            remedy=Phrase("check ", Option("bind")),
+        )
     return Bind(host, os.path.normpath(parts[1]), mode == "rw")
 
 
@@ -287,11 +251,16 @@ def _environment(given: Sequence[str]) -> list[bytes]:
         name, equals, value = text.partition("=")
         if not name:
             raise UsageError(
-                "not a variable", expected="NAME=VALUE or NAME", found=repr(text), remedy="check --env"
+                "not a variable",
+                expected="NAME=VALUE or NAME",
+                found=repr(text),
+                remedy=Phrase("check ", Option("env")),
             )
         if not equals:
             if name not in os.environ:
-                raise UsageError("no such variable here", found=name, remedy="write --env NAME=VALUE")
+                raise UsageError(
+                    "no such variable here", found=name, remedy=Phrase("write ", Option("env"), " NAME=VALUE")
+                )
             value = os.environ[name]
         values[name] = value
     return [os.fsencode(f"{name}={value}") for name, value in values.items()]

@@ -1,4 +1,4 @@
-"""Names of events on the command line, and how the two sides of a pair are shown.
+"""Names of events, and how the two sides of a pair are shown.
 
 An event is CORE:COUNT, or CORE:COUNT.N where its instruction makes several accesses: the core ('dev' for
 devices, 'kernel' for that of a Linux guest), the instruction count and the number of the access, from 0, as
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import another
 from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
 from corebraid.names.program import GuestProgram
 from corebraid.names.symbols import with_offset
@@ -54,6 +55,20 @@ def parse_stream(text: str, n_cores: int) -> int | None:
         return n_cores
     is_core = text.isascii() and text.isdigit() and len(text) < 20 and int(text) < n_cores
     return int(text) if is_core else None
+
+
+def stream_named(text: str, n_cores: int, where: str | None = None) -> int:
+    """The stream that is called `text`. where: for messages. Raises UsageError if there is none."""
+    stream = parse_stream(text, n_cores)
+    if stream is None:
+        raise UsageError(
+            "no such core in this recording",
+            expected=streams(n_cores),
+            found=text,
+            where=where,
+            remedy=another("core"),
+        )
+    return stream
 
 
 @dataclass(frozen=True)

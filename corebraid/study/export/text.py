@@ -79,10 +79,11 @@ class TextExporter:
         self._where: list[str] = []
         names = [f"c{core}" for core in range(n_cores)] + [program.agents]
         self._cores = [f"{name:<{self._layout.core}}" for name in names]
-        sink.write(self._layout.head.encode())
+        self._begun = False
 
     def write(self, rows: Rows, has_order: bool) -> None:
         """Write EVENT[n]. has_order: False marks them."""
+        self._begin()
         places = self._places.index(rows)
         self._where += [self._layout.where(place) for place in self._places.places[len(self._where) :]]
         codes = kind_codes(rows).astype(np.int64) * 4
@@ -109,7 +110,14 @@ class TextExporter:
         self._sink.write("".join(lines).encode())
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is held back but the head, where there are no rows."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Write the head before the first row: until then it may turn out that there is nothing to show."""
+        if not self._begun:
+            self._sink.write(self._layout.head.encode())
+            self._begun = True
 
     def _ran(self, rows: Rows) -> Iterable[str]:
         if self._threads is None:

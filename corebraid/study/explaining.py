@@ -1,16 +1,15 @@
-"""`corebraid order`: why a region has no legal order, as a user can follow it up."""
+"""Why a region has no legal order, as a user can follow it up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import click
-
-from corebraid.cli.events import RegionEvents, data_name
+from corebraid.base.wording import Option, Phrase, Text
 from corebraid.names.devices import device_symbols
 from corebraid.names.places import Places
 from corebraid.names.program import GuestProgram
+from corebraid.study.events import RegionEvents, data_name
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
 from solver.freedom.explain import Explanation, explain
@@ -29,7 +28,7 @@ class Explained:
     explanation: Explanation | None
     events: list[dict[str, object]]
     finals: list[dict[str, object]]
-    lines: list[str]
+    lines: list[Text]
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
@@ -71,12 +70,13 @@ def _explained(problem: Problem, events: RegionEvents, program: GuestProgram, ti
         }
         for g in explanation.finals.tolist()
     ]
-    lines = [_head(problem.region, explanation)]
+    lines: list[Text] = [_head(problem.region, explanation)]
     for op in operations[:_MOST_EVENTS]:
         address = int(events.rows[op]["addr"])
         lines.append(f"  {events.text(op)} {address:#x} {data_name(program, address)}")
     if len(operations) > _MOST_EVENTS:
-        lines.append(f"  ... {len(operations) - _MOST_EVENTS} more (--json has all)")
+        left = len(operations) - _MOST_EVENTS
+        lines.append(Phrase(f"  ... {left} more (", Option("json", True), " has all)"))
     lines += [f"  the region leaves {f['value']} at {f['addr']} {f['symbol']}" for f in finals]
     return Explained(problem.region, explanation, [events.facts(op) for op in operations], finals, lines)
 
@@ -88,10 +88,3 @@ def _head(region: int, explanation: Explanation) -> str:
     if explanation.smallest:
         return f"region {region}: {few}; the proof needs each of them"
     return f"region {region}: {few}; time ran out before fewer were found"
-
-
-def show_explained(explained: list[Explained]) -> None:
-    """Print the explanations."""
-    for one in explained:
-        for line in one.lines:
-            click.echo(line)

@@ -11,7 +11,7 @@ wait for the store buffer there, are `sync`.
 
 Comments say what makes an order easy to find and what other readers of the format skip: in which stratum an
 access took effect, what a store overwrote, and what came before it as tenures and losses prove
-(`corebraid.cli.export.axe_ties`; docs/axe.md, "Hints").
+(`corebraid.study.export.axe_ties`; docs/axe.md, "Hints").
 
 Where an agent met a core (`emu.bus.sync_points`) a message says so, at an address of its own behind memory: a
 store by the one that was there first, a load of it by the other.
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import READ, RMW, UNCACHED, WRITE
-from corebraid.cli.export.axe_ties import Ties
 from corebraid.names.places import Places, Rows
 from corebraid.names.selection import AddressRange
+from corebraid.study.export.axe_ties import Ties
 from emu.bus.sync_points import ENTER, LEAVE
 from solver.regions.region import Region
 from solver.regions.region import Rows as StreamRows

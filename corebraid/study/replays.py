@@ -1,4 +1,4 @@
-"""Replaying several cores at once, each in a process of its own."""
+"""Cores replayed, each from its own log alone: several at once, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import Option, Phrase, Wording
 from recorder.files.reader import Recording
 from recorder.replay.core import ReplayResult, replay_core
 from solver.passes.pool import interrupts_held, set_interrupts
@@ -23,19 +24,49 @@ _WORTH_A_PROCESS = 20_000_000
 
 @dataclass(frozen=True)
 class CoreVerdict:
-    """What became of one core's replay. result: None when it failed. line, exit_code: the error, if any."""
+    """What became of one core's replay. result: None when it failed, and then error says why, or skipped why
+    nobody tried."""
 
     core: int
     result: ReplayResult | None
-    line: str = ""
-    exit_code: int = 0
+    error: CorebraidError | None = None
+    skipped: str = ""
+
+    def line(self, wording: Wording | None = None) -> str:
+        """Why there is no result, "" if there is one. wording: how options are called."""
+        return self.error.line(wording) if self.error else self.skipped
+
+    @property
+    def exit_code(self) -> int:
+        """That of the error; 1 where nobody tried."""
+        return self.error.exit_code if self.error else int(bool(self.skipped))
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        if self.result is not None:
+            return self.result.facts()
+        unknown = ("complete", "instructions", "strata", "digests", "contexts")
+        nothing: dict[str, object] = dict.fromkeys(unknown)
+        return {"core": self.core, "bit_exact": False, **nothing, "error": self.line(wording)}
+
+
+@dataclass(frozen=True)
+class Replays:
+    """What became of the replays of some cores, in order of cores."""
+
+    recording: Path
+    cores: list[CoreVerdict]
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        return {"recording": str(self.recording), "cores": [one.facts(wording) for one in self.cores]}
 
 
 def _replay(path: Path, core: int) -> CoreVerdict:
     try:
         return CoreVerdict(core, replay_core(Recording.open(path), core))
     except CorebraidError as error:
-        return CoreVerdict(core, None, error.line(), error.exit_code)
+        return CoreVerdict(core, None, error)
 
 
 def _let_interrupts_end_it() -> None:
@@ -83,7 +114,8 @@ def _verdicts(path: Path, cores: list[int], jobs: int) -> Iterator[Iterator[Core
             yield (future.result() for future in as_completed(futures))
         except BrokenProcessPool:
             raise CorebraidError(
-                "a replaying process was killed", remedy="try again with --jobs 1, or with more memory"
+                "a replaying process was killed",
+                remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
             ) from None
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)

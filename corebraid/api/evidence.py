@@ -1,0 +1,135 @@
+"""`corebraid.linkage`, `slices`, `one_slice`, `opr`, `rpc`: what evidence streams tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.api.info import open_recording
+from corebraid.api.record import ignore
+from corebraid.base.errors import UsageError
+from corebraid.base.wording import Call, Phrase
+
+if TYPE_CHECKING:
+    from corebraid.study.evidence.linkage import Linkages
+    from corebraid.study.evidence.opr import Group
+    from corebraid.study.evidence.rpc import Again, Show
+    from corebraid.study.evidence.slices import OneSlice, Slices
+    from recorder.files.reader import Recording
+    from solver.evidence.lightplay.report import Report
+
+
+def linkage(recording: Recording | Path | str, *, progress: Callable[[int], None] = ignore) -> Linkages:
+    """Infer the exact linkages from Stride's evidence (record with evidence="linkage").
+
+    progress: called with how many regions are done. Contradictions are no error: see
+    `Linkages.contradictions`. Raises UsageError without that evidence, FormatError, Divergence.
+    """
+    from corebraid.study.evidence.linkage import linkages_of
+
+    return linkages_of(open_recording(recording), progress)
+
+
+def slices(
+    recording: Recording | Path | str,
+    *,
+    backend: str = "auto",
+    limit: int = 18,
+    every: bool = False,
+    progress: Callable[[int], None] = ignore,
+) -> Slices:
+    """Search the slices of LightPlay's evidence for their orders (record with evidence="slices").
+
+    backend: "auto", "cpu", "cuda" or "cut". limit: racing accesses that "cpu" and "cuda" take in one piece.
+    every: try every interleaving, as the paper does. progress: called with the instructions replayed. Raises
+    UsageError, FormatError, Divergence.
+    """
+    from corebraid.study.evidence.slices import Slices
+
+    opened = open_recording(recording)
+    return Slices(opened, _survey(opened, backend, limit, every, None, progress), backend)
+
+
+def one_slice(
+    recording: Recording | Path | str,
+    number: int,
+    *,
+    backend: str = "auto",
+    limit: int = 18,
+    every: bool = False,
+    progress: Callable[[int], None] = ignore,
+) -> OneSlice:
+    """One slice in full. Options: as in `slices`. Raises UsageError if there is none of this number, or it
+    has no race."""
+    from corebraid.study.evidence.slices import OneSlice
+
+    opened = open_recording(recording)
+    report = _survey(opened, backend, limit, every, number, progress)
+    if report.shown is not None:
+        return OneSlice(opened, number, report.shown)
+    if number >= report.entries:
+        raise UsageError("no such slice", expected=f"0 to {report.entries - 1}", found=number)
+    raise UsageError(
+        "a slice without a race has nothing to show", found=number,
+        remedy=Phrase("choose one that was kept: '", Call("slices", "REC"), "' says how many were"),
+    )  # fmt: skip
+
+
+def _survey(
+    recording: Recording,
+    backend: str,
+    limit: int,
+    every: bool,
+    number: int | None,
+    progress: Callable[[int], None],
+) -> Report:
+    from solver.evidence.lightplay.decide import Settings
+    from solver.evidence.lightplay.report import survey
+
+    settings = Settings(backend=backend, limit=limit, skip=not every)
+    return survey(recording, settings, number, lambda _, count: progress(count))
+
+
+def opr(
+    recording: Recording | Path | str, *, rset: str | None = None, exact: bool = True, score: bool = False
+) -> Group:
+    """Replay a group of cores together, without any other, and say who wrote what they read (record with
+    evidence="opr").
+
+    rset: "K,K", of those recorded; None: all. exact: event orders by exact vector clocks, else by one clock
+    for each core's partition. score: compare the inference with the sealed truth. Raises UsageError,
+    FormatError, Divergence.
+    """
+    from corebraid.study.evidence.opr import group_of
+
+    return group_of(open_recording(recording), rset, exact=exact, scored=score)
+
+
+def rpc(
+    recording: Recording | Path | str,
+    *,
+    seed: int | None = None,
+    schedule: str = "random",
+    slice: int | None = None,
+    cache: str | None = None,
+    latency: int | None = None,
+    free: bool = False,
+    input: Path | str | None = None,
+    show: Show | None = None,
+) -> Again:
+    """Execute a recorded program once more, with another schedule and timing, and make it the same execution
+    by its receipt histories (record with evidence="rpc").
+
+    seed: None: another than the recording's. schedule, slice, cache: as in `corebraid.record`; cache None:
+    the recording's. latency: cycles that a message is under way. free: do not control it. input: the file
+    that the program read, if several of its cores did. show: gives, of what is at work and of how much there
+    is to do, what shows it. A difference is no error: see `Again.equivalent`. Raises UsageError, FormatError,
+    Divergence.
+    """
+    from corebraid.study.evidence.rpc import Asked, executed_again
+    from corebraid.study.verifying import show_nothing
+
+    source = None if input is None else Path(input)
+    asked = Asked(seed, schedule, slice, cache, latency, free, source)
+    return executed_again(open_recording(recording), asked, show or show_nothing)

@@ -1,0 +1,170 @@
+"""`corebraid.hunt`: record under schedule after schedule until a run fails, and keep that one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.api.record import ignore
+from corebraid.base.errors import GuestFault, UsageError
+from corebraid.base.wording import Option, Phrase, Text
+from corebraid.study.conditions import DEFAULT, Condition
+from corebraid.study.subjects import Asked, Subject, subject_of
+from recorder.capture.guest import LinuxOptions, find_program, recording_name
+
+if TYPE_CHECKING:
+    from corebraid.study.findings import Hunted
+    from corebraid.study.hunting import Attempt
+
+
+def hunt(
+    program: Path | str,
+    directory: Path | str | None = None,
+    *,
+    arguments: Iterable[str] = (),
+    runs: int = 200,
+    seed: int = 0,
+    schedule: str = "mixed",
+    until: Iterable[str] = (),
+    jobs: int | None = None,
+    limit: int | None = None,
+    input: bytes | Callable[[], bytes] = b"",
+    explain: bool = True,
+    cores: int = 4,
+    model: str = "sc",
+    store_buffer: int | None = None,
+    cache: str = "unbounded",
+    strata: str = "cycles:100000",
+    memory: int | None = None,
+    guest: str = "auto",
+    env: Iterable[str] = (),
+    bind: Iterable[str] = (),
+    keep_writes: Path | str | None = None,
+    given: bool = True,
+    system: bool = True,
+    clock: str = "virtual",
+    strict: bool = False,
+    time_limit: float | None = None,
+    progress: Callable[[int], None] = ignore,
+    note: Callable[[Text], None] = ignore,
+) -> Hunted:
+    """Record a program under schedule after schedule until a run fails; keep that recording in `directory`.
+
+    directory: PROGRAM.rec if None. runs: at most so many. until: conditions ("exit!=0", "deadlock", ...; one
+    of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
+    limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
+    accesses. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
+    the user should know.
+
+    `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
+    emulated).
+    """
+    from corebraid.study.hunting import attempts
+
+    linux = LinuxOptions(
+        environment=tuple(env),
+        binds=tuple(bind),
+        keep_writes=None if keep_writes is None else Path(keep_writes),
+        clock=clock,
+        strict=strict,
+        time_limit=time_limit,
+        given=given,
+        system=system,
+    )
+    wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
+    find_program(str(program))
+    _check(runs, seed, schedule, linux)
+    asked = Asked(
+        str(program),
+        tuple(arguments),
+        cores=cores,
+        seed=seed,
+        schedule="chaos",
+        model=model,
+        store_buffer=store_buffer,
+        cache=cache,
+        strata=strata,
+        memory=memory,
+        limit=limit,
+        input=input,
+        guest=guest,
+        linux=linux,
+    )
+    subject = subject_of(asked)
+    place = recording_name(subject.program) if directory is None else Path(directory)
+    tries = attempts(runs, seed, schedule)
+    found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
+    return found.explained() if explain else found
+
+
+def _hunted(
+    asked: Asked,
+    subject: Subject,
+    directory: Path,
+    wanted: tuple[Condition, ...],
+    tries: Iterator[Attempt],
+    jobs: int | None,
+    progress: Callable[[int], None],
+    note: Callable[[Text], None],
+) -> Hunted:
+    from corebraid.study.findings import Finding, Hunted, Speed, again_of
+    from corebraid.study.hunting import hunt_in, keep, prepare, scratch
+    from corebraid.study.replays import usable_processors
+
+    began = time.monotonic()
+    with scratch(directory) as place:
+        subject = prepare(subject)
+        _check_patience(subject, wanted, note)
+        run, done = hunt_in(place, subject, tries, wanted, jobs or usable_processors(), progress)
+        if run is not None and run.held:
+            keep(place, run, directory)
+    speed = Speed(done, time.monotonic() - began)
+    if run is None:
+        return Hunted(speed)
+    if run.refused:
+        raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
+    limit = subject.options.limit
+    again = again_of(asked, directory, run, limit)
+    return Hunted(speed, Finding(directory, run, again, speed, limit=limit))
+
+
+def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:
+    from corebraid.study.hunting import MIXED
+    from emu.schedule.scheduler import make_scheduler
+
+    if schedule not in (MIXED, "random"):
+        if not (schedule == "chaos" or schedule.startswith("pct:")):
+            raise UsageError(
+                "a hunt has a schedule that the seed decides", expected="mixed, chaos, pct:D or random",
+                found=repr(schedule),
+            )  # fmt: skip
+        make_scheduler(schedule, 0, 1)
+    changing = [text for text in linux.binds if text.endswith(":rw")]
+    if linux.keep_writes is not None or changing:
+        kept: list[str | Option] = [] if linux.keep_writes is None else [Option("keep_writes")]
+        parts = [part for one in [*kept, *changing] for part in (" ", one)][1:]
+        raise UsageError(
+            "runs of a hunt must not change what the next one finds",
+            found=Phrase(*parts),
+            remedy="leave it out; the command that a hunt prints may be given it",
+        )
+    if seed + runs > 1 << 64:
+        raise UsageError(
+            "seeds are below 2**64", found=f"{seed} and {runs} runs", remedy=Phrase("lower ", Option("seed"))
+        )
+
+
+def _check_patience(subject: Subject, wanted: tuple[Condition, ...], note: Callable[[Text], None]) -> None:
+    """Raises UsageError where nothing can tell that a run takes too long, though that is looked for."""
+    if subject.options.limit or subject.time_limit is not None:
+        return
+    limit, time_limit = Option("limit"), Option("time_limit")
+    if any(condition.text == "timeout" for condition in wanted):
+        raise UsageError(
+            "nothing tells when a run takes too long: the first one was broken off before its end",
+            remedy=Phrase("give ", limit, " or ", time_limit),
+        )
+    head = "the first run was broken off before its end: runs have no limit ("
+    note(Phrase(head, limit, ", ", time_limit, ")"))

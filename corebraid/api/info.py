@@ -1,0 +1,26 @@
+"""`corebraid.info`: what a recording is. Loads neither an emulator nor compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.study.about import Info
+
+if TYPE_CHECKING:
+    from recorder.files.reader import Recording
+
+
+def info(recording: Recording | Path | str) -> Info:
+    """What a recording is, and what it takes on disk; also of one whose recorder was killed.
+
+    Raises FormatError.
+    """
+    return Info.of(Path(recording if isinstance(recording, Path | str) else recording.path))
+
+
+def open_recording(directory: Recording | Path | str) -> Recording:
+    """The recording in `directory`; one that is open already as it is. Raises FormatError."""
+    from recorder.files.reader import Recording
+
+    return directory if isinstance(directory, Recording) else Recording.open(directory)

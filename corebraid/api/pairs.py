@@ -1,0 +1,79 @@
+"""`corebraid.pairs`, `corebraid.witness`: which conflicting accesses had to come in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.api.info import open_recording
+from corebraid.api.record import ignore
+from recorder.files.constraints import LOSSES
+
+if TYPE_CHECKING:
+    from corebraid.study.pair_lists import AllPairs, Pair, RegionPairs, Witness
+    from recorder.files.reader import Recording
+
+
+def pairs(
+    recording: Recording | Path | str,
+    *,
+    region: int | None = None,
+    addr: str | None = None,
+    only: Iterable[str] = (),
+    core: str | int | None = None,
+    limit: int | None = None,
+    summary: bool = False,
+    budget: int = 2_000_000,
+    region_timeout: float = 60.0,
+    constraints: str = LOSSES,
+    progress: Callable[[int], None] = ignore,
+) -> Iterator[Pair | RegionPairs | AllPairs]:
+    """Say of every two conflicting accesses whether their order is certain.
+
+    Yields each region's pairs and after them the region, and at last all regions together. region: only this
+    one. addr: only pairs over these bytes, as `corebraid trace --addr` takes them. only: some of "must",
+    "may", "undecided". core: only pairs with an event of this core, of "dev" or of "kernel". limit: at most
+    so many pairs. summary: no pairs, only how many there are. budget: cuts to explore in a region at most.
+    region_timeout: seconds. constraints: as in `corebraid.order`. progress: called with how many regions are
+    done. Raises UsageError, FormatError, Divergence, OrderError.
+    """
+    from corebraid.names.devices import device_symbols
+    from corebraid.names.program import GuestProgram
+    from corebraid.names.selection import AddressRange, Selection
+    from corebraid.study.events import stream_named
+    from corebraid.study.pair_lists import KINDS, Wanted, iter_pair_list
+    from solver.freedom.freedom import Limits
+
+    opened = open_recording(recording)
+    program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
+    selection = Selection(
+        core=None if core is None else stream_named(str(core), opened.manifest.n_cores),
+        addresses=None if addr is None else AddressRange.parse(addr, program.symbols),
+        region=region,
+    )
+    strata = opened.manifest.totals.get("strata")
+    selection.check(strata + 1 if isinstance(strata, int) else None)
+    kinds = () if summary else tuple(only) or KINDS
+    wanted = Wanted(selection, kinds, limit, Limits(budget, region_timeout), constraints)
+    return iter_pair_list(opened, program, wanted, progress)
+
+
+def witness(
+    recording: Recording | Path | str,
+    events: str,
+    *,
+    budget: int = 2_000_000,
+    region_timeout: float = 60.0,
+    constraints: str = LOSSES,
+) -> Witness:
+    """A legal order for each direction of a pair that is possible. events: "EVENT,EVENT", as `corebraid
+    pairs --witness` takes them. Others: as in `pairs`. Raises UsageError, FormatError, Divergence."""
+    from corebraid.names.devices import device_symbols
+    from corebraid.names.program import GuestProgram
+    from corebraid.study.pair_lists import witness_of
+    from solver.freedom.freedom import Limits
+
+    opened = open_recording(recording)
+    program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
+    return witness_of(opened, program, events, Limits(budget, region_timeout), constraints)

@@ -1,0 +1,137 @@
+"""`corebraid.record`: run a program and record every core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.base.errors import UsageError
+from corebraid.base.wording import Option, Phrase
+from corebraid.study.subjects import Asked, Subject, subject_of
+from recorder.capture.guest import LinuxOptions, recording_name
+
+if TYPE_CHECKING:
+    from corebraid.study.recorded import Recorded
+
+
+def ignore(_: object) -> None:
+    """Where goes what nobody asked for."""
+
+
+def record(
+    program: Path | str,
+    directory: Path | str | None = None,
+    *,
+    arguments: Iterable[str] = (),
+    seed: int = 0,
+    schedule: str = "random",
+    slice: int | None = None,
+    cores: int = 4,
+    model: str = "sc",
+    store_buffer: int | None = None,
+    cache: str = "unbounded",
+    strata: str = "cycles:100000",
+    memory: int | None = None,
+    evidence: str | None = None,
+    group: str | None = None,
+    slice_accesses: int | None = None,
+    rset: str | None = None,
+    limit: int | None = None,
+    input: bytes | Callable[[], bytes] = b"",
+    guest: str = "auto",
+    env: Iterable[str] = (),
+    bind: Iterable[str] = (),
+    keep_writes: Path | str | None = None,
+    given: bool = True,
+    system: bool = True,
+    clock: str = "virtual",
+    strict: bool = False,
+    time_limit: float | None = None,
+    output: Callable[[bytes], None] = ignore,
+    error: Callable[[bytes], None] = ignore,
+    progress: Callable[[int], None] = ignore,
+) -> Recorded:
+    """Record a Linux program, or a firmware image, into the new directory `directory`.
+
+    program: a path, or a name that is looked up in PATH. directory: of a Linux program PROGRAM.rec if None.
+    Options are those of `corebraid record`, in its words; None: its default. memory: bytes. slice, limit:
+    instructions. input: what the guest reads, or a function that gives it. env, bind: as --env and --bind
+    take them ("NAME=VALUE", "HOST:GUEST:rw"). group, slice_accesses, rset: how evidence is recorded.
+    time_limit: seconds. output, error: called with what the guest prints. progress: called after slices with
+    the instructions so far; it may raise KeyboardInterrupt, which ends the recording as Ctrl-C does.
+
+    A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
+    """
+    linux = LinuxOptions(
+        environment=tuple(env),
+        binds=tuple(bind),
+        keep_writes=None if keep_writes is None else Path(keep_writes),
+        clock=clock,
+        strict=strict,
+        time_limit=time_limit,
+        given=given,
+        system=system,
+    )
+    asked = Asked(
+        str(program),
+        tuple(arguments),
+        cores=cores,
+        seed=seed,
+        schedule=schedule,
+        slice=slice,
+        model=model,
+        store_buffer=store_buffer,
+        cache=cache,
+        strata=strata,
+        memory=memory,
+        limit=limit,
+        input=input,
+        guest=guest,
+        linux=linux,
+        evidence=evidence,
+        streams={"group": group, "slice_accesses": slice_accesses, "rset": rset},
+    )
+    subject = subject_of(asked)
+    if directory is None:
+        if subject.spec is None:
+            raise UsageError(
+                "where does the recording go?", remedy=Phrase("name a directory with ", Option("directory"))
+            )
+        directory = recording_name(subject.program)
+    return _recorded(subject, Path(directory), output, error, progress)
+
+
+def _recorded(
+    subject: Subject,
+    directory: Path,
+    output: Callable[[bytes], None],
+    error: Callable[[bytes], None],
+    progress: Callable[[int], None],
+) -> Recorded:
+    from corebraid.study.recorded import Recorded
+    from corebraid.study.recording import record_subject
+    from recorder.capture.learning import StopRecording
+
+    def between(instructions: int) -> None:
+        try:
+            progress(instructions)
+        except KeyboardInterrupt:
+            # What a Linux guest has is not lost: the recording is ended as if it were whole.
+            if subject.spec is None:
+                raise
+            raise StopRecording("interrupted") from None
+
+    try:
+        outcome, unknown = record_subject(subject, subject.options, directory, output, error, between)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; {directory} is incomplete, and readable as far as it was written"
+        ) from None
+    except OSError as failure:
+        raise UsageError(
+            f"the recording cannot be written ({failure.strerror})",
+            where=str(directory),
+            remedy="check the disk; if the guest had begun, what was written so far is readable",
+        ) from None
+    return Recorded(directory, outcome, unknown)

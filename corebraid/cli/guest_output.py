@@ -1,0 +1,61 @@
+"""A guest that runs under the recorder, for the commands: where its output goes, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from corebraid.base.errors import UsageError
+
+
+class GuestOutput:
+    """Where the guest's bytes go. A reader that goes away, or a full disk, does not stop the recording."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink, self._open, self._in_line = sink, True, False
+        self._failure: OSError | None = None
+
+    def __call__(self, data: bytes) -> None:
+        if self._open and data:
+            self._in_line = not data.endswith(b"\n")
+            try:
+                self._sink.write(data)
+                self._sink.flush()
+            except BrokenPipeError:
+                self._open = False
+            except OSError as error:
+                self._open, self._failure = False, error
+
+    def check(self, directory: Path) -> None:
+        """Raises UsageError if the recording went on without what the guest printed."""
+        if self._failure is not None:
+            raise UsageError(
+                f"what the guest printed could not all be written ({self._failure.strerror})",
+                remedy=f"the recording {directory} is complete",
+            )
+
+    def end_line(self) -> None:
+        """Begin a new line if the guest's last one has no end and ours would follow it."""
+        if self._in_line and self._sink in (sys.stdout.buffer, sys.stderr.buffer):
+            self(b"\n")
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Hold Ctrl-C back while the recorder is at work; gives a function that says whether it came."""
+    came = False
+
+    def remember(_: int, __: FrameType | None) -> None:
+        nonlocal came
+        came = True
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: came
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,90 @@
+"""The independent checker on a recording's certificate, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from corebraid.base.errors import FormatError, OrderError
+from corebraid.base.wording import Call, Phrase
+from recorder.files.manifest import ORDER_CERT
+from recorder.files.missing_order import missing_edges
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate, Head
+from solver.check.checker import CheckReport, check_certificate
+
+
+@dataclass(frozen=True)
+class CheckedOrder:
+    """A certificate that was checked. head: what it says of itself. missing_edges: between what the logs do
+    not say the order."""
+
+    recording: Path
+    report: CheckReport
+    head: Head
+    missing_edges: list[str]
+
+    @property
+    def events(self) -> int:
+        """Events that are in order."""
+        return self.report.events
+
+    @property
+    def illegal(self) -> list[int]:
+        """Regions that have no legal order, as the certificate says."""
+        return [region for region, reason in self.report.unchecked if reason == "illegal"]
+
+    @property
+    def undecided(self) -> list[int]:
+        """Regions that have no order for another reason."""
+        return [region for region, reason in self.report.unchecked if reason != "illegal"]
+
+    def facts(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "recording": str(self.recording),
+            **self.report.facts(),
+            "engine": self.head.engine,
+            "constraints": self.head.constraints,
+            "missing_edges": self.missing_edges,
+        }
+
+
+def certificate_of(recording: Recording) -> Certificate:
+    """Raises FormatError if the recording has not been ordered."""
+    path = recording.path / ORDER_CERT
+    if not path.exists():
+        raise FormatError(
+            "the recording has not been ordered",
+            where=str(recording.path),
+            remedy=_order_first(recording),
+        )
+    return Certificate(path, recording.manifest.id)
+
+
+def checked_order(recording: Recording) -> CheckedOrder:
+    """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
+    when there is none or the recording cannot be read."""
+    path = recording.path / ORDER_CERT
+    if not path.exists():
+        raise FormatError("there is no certificate", where=str(path), remedy=_order_first(recording))
+    report = check(recording)
+    head = Certificate(path, recording.manifest.id).head
+    return CheckedOrder(recording.path, report, head, missing_edges(recording.manifest))
+
+
+def check(recording: Recording) -> CheckReport:
+    """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
+    when the recording cannot be read."""
+    try:
+        certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
+        for _ in certificate.blocks():
+            pass
+    except FormatError as error:
+        raise OrderError(error.line()) from None
+    return check_certificate(RecordingTraces(recording), certificate)
+
+
+def _order_first(recording: Recording) -> Phrase:
+    return Phrase("run '", Call("order", str(recording.path)), "' first")

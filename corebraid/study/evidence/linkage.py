@@ -1,0 +1,91 @@
+"""What Stride's evidence of a recording says, and what inference from it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, PREDICT, RUNS, Head, iter_linkage
+from recorder.files.evidence_names import LINKAGE, evidence_log
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.evidence.linkage.engine import LinkageEngine
+from solver.passes.unfiltered import iter_problems
+from solver.regions.problem import Verdict
+
+_NAMES = {1: "shares", 2: "orders", 3: "bounds", 4: "values"}
+
+
+@dataclass(frozen=True)
+class Linkages:
+    """The linkages of a recording. stream, inference: of the evidence, and of what was made of it, as JSON.
+    contradictions: regions whose evidence contradicts the replayed cores, and why."""
+
+    recording: Recording
+    stream: dict[str, object]
+    inference: dict[str, object]
+    contradictions: list[dict[str, object]]
+
+    def facts(self) -> dict[str, object]:
+        """As JSON."""
+        facts = {"recording": str(self.recording.path), **self.stream, **self.inference}
+        facts["contradictions"] = self.contradictions
+        accesses = self.recording.manifest.totals.get("accesses")
+        if isinstance(accesses, int) and accesses:
+            facts["bytes_per_1000_accesses"] = round(1000 * int(str(facts["bytes"])) / accesses, 3)
+        return facts
+
+
+def linkages_of(recording: Recording, progress: Callable[[int], None]) -> Linkages:
+    """Infer the exact linkages. progress: called with how many regions are done. Raises UsageError without
+    that evidence, FormatError, Divergence."""
+    engine = LinkageEngine.of(recording, with_values=True)
+    wrong = _infer(recording, engine, progress)
+    return Linkages(recording, _stream(recording), _inference(engine), wrong)
+
+
+def _infer(
+    recording: Recording, engine: LinkageEngine, progress: Callable[[int], None]
+) -> list[dict[str, object]]:
+    """Run the engine over all regions; what contradicts, by region."""
+    wrong: list[dict[str, object]] = []
+    for region, problem in iter_problems(RecordingTraces(recording)):
+        solution = engine.solve(region, problem)
+        if solution.verdict is not Verdict.LEGAL:
+            wrong.append({"region": region.index, "reason": solution.reason})
+            break
+        progress(region.index + 1)
+    return wrong
+
+
+def _stream(recording: Recording) -> dict[str, object]:
+    rows = dict.fromkeys(_NAMES.values(), 0)
+    head: Head | None = None
+    for item in iter_linkage(recording):
+        if isinstance(item, Head):
+            head = item
+        else:
+            rows[_NAMES[item.kind]] += len(item.table)
+    assert head is not None
+    names = {PREDICT: "predict", RUNS: "runs", DOUBLE: "double", FOLLOW: "follow"}
+    path = recording.path / evidence_log(LINKAGE)
+    return {
+        "group": head.grouping.group,
+        "compressions": [name for bit, name in names.items() if head.compressions & bit],
+        "bytes": path.stat().st_size,
+        "rows": rows,
+        "shared_variables": rows["shares"],
+    }
+
+
+def _inference(engine: LinkageEngine) -> dict[str, object]:
+    linked = int(engine.compared.sum())
+    compared = int((engine.compared * range(1, len(engine.compared) + 1)).sum())
+    return {
+        "reads": engine.reads,
+        "linked": linked,
+        "comparisons_per_read": round(compared / linked, 4) if linked else None,
+        "reads_by_comparisons": engine.compared.tolist(),
+        "values": engine.values,
+        "seconds": round(engine.seconds, 6),
+    }

@@ -1,0 +1,156 @@
+"""What a hunt has found, for people and as facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import Call, Option, Text, Wording, said
+from corebraid.study.conditions import how_it_ended
+from corebraid.study.deadlocks import deadlock_lines
+from corebraid.study.subjects import Asked
+from recorder.capture.guest import LinuxOptions
+from recorder.files.manifest import ORDER_CERT
+
+if TYPE_CHECKING:
+    from corebraid.study.hunting import Run
+    from corebraid.study.suspects import Suspicion
+
+
+#: What a run of a hunt has of what was asked for.
+_ASKED = ("arguments", "cores", "model", "store_buffer", "cache", "strata", "memory", "guest")
+#: Of that, what only Linux guests have, and how `corebraid.record` calls it.
+_ASKED_OF_LINUX = {
+    "environment": "env", "binds": "bind", "given": "given", "system": "system", "clock": "clock",
+    "strict": "strict", "time_limit": "time_limit",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Runs, and the seconds that they took together."""
+
+    runs: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s, {self.runs / self.seconds:.1f} runs/s"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The failing run. again: what records it once more. suspicions: None where nobody looked, or where that
+    cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number."""
+
+    recording: Path
+    run: Run
+    again: Text
+    speed: Speed
+    suspicions: list[Suspicion] | None = None
+    limit: int = 0
+    unexplained: CorebraidError | None = None
+
+    def lines(self, wording: Wording | None = None) -> list[str]:
+        """For people. wording: how options are called."""
+        tried, manifest = self.run.attempt, self.run.manifest
+        assert manifest.end is not None
+        lines = [
+            f"found in run {tried.number + 1} ({self.speed}): schedule {tried.schedule}, seed {tried.seed}: "
+            f"{how_it_ended(manifest.end)} ({self.run.held})",
+            *(f"  {line}" for line in deadlock_lines(self.recording, manifest)),
+            f"recording: {self.recording}",
+            f"once more: {said(self.again, wording)}",
+        ]
+        if self.suspicions:
+            lines.append("suspicious, not proven (a legal order of the accesses; the likeliest first):")
+            for number, one in enumerate(self.suspicions, 1):
+                head, *more = one.lines()
+                lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
+        elif self.suspicions is not None:
+            lines.append("no access looks suspicious by itself (docs/hunt.md says what is looked for)")
+        return [*lines, "next:", *(f"  {said(call, wording)}" for call in self.calls())]
+
+    def calls(self) -> list[Call]:
+        """What to look at it with."""
+        name, ended = str(self.recording), self.run.manifest.end
+        ordered = (self.recording / ORDER_CERT).exists()
+        found = [] if ordered else [Call("order", name)]
+        if self.suspicions:
+            address = self.suspicions[0].address
+            around = Option("addr", f"{address:#x}:{address + 8:#x}")
+            found.append(Call("trace", name, (Option("ordered", True), around)))
+        else:
+            found.append(Call("trace", name, (Option("ordered", True),)))
+        if ended is not None and ended.core is not None:
+            found.append(Call("replay", name, (Option("core", ended.core),)))
+        return [*found, Call("pairs", name)]
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        tried, manifest = self.run.attempt, self.run.manifest
+        return {
+            "found": True,
+            "run": tried.number + 1,
+            "runs": self.speed.runs,
+            "seconds": round(self.speed.seconds, 3),
+            "schedule": tried.schedule,
+            "seed": tried.seed,
+            "condition": self.run.held,
+            "recording": str(self.recording),
+            "end": manifest.end.facts() if manifest.end else None,
+            "deadlock": deadlock_lines(self.recording, manifest),
+            "again": said(self.again, wording),
+            "suspicions": [one.facts() for one in self.suspicions or []],
+            "next": [said(call, wording) for call in self.calls()],
+        }
+
+
+@dataclass(frozen=True)
+class Hunted:
+    """A hunt that is over. finding: what was found, if anything was."""
+
+    speed: Speed
+    finding: Finding | None = None
+
+    @property
+    def printed(self) -> tuple[tuple[bool, bytes], ...]:
+        """What the found run printed: (whether it went to standard error, bytes), in order."""
+        return self.finding.run.printed if self.finding else ()
+
+    def explained(self) -> Hunted:
+        """The same, with what looks suspicious in the recording of what was found."""
+        from corebraid.study.suspects import suspicions
+
+        if self.finding is None:
+            return self
+        try:
+            found = replace(self.finding, suspicions=suspicions(self.finding.recording))
+        except CorebraidError as error:
+            found = replace(self.finding, unexplained=error)
+        return replace(self, finding=found)
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        if self.finding is not None:
+            return self.finding.facts(wording)
+        return {"found": False, "runs": self.speed.runs, "seconds": round(self.speed.seconds, 3)}
+
+
+def again_of(asked: Asked, directory: Path, run: Run, limit: int) -> Call:
+    """What makes the recording `directory` of a run once more, beside it. limit: of its run, 0 for none."""
+    plain, linux, without = Asked(asked.program), asked.linux, LinuxOptions()
+    given = {name: getattr(asked, name) for name in _ASKED if getattr(asked, name) != getattr(plain, name)}
+    given |= {
+        shown: getattr(linux, name)
+        for name, shown in _ASKED_OF_LINUX.items()
+        if getattr(linux, name) != getattr(without, name)
+    }
+    given |= {"schedule": run.attempt.schedule, "seed": run.attempt.seed} | (
+        {"limit": limit} if limit else {}
+    )
+    options = [Option("directory", f"{directory}.again"), *(Option(*one) for one in given.items())]
+    # What it read may be anything, of any length.
+    options += [Option("input")] if asked.input != b"" else []
+    return Call("record", asked.program, tuple(options))

@@ -1,0 +1,65 @@
+"""A subject recorded: a firmware image or a Linux program, its output handed on, to its end or a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from corebraid.base.clock import working_time
+from corebraid.base.errors import UsageError
+from corebraid.base.wording import another
+from corebraid.study.subjects import Subject
+from emu.board.elf import isa_of
+from isa.registry import linux_abi_of
+from recorder.capture.firmware import record
+from recorder.capture.learning import StopRecording
+from recorder.capture.linux import record_linux
+from recorder.capture.options import Outcome, RecordOptions
+
+Output = Callable[[bytes], None]
+
+
+def record_subject(
+    subject: Subject,
+    options: RecordOptions,
+    directory: Path,
+    output: Output,
+    error: Output,
+    between: Callable[[int], None],
+) -> tuple[Outcome, Mapping[str, int]]:
+    """Record `subject` into the new directory `directory`; what became of it, and how often each system call
+    was made that is not emulated.
+
+    options: in place of the subject's. output, error: called with what the guest prints. between: called
+    after slices with the instructions so far; it may raise StopRecording. Raises UsageError, ImageError,
+    OSError.
+    """
+    over = None if subject.time_limit is None else working_time() + subject.time_limit
+
+    def between_slices(instructions: int) -> None:
+        between(instructions)
+        if over is not None and working_time() >= over:
+            raise StopRecording("time-limit")
+
+    if subject.spec is None:
+        isa = isa_of(subject.program)
+        return record(subject.program, directory, isa, options, output, between_slices), {}
+    spec = subject.spec
+    _keep_apart(spec.root.keep_writes, directory)
+    outcome, capture = record_linux(
+        spec, directory, spec.isa, linux_abi_of(spec.isa), options, output, error, between_slices,
+        subject.more,
+    )  # fmt: skip
+    return outcome, capture.guest.kernel.unknown
+
+
+def _keep_apart(kept: Path | None, directory: Path) -> None:
+    if kept is None:
+        return
+    place, recording = kept.resolve(), directory.resolve()
+    if place == recording or recording in place.parents:
+        raise UsageError(
+            "what the guest writes cannot be kept in the recording",
+            where=str(kept),
+            remedy=another("keep_writes"),
+        )

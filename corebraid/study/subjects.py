@@ -1,0 +1,159 @@
+"""What is recorded, and how: from what was asked for to a machine and its guest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.base.errors import ImageError, UsageError
+from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.base.wording import Option, Phrase
+from recorder.capture.guest import LinuxOptions, find_program, guest_spec
+from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, check_evidence, parse_names, settled
+
+if TYPE_CHECKING:
+    from emu.linux.boot import GuestSpec
+    from recorder.capture.options import RecordOptions
+    from recorder.files.json_fields import Scalar
+
+FIRMWARE_MEMORY = 64 << 20
+GUESTS = ("auto", "linux", "firmware")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be recorded, in the words of whoever asks. slice: the longest, in instructions. memory:
+    bytes. limit: instructions. input: what the guest reads, or what reads that. guest: one of `GUESTS`.
+    evidence: names with commas, "all" or "none"; None: what is recorded of every guest. streams: what was
+    said of how evidence is recorded, by the key of its `StreamOption`. None: as nobody asked."""
+
+    program: str
+    arguments: tuple[str, ...] = ()
+    cores: int = 4
+    seed: int = 0
+    schedule: str = "random"
+    slice: int | None = None
+    model: str = "sc"
+    store_buffer: int | None = None
+    cache: str = "unbounded"
+    strata: str = "cycles:100000"
+    memory: int | None = None
+    limit: int | None = None
+    input: bytes | Callable[[], bytes] = b""
+    guest: str = "auto"
+    linux: LinuxOptions = field(default_factory=LinuxOptions)
+    evidence: str | None = None
+    streams: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
+    time_limit: seconds for one run."""
+
+    program: Path
+    options: RecordOptions
+    spec: GuestSpec | None
+    more: dict[str, Scalar]
+    time_limit: float | None
+
+
+def subject_of(asked: Asked) -> Subject:
+    """The subject that is asked for. Raises UsageError, ImageError."""
+    path = find_program(asked.program)
+    is_linux = _is_linux(path, asked.guest)
+    options = _with_model(_options(asked), asked)
+    options = _with_evidence(options, path, asked, not is_linux)
+    if not is_linux:
+        _check_firmware(asked)
+        return Subject(path, options, None, {}, asked.linux.time_limit)
+    spec = guest_spec(path, asked.program, asked.arguments, asked.memory, options.input, asked.linux)
+    options = replace(options, memory_bytes=ADDRESS_SPACE)
+    return Subject(path, options, spec, asked.linux.facts(), asked.linux.time_limit)
+
+
+def _is_linux(path: Path, guest: str) -> bool:
+    from emu.linux.program import is_linux_program
+
+    if guest not in GUESTS:
+        raise UsageError("no such kind of guest", expected=", ".join(GUESTS), found=guest)
+    if guest != "auto":
+        return guest == "linux"
+    try:
+        return is_linux_program(path.read_bytes(), path.name)
+    except OSError as error:
+        raise ImageError(
+            f"the program cannot be read ({error.strerror})", where=str(path), remedy="check the path"
+        ) from None
+
+
+def _options(asked: Asked) -> RecordOptions:
+    from emu.bus.cache import CacheGeometry
+    from emu.schedule.scheduler import DEFAULT_SLICE
+    from recorder.capture.options import RecordOptions
+    from recorder.capture.strata_policy import StrataPolicy
+
+    options = RecordOptions(
+        cores=asked.cores,
+        seed=asked.seed,
+        schedule=asked.schedule,
+        longest_slice=asked.slice or DEFAULT_SLICE,
+        cache=CacheGeometry.parse(asked.cache),
+        strata=StrataPolicy.parse(asked.strata),
+        memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
+        limit=asked.limit or 0,
+    )
+    return replace(options, input=asked.input() if callable(asked.input) else asked.input)
+
+
+def _with_model(options: RecordOptions, asked: Asked) -> RecordOptions:
+    if asked.store_buffer is not None and asked.model != "tso":
+        raise UsageError(
+            Phrase(Option("store_buffer"), " goes with ", Option("model", "tso")),
+            found=Option("model", asked.model),
+        )
+    buffered = asked.store_buffer or options.store_buffer
+    return replace(options, model=asked.model, store_buffer=buffered)
+
+
+def _with_evidence(options: RecordOptions, program: Path, asked: Asked, mailboxes: bool) -> RecordOptions:
+    """mailboxes: the guest may have some; streams that need them are recorded of others only where they are
+    named."""
+    names = parse_names(asked.evidence) if asked.evidence is not None else DEFAULT_EVIDENCE
+    if not mailboxes and asked.evidence is not None:
+        names = tuple(name for name in names if not STREAMS[name].only_for or name in asked.evidence)
+    check_evidence(names, options.model)
+    said = settled(names, asked.streams, options.cores, asked.evidence)
+    symbols = objects_of(program) if said.get("group") == "symbol" else ()
+    return replace(options, evidence=names, evidence_options=said, symbols=symbols)
+
+
+def _check_firmware(asked: Asked) -> None:
+    """Raises UsageError for what only Linux programs have."""
+    if asked.arguments:
+        raise UsageError(
+            "firmware takes no arguments",
+            found=" ".join(asked.arguments),
+            remedy=Phrase("put options before PROGRAM, and give input with ", Option("input")),
+        )
+    if used := asked.linux.used():
+        joined = [part for option in used for part in (", ", option)][1:]
+        raise UsageError("only for Linux guests", found=Phrase(*joined), remedy="leave it out")
+
+
+def objects_of(program: Path) -> tuple[tuple[int, int], ...]:
+    """(first byte, bytes) of the objects that the program names, ascending, none inside another."""
+    from corebraid.names.symbols import objects_of_elf
+
+    try:
+        raw = program.read_bytes()
+    except OSError:
+        # Whoever loads the program says what is wrong with it.
+        return ()
+    found: list[tuple[int, int]] = []
+    for symbol in objects_of_elf(raw):
+        if not found or symbol.address >= found[-1][0] + found[-1][1]:
+            found.append((symbol.address, symbol.size))
+    return tuple(found)

@@ -1,0 +1,167 @@
+"""Everything that can be checked of a recording: bytes, replays, its order, the sealed truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import Call, Phrase, Text, Wording, said
+from corebraid.study.certificates import check
+from corebraid.study.replays import CoreVerdict, replay_cores
+from recorder.evidence.integrity import Finding, integrity
+from recorder.files.manifest import MANIFEST, ORDER_CERT, core_log
+from recorder.files.missing_order import missing_edges
+from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate
+from solver.check.checker import CheckReport, check_slices
+from solver.score import Score, score_certificate
+
+_LOG_DAMAGED = "not replayed: its log is damaged"
+
+#: Shows what is at work, and of how much; gives what is called with how much is done.
+Show = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found of an order. legal: None when it was not checked; line: why, or what is wrong."""
+
+    legal: bool | None
+    line: Text | CorebraidError
+    report: CheckReport | None = None
+
+    def message(self, wording: Wording | None = None) -> str:
+        """The line. wording: how options are called."""
+        return self.line.line(wording) if isinstance(self.line, CorebraidError) else said(self.line, wording)
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        report = {} if self.report is None else self.report.facts()
+        return {**report, "legal": self.legal, "message": self.message(wording)}
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A recording whose manifest cannot be read: nothing else can be said of it."""
+
+    recording: Path
+    error: CorebraidError
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        finding = {"file": MANIFEST, "offset": 0, "what": self.error.line(wording)}
+        return {"recording": str(self.recording), "sound": False, "findings": [finding]}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings on one recording."""
+
+    recording: Recording
+    findings: list[Finding]
+    replays: list[CoreVerdict] = field(default_factory=list)
+    certificate: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
+    truth: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
+    score: Score | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found to be wrong."""
+        return (
+            not self.findings
+            and all(replay.result is not None for replay in self.replays)
+            and self.certificate.legal is not False
+            and self.truth.legal is not False
+        )
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        manifest = self.recording.manifest
+        return {
+            "recording": str(self.recording.path),
+            "complete": manifest.complete,
+            "sound": self.sound,
+            "findings": [asdict(finding) for finding in self.findings],
+            "replays": [replay.facts(wording) for replay in self.replays],
+            "certificate": self.certificate.facts(wording),
+            "truth": self.truth.facts(wording),
+            "missing_edges": missing_edges(manifest),
+            "score": None if self.score is None else self.score.facts(),
+        }
+
+
+def show_nothing(_: str, __: int | None = None) -> AbstractContextManager[Callable[[int], None]]:
+    """A `Show`."""
+    return nullcontext(lambda _: None)
+
+
+def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing) -> Verdict:
+    """Check all of a recording that can be opened. jobs: cores to replay at a time."""
+    n_cores = recording.manifest.n_cores
+    with show("checking files", None):
+        findings = list(integrity(recording))
+    damaged = {finding.file for finding in findings}
+    whole = [core for core in range(n_cores) if core_log(core) not in damaged]
+    with show("cores replayed", n_cores) as advance:
+        replays = replay_cores(recording, whole, jobs, advance)
+    skipped = sorted(set(range(n_cores)) - set(whole))
+    replays += [CoreVerdict(core, None, skipped=f"core {core}: {_LOG_DAMAGED}") for core in skipped]
+    verdict = Verdict(recording, findings, sorted(replays, key=lambda replay: replay.core))
+    return _with_orders(verdict, show) if verdict.sound else verdict
+
+
+def _with_orders(verdict: Verdict, show: Show) -> Verdict:
+    recording = verdict.recording
+    with show("checking orders", None):
+        certificate = _judge_certificate(recording)
+        if recording.manifest.complete:
+            truth = _judge(lambda: _check_truth(recording))
+        else:
+            # Its streams end at different moments, so that no order holds all that the logs hold.
+            truth = Judgement(None, "not checked: the recording is incomplete")
+    score = None
+    if certificate.legal and truth.legal:
+        with show("scoring the order", None):
+            score = _score(recording)
+    return replace(verdict, certificate=certificate, truth=truth, score=score)
+
+
+def _judge_certificate(recording: Recording) -> Judgement:
+    if not (recording.path / ORDER_CERT).exists():
+        return Judgement(None, Phrase("none (", Call("order", str(recording.path)), " makes one)"))
+    judgement = _judge(lambda: check(recording))
+    if judgement.report and any(reason == "illegal" for _, reason in judgement.report.unchecked):
+        return replace(judgement, legal=False, line="it says that a region has no legal order")
+    return judgement
+
+
+def _judge(checked: Callable[[], CheckReport]) -> Judgement:
+    try:
+        report = checked()
+    except CorebraidError as error:
+        return Judgement(False, error)
+    passed = f", {report.unchecked_events:,} in regions without an order" if report.unchecked_events else ""
+    return Judgement(True, f"{report.events:,} events in order{passed}", report)
+
+
+def _check_truth(recording: Recording) -> CheckReport:
+    return check_slices(RecordingTraces(recording), _slices(recording))
+
+
+def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+    """The sealed truth, as the checker takes it."""
+    for rows in iter_sealed_truth(recording):
+        yield rows["stream"].astype("int64"), rows["end"].astype("uint64")
+
+
+def _score(recording: Recording) -> Score:
+    """The order of order.cert against the one that ran; both are legal."""
+    certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
+    return score_certificate(RecordingTraces(recording), certificate, _slices(recording))
