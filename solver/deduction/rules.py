@@ -14,13 +14,29 @@ that come after in the stream, so that no candidate is lost; and what arrives la
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from corebraid.base.kernels import inlined
 from solver.deduction.news import AT_WORK, BLOCK, TIME, UNTOLD, note, room, set_pending, watch
 
 FIXED, CONTRADICTION, TOO_MUCH, NO_ROOM = 0, 1, 2, 3
+
+
+class Scratch(NamedTuple):
+    """Room for one operation. last, least, low, pulled: int32 (n_streams,). eyes: int32 (5 * n_streams + 1,).
+    follows: int64 (n_streams, n_streams), for streams s and t the first operation of t that is known to
+    follow the last one of s that was told on."""
+
+    last: NDArray[np.int32]
+    least: NDArray[np.int32]
+    low: NDArray[np.int32]
+    pulled: NDArray[np.int32]
+    eyes: NDArray[np.int32]
+    follows: NDArray[np.int64]
 
 
 @inlined
@@ -117,9 +133,9 @@ def keep_apart(w, e, g, last, eyes, f, clocks, news):  # type: ignore[no-untyped
 
 
 @inlined
-def by_source(e, p, f, clocks, news, last, least, low, eyes):  # type: ignore[no-untyped-def]
-    """Apply the rules about what part p of operation e reads. Returns whether there is a candidate. last,
-    least, low: int32 (n_streams,), eyes: int32, scratch."""
+def by_source(e, p, f, clocks, news, scratch):  # type: ignore[no-untyped-def]
+    """Apply the rules about what part p of operation e reads. Returns whether there is a candidate."""
+    last, least, low, eyes = scratch.last, scratch.least, scratch.low, scratch.eyes
     g, n_streams, value = f.granule[p], last.size, f.value_in[p]
     n_eyes, untouched = 0, not find_last(e, g, f, clocks, last)
     low[:] = 0
@@ -235,11 +251,10 @@ def tell_on(e, f, clocks, news, follows):  # type: ignore[no-untyped-def]
 def apply_rules(e, f, clocks, news, scratch):  # type: ignore[no-untyped-def]
     """Apply every rule that can say more of operation e. Returns (whether it can stand somewhere, parts
     looked at)."""
-    last, least, low, pulled, eyes, follows = scratch
     seen, looked = news.seen[e], 0
     news.now[TIME] += 1
     news.now[AT_WORK] = e
-    learn(e, f, clocks, news, pulled)
+    learn(e, f, clocks, news, scratch.pulled)
     news.now[AT_WORK] = -1
     fresh = news.changed[e] > seen
     # What changes from here on, by these very rules too, is news for the next time.
@@ -251,10 +266,10 @@ def apply_rules(e, f, clocks, news, scratch):  # type: ignore[no-untyped-def]
             continue
         news.woken[p] = 0
         looked += 1
-        if not by_source(e, p, f, clocks, news, last, least, low, eyes):
+        if not by_source(e, p, f, clocks, news, scratch):
             return False, looked
     if fresh:
-        tell_on(e, f, clocks, news, follows)
+        tell_on(e, f, clocks, news, scratch.follows)
     return clocks[e, f.op_stream[e]] <= e, looked
 
 
@@ -264,13 +279,13 @@ def settle(f, clocks, news, steps, max_steps):  # type: ignore[no-untyped-def]
     NO_ROOM; the operation; parts looked at so far)."""
     n, n_streams = f.op_stream.size, f.stream_ptr.size - 1
     most_eyes = 5 * n_streams + 1
-    scratch = (
+    scratch = Scratch(
         np.empty(n_streams, np.int32), np.empty(n_streams, np.int32), np.empty(n_streams, np.int32),
         np.empty(n_streams, np.int32), np.empty(most_eyes, np.int32),
         np.empty((n_streams, n_streams), np.int64),
     )  # fmt: skip
     for t in range(n_streams):
-        scratch[5][:, t] = f.stream_ptr[t]
+        scratch.follows[:, t] = f.stream_ptr[t]
     quiet = False
     while not quiet:
         quiet = True
