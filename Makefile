@@ -54,6 +54,7 @@ test: lint
 soak: $(READY)
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/order_soak.py
+	$(BIN)/python -m pytest -m soak
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -25,10 +25,8 @@ _DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
 
 #: In the context of a command line (`click.Context.meta`): whether kernels are kept where it has chosen.
 OWN_CACHE = "corebraid.own_cache"
-#: How long those compile that have more to compile than the others, where nothing is cached.
-_LONG_COMPILATION = {
-    "order": "a minute or two", "crosscheck": "a minute or two", "verify": "a minute or two",
-}  # fmt: skip
+#: Those that have most of the engines to compile, where nothing is cached.
+_LONG_COMPILATION = frozenset({"order", "pairs", "crosscheck", "linkage", "slices", "hunt"})
 
 
 def facts(values: Mapping[str, object]) -> None:
@@ -56,7 +54,7 @@ def announce_compilation() -> None:
     from corebraid.base.compilation import tell_compilation
 
     name = context.info_name or ""
-    how_long = _LONG_COMPILATION.get(name, "up to a minute")
+    how_long = "a minute or two" if name in _LONG_COMPILATION else "up to a minute"
     tell_compilation(lambda: note(f"compiling the kernels of '{name}' (once after installation; {how_long})"))
 
 

@@ -66,8 +66,8 @@ def command(recording: Path, witness: str | None, as_json: bool, **asked: Any) -
     Examples:
       corebraid pairs REC --summary
       corebraid pairs REC --only may --addr idle_cores
-      corebraid pairs REC --witness 0:20375,2:20410
-      corebraid order REC --choose before:0:20375,2:20410
+      corebraid pairs REC --witness 0:15228,2:27082
+      corebraid order REC --choose before:0:15228,2:27082
     """
     console.announce_compilation()
     from corebraid.api.pairs import pairs
