@@ -12,13 +12,13 @@ import contextlib
 import io
 import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cli_factory import ROOT, run
 
@@ -150,10 +150,11 @@ class Printed:
     lines: list[str]
 
 
-def run_example(example: Example, folder: Path) -> Printed:
-    """Run it in `folder`, a command that needs no shell in this process."""
+def run_example(example: Example, folder: Path, names: dict[str, Any]) -> Printed:
+    """Run it in `folder`, a command that needs no shell in this process. names: what the page's programs so
+    far have left."""
     if example.language:
-        return _run_python(example.command, folder)
+        return _run_python(example.command, folder, names)
     if example.words is None:
         return _run_shell(example.command, folder)
     with _inside(folder):
@@ -186,25 +187,24 @@ def _run_shell(command: str, folder: Path) -> Printed:
     return Printed(ran.returncode, [*ran.stdout.splitlines(), *ran.stderr.splitlines()])
 
 
-def _run_python(program: str, folder: Path) -> Printed:
-    """In this process, with a namespace of its own; what it prints."""
-    path = folder / "example.py"
-    path.write_text(program)
+def _run_python(program: str, folder: Path, names: dict[str, Any]) -> Printed:
+    """In this process, after the page's programs before it; what it prints."""
     out = io.StringIO()
-    code, end = 0, ""
+    code, end = 0, []
     with _inside(folder), contextlib.redirect_stdout(out):
         try:
-            runpy.run_path(str(path), run_name="__main__")
+            exec(compile(program, "example", "exec"), names)
         except Exception as error:
-            code, end = 1, f"{type(error).__name__}: {error}"
-    return Printed(code, [*out.getvalue().splitlines(), *([end] if end else [])])
+            code, end = 1, [f"{type(error).__name__}: {error}"]
+    return Printed(code, [*out.getvalue().splitlines(), *end])
 
 
 def wrong_examples(found: list[Example], folder: Path, codes: dict[str, int]) -> list[str]:
     """Run examples one after the other; what is not as shown. codes: of commands whose code is not 0."""
     wrong = []
+    names: dict[str, Any] = {"__name__": "__main__"}
     for example in found:
-        printed = run_example(example, folder)
+        printed = run_example(example, folder, names)
         if printed.code != codes.get(example.command, 0):
             wrong.append(f"$ {example.command}\n  exit code {printed.code}\n" + _some(printed.lines))
         elif example.shown and (line := first_difference(example.shown, printed.lines)):

@@ -22,7 +22,14 @@ def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def light(rec: Path) -> list[list[str]]:
     """Commands that load neither kernels nor an emulator."""
-    return [["--help"], ["--version"], ["trace", "--help"], ["info", str(rec)], ["info", str(rec), "--json"]]
+    return [
+        ["--help"],
+        ["--version"],
+        ["trace", "--help"],
+        ["example"],
+        ["info", str(rec)],
+        ["info", str(rec), "--json"],
+    ]
 
 
 def test_light_commands_load_nothing_heavy(rec: Path) -> None:

@@ -40,6 +40,7 @@ NOT_RUN = {
     "corebraid order REC --cluster": "needs a scheduler of the reader's own",
     "python -m bench": "measures for minutes to hours; test_bench_smoke runs them with little work",
     "make bench": "an hour",
+    "corebraid record -o REC --env": "python3 may be a script that starts another program, which is refused",
 }
 #: What begins examples that take long: `make soak` runs them.
 LONG = {
@@ -48,7 +49,7 @@ LONG = {
     "corebraid record -o REC -- pigz": "the same",
 }
 #: What examples name besides corebraid: without it they, and those on its recording, are not run.
-NEEDS = {"pigz": "pigz", "python3": "python3"}
+NEEDS = {"pigz": "pigz"}
 #: Text in backticks that is no command line.
 NO_COMMANDS = {"corebraid recording"}
 #: The C library that is seen in what pages show of Linux programs.
@@ -150,6 +151,7 @@ def check_help(name: str, recording: Path, folder: Path, *, whole: bool) -> None
         sample = text.split("A trace:")[1].split("Exit code")[0].splitlines()[1:]
         (folder / "traces.axe").write_text("\n".join(line[:36].split("  T: ")[0].rstrip() for line in sample))
     codes = CODES.get(f"{name} --help", {})
+    (folder / "big.txt").write_text("all work and no play\n" * 5000)
     wrong = []
     for command in commands:
         if re.search(r"(record|hunt)\b.* -o REC\b", command):
@@ -165,7 +167,7 @@ def test_what_help_shows_can_be_done(name: str, recording: Path, tmp_path: Path)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["order"])
+@pytest.mark.parametrize("name", ["order", "record"])
 def test_what_help_shows_can_be_done_with_long_examples_too(
     name: str, recording: Path, tmp_path: Path
 ) -> None:
@@ -216,7 +218,8 @@ two  # blanks
 ```
 ```python
 import corebraid
-
+```
+```python
 print(corebraid.__name__)
 ```
 """
