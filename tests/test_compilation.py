@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 from cli_factory import ROOT
@@ -16,6 +17,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from corebraid.base import clock
 from corebraid.base.clock import working_time
 from corebraid.cli.group import _COMMANDS
+from solver.passes.pool import News, Pool
 
 #: Commands that load no kernels.
 _LIGHT = {"example", "info"}
@@ -126,6 +128,36 @@ def test_compiling_is_time_in_the_compiler() -> None:
     assert compiled > before
     outside(4)
     assert clock._WATCH.here.seconds == compiled
+
+
+def compile_for(seconds: float) -> Iterator[None]:
+    """A worker's task: seconds in the compiler."""
+    clock.stand_still(seconds)
+    yield None
+
+
+def test_what_workers_compile_is_not_counted_and_not_twice() -> None:
+    pool = Pool(2, {"compile": compile_for})
+    try:
+        before = clock.compiling_time()
+        for number, seconds in enumerate((100.0, 70.0)):
+            pool.start(("task", number), "compile", seconds)
+        news = [one for _ in range(2) for one in _all_news(pool)]
+        assert {one.what for one in news} == {"part", "done"}
+        assert clock.compiling_time() - before == 100.0
+        for number in range(2):
+            pool.start(("task", number), "compile", 20.0)
+        while pool.idle < 2:
+            pool.news()
+        assert clock.compiling_time() - before == 120.0
+    finally:
+        pool.close()
+
+
+def _all_news(pool: Pool) -> Iterator[News]:
+    idle = pool.idle
+    while pool.idle == idle:
+        yield from pool.news()
 
 
 def test_limits_and_times_of_solving_are_by_that_clock() -> None:

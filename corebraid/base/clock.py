@@ -42,7 +42,17 @@ _WATCH = _Watch()
 event.register("numba:compiler_lock", _WATCH)
 
 
+def compiling_time() -> float:
+    """Seconds that this thread has spent in Numba's compiler so far."""
+    return _WATCH.here.seconds
+
+
+def stand_still(seconds: float) -> None:
+    """Do not count so many seconds of this thread: it waited for somebody who was compiling."""
+    _WATCH.here.seconds += seconds
+
+
 def working_time() -> float:
     """Seconds that this thread has spent otherwise than in Numba's compiler, from some moment on; as
     `time.monotonic`, which it is a replacement for. Not for times that two threads compare."""
-    return monotonic() - _WATCH.here.seconds
+    return monotonic() - compiling_time()

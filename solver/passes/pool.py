@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from corebraid.base.clock import compiling_time, stand_still
 from corebraid.base.errors import CorebraidError
 
 #: How a task is named: what is done, and with which number.
@@ -60,6 +61,7 @@ def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, p
         return
     for other in others:
         other.close()
+    before = compiling_time()
     while True:
         try:
             name, arguments = connection.recv()
@@ -68,7 +70,7 @@ def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, p
         try:
             for part in calls[name](*arguments):
                 connection.send((PART, part))
-            connection.send((DONE, None))
+            connection.send((DONE, compiling_time() - before))
         except CorebraidError as error:
             connection.send((FAILED, error))
         except Exception:
@@ -94,6 +96,8 @@ class Pool:
     def __init__(self, n: int, calls: Calls) -> None:
         self._calls = calls
         self._workers: list[_Worker] = []
+        #: Seconds that a worker has spent on compiling kernels: the one that has spent most.
+        self._compiling = 0.0
         for _ in range(n):
             self._workers.append(self._fork())
 
@@ -136,7 +140,16 @@ class Pool:
             raise RuntimeError(f"a worker failed\n{value}")
         if what != PART:
             worker.key = None
+        if what == DONE:
+            self._wait_for_compiling(value)
+            value = None
         return News(key, what, value)
+
+    def _wait_for_compiling(self, seconds: float) -> None:
+        """Workers compile the same kernels at the same time, and this process waits for them."""
+        if seconds > self._compiling:
+            stand_still(seconds - self._compiling)
+            self._compiling = seconds
 
     def _replace(self, worker: _Worker) -> None:
         worker.connection.close()
