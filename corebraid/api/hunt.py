@@ -63,35 +63,16 @@ def hunt(
     """
     from corebraid.study.hunting import attempts
 
-    linux = LinuxOptions(
-        environment=tuple(env),
-        binds=tuple(bind),
-        keep_writes=None if keep_writes is None else Path(keep_writes),
-        clock=clock,
-        strict=strict,
-        time_limit=time_limit,
-        given=given,
-        system=system,
-    )
+    kept = None if keep_writes is None else Path(keep_writes)
+    linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system)
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
     find_program(str(program))
     _check(runs, seed, schedule, linux)
     asked = Asked(
-        str(program),
-        tuple(arguments),
-        cores=cores,
-        seed=seed,
-        schedule="chaos",
-        model=model,
-        store_buffer=store_buffer,
-        cache=cache,
-        strata=strata,
-        memory=memory,
-        limit=limit,
-        input=input,
-        guest=guest,
-        linux=linux,
-    )
+        str(program), tuple(arguments), cores=cores, seed=seed, schedule="chaos", model=model,
+        store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
+        guest=guest, linux=linux,
+    )  # fmt: skip
     subject = subject_of(asked)
     place = recording_name(subject.program) if directory is None else Path(directory)
     tries = attempts(runs, seed, schedule)

@@ -63,35 +63,14 @@ def record(
 
     A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
     """
-    linux = LinuxOptions(
-        environment=tuple(env),
-        binds=tuple(bind),
-        keep_writes=None if keep_writes is None else Path(keep_writes),
-        clock=clock,
-        strict=strict,
-        time_limit=time_limit,
-        given=given,
-        system=system,
-    )
+    kept = None if keep_writes is None else Path(keep_writes)
     asked = Asked(
-        str(program),
-        tuple(arguments),
-        cores=cores,
-        seed=seed,
-        schedule=schedule,
-        slice=slice,
-        model=model,
-        store_buffer=store_buffer,
-        cache=cache,
-        strata=strata,
-        memory=memory,
-        limit=limit,
-        input=input,
-        guest=guest,
-        linux=linux,
-        evidence=evidence,
+        str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule, slice=slice, model=model,
+        store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
+        guest=guest, evidence=evidence,
+        linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
         streams={"group": group, "slice_accesses": slice_accesses, "rset": rset},
-    )
+    )  # fmt: skip
     subject = subject_of(asked)
     if directory is None:
         if subject.spec is None:

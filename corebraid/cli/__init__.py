@@ -1,4 +1,4 @@
-"""The command line: options, console, commands and exporters.
+"""The command line: options, text, progress and exit codes of the commands.
 
 Start at `group.py`; each command is a file in `commands/`.
 """

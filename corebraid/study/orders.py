@@ -19,15 +19,14 @@ DISCLAIMER = "a legal order, not necessarily the one that ran"
 @dataclass(frozen=True)
 class Ordering:
     """A recording that was ordered. constraints: what the order obeys. missing_edges: between what the logs
-    do not say the order. kept: the certificate is the one that was there, since it is of more regions.
-    counted: if orders were to be counted. explanations: of regions without a legal order."""
+    do not say the order. counted: if orders were to be counted. explanations: of regions without a legal
+    order."""
 
     recording: Path
     result: OrderResult
     seconds: float
     constraints: str
     missing_edges: list[str]
-    kept: bool = False
     counted: Counted | None = None
     explanations: list[Explained] | None = None
 
@@ -50,6 +49,11 @@ class Ordering:
     def check(self) -> CheckReport:
         """The checker's report."""
         return self.result.check
+
+    @property
+    def kept(self) -> bool:
+        """Whether the certificate is the one that was there, which orders every region."""
+        return self.result.kept
 
     @property
     def certificate(self) -> Path:
@@ -75,6 +79,8 @@ class Ordering:
             "missing_edges": self.missing_edges,
             "constraints": self.constraints,
         }
+        if self.kept:
+            facts["certificate_kept"] = True
         if self.counted is not None:
             facts["orders"] = self.counted.facts()
         if self.explanations is not None:

@@ -178,7 +178,7 @@ def _show_regions(found: Ordering) -> None:
     counts = "".join(f"{getattr(found.counts, name):>11,}" for name in names)
     click.echo(f"{'all':>7} {found.verdict.value:<9} {'':<7}{counts}{found.seconds:>10.3f}")
     if found.with_verdict("legal"):
-        written = "" if found.result.kept else f"; {found.certificate}: {DISCLAIMER}"
+        written = "" if found.kept else f"; {found.certificate}: {DISCLAIMER}"
         click.echo(f"{found.check.events:,} events checked{written}")
         click.echo(f"constraints: {_OBEYED[found.constraints]}")
 
@@ -199,7 +199,7 @@ def _exit_code(found: Ordering) -> int:
         console.note(
             f"undecided regions: {named}{more}; they have no order, the others do; {_remedy(undecided)}"
         )
-    if found.result.kept:
+    if found.kept:
         console.note(f"{found.certificate} orders every region, and is left as it was")
     illegal = found.with_verdict("illegal")
     if illegal:
