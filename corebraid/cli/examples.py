@@ -16,11 +16,14 @@ from pathlib import Path, PurePosixPath
 
 from corebraid.base.errors import UsageError
 from corebraid.cli.newfile import new_file
+from isa.registry import isa_of_machine
 
 _LINUX = "linux/"
+#: The instruction set that they are built for, the first that there is.
+_ISA = isa_of_machine(None).name
 #: Linux programs that load this library from their own folder.
 _WITH_LIBRARY = frozenset({"linux/dlopen_tls", "linux/runpath"})
-_LIBRARY = "linux/x86_64/tls_module.so"
+_LIBRARY = "tls_module.so"
 #: The twins without a bug, whose source is that of the bug: those that are not called as it is.
 _TWIN_OF = {"good_counter": "bug_lost_update"}
 _PROGRAM_MODE = 0o755
@@ -49,7 +52,7 @@ class Example:
     def image(self) -> str:
         """Its path below the folder of guest programs."""
         short = self.name.removeprefix(_LINUX)
-        return f"linux/x86_64/{short}" if self.is_linux else f"x86_64/{short}.elf"
+        return f"{_LINUX}{_ISA}/{short}" if self.is_linux else f"{_ISA}/{short}.elf"
 
     @property
     def source(self) -> str:
@@ -61,7 +64,8 @@ class Example:
     @property
     def files(self) -> list[str]:
         """All that is copied: paths there."""
-        return [self.image, self.source, *([_LIBRARY] if self.name in _WITH_LIBRARY else [])]
+        library = [f"{_LINUX}{_ISA}/{_LIBRARY}"] if self.name in _WITH_LIBRARY else []
+        return [self.image, self.source, *library]
 
     def facts(self) -> dict[str, object]:
         """As JSON."""

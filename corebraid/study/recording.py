@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import another
 from corebraid.study.subjects import Subject
@@ -34,6 +33,8 @@ def record_subject(
     after slices with the instructions so far; it may raise StopRecording. Raises UsageError, ImageError,
     OSError.
     """
+    from corebraid.base.clock import working_time
+
     over = None if subject.time_limit is None else working_time() + subject.time_limit
 
     def between_slices(instructions: int) -> None:

@@ -1,0 +1,137 @@
+"""Regions solved on a dask cluster of two worker processes, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import distributed
+import pytest
+from test_solver_engines import RECORDING
+from trace_factory import Shape, make
+
+from corebraid.base.errors import CorebraidError, UsageError
+from solver.passes import answers as answers_module
+from solver.passes import cluster as cluster_module
+from solver.passes.answers import Options, solve
+from solver.passes.order import Resources, order_recording
+from solver.regions.problem import Problem, Solution, Verdict
+
+LONG = Shape(steps=120, strata=0.1)
+
+
+@pytest.fixture
+def cluster() -> Iterator[distributed.LocalCluster]:
+    """Two worker processes of one thread each, which are started anew when they die."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as made:
+        yield made
+
+
+def on_workers(cluster: distributed.LocalCluster, call: object, *arguments: object) -> None:
+    """Run something on every worker, those that are there now and those that start later."""
+
+    class Setup(distributed.WorkerPlugin):
+        def setup(self, worker: distributed.Worker) -> None:
+            call(*arguments)  # type: ignore[operator]
+
+    with distributed.Client(cluster, set_as_default=False) as client:
+        client.register_plugin(Setup(), name="test")
+
+
+def solve_badly(region: int, mark: str, times: int) -> None:
+    """On a worker: solving `region` kills the process, the first `times` times; all others take a while."""
+    from solver.passes import answers
+
+    original = answers.solve
+
+    def some(problem: Problem, options: Options) -> Solution:
+        time.sleep(0.05)
+        if problem.region == region:
+            with Path(mark).open("ab") as file:
+                file.write(b".")
+            if Path(mark).stat().st_size <= times:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return original(problem, options)
+
+    answers.solve = some
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> tuple[bytes, int]:
+    """What one process makes of the recording, and a region in its middle with something to solve."""
+    result = order_recording(make(6, LONG).traces, tmp_path / "alone", RECORDING)
+    hard = [r.region for r in result.regions if r.counts.unfiltered]
+    return (tmp_path / "alone").read_bytes(), hard[3]
+
+
+def test_a_worker_that_dies_loses_nothing(
+    cluster: distributed.LocalCluster,
+    alone: tuple[bytes, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected, region = alone
+    on_workers(cluster, solve_badly, region, str(tmp_path / "mark"), 1)
+
+    def nowhere(problem: Problem, options: Options) -> Solution:
+        assert problem.n_ops == 0, "solved here and not on the cluster"
+        return solve(problem, options)
+
+    monkeypatch.setattr(answers_module, "solve", nowhere)
+    resources = Resources(jobs=1, cluster=cluster.scheduler_address)
+    result = order_recording(make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, resources)
+    assert result.verdict is Verdict.LEGAL
+    assert (tmp_path / "mark").stat().st_size == 2
+    assert (tmp_path / "c").read_bytes() == expected
+
+
+def test_a_region_that_kills_every_worker_is_undecided(
+    cluster: distributed.LocalCluster, alone: tuple[bytes, int], tmp_path: Path
+) -> None:
+    _, region = alone
+    on_workers(cluster, solve_badly, region, str(tmp_path / "mark"), 1000)
+    resources = Resources(jobs=1, cluster=cluster.scheduler_address)
+    result = order_recording(make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, resources)
+    left = [(r.region, r.reason) for r in result.regions if r.verdict is not Verdict.LEGAL]
+    assert left == [(region, "worker died")]
+
+
+def test_another_solver_on_the_workers_is_refused(
+    cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solver.passes.cluster.solver_digest", lambda: bytes(16))
+    resources = Resources(jobs=1, cluster=cluster.scheduler_address)
+    with pytest.raises(UsageError, match="a worker has another version of corebraid"):
+        order_recording(make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, resources)
+
+
+def test_a_cluster_without_workers_is_left(
+    cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "_LONELY_S", 0.5)
+    address = cluster.scheduler_address
+    cluster.scale(0)
+    deadline = time.monotonic() + 30
+    while cluster.scheduler.workers and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with pytest.raises(CorebraidError, match=r"no worker for 0\.5 s"):
+        order_recording(
+            make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=1, cluster=address)
+        )
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://", "tcp://127.0.0.1:x"])
+def test_nobody_there_is_one_clear_error(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "_CONNECT_S", 1)
+    with pytest.raises(UsageError, match=f"cluster {address}: no scheduler answers") as caught:
+        order_recording(
+            make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=1, cluster=address)
+        )
+    assert caught.value.exit_code == 2
