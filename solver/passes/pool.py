@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from corebraid.base.clock import compiling_time, stand_still
 from corebraid.base.errors import CorebraidError
 
 #: How a task is named: what is done, and with which number.
@@ -61,6 +60,9 @@ def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, p
         return
     for other in others:
         other.close()
+    # Loads Numba, which commands that only look up how many processes to use do without.
+    from corebraid.base.clock import compiling_time
+
     before = compiling_time()
     while True:
         try:
@@ -147,6 +149,8 @@ class Pool:
 
     def _wait_for_compiling(self, seconds: float) -> None:
         """Workers compile the same kernels at the same time, and this process waits for them."""
+        from corebraid.base.clock import stand_still
+
         if seconds > self._compiling:
             stand_still(seconds - self._compiling)
             self._compiling = seconds
