@@ -270,7 +270,7 @@ def peak_kib(*arguments: object) -> int:
 def test_the_python_interface_is_the_whole_path(tmp_path: Path) -> None:
     printed: list[bytes] = []
     outcome = corebraid.record(
-        ROOT / "firmware/x86_64/fig1.elf", tmp_path / "rec", cores=2, seed=3, console=printed.append
+        ROOT / "firmware/x86_64/fig1.elf", tmp_path / "rec", cores=2, seed=3, output=printed.append
     )
     assert outcome.fault is None
     assert b"".join(printed) == b"fig1: R1 1 R6 2 R3 4 x 3\n"
