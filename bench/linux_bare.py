@@ -16,7 +16,8 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.memory import ADDRESS_SPACE, PAGE_BYTES
 from emu.board.board import Stopped
 from emu.board.config import MachineConfig
-from emu.board.run import Watcher, run
+from emu.board.run import run
+from emu.board.watcher import Watcher
 from emu.core.recorded import RecordedCore
 from emu.core.surroundings import KERNEL
 from emu.hooks.record import on_block, on_memory

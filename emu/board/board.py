@@ -13,7 +13,7 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core
 from emu.bus.losses import LossNotes
 from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
@@ -72,7 +72,7 @@ class Stopped(Enum):
 class Board:
     """Cores that share memory through the bus; what they run, and on what, is a subclass's.
 
-    watcher: told what happens (`emu.board.run`).
+    watcher: told what happens.
     """
 
     def __init__(self, config: MachineConfig, isa: Isa, watcher: Watcher) -> None:

@@ -11,7 +11,7 @@ from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
 from emu.board.faults import describe_exception, describe_fill
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.bus.agents import step_dma, write_frame
 from emu.bus.runs import end_run
 from emu.bus.sync_points import ENTER, LEAVE

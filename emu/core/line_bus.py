@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,10 @@ from corebraid.base.host_memory import host_memory
 from emu.bus.cache import CacheGeometry
 from emu.bus.line_state import WATCHED
 from emu.bus.lines import image, image_of_pages
+from emu.core.core import Core
 from emu.hooks.record import on_block, on_memory
 from emu.hooks.tap import on_tapped_memory
 from emu.native.state import address_of
-
-if TYPE_CHECKING:
-    from emu.core.recorded import RecordedCore
 
 #: Modelled latencies in cycles (MICRO 2009, Table 1: a hop to another core's cache, the shared cache's
 #: bank, DRAM).
@@ -32,10 +30,10 @@ class Bus(Protocol):
 
     line: int
 
-    def connect(self, core: RecordedCore) -> None:
-        """Install the hooks by which a core asks the bus."""
+    def connect(self, core: Core, *, tapped: bool) -> None:
+        """Install the hooks by which a core asks the bus. tapped: they also keep its accesses."""
 
-    def watch(self, core: RecordedCore, lines: NDArray[np.uint64]) -> None:
+    def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Let accesses to these lines be counted (`emu.hooks.shared_access`)."""
 
     def image(self, pages: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
@@ -72,7 +70,7 @@ class LineBus:
         ):
             machine_rows[0][name] = value
 
-    def connect(self, core: RecordedCore) -> None:
+    def connect(self, core: Core, *, tapped: bool) -> None:
         """Give the core its cache, and look at its blocks and at every access."""
         cache = self._cache
         ways = np.zeros((2, max(1, cache.sets * cache.ways)), np.uint64)
@@ -80,10 +78,10 @@ class LineBus:
         core.row["sets"], core.row["ways"] = cache.sets, cache.ways
         core.row["tags"], core.row["stamps"] = address_of(ways[0]), address_of(ways[1])
         core.add_hook(uc.UC_HOOK_BLOCK, on_block)
-        on_access = on_tapped_memory if core.tapped else on_memory
+        on_access = on_tapped_memory if tapped else on_memory
         core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
 
-    def watch(self, core: RecordedCore, lines: NDArray[np.uint64]) -> None:
+    def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Accesses to them leave the short path."""
         core.line_state[lines] |= WATCHED
 

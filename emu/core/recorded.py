@@ -17,6 +17,7 @@ from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
 from emu.core.core import Core
 from emu.core.line_bus import Bus
 from emu.core.surroundings import DEVICES, Surroundings
+from emu.hooks.call import CALL_WORDS
 from emu.hooks.record import on_exception
 from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired
 from emu.hooks.undo import EDGE_ROWS
@@ -61,7 +62,7 @@ class RecordedCore(Core):
         self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
         self.tapped = tapped
         #: Of its last system call: number and arguments. None are made to devices.
-        self.call_words = np.zeros(0, np.uint64)
+        self.call_words = np.zeros(CALL_WORDS, np.uint64)
         self._tap = np.zeros(TAP_ROWS + TAP_SLACK if tapped else 0, EVENT)
         for name, value in (
             ("core_id", number),
@@ -85,9 +86,9 @@ class RecordedCore(Core):
             self.row[name] = value
         if store_buffer:
             self.fence_hook = on_fence
-        bus.connect(self)
+        bus.connect(self, tapped=tapped)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
-        surroundings.surround(self)
+        surroundings.surround(self, self.device_page, self.call_words)
         self.add_instruction_hooks(self.native.recorded)
 
     def read_call(self) -> list[int]:

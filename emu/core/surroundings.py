@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from corebraid.base.memory import PAGE_BYTES
 from emu.core.core import Core
 from emu.devices.registers import DEVICE_BASE
-from emu.hooks.call import CALL_WORDS, on_privileged
+from emu.hooks.call import on_privileged
 from emu.hooks.replay import on_replayed_device_read, on_replayed_device_write
 from emu.native.state import address_of
 from emu.native.unicorn import map_device_page
 from isa.registry import linux_abi_of
-
-if TYPE_CHECKING:
-    from emu.core.recorded import RecordedCore
 
 
 class Surroundings(Protocol):
@@ -25,8 +22,12 @@ class Surroundings(Protocol):
 
     most_memory: int
 
-    def surround(self, core: RecordedCore) -> None:
-        """Install what a core on the bus needs to meet them."""
+    def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
+        """Install what a core on the bus needs to meet them.
+
+        page: uint8[PAGE_BYTES], the device registers as it sees them. words: uint64[CALL_WORDS], what its
+        last system call was.
+        """
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
         """The same for one that replays: its log says what they answered. rows: CORE[1], its own."""
@@ -37,10 +38,10 @@ class Devices:
 
     most_memory = DEVICE_BASE
 
-    def surround(self, core: RecordedCore) -> None:
+    def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
         """Map the page of registers."""
         core.row["devices"] = 1
-        core.map_plain_page(DEVICE_BASE, core.device_page)
+        core.map_plain_page(DEVICE_BASE, page)
         core.add_instruction_hooks(core.native.unserved_calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
@@ -55,10 +56,9 @@ class Kernel:
 
     most_memory = 1 << 40
 
-    def surround(self, core: RecordedCore) -> None:
+    def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
         """Let calls, and what only a kernel may do, stop the core."""
-        core.call_words = np.zeros(CALL_WORDS, np.uint64)
-        core.row["call_words"] = address_of(core.call_words)
+        core.row["call_words"] = address_of(words)
         core.set_call_registers(linux_abi_of(core.isa))
         core.set_cpuid()
         core.privileged_hook = on_privileged

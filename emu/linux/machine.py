@@ -17,7 +17,7 @@ from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWI
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.bus.commit import commit_core
 from emu.bus.runs import begin_run
 from emu.bus.sync_points import ENTER, LEAVE

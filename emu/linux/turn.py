@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from emu.board.board import Stopped
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.core.recorded import RecordedCore
 from emu.linux.tasks.process import Process
 from emu.linux.tasks.run_queue import RunQueue

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
 from emu.board.board import Board
 from emu.board.config import MachineConfig
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.schedule.scheduler import is_named_policy

@@ -11,7 +11,7 @@ from guest import DATA, Code, elf
 from emu.board.config import MachineConfig
 from emu.board.elf import load_image
 from emu.board.firmware import Machine
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.bus.line_state import WATCHED
 from emu.schedule.shared_words import SHARED_EVENT, SharedWords
 from isa.x86_64.registers import X86_64

@@ -10,7 +10,7 @@ from pathlib import Path
 from cli_factory import ROOT
 
 from corebraid.base.memory import ADDRESS_SPACE
-from emu.board.run import Watcher
+from emu.board.watcher import Watcher
 from emu.core.surroundings import KERNEL
 from emu.linux.boot import GuestSpec, boot
 from emu.linux.ground.wait import Reason

@@ -18,7 +18,8 @@ from emu.board.config import MachineConfig
 from emu.board.elf import Image, load_image
 from emu.board.faults import Fault
 from emu.board.firmware import Machine
-from emu.board.run import Watcher, run
+from emu.board.run import run
+from emu.board.watcher import Watcher
 from emu.bus.cache import CacheGeometry
 from emu.devices.mail_state import REQUEST
 from emu.devices.post import DEFAULT_MAIL_LATENCY, EVERYTHING, Letter, Post, Script
