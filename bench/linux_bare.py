@@ -18,9 +18,9 @@ from emu.board.board import Stopped
 from emu.board.config import MachineConfig
 from emu.board.run import run
 from emu.board.watcher import Watcher
-from emu.core.recorded import RecordedCore
+from emu.core.core import Core
+from emu.core.line_bus import LineBus
 from emu.core.surroundings import KERNEL
-from emu.hooks.record import on_block, on_memory
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.machine import LinuxMachine
 from emu.native.state import PADDED, address_of
@@ -37,17 +37,15 @@ _FOR_EVER = 1 << 62
 _CALLS = 64
 
 
-class BareCore(RecordedCore):
-    """A core without hooks on blocks and memory."""
+class NoBus(LineBus):
+    """Memory that one core has as its own: no hooks on blocks and accesses."""
 
-    def add_hook(self, kind: int, callback: object, *extra: int) -> None:
-        """Install what is needed."""
-        if callback not in (on_block, on_memory):
-            super().add_hook(kind, callback, *extra)
+    def connect(self, core: Core, *, tapped: bool) -> None:
+        """Nothing is asked of it."""
 
 
 class BareMachine(LinuxMachine):
-    """One `BareCore` and the kernel."""
+    """One core on no bus, and the kernel."""
 
     def __init__(self, config: MachineConfig, isa: Isa) -> None:
         super().__init__(config, isa, Watcher())
@@ -59,17 +57,8 @@ class BareMachine(LinuxMachine):
         # Calls are noted at the count before.
         self._core.row["count"] = 1
 
-    def _make_core(self, number: int) -> BareCore:
-        config = self.config
-        return BareCore(
-            self.core_rows,
-            number,
-            self.machine_rows,
-            self.isa,
-            config.memory_bytes,
-            config.cache,
-            surroundings=KERNEL,
-        )
+    def _make_bus(self) -> NoBus:
+        return NoBus(self.machine_rows, self.core_rows, self.home, self.config.cache)
 
     def boot(self, guest: Any) -> None:
         """As in any Linux machine. What the kernel puts into pages may have been executed before."""

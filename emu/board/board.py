@@ -87,10 +87,13 @@ class Board:
         #: The same, faster (`MACHINE_AT`).
         self.words = words_of(self.machine_rows)
         self.home = host_memory(config.memory_bytes)
-        self.bus: Bus = LineBus(self.machine_rows, self.core_rows, self.home, config.cache)
+        self.bus = self._make_bus()
         self._make_buffers()
         self.losses = LossNotes(self.machine_rows)
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
+
+    def _make_bus(self) -> Bus:
+        return LineBus(self.machine_rows, self.core_rows, self.home, self.config.cache)
 
     def _make_buffers(self) -> None:
         self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
