@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LINE = "corebraid: interrupted"
 #: Environment variable by which processes of a run are found, whatever they have become.
 _MARK = "COREBRAID_BENCH_RUN"
+#: An order on its way to be `order.cert`.
+_UNCHECKED = f"{ORDER_CERT}.unchecked"
 #: From when on Ctrl-C is the command's, and no longer that of Python's own start.
 _CODE = (
     "import os, sys\n"
@@ -122,7 +124,10 @@ def marked(mark: str) -> list[int]:
 
 
 def interrupted_orders(recording: Path, runs: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Interrupt orders of a recording, which has to be its own; (counts by what happened, failures)."""
+    """Interrupt orders of a recording, which has to be its own; (counts by what happened, failures).
+
+    A second Ctrl-C leaves at once: it may leave an order that nobody has checked, which the next one removes.
+    """
     rng = random.Random(seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -138,7 +143,9 @@ def interrupted_orders(recording: Path, runs: int, seed: int) -> tuple[Counter[s
         twice = rng.random() < 0.5
         delays = (rng.uniform(0, whole[name]), *((rng.uniform(0, _MOST_BETWEEN_S),) if twice else ()))
         ended = run(command, delays, mark)
-        strange = {path.name for path in recording.iterdir()} - own - {ORDER_CERT, "order.partial"}
+        known = {ORDER_CERT, "order.partial", *({_UNCHECKED} if twice else ())}
+        strange = {path.name for path in recording.iterdir()} - own - known
+        (recording / _UNCHECKED).unlink(missing_ok=True)
         if (ended.finished or ended.interrupted) and not strange and not ended.left:
             counts["interrupted" if ended.interrupted else "finished before"] += 1
             continue

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_solver_engines import SOAK
+from engine_suite import SOAK
 
 from bench import order_campaign as order_campaign_module
 from bench.order_campaign import campaign

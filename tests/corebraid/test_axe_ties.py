@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from axe_twin import naive_check
 from cli_factory import FIRMWARE, run
-from test_axe_random import naive_check
 
 from bench.axe_oracle import is_legal
 from bench.axe_traces import Shape, corrupted, random_ops, to_trace

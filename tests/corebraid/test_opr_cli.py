@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 from cli_factory import FIRMWARE, record, run
-from test_opr_replay import StaleBlock
+from opr_factory import StaleBlock
 
 from recorder.evidence.opr import collector as opr_collector
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_factory import FIRMWARE, ROOT, Ran, run
 from guest import CONSOLE_RX, CYCLES, DATA, Code, elf
-from test_rpc_mailbox import ping, put, receive, send
+from mailbox_code import ping, put, receive, send
 
 from emu.devices.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
 from emu.devices.mailbox import MAIL_ACCEPT

@@ -11,8 +11,8 @@ import pytest
 from cli_factory import FIRMWARE
 from evidence_factory import Spy, record_with, spy_on
 from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
-from test_record_guests import GUESTS, build, finish, start
-from test_tso_guests import emit_one
+from guest_bodies import GUESTS, build, finish, start
+from random_code import emit_one
 
 from corebraid.base.rows.event import EVENT, UNCACHED
 from emu.bus.cache import CacheGeometry

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_solver_engines import SOAK
-from test_tso_sure import all_orders
+from engine_suite import SOAK
+from tso_oracle import all_orders
 
 from bench.order_campaign import can_be_ordered
 from bench.tiny_orders import must_precede

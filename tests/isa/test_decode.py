@@ -10,6 +10,7 @@ from lengths import Lengths
 
 from emu.core.legality import is_illegal
 from isa.x86_64.decode import decode_block
+from isa.x86_64.registers import X86_64
 
 NOP = b"\x90"
 
@@ -36,7 +37,7 @@ def test_reserved_no_operations_have_the_emulators_length() -> None:
      ("f2 0f bc c1", False), ("f2 0f bd c1", False), ("f2 0f bc 01", False)],
 )  # fmt: skip
 def test_what_the_decoder_does_not_know_is_tried_on_the_emulator(code: str, illegal: bool) -> None:
-    assert is_illegal(bytes.fromhex(code)) == illegal
+    assert is_illegal(X86_64, bytes.fromhex(code)) == illegal
     assert bool(Lengths().of(bytes.fromhex(code) + bytes(12))[0]) != illegal
 
 

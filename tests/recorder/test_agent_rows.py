@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from test_solver_engines import SOAK
+from engine_suite import SOAK
 
 from corebraid.base.rows.event import EVENT
 from recorder.files.agent_codec import AGENT_OP, MARK, SYNC

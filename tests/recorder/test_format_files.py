@@ -83,7 +83,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (tmp_path / "rec").iterdir()}
     (tmp_path / "file").write_text("precious")
     for taken in ("rec", "file"):
-        with pytest.raises(UsageError, match="choose another -o"):
+        with pytest.raises(UsageError, match="choose another directory="):
             RecordingWriter.create(tmp_path / taken, manifest())
     with pytest.raises(UsageError, match="cannot be made"):
         RecordingWriter.create(tmp_path / "none" / "rec", manifest())

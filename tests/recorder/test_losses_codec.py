@@ -16,6 +16,7 @@ from cli_factory import ROOT, record, run
 from format_twin import varint, zigzag
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from losses_damage import rewrite
 from losses_factory import EVIDENCE, firmware, losses_of
 
 from corebraid.base.errors import FormatError
@@ -23,9 +24,7 @@ from emu.bus.losses import DOWNGRADED, LOSS_NOTE, LOST
 from recorder.evidence.integrity import integrity
 from recorder.evidence.losses import codec as loss_codec
 from recorder.evidence.losses.codec import FRAME_ROWS, decode, encode
-from recorder.evidence.losses.log import iter_all_losses
 from recorder.files.evidence_names import LOSSES
-from recorder.files.frame import FrameWriter
 from recorder.files.manifest import MANIFEST
 from recorder.files.reader import Recording
 
@@ -177,22 +176,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "copy"))
-
-
-def rewrite(path: Path, change: Callable[[np.ndarray], np.ndarray | None]) -> Recording:
-    """The recording with another stream, sound as a file and in the manifest."""
-    opened = Recording.open(path)
-    rows = np.concatenate(list(iter_all_losses(opened)))
-    rows = rows[np.argsort(rows["core"], kind="stable")]
-    changed = change(rows)
-    rows = rows if changed is None else changed
-    (path / EVIDENCE).unlink()
-    log = FrameWriter(path / EVIDENCE, opened.header_of(EVIDENCE))
-    log.append(encode(rows, opened.manifest.line), len(rows), 0, len(rows) - 1)
-    log.close()
-    manifest = replace(opened.manifest, files={**opened.manifest.files, EVIDENCE: log.facts()})
-    (path / MANIFEST).write_bytes(manifest.render())
-    return Recording.open(path)
 
 
 def _late(rows: np.ndarray) -> None:

@@ -3,7 +3,6 @@ refuse that order; with all of them none is. Judged by `bench.true_threads`, whi
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guest import DATA, INT_HANDLER, IPI_SEND, TEXT, Code, elf, run_guest
+from guest import DATA, INT_HANDLER, IPI_SEND, Code, elf, run_guest
+from static_guest import call, record_linux_guest
 from sync_kinds import firmware_kinds, linux_kinds, without
 
 from bench import linux_soak, soak
@@ -20,13 +20,7 @@ from bench.true_order import held_traces
 from bench.true_places import Placed, misplaced
 from bench.true_threads import Promises, promises
 from corebraid.base.errors import OrderError
-from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.rows.event import READ
-from isa.x86_64.linux import LINUX_X86_64
-from isa.x86_64.registers import X86_64
-from recorder.capture.guest import LinuxOptions, guest_spec
-from recorder.capture.linux import record_linux
-from recorder.capture.options import RecordOptions
 from recorder.files.reader import Recording
 from solver.check.buffered_seams import BufferedWalker
 from solver.check.certificate import Certificate
@@ -96,12 +90,6 @@ def _walk(traces: MemoryTraces, runs: dict[int, list[tuple[int, int]]]) -> None:
 # -- guests ----------------------------------------------------------------------------------------------
 
 
-def call(code: Code, number: int, **registers: int) -> Code:
-    for name, value in registers.items():
-        code.mov(name, value)
-    return code.mov("rax", number).raw("0f 05")
-
-
 def marks(code: Code, base: int, number: int, pause: int) -> Code:
     """Write zeros to `number` words of a page of the thread whose number rbx holds, one after the other, a
     while after each: what they were before, so that values say nothing of their order."""
@@ -156,27 +144,6 @@ def senders() -> Code:
     code.label("one").mov("rcx", 400).label("wait").loop("rcx", "wait")
     code.mov("rax", 0).store(DATA + 0x200, "rax").store(DATA + 0x208, "rax").device(IPI_SEND, 0)
     return code.halt()
-
-
-def static_program(path: Path, code: Code) -> Path:
-    """A static ELF whose segments lie at whole pages of the file: code at TEXT, 64 KiB of zeros at DATA."""
-    text = code.assemble()
-    ident = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
-    head = ident + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, TEXT, 64, 0, 0, 64, 56, 2, 64, 0, 0)
-    head += struct.pack("<IIQQQQQQ", 1, 5, 4096, TEXT, TEXT, len(text), len(text), 4096)
-    head += struct.pack("<IIQQQQQQ", 1, 6, 0, DATA, DATA, 0, 0x10000, 4096)
-    path.write_bytes(head.ljust(4096, b"\0") + text)
-    path.chmod(0o755)
-    return path
-
-
-def record_linux_guest(code: Code, folder: Path, model: str) -> Path:
-    program = static_program(folder / "guest", code)
-    spec = guest_spec(program, "guest", (), 64 << 20, b"", LinuxOptions(system=False))
-    options = RecordOptions(cores=2, seed=1, memory_bytes=ADDRESS_SPACE, model=model)
-    said = bytearray()
-    record_linux(spec, folder / "rec", X86_64, LINUX_X86_64, options, said.extend, said.extend)
-    return folder / "rec"
 
 
 def read_too_early(case: Case) -> Choice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_solver_engines import SOAK
+from engine_suite import SOAK
 
 from corebraid.base.errors import OrderError
 from solver.check.seams import NEAR, Seam, Seams, first_difference

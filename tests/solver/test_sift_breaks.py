@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from test_solver_engines import SOAK
+from engine_suite import SOAK
 from trace_factory import Shape, make
 
 from corebraid.base.rows.event import EVENT, GLUED

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from engine_suite import SOAK
 from problem_factory import breaks, build, is_legal, random_problem
-from test_solver_engines import SOAK
 
 from bench.ordering_traces import region
 from corebraid.base.clock import working_time

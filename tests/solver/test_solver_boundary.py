@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from test_solver_engines import SOAK, shape_of
+from engine_suite import SOAK, shape_of
 from trace_factory import by_hand, copy, damage, make, oracle, problems
 
 from corebraid.base.errors import FormatError, OrderError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_solver_engines import RECORDING, SOAK, shape_of
+from engine_suite import RECORDING, SOAK, shape_of
 from trace_factory import MEMORY_BYTES, Made, Shape, by_hand, copy, make
 
 from corebraid.base.errors import FormatError, OrderError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import distributed
 import pytest
-from test_solver_engines import RECORDING
+from engine_suite import RECORDING
 from trace_factory import Shape, make
 
 from corebraid.base.errors import CorebraidError, UsageError

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from engine_suite import SOAK
 from problem_factory import breaks, build, is_legal, random_problem
-from test_solver_engines import SOAK
 
 from corebraid.base.clock import working_time
 from solver.cuts.move_order import EVENLY, GO_ON, SHAKEN

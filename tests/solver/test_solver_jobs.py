@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_solver_engines import RECORDING, shape_of
+from engine_suite import RECORDING, shape_of
 from trace_factory import Shape, damage, make
 
 from corebraid.base.errors import CorebraidError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from test_solver_engines import SOAK, shape_of
+from engine_suite import SOAK, shape_of
 from trace_factory import make, problems, rows_of
 
 from corebraid.base.rows.event import GLUED, READ, UNCACHED

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_solver_engines import RECORDING, shape_of
+from engine_suite import RECORDING, shape_of
 from trace_factory import Shape, by_hand, copy, make, problems
 
 from corebraid.base.errors import OrderError, UsageError

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_solver_engines import RECORDING
+from engine_suite import RECORDING
 from trace_factory import Shape, make
 
 from corebraid.base.errors import OrderError
+from corebraid.base.wording import said
+from corebraid.cli.wording import TYPED
 from solver.passes import answers as answers_module
 from solver.passes.answers import Options, solve
 from solver.passes.order import Resources, order_recording
@@ -70,7 +72,9 @@ def test_an_interrupted_ordering_goes_on(bench: Bench, jobs: int) -> None:
     assert [p.name for p in bench.folder.iterdir()] == ["order.partial"]
     bench.stop.clear()
     assert bench.order(jobs).verdict is Verdict.LEGAL
-    assert bench.said == ["4 solved regions are kept from an earlier run (--fresh starts over)"]
+    assert [said(text, TYPED) for text in bench.said] == [
+        "4 solved regions are kept from an earlier run (--fresh starts over)"
+    ]
     if jobs == 1:
         assert bench.solved == hard[4:]
     assert bench.certificate.read_bytes() == bench.expected

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_factory import record, run
+from engine_suite import RECORDING, SOAK, shape_of
 from test_solver_checker import certificate
-from test_solver_engines import RECORDING, SOAK, shape_of
 from test_tso_checker import is_legal, random_order
 from trace_factory import MEMORY_BYTES, by_hand, make
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_solver_engines import shape_of
+from engine_suite import shape_of
 from test_solver_kernels import naive_granules
 from trace_factory import make
 
@@ -21,8 +21,8 @@ MEMORY = 1 << 26
 
 
 def same(one: object, two: object) -> bool:
-    a, b = vars(one), vars(two)
-    return all(np.array_equal(a[name], b[name]) for name in a)
+    names = getattr(one, "_fields", None) or vars(one)
+    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
 
 
 def test_a_table_that_served_other_regions_says_the_same() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from cli_factory import ROOT, run
+from engine_suite import SOAK
 from guest import DATA, Code
-from test_solver_engines import SOAK
-from test_sync_kinds import call, record_linux_guest
+from static_guest import call, record_linux_guest
 
 from bench import linux_soak, order_soak, soak
 from bench.marks_order import misplaced_marks

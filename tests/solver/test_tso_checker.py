@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import numpy as np
-from test_solver_engines import SOAK
+from engine_suite import SOAK
 
 from bench.tiny_orders import take_row
 from bench.tiny_runs import Run

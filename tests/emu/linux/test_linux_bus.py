@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from test_emu_bus import MEMORY, Kernel
+from bus_factory import MEMORY, Kernel
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from emu.bus.cache import CacheGeometry

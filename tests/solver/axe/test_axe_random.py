@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from axe_twin import naive_check
 
 from bench.axe_campaign import disagreement, make_case
 from bench.axe_traces import Shape, corrupted, random_ops, to_text, to_trace
@@ -20,7 +21,7 @@ from solver.axe.checker import check_order
 from solver.axe.decide import decide
 from solver.axe.deduce import deduce
 from solver.axe.facts import no_facts
-from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
+from solver.axe.trace import LOAD, STORE
 from solver.regions.problem import Verdict
 
 
@@ -60,37 +61,6 @@ def test_larger_legal_runs(shape: Shape, model: str) -> None:
         if not shape.values:
             broken = decide(to_trace(*corrupted(*case, rng)), model, engine="search", timeout_s=120)
             assert broken.verdict is not Verdict.UNDECIDED, seed
-
-
-def naive_check(trace: Trace, order: list[int], model: str) -> bool:
-    """The checker's twin: the machine of the manual, driven by the order, with buffers as lists."""
-    if sorted(order) != list(range(trace.n_ops)):
-        return False
-    memory: dict[int, int] = {}
-    buffers: dict[int, list[int]] = {t: [] for t in range(len(trace.threads))}
-    programs = {t: np.flatnonzero(trace.thread == t).tolist() for t in buffers}
-    for op in order:
-        t, kind, a = int(trace.thread[op]), int(trace.kind[op]), int(trace.address[op])
-        # Stores before the operation enter the buffer as soon as they are next; nobody can tell.
-        while model == "tso" and programs[t] and trace.kind[programs[t][0]] == STORE:
-            if programs[t][0] > op:
-                break
-            buffers[t].append(programs[t].pop(0))
-        if kind == STORE and model == "tso":
-            if not buffers[t] or buffers[t].pop(0) != op:
-                return False
-        elif not programs[t] or programs[t].pop(0) != op:
-            return False
-        if kind in (RMW, SYNC) and buffers[t]:
-            return False
-        own = [b for b in buffers[t] if trace.address[b] == a and b < op]
-        seen = int(trace.written[own[-1]]) if own and kind == LOAD else memory.get(a, 0)
-        if kind in (LOAD, RMW) and seen != int(trace.read[op]):
-            return False
-        if kind in (STORE, RMW):
-            memory[a] = int(trace.written[op])
-    finals = zip(trace.final_address.tolist(), trace.final_value.tolist(), strict=True)
-    return all(memory.get(a, 0) == value for a, value in finals)
 
 
 @pytest.mark.parametrize("model", MODELS)

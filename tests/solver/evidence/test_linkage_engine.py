@@ -12,8 +12,8 @@ import pytest
 from cli_factory import FIRMWARE, run
 from evidence_factory import record_with, spy_on
 from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
-from test_record_guests import finish, start
-from test_tso_guests import emit_one
+from guest_bodies import finish, start
+from random_code import emit_one
 
 from corebraid.base.rows.event import EVENT, READ
 from corebraid.names.symbols import Symbols

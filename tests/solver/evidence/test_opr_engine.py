@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_factory import run
-from test_opr_replay import recorded
+from opr_factory import recorded
 
 from corebraid.base.errors import OrderError
 from recorder.files.reader import Recording

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from guest import DATA, Code, elf, run_many_ways
-from test_record_guests import GUESTS, build, finish, start
-from test_tso_guests import emit_one
+from guest_bodies import GUESTS, build, finish, start
+from random_code import emit_one
 
 from recorder.evidence.opr.log import read_opr
 from recorder.replay.value_check import compare_replays

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli_factory import FIRMWARE
 from evidence_factory import spy_on
-from test_opr_replay import recorded
+from opr_factory import recorded
 
 from corebraid.base.rows.event import FETCH
 from recorder.capture.strata_policy import StrataPolicy

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 from cli_factory import FIRMWARE
 from evidence_factory import record_with
+from opr_factory import StaleBlock, recorded
 
 from corebraid.base.errors import Divergence
 from corebraid.study.opr_score import score
@@ -22,7 +22,6 @@ from recorder.capture.strata_policy import StrataPolicy
 from recorder.evidence.opr import collector as opr_collector
 from recorder.evidence.opr.log import OprLog, read_opr
 from recorder.evidence.opr.rows import CHECK, CODE, EXACT, RELAXED, VALUE
-from recorder.evidence.opr.shadow import ValueLogger
 from recorder.files.reader import Recording
 from recorder.replay.value_check import compare_replays
 from solver.evidence.opr.inference import OUTSIDE, replay_group, select
@@ -41,19 +40,6 @@ PLAIN = [
     "primitives",
     "fault_ud",
 ]
-
-
-def recorded(program: str, folder: Path, cores: int, rset: str, **options: Any) -> Recording:
-    """A recording with the evidence, in short slices and short regions."""
-    chosen = {"longest_slice": 200, "strata": StrataPolicy("cycles", 5000), **options}
-    return record_with(
-        FIRMWARE / f"{program}.elf",
-        folder / program,
-        cores=cores,
-        evidence=("opr",),
-        evidence_options={"rset": rset},
-        **chosen,
-    )
 
 
 @pytest.mark.parametrize("program", PLAIN + PGAS)
@@ -143,23 +129,6 @@ def test_part_of_the_group(tmp_path: Path) -> None:
     for name in ("reader", "sn", "addr", "value"):
         assert (whole.communications[name][kept] == part.communications[name]).all()
     assert 0 not in part.communications["writer"]
-
-
-class StaleBlock(ValueLogger):
-    """Shadow memory that takes the eighth new value, of those that are not 0, for one that the member
-    knows."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.left = 8
-
-    def take(self, rows: Any) -> Any:
-        logged, fresh = super().take(rows)
-        for k in np.flatnonzero((logged["kind"] == VALUE) & (logged["value"] != 0)).tolist():
-            self.left -= 1
-            if self.left == 0:
-                return np.delete(logged, k), fresh
-        return logged, fresh
 
 
 @pytest.mark.parametrize("program", ["uts", "radix", "pgas_is"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from engine_suite import SOAK
 from problem_factory import build, is_legal, operations_of, random_problem
-from test_solver_engines import SOAK
 
 from solver.deduction.deduction import deduce
 from solver.freedom.explain import explain

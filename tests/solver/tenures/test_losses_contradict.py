@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_factory import run
+from losses_damage import rewrite
 from losses_factory import firmware
-from test_losses_codec import rewrite
 
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_suite import ENGINES, RECORDING, SOAK
 from tenure_factory import pairs_of
-from test_solver_engines import ENGINES, RECORDING, SOAK
 
 from bench.tiny_runs import LINE, Run
 from corebraid.base.rows.event import READ, UNCACHED

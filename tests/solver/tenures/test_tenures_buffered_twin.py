@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_suite import SOAK
 from tenure_buffered_twin import naive_buffered
 from tenure_factory import pairs_of
-from test_solver_engines import SOAK
 from test_tenures_buffered import runs
 from test_tenures_buffered_damage import leave_loss_out, move_loss
 

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
-from test_solver_engines import SOAK
+from engine_suite import SOAK
 
 from solver.tenures.clocks import CYCLE, Clocks, close, learn
 from solver.tenures.contents import sort_each

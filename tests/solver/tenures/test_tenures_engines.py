@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from engine_suite import ENGINES, RECORDING, SOAK, verdict_of
 from tenure_factory import Run
-from test_solver_engines import ENGINES, RECORDING, SOAK, verdict_of
 
 from bench.tiny_orders import is_legal
 from bench.tiny_runs import damage

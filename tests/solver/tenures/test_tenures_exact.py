@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_suite import SOAK
 from tenure_factory import Row, Run, pairs_of
 from tenure_oracle import Oracle
-from test_solver_engines import SOAK
 from test_tenures_rules import deduced
 
 from solver.tenures import deduce

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 import pytest
+from engine_suite import SOAK
 from tenure_factory import Run, pairs_of
 from tenure_losses_twin import naive_regions
-from test_solver_engines import SOAK
 from test_tenures_rules import deduced, false_edges
 
 from corebraid.base.rows.event import OWNED

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_suite import SOAK
 from tenure_factory import Naive, Run, naive_tenures, pairs_of
-from test_solver_engines import SOAK
 
 from solver.regions.region import Region
 from solver.sifting.strata import iter_regions

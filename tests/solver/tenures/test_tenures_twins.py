@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_suite import SOAK
 from tenure_factory import Run
-from test_solver_engines import SOAK
 from test_tenures_buffered import false_edges
 from test_tenures_rules import deduced
 
