@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import AF_INET, AF_INET6, Address, InetAddress, any_host, is_any, is_local
+from emu.linux.sockets.network import Network
 from emu.linux.sockets.options import IPV6_V6ONLY, SO_REUSEADDR, SO_REUSEPORT, SOL_IPV6, SOL_SOCKET
 from emu.linux.sockets.socket import Socket
-
-if TYPE_CHECKING:
-    from emu.linux.sockets.network import Network
 
 
 class InetSocket(Socket):

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import is_any
-
-if TYPE_CHECKING:
-    from emu.linux.sockets.socket import Socket
-    from emu.linux.sockets.tcp import TcpSocket
-    from emu.linux.sockets.udp import UdpSocket
 
 #: Ports handed out to sockets that did not ask for one, in ascending order.
 _FIRST_PORT, _LAST_PORT = 32768, 60999
@@ -119,12 +114,13 @@ class Ports(Generic[B]):
 
 
 class Network:
-    """Every name and port of the process. abstract: AF_UNIX names that are no paths."""
+    """Every name and port of the process. tcp, udp: sockets of that protocol. abstract: AF_UNIX names that
+    are no paths, and the socket of each. All sockets hold the network, so that it cannot name their types."""
 
     def __init__(self) -> None:
-        self.tcp: Ports[TcpSocket] = Ports()
-        self.udp: Ports[UdpSocket] = Ports()
-        self.abstract: dict[bytes, Socket] = {}
+        self.tcp: Ports[Any] = Ports()
+        self.udp: Ports[Any] = Ports()
+        self.abstract: dict[bytes, Any] = {}
         self._last_name = 0
 
     def unused_name(self) -> bytes:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.timespec import pack_timeval
 from emu.linux.ground.words import as_int, as_long
 from emu.linux.sockets.addresses import AF_INET6, AF_UNIX
-
-if TYPE_CHECKING:
-    from emu.linux.sockets.socket import Socket
 
 SOL_SOCKET, SOL_IP, SOL_TCP, SOL_UDP, SOL_IPV6 = 1, 0, 6, 17, 41
 SO_REUSEADDR, SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE = 2, 3, 4, 7, 8, 9
@@ -56,7 +53,38 @@ class SocketOptions:
         return copy
 
 
-def set_option(socket: Socket, level: int, option: int, raw: bytes) -> None:
+class Optioned(Protocol):
+    """A socket, as far as options need it. kind: SOCK_*. protocol: IPPROTO_*."""
+
+    family: int
+    kind: int
+    protocol: int
+    options: SocketOptions
+
+    @property
+    def tcp_state(self) -> int:
+        """A number of the kernel's TCP states."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Bytes without borders."""
+
+    @property
+    def listening(self) -> bool:
+        """After listen(2)."""
+
+    @property
+    def has_address(self) -> bool:
+        """It was bound."""
+
+    def take_error(self) -> int:
+        """SO_ERROR, which is then 0."""
+
+    def peer_credentials(self) -> tuple[int, int, int]:
+        """SO_PEERCRED."""
+
+
+def set_option(socket: Optioned, level: int, option: int, raw: bytes) -> None:
     """setsockopt(2). Errno: ENOPROTOOPT, EINVAL, EDOM."""
     if level != SOL_SOCKET:
         _set_protocol_option(socket, level, option, raw)
@@ -101,14 +129,14 @@ def _timeout(raw: bytes) -> int | None:
     return max(0, seconds * 1_000_000_000 + microseconds * 1000) or (1 if seconds < 0 else None)
 
 
-def _protocol_levels(socket: Socket) -> tuple[int, ...]:
+def _protocol_levels(socket: Optioned) -> tuple[int, ...]:
     if socket.family == AF_UNIX:
         return ()
     transport = SOL_TCP if socket.is_stream else SOL_UDP
     return (transport, SOL_IP, SOL_IPV6) if socket.family == AF_INET6 else (transport, SOL_IP)
 
 
-def _set_protocol_option(socket: Socket, level: int, option: int, raw: bytes) -> None:
+def _set_protocol_option(socket: Optioned, level: int, option: int, raw: bytes) -> None:
     if socket.family == AF_UNIX:
         raise Errno(errno.EOPNOTSUPP)
     if level not in _protocol_levels(socket):
@@ -118,7 +146,7 @@ def _set_protocol_option(socket: Socket, level: int, option: int, raw: bytes) ->
     socket.options.kept[level, option] = raw[:256]
 
 
-def get_option(socket: Socket, level: int, option: int) -> bytes:
+def get_option(socket: Optioned, level: int, option: int) -> bytes:
     """getsockopt(2): the option's bytes. Errno: ENOPROTOOPT."""
     if level != SOL_SOCKET:
         if socket.family == AF_UNIX:
@@ -138,7 +166,7 @@ def get_option(socket: Socket, level: int, option: int) -> bytes:
     return _number(socket, option).to_bytes(4, "little")
 
 
-def _number(socket: Socket, option: int) -> int:
+def _number(socket: Optioned, option: int) -> int:
     if option == SO_ERROR:
         return socket.take_error()
     values = {

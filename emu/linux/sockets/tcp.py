@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP, OpenFile
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import Address, destination, is_any, source
 from emu.linux.sockets.inbox import END, Parcel, Received
 from emu.linux.sockets.inet import InetSocket
+from emu.linux.sockets.network import Network
 from emu.linux.sockets.options import SO_LINGER, SOL_SOCKET, TCP_SEND_BUFFER, SocketOptions
 from emu.linux.sockets.socket import SHUT_BOTH, SHUT_RECEIVE, SHUT_SEND
 from emu.linux.sockets.stream import Backlog, StreamSocket, join
-
-if TYPE_CHECKING:
-    from emu.linux.sockets.network import Network
 
 _PROTOCOL = 6
 _ESTABLISHED, _SYN_SENT, _CLOSE, _LISTEN = 1, 2, 7, 10

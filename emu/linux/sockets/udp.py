@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP, OpenFile
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import Address, InetAddress, destination, is_any, source
 from emu.linux.sockets.inbox import END, Parcel, Received
 from emu.linux.sockets.inet import InetSocket
+from emu.linux.sockets.network import Network
 from emu.linux.sockets.socket import SHUT_BOTH, SHUT_RECEIVE, SHUT_SEND
 from emu.linux.waiting.readiness import POLLWRBAND
-
-if TYPE_CHECKING:
-    from emu.linux.sockets.network import Network
 
 _PROTOCOL = 17
 _MOST_MESSAGE = 65_507
