@@ -49,7 +49,7 @@ def _run() -> int:
     import click
 
     from corebraid.cli.console import OWN_CACHE
-    from corebraid.cli.group import cli
+    from corebraid.cli.group import cli, unwritable
 
     if _COMPLETION in os.environ:
         return int(cli.main(prog_name=_NAME, standalone_mode=False) or 0)
@@ -63,6 +63,9 @@ def _run() -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except OSError as error:
+        # Of help and the version, which are printed before there is a command.
+        return unwritable(error)
 
 
 if __name__ == "__main__":

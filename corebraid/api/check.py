@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from corebraid.api.asked import check_seconds, check_text
 from corebraid.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def check(
     trace. engine: "auto", "search" or "smt". hints: whether comments may have any. explain: find of each
     illegal trace a small part that is illegal. Raises FormatError, while the traces are read; UsageError.
     """
+    check_text("model", model)
+    check_seconds("timeout", timeout)
     if model.lower() not in ("sc", "tso"):
         raise UsageError("no such memory model", expected="sc or tso", found=model)
     if engine not in _ENGINES:

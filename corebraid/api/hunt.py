@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.record import ignore
+from corebraid.api.asked import MOST_JOBS, check_place, check_whole, texts_of
+from corebraid.api.record import check_guest, ignore
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
 from corebraid.study.conditions import DEFAULT, Condition
@@ -63,6 +64,14 @@ def hunt(
     """
     from corebraid.study.hunting import attempts
 
+    check_place("program", program)
+    arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
+    until = texts_of("until", until)
+    check_guest(cores=cores, seed=seed, schedule=schedule, model=model,
+                cache=cache, strata=strata, memory=memory, limit=limit, clock=clock, time_limit=time_limit,
+                input=input)  # fmt: skip
+    check_whole("runs", runs, 1, optional=False)
+    check_whole("jobs", jobs, 1, MOST_JOBS)
     kept = None if keep_writes is None else Path(keep_writes)
     linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system)
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import check_place
 from corebraid.study.about import Info
 
 if TYPE_CHECKING:
@@ -16,11 +17,16 @@ def info(recording: Recording | Path | str) -> Info:
 
     Raises FormatError.
     """
-    return Info.of(Path(recording if isinstance(recording, Path | str) else recording.path))
+    place: object = getattr(recording, "path", recording)
+    check_place("recording", place)
+    return Info.of(Path(str(place)))
 
 
 def open_recording(directory: Recording | Path | str) -> Recording:
     """The recording in `directory`; one that is open already as it is. Raises FormatError."""
     from recorder.files.reader import Recording
 
-    return directory if isinstance(directory, Recording) else Recording.open(directory)
+    if isinstance(directory, Recording):
+        return directory
+    check_place("recording", directory)
+    return Recording.open(directory)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import MOST_JOBS, check_choice, check_seconds, check_text, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Call, Option, Phrase, Text
 from corebraid.study.engines import evidence_engine
-from recorder.files.constraints import LOSSES, VALUES
+from recorder.files.constraints import CONSTRAINTS, LOSSES, VALUES
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.missing_order import missing_edges
 
@@ -90,9 +91,22 @@ def order(
     from solver.passes.order import Resources, order_recording
     from solver.passes.partial import FILE_NAME as PARTIAL_NAME
 
+    check_choice("encoding", encoding, ("chain", "paper"))
+    check_choice("constraints", constraints, CONSTRAINTS)
+    check_seconds("region_timeout", region_timeout)
+    check_whole("count_budget", count_budget, 1, optional=False)
+    check_whole("jobs", jobs, 1, MOST_JOBS)
+    check_text("choose", choose, optional=True)
+    check_text("cluster", cluster)
     opened, shown = open_recording(recording), progress or OrderProgress()
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
+    if evidence is not None and choose is not None:
+        raise UsageError(
+            "an engine with evidence chooses no order",
+            found=Phrase(Option("engine", engine), " ", Option("choose", choose)),
+            remedy=Phrase("leave ", Option("choose"), " or ", Option("engine"), " out"),
+        )
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
     constraints = constraints if evidence is None else VALUES
     if choose is not None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import check_choice, check_seconds, check_text, check_whole, texts_of
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
-from recorder.files.constraints import LOSSES
+from recorder.files.constraints import CONSTRAINTS, LOSSES
 
 if TYPE_CHECKING:
     from corebraid.study.pair_lists import AllPairs, Pair, RegionPairs, Witness
@@ -45,6 +46,13 @@ def pairs(
     from corebraid.study.pair_lists import KINDS, Wanted, iter_pair_list
     from solver.freedom.freedom import Limits
 
+    only = texts_of("only", only)
+    for kind in only:
+        check_choice("only", kind, KINDS)
+    check_text("addr", addr, optional=True)
+    check_whole("region", region, 0)
+    check_whole("limit", limit, 1)
+    _check_limits(budget, region_timeout, constraints)
     opened = open_recording(recording)
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     selection = Selection(
@@ -74,6 +82,14 @@ def witness(
     from corebraid.study.pair_lists import witness_of
     from solver.freedom.freedom import Limits
 
+    check_text("events", events)
+    _check_limits(budget, region_timeout, constraints)
     opened = open_recording(recording)
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     return witness_of(opened, program, events, Limits(budget, region_timeout), constraints)
+
+
+def _check_limits(budget: int, region_timeout: float, constraints: str) -> None:
+    check_whole("budget", budget, 1, optional=False)
+    check_seconds("region_timeout", region_timeout)
+    check_choice("constraints", constraints, CONSTRAINTS)

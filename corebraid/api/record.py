@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import (
+    MOST,
+    check_choice,
+    check_place,
+    check_seconds,
+    check_text,
+    check_whole,
+    texts_of,
+)
 from corebraid.base.errors import UsageError
-from corebraid.base.wording import Option, Phrase
+from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.subjects import Asked, Subject, subject_of
 from recorder.capture.guest import LinuxOptions, recording_name
 
@@ -63,6 +72,17 @@ def record(
 
     A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
     """
+    check_place("program", program)
+    if directory is not None:
+        check_place("directory", directory)
+    arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
+    check_guest(cores=cores, seed=seed, schedule=schedule, model=model,
+                cache=cache, strata=strata, memory=memory, limit=limit, clock=clock, time_limit=time_limit,
+                input=input)  # fmt: skip
+    check_whole("slice", slice, 1)
+    check_whole("slice_accesses", slice_accesses, 1)
+    for name, text in (("evidence", evidence), ("group", group), ("rset", rset)):
+        check_text(name, text, optional=True)
     kept = None if keep_writes is None else Path(keep_writes)
     asked = Asked(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule, slice=slice, model=model,
@@ -79,6 +99,34 @@ def record(
             )
         directory = recording_name(subject.program)
     return _recorded(subject, Path(directory), output, error, progress)
+
+
+def check_guest(
+    *,
+    cores: object,
+    seed: object,
+    schedule: object,
+    model: object,
+    cache: object,
+    strata: object,
+    memory: object,
+    limit: object,
+    clock: object,
+    time_limit: object,
+    input: object,
+) -> None:
+    """Raises UsageError for values of options of `record` and `hunt` that are of another kind than theirs;
+    what they mean is looked at later."""
+    check_whole("cores", cores, 0, optional=False)
+    check_whole("seed", seed, 0, MOST, optional=False)
+    check_whole("memory", memory, 0)
+    check_whole("limit", limit, 1)
+    for name, text in (("schedule", schedule), ("model", model), ("cache", cache), ("strata", strata)):
+        check_text(name, text)
+    check_choice("clock", clock, ("virtual", "host"))
+    check_seconds("time_limit", time_limit, optional=True)
+    if not isinstance(input, bytes) and not callable(input):
+        raise UsageError("the guest reads bytes", found=repr(input), remedy=another("input"))
 
 
 def _recorded(

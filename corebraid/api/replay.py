@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, overload
 
+from corebraid.api.asked import MOST_JOBS, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.errors import UsageError
@@ -54,6 +55,7 @@ def replay(
     Raises Divergence, FormatError, UsageError (no such core; it never comes so far).
     """
     check_stops(first, until)
+    check_whole("core", core, 0, optional=False)
     opened = open_recording(recording)
     if until is not None:
         from corebraid.study.pauses import pause
@@ -74,6 +76,7 @@ def replay_all(
     """
     from corebraid.study.replays import Replays, replay_cores, worthwhile_processes
 
+    check_whole("jobs", jobs, 1, MOST_JOBS)
     opened = open_recording(recording)
     cores = range(opened.manifest.n_cores)
     found = replay_cores(opened, cores, jobs or worthwhile_processes(opened), progress)
@@ -82,6 +85,8 @@ def replay_all(
 
 def check_stops(first: int | None, until: int | None) -> None:
     """Raises UsageError for stops that make no sense."""
+    check_whole("first", first, 0)
+    check_whole("until", until, 0)
     start, end = Option("first"), Option("until")
     if first is not None and until is None:
         raise UsageError(Phrase(start, " needs ", end), remedy="give both")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import check_text, check_whole
 from corebraid.api.info import open_recording
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def trace(
     from corebraid.study.events import stream_named
     from corebraid.study.tracing import Traced
 
+    check_text("addr", addr, optional=True)
+    check_text("kind", kind, optional=True)
+    for name, value in (("first", first), ("until", until), ("region", region)):
+        check_whole(name, value, 0)
+    check_whole("limit", limit, 1)
     opened = open_recording(recording)
     manifest = opened.manifest
     program = GuestProgram.of(opened.path, manifest, device_symbols())

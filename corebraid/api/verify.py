@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import MOST_JOBS, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.errors import FormatError
@@ -30,6 +31,7 @@ def verify(
     from corebraid.study.verifying import Unreadable, show_nothing, verify_recording
 
     try:
+        check_whole("jobs", jobs, 1, MOST_JOBS)
         opened = open_recording(recording)
     except FormatError as error:
         path = Path(str(recording))

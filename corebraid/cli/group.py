@@ -72,15 +72,19 @@ class Face(click.Group):
             code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)
         except KeyboardInterrupt as interrupt:
             code = _interrupted(str(interrupt))
-        except BrokenPipeError:
-            # The reader has seen enough; what Python still holds for it must not complain at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            code = 0
         except OSError as error:
-            # Commands name the files that they fail with; what is left is standard output.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            code = complain(f"{error.filename or 'standard output'}: {error.strerror}", 2)
+            code = unwritable(error)
         return code
+
+
+def unwritable(error: OSError) -> int:
+    """Say what could not be written, unless a reader has seen enough; returns the exit code."""
+    # What Python still holds for standard output must not complain at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(error, BrokenPipeError):
+        return 0
+    # Commands name the files that they fail with; what is left is standard output.
+    return complain(f"{error.filename or 'standard output'}: {error.strerror}", 2)
 
 
 def _interrupted(line: str) -> int:

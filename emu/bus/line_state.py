@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
+from numpy.typing import NDArray
 
 from emu.native.unicorn import peek8, pointer
 
@@ -48,6 +49,11 @@ def ready(core, line, for_write):
 def is_watched(core, line):
     """Whether accesses to some of the line's words are counted."""
     return (peek8(core.line_state + line) & WATCHED) != np.uint8(0)
+
+
+def watch(states: NDArray[np.uint8], lines: NDArray[np.uint64]) -> None:
+    """Have accesses to these lines counted. states: a core's line bytes."""
+    states[lines] |= WATCHED
 
 
 @njit(cache=True)

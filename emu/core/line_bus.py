@@ -10,7 +10,7 @@ from unicorn import unicorn_const as uc
 
 from corebraid.base.host_memory import host_memory
 from emu.bus.cache import CacheGeometry
-from emu.bus.line_state import WATCHED
+from emu.bus.line_state import watch
 from emu.bus.lines import image, image_of_pages
 from emu.core.core import Core
 from emu.hooks.record import on_block, on_memory
@@ -83,7 +83,7 @@ class LineBus:
 
     def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Accesses to them leave the short path."""
-        core.line_state[lines] |= WATCHED
+        watch(core.line_state, lines)
 
     def image(self, pages: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
         """Home memory, updated in place."""

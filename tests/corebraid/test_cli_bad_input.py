@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -352,3 +354,11 @@ def test_without_the_program_a_trace_has_no_names(copy: Path) -> None:
     assert verified.code == 0
     assert "no copy of the program" in verified.out
     assert "CONSOLE_TX" in {row["data"] for row in rows}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["order", "--help"]], ids=" ".join)
+def test_help_that_cannot_be_printed_is_one_line(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "corebraid", *arguments]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "corebraid: standard output: No space left on device\n")
