@@ -43,6 +43,14 @@ def check_seconds(name: str, value: object, *, optional: bool = False) -> None:
         )
 
 
+def check_number(name: str, value: object) -> None:
+    """Raises UsageError unless the option's value is a number; which, is for others to say."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(
+            f"not a value of {name}", expected="a number", found=repr(value), remedy=_choose(name)
+        )
+
+
 def check_text(name: str, value: object, *, optional: bool = False) -> None:
     """Raises UsageError unless the option's value is text without a NUL, or None if optional."""
     if value is None and optional:

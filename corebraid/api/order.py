@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_choice, check_seconds, check_text, check_whole
+from corebraid.api.asked import MOST_JOBS, check_choice, check_number, check_text, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.clock import working_time
@@ -93,7 +93,7 @@ def order(
 
     check_choice("encoding", encoding, ("chain", "paper"))
     check_choice("constraints", constraints, CONSTRAINTS)
-    check_seconds("region_timeout", region_timeout)
+    check_number("region_timeout", region_timeout)
     check_whole("count_budget", count_budget, 1, optional=False)
     check_whole("jobs", jobs, 1, MOST_JOBS)
     check_text("choose", choose, optional=True)

@@ -117,8 +117,9 @@ def check_guest(
 ) -> None:
     """Raises UsageError for values of options of `record` and `hunt` that are of another kind than theirs;
     what they mean is looked at later."""
-    check_whole("cores", cores, 0, optional=False)
-    check_whole("seed", seed, 0, MOST, optional=False)
+    # How many there can be is the machine's to say.
+    check_whole("cores", cores, -MOST, optional=False)
+    check_whole("seed", seed, 0, 2 * MOST + 1, optional=False)
     check_whole("memory", memory, 0)
     check_whole("limit", limit, 1)
     for name, text in (("schedule", schedule), ("model", model), ("cache", cache), ("strata", strata)):
