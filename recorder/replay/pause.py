@@ -15,13 +15,14 @@ from recorder.replay.driver import CODE_WINDOW
 @dataclass(frozen=True)
 class CoreState:
     """A core at an instruction count. registers: name and value, in the ISA table's order. code: the
-    bytes at `pc`, as the core sees them."""
+    bytes at `pc`, as the core sees them. wide: the registers of more than 8 bytes."""
 
     core: int
     count: int
     pc: int
     registers: dict[str, int]
     code: bytes
+    wide: frozenset[str]
 
 
 class PausedReplay(CoreReplay):
@@ -59,7 +60,8 @@ class PausedReplay(CoreReplay):
         pc = isa.read(context, isa.program_counter)
         registers = {register.name: isa.read(context, register.name) for register in isa.registers}
         code = core.memory[pc : pc + CODE_WINDOW].tobytes() if pc < len(core.memory) else b""
-        self.states[count] = CoreState(self._number, count, pc, registers, code)
+        wide = frozenset(one.name for one in isa.registers if one.size > 8)
+        self.states[count] = CoreState(self._number, count, pc, registers, code, wide)
 
 
 def states_at(recording: Recording, core: int, counts: Iterable[int]) -> dict[int, CoreState]:

@@ -132,12 +132,10 @@ def _show_pause(paused: Paused, as_json: bool) -> None:
 
 def _register_table(state: CoreState) -> Iterator[list[str]]:
     """Rows of 'name value'; the vector and floating-point registers that are 0 are left out."""
-    narrow = [f"{name:<8}{value:<#18x}" for name, value in state.registers.items() if not _is_wide(name)]
-    wide = [f"{name:<8}{value:<#34x}" for name, value in state.registers.items() if _is_wide(name) and value]
+    narrow = [f"{name:<8}{value:<#18x}" for name, value in state.registers.items() if name not in state.wide]
+    wide = [
+        f"{name:<8}{value:<#34x}" for name, value in state.registers.items() if name in state.wide and value
+    ]
     for cells, columns in ((narrow, _COLUMNS), (wide, _COLUMNS // 2)):
         for start in range(0, len(cells), columns):
             yield cells[start : start + columns]
-
-
-def _is_wide(name: str) -> bool:
-    return name.startswith(("xmm", "st"))
