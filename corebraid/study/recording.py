@@ -12,7 +12,6 @@ from emu.board.elf import isa_of
 from isa.registry import linux_abi_of
 from recorder.capture.firmware import record
 from recorder.capture.learning import StopRecording
-from recorder.capture.linux import record_linux
 from recorder.capture.options import Outcome, RecordOptions
 
 Output = Callable[[bytes], None]
@@ -45,6 +44,9 @@ def record_subject(
     if subject.spec is None:
         isa = isa_of(subject.program)
         return record(subject.program, directory, isa, options, output, between_slices), {}
+    # Firmware does without all that a Linux program needs.
+    from recorder.capture.linux import record_linux
+
     spec = subject.spec
     _keep_apart(spec.root.keep_writes, directory)
     outcome, capture = record_linux(
