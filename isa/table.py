@@ -36,7 +36,9 @@ class Isa:
     entry_fetch: a one-byte instruction that ends a block; fills code lines not yet received.
     elf_machine, elf_machine_number: `e_machine` of its ELF files, as pyelftools calls it and as it is there.
     vectors, exceptions: numbers of processor exceptions, and what each is called.
-    cpuid: for Linux guests, rows of (leaf, subleaf, eax, ebx, ecx, edx).
+    system_call: the instruction that asks a kernel for something.
+    identity: what a Linux guest is told when it asks what processor this is, in rows of numbers that the
+    ISA's own hook reads; none: it cannot ask.
     """
 
     name: str
@@ -53,7 +55,8 @@ class Isa:
     entry_fetch: int
     vectors: Vectors
     exceptions: tuple[tuple[int, str], ...]
-    cpuid: tuple[tuple[int, int, int, int, int, int], ...] = ()
+    system_call: str
+    identity: tuple[tuple[int, ...], ...] = ()
 
     @cached_property
     def context_bytes(self) -> int:

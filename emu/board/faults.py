@@ -34,7 +34,7 @@ class Fault:
 def describe_exception(isa: Isa, number: int) -> str:
     """A processor exception or software interrupt, by number."""
     if number == SYSTEM_CALL:
-        return "a system call (syscall), which this machine does not serve"
+        return f"a system call ({isa.system_call}), which this machine does not serve"
     if number in _MAIL:
         return _MAIL[number]
     return dict(isa.exceptions).get(

@@ -6,7 +6,7 @@ import numpy as np
 from unicorn import unicorn_const as uc
 
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.record import INPUT_RDRAND
+from corebraid.base.rows.record import INPUT_RANDOM
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
@@ -99,7 +99,7 @@ class Machine(Board):
             if read is None:
                 return self._fail(number, "an illegal instruction")
             log_input(
-                core.row, INPUT_RDRAND, np.uint64(read.count), np.uint64(1), np.uint64(read.value), read.size
+                core.row, INPUT_RANDOM, np.uint64(read.count), np.uint64(1), np.uint64(read.value), read.size
             )
             return None
         return self._fail(number, describe_fill(core))

@@ -212,10 +212,10 @@ class Core:
         self._call_registers = np.array([*map(self.native.register_number, names)], np.int64)
         self.row["call_registers"] = address_of(self._call_registers)
 
-    def set_cpuid(self) -> None:
-        """Let CPUID answer from the ISA's table (a hook of `NativeIsa.calls`)."""
-        self._cpuid = np.array(self.isa.cpuid, np.uint64)
-        self.row["cpuid"], self.row["cpuid_n"] = address_of(self._cpuid), len(self._cpuid)
+    def set_identity(self) -> None:
+        """Let the processor say what it is from the ISA's table (a hook of `NativeIsa.calls`)."""
+        self._identity = np.array(self.isa.identity, np.uint64)
+        self.row["identity"], self.row["identity_n"] = address_of(self._identity), len(self._identity)
 
     def map_plain_page(self, address: int, page: NDArray[np.uint8]) -> None:
         """Map a host page as it is (device registers while recording)."""

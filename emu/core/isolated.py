@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
 from corebraid.base.host_memory import host_memory
-from corebraid.base.rows.record import INPUT, INPUT_RDRAND, RECORD
+from corebraid.base.rows.record import INPUT, INPUT_RANDOM, RECORD
 from emu.bus.store_buffer import new_buffer
 from emu.core.core import Core
 from emu.core.random_read import finish_random_read
@@ -281,7 +281,7 @@ class IsolatedCore:
         if index >= int(self._row["inputs_n"]):
             return False
         row = self._inputs[index]
-        if int(row["flags"]) != INPUT_RDRAND or int(row["count"]) != self.count:
+        if int(row["flags"]) != INPUT_RANDOM or int(row["count"]) != self.count:
             return False
         self._row["inputs_next"] += 1
         return finish_random_read(self.core, int(row["value"]))

@@ -52,7 +52,9 @@ class Devices:
 
 
 class Kernel:
-    """System calls and CPUID, and no devices. What a Linux program meets; its memory is the address space."""
+    """System calls, a processor that can be asked what it is, and no devices. What a Linux program meets; its
+    memory is the address space.
+    """
 
     most_memory = 1 << 40
 
@@ -60,14 +62,14 @@ class Kernel:
         """Let calls, and what only a kernel may do, stop the core."""
         core.row["call_words"] = address_of(words)
         core.set_call_registers(linux_abi_of(core.isa))
-        core.set_cpuid()
+        core.set_identity()
         core.privileged_hook = on_privileged
         core.add_instruction_hooks(core.native.calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:
         """Let the log answer calls."""
         core.set_call_registers(linux_abi_of(core.isa))
-        core.set_cpuid()
+        core.set_identity()
         core.add_instruction_hooks(core.native.replayed_calls)
 
 

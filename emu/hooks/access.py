@@ -57,8 +57,9 @@ def _preempt(core, is_write, address, size):
 
     Stopping in a read hook takes the instruction back. In a write hook the store has happened, registers
     roll back, so the bytes are kept here and put back afterwards (`run_core`). An instruction that the
-    emulator executes in a helper (fxsave, cmpxchg16b) cannot be taken back: the slice goes on to the next
-    access. Should one that is not known as such be stopped, the stop takes hold at an access after it.
+    emulator executes in a helper (one that saves a floating-point unit, say) cannot be taken back: the slice
+    goes on to the next access. Should one that is not known as such be stopped, the stop takes hold at an
+    access after it.
     """
     pc = read_pc(core)
     position = position_of(core, pc)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
-from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RDRAND
+from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RANDOM
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
@@ -284,7 +284,7 @@ class LinuxMachine(Board):
         if status == uc.UC_ERR_INSN_INVALID and not core.row["exception"]:
             read = emulate_random_read(core, self._random)
             if read is not None:
-                what, given = INPUT_RDRAND, np.uint64(read.value)
+                what, given = INPUT_RANDOM, np.uint64(read.value)
                 log_input(core.row, what, np.uint64(read.count), np.uint64(1), given, read.size)
                 return None
         self._status = status

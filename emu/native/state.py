@@ -77,9 +77,9 @@ CORE_FIELDS = (
     # stores
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
-    # what CPUID answers, and where a system call leaves its number and arguments (emu/hooks/call.py);
-    # call_registers: those that hold them, then its result's
-    "cpuid", "cpuid_n", "call_words", "call_registers",
+    # what the processor says that it is, and where a system call leaves its number and arguments
+    # (emu/hooks/call.py); call_registers: those that hold them, then its result's
+    "identity", "identity_n", "call_words", "call_registers",
     # partial replay: the value log (emu/hooks/feed.py)
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)

@@ -53,5 +53,6 @@ X86_64 = Isa(
         (17, "an unaligned access"),
         (19, "an SSE floating-point error"),
     ),
-    cpuid=CPUID,
+    system_call="syscall",
+    identity=CPUID,
 )

@@ -36,7 +36,7 @@ def _example(path: Path) -> Path:
     )
     rows = records(
         (7, record.MISS, record.MISS_WRITE, 0x1040, 0, 0, 16),
-        (300, record.INPUT, record.INPUT_RDTSC, 0, 1234, 0, 8),
+        (300, record.INPUT, record.INPUT_TIME, 0, 1234, 0, 8),
         (1000, record.STRATUM, 0, 0, 0, 0, 0),
         (1200, record.END, 0, 0, record.END_POWER_OFF, 0, 0),
     )

@@ -13,10 +13,12 @@ from isa.registry import isa_named, isa_of_machine, linux_abi_of
 
 _NAMES = re.compile(
     r"[xX]86|\b[RE](AX|BX|CX|DX|SI|DI|SP|IP|FLAGS)\b|\b[re](ax|bx|cx|dx|si|di|sp|ip|flags)\b"
-    r"|\b(fs|gs)_base\b|\bmxcsr\b|\bfp[cs]w\b",
+    r"|\b(fs|gs)_base\b|\bmxcsr\b|\bfp[cs]w\b|(?i:cpuid|rdtsc|rdrand|cmpxchg)|\b(syscall|iretq?)\b",
 )
-#: The registry that chooses the natively run parts, and those of x86-64 themselves.
-REGISTRY, NATIVE = "emu/hooks/registry.py", "emu/hooks/x86_64/"
+#: What chooses by an instruction set's name: its tables, its decoder, its natively run parts.
+REGISTRIES = ("isa/registry.py", "isa/decoder.py", "emu/hooks/registry.py")
+#: Those of x86-64 themselves.
+OWN = ("isa/x86_64/", "emu/hooks/x86_64/")
 #: Only words: an example that names a firmware image, a comment that says where something is from.
 _WORDS = re.compile(r"firmware/x86_64/|x86-64|x86-TSO|x86's|arch/x86/|emu\.hooks\.x86_64")
 _COMMENT = re.compile(r"#.*")
@@ -29,14 +31,14 @@ def _named(path: Path) -> list[str]:
 
 def _files() -> list[Path]:
     return [
-        p for room in ("emu", "recorder", "solver", "corebraid") for p in sorted((ROOT / room).rglob("*.py"))
+        p for room in ("isa", "emu", "recorder", "solver", "corebraid") for p in sorted((ROOT / room).rglob("*.py"))
     ]
 
 
 def test_only_native_files_name_an_instruction_set() -> None:
     named = {str(path.relative_to(ROOT)): found for path in _files() if (found := _named(path))}
-    assert not {path: found for path, found in named.items() if not path.startswith((REGISTRY, NATIVE))}
-    assert REGISTRY in named
+    assert not {path: found for path, found in named.items() if not path.startswith((*REGISTRIES, *OWN))}
+    assert named.keys() >= set(REGISTRIES)
 
 
 def test_a_name_would_be_found(tmp_path: Path) -> None:
@@ -44,6 +46,9 @@ def test_a_name_would_be_found(tmp_path: Path) -> None:
         'isa.read(context, "rax")',
         "from isa.x86_64.registers import X86_64",
         "x = x86.UC_X86_REG_RIP",
+        "def set_cpuid(self) -> None:",
+        "from corebraid.base.rows.record import INPUT_RDRAND",
+        'return "a system call (syscall)"',
     ):
         path = tmp_path / "file.py"
         path.write_text(f"{line}\n# rax\n'firmware/x86_64/uts.elf'\n")

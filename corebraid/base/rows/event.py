@@ -2,7 +2,7 @@
 
 A trace is a sequence of `EVENT` rows in program order. One row covers at most 8 bytes; an access of more
 bytes is several rows of the same instruction count. Rows that belong to one indivisible access
-(`cmpxchg16b`) carry `GLUED` on every row but the last.
+(16 bytes compared and exchanged at once) carry `GLUED` on every row but the last.
 """
 
 from __future__ import annotations

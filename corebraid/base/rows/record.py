@@ -31,7 +31,7 @@ MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 #: the block. MISS_OWNED: the line came from a core that had it alone.
 MISS_WRITE, MISS_FETCH, MISS_LATE, MISS_OWNED = 1, 2, 4, 16
 
-INPUT_RDTSC, INPUT_RDTSCP, INPUT_RDRAND, INPUT_MMIO, INPUT_CALL = 1, 2, 3, 4, 5
+INPUT_TIME, INPUT_TIME_AND_CORE, INPUT_RANDOM, INPUT_MMIO, INPUT_CALL = 1, 2, 3, 4, 5
 
 #: CONTEXT_SWITCH: another thread runs from here, or one that had to wait. CONTEXT_SIGNAL: a signal handler.
 #: CONTEXT_CALL: a system call has set more than its result. addr: the thread, 0 for none.

@@ -28,8 +28,8 @@ def answer_cpuid(core, leaf, subleaf):
 
     A leaf without subleaves has one row, whatever ecx is.
     """
-    n = np.int64(core.cpuid_n)
-    rows = carray(pointer(core.cpuid), (n, CPUID_WORDS), np.uint64)
+    n = np.int64(core.identity_n)
+    rows = carray(pointer(core.identity), (n, CPUID_WORDS), np.uint64)
     first = int(n)
     for k in range(n):
         if rows[k, 0] == leaf:
@@ -47,8 +47,8 @@ def on_cpuid(handle, user):
     leaf = read_register(core, _RAX) & _LOW
     k = answer_cpuid(core, leaf, read_register(core, _RCX) & _LOW)
     a = b = c = d = _ZERO
-    if k < np.int64(core.cpuid_n):
-        rows = carray(pointer(core.cpuid), (np.int64(core.cpuid_n), CPUID_WORDS), np.uint64)
+    if k < np.int64(core.identity_n):
+        rows = carray(pointer(core.identity), (np.int64(core.identity_n), CPUID_WORDS), np.uint64)
         a, b, c, d = rows[k, 2], rows[k, 3], rows[k, 4], rows[k, 5]
         if leaf == _FEATURES:
             b |= core.core_id << np.uint64(24)

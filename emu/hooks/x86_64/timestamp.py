@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from unicorn import x86_const as x86
 
-from corebraid.base.rows.record import INPUT_RDTSC, INPUT_RDTSCP
+from corebraid.base.rows.record import INPUT_TIME, INPUT_TIME_AND_CORE
 from emu.code.blocks import position_of
 from emu.hooks.access import log_input
 from emu.hooks.replay import last_input, take_input
@@ -46,31 +46,31 @@ def _replay(core, what):
         return
     row = last_input(core)
     _answer(core, row.value)
-    if what == INPUT_RDTSCP:
+    if what == INPUT_TIME_AND_CORE:
         write_register(core, _RCX, row.addr)
 
 
 @hook(INSTRUCTION_HOOK)
 def on_rdtsc(handle, user):
-    _record(core_at(user), INPUT_RDTSC, _ZERO)
+    _record(core_at(user), INPUT_TIME, _ZERO)
     return 1
 
 
 @hook(INSTRUCTION_HOOK)
 def on_rdtscp(handle, user):
     core = core_at(user)
-    _record(core, INPUT_RDTSCP, core.core_id)
+    _record(core, INPUT_TIME_AND_CORE, core.core_id)
     write_register(core, _RCX, core.core_id)
     return 1
 
 
 @hook(INSTRUCTION_HOOK)
 def on_replayed_rdtsc(handle, user):
-    _replay(core_at(user), INPUT_RDTSC)
+    _replay(core_at(user), INPUT_TIME)
     return 1
 
 
 @hook(INSTRUCTION_HOOK)
 def on_replayed_rdtscp(handle, user):
-    _replay(core_at(user), INPUT_RDTSCP)
+    _replay(core_at(user), INPUT_TIME_AND_CORE)
     return 1

@@ -141,7 +141,7 @@ def test_read_modify_write_is_one_access() -> None:
 def test_cpuid_answers() -> None:
     """A leaf without subleaves answers any; with them only those that there are; others nothing."""
     table, row = np.array(CPUID, np.uint64), np.zeros(1, CORE)[0]
-    row["cpuid"], row["cpuid_n"] = address_of(table), len(table)
+    row["identity"], row["identity_n"] = address_of(table), len(table)
 
     def model(leaf: int, subleaf: int) -> int:
         mine = [k for k, entry in enumerate(CPUID) if entry[0] == leaf]
