@@ -15,9 +15,9 @@ class Block:
     that what follows it is another run of instructions. repeats: the last one is a repeated string
     instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
     an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
-    instructions that compare and exchange more than a register. fences: byte offsets of instructions that make no atomic access and yet wait
-    until the store buffer is empty (SDM volume 3, 9.3 and 12.10). privileged: byte offsets of instructions
-    that only a kernel may run. unsupported: offset of the first
+    instructions that compare and exchange more than a register. fences: byte offsets of instructions that
+    make no atomic access and yet wait until the store buffer is empty (SDM volume 3, 9.3 and 12.10).
+    privileged: byte offsets of instructions that only a kernel may run. unsupported: offset of the first
     instruction that the emulator would compute wrongly, or -1, and its text. unknown: offset of bytes
     that are no instruction to the decoder (decoding ends there), or -1.
     """

@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Queue
 from threading import Event, Thread
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.clock import compiling_time, stand_still
 from solver.regions.region import Region
 from solver.regions.traces import Events, Traces
 from solver.sifting.strata import iter_regions
 
 #: Regions that wait to be worked on; the next one is on its way meanwhile.
 _WAITING = 1
-#: What a thread hands over: a region, the error that ended it, or its end.
-_Found = Region | BaseException | None
+#: What a thread hands over: a region, the error that ended it, or its end; and its `compiling_time`.
+_Found = tuple[Region | BaseException | None, float]
 
 
 class _Stopped(Exception):
@@ -95,14 +97,14 @@ def regions_ahead(traces: Traces) -> Iterator[Iterator[Region]]:
         end: BaseException | None = None
         try:
             for region in iter_regions(_Stoppable(traces, stop)):
-                found.put(region)
+                found.put((region, compiling_time()))
                 if stop.is_set():
                     return
         except _Stopped:
             return
         except BaseException as error:
             end = error
-        found.put(end)
+        found.put((end, compiling_time()))
 
     thread = Thread(target=extract, name="extraction", daemon=True)
     try:
@@ -118,7 +120,18 @@ def regions_ahead(traces: Traces) -> Iterator[Iterator[Region]]:
 
 
 def _taken(found: Queue[_Found]) -> Iterator[Region]:
-    while (item := found.get()) is not None:
+    item, compiled = _next(found, 0.0)
+    while item is not None:
         if isinstance(item, BaseException):
             raise item
         yield item
+        item, compiled = _next(found, compiled)
+
+
+def _next(found: Queue[_Found], compiled: float) -> _Found:
+    """What comes next. The wait for kernels of that thread's is not booked as work of this one's. compiled:
+    what that thread had compiled when it handed over what was before."""
+    began = monotonic()
+    item, now = found.get()
+    stand_still(min(monotonic() - began, now - compiled))
+    return item, now

@@ -30,9 +30,8 @@ def _named(path: Path) -> list[str]:
 
 
 def _files() -> list[Path]:
-    return [
-        p for room in ("isa", "emu", "recorder", "solver", "corebraid") for p in sorted((ROOT / room).rglob("*.py"))
-    ]
+    rooms = ("isa", "emu", "recorder", "solver", "corebraid")
+    return [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 def test_only_native_files_name_an_instruction_set() -> None:

@@ -8,11 +8,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 from trace_factory import Shape, make, rows_of
 
+from corebraid.base import clock
+from corebraid.base.clock import working_time
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.event import EVENT
 from emu.core.trace_buffers import TraceBuffers
+from solver.passes import ahead
 from solver.passes.ahead import regions_ahead
 from solver.regions.region import Region
 from solver.regions.traces import Events, MemoryTraces
@@ -111,6 +115,30 @@ def test_the_thread_ends_inside_a_region() -> None:
         threading.Timer(0.05, go_on.set).start()
     assert threading.active_count() <= before + 1
     assert traces.taken < 4
+
+
+def test_waiting_for_the_threads_kernels_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    hands, waiting = [0.0], threading.Event()
+
+    def compiled_first(traces: MemoryTraces) -> Iterator[Region]:
+        assert waiting.wait(10)
+        with global_compiler_lock:
+            hands[0] += 500
+        hands[0] += 3
+        yield from iter_regions(counted(5))
+
+    def begin_to_wait() -> float:
+        now = hands[0]
+        waiting.set()
+        return now
+
+    monkeypatch.setattr(clock, "monotonic", lambda: hands[0])
+    monkeypatch.setattr(ahead, "monotonic", begin_to_wait)
+    monkeypatch.setattr(ahead, "iter_regions", compiled_first)
+    before = working_time()
+    with regions_ahead(counted(5)) as regions:
+        assert len(list(regions)) > 3
+    assert working_time() == before + 3
 
 
 def test_rows_that_were_handed_over_stay_and_their_room_serves_again() -> None:
