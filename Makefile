@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/installed
 
-.PHONY: demo test lint soak bench clean
+.PHONY: demo test lint warm soak bench clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml
@@ -44,11 +44,14 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 # The short run compiles the kernels into their cache, which the test processes then share.
-test: lint
+warm: $(READY)
 	@rm -rf build/warm && mkdir -p build
 	@$(BIN)/corebraid record -o build/warm --cores 2 firmware/x86_64/fig1.elf < /dev/null
 	@$(BIN)/corebraid order build/warm > /dev/null
 	@$(BIN)/corebraid verify build/warm > /dev/null
+
+test: $(READY)
+	@$(MAKE) --no-print-directory -j2 -O lint warm
 	$(BIN)/python -m pytest -n 2
 
 soak: $(READY)

@@ -17,7 +17,7 @@ def test_every_image_has_an_expectation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "cores"), [("sc", 1), ("sc", 2), ("sc", 4), ("sc", 8), ("tso", 1), ("tso", 3), ("tso", 4)]
+    ("model", "cores"), [("sc", 1), ("sc", 2), ("sc", 4), ("sc", 8), ("tso", 1), ("tso", 3)]
 )
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_program(program: str, model: str, cores: int, tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_at_any_moment_it_is_one_line(rec: Path) -> None:
-    counts, failures = interrupted_orders(rec, 10, seed=12)
+    counts, failures = interrupted_orders(rec, 6, seed=12)
     assert not failures, "\n".join(failures)
-    assert counts["interrupted"] > 3
+    assert counts["interrupted"] > 2
 
 
 @pytest.mark.parametrize("kernel", ["sift_rows", "walk_runs", "cross_seam"])
