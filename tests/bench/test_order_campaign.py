@@ -20,8 +20,8 @@ def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_pat
     counts = campaign(model, 80 * SOAK, 0, tmp_path / "order.cert")
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
-    assert counts["not legal"] > 12
-    assert counts["explained"] > 8
+    assert counts["not legal"] > 6
+    assert counts["explained"] > 5
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
@@ -29,7 +29,7 @@ def test_they_agree_where_agents_meet_cores(model: str, tmp_path: Path) -> None:
     counts = campaign(model, 30 * SOAK, 0, tmp_path / "order.cert", agents=True)
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
-    assert counts["not legal"] > 4
+    assert counts["not legal"] > 2
 
 
 def test_undamaged_runs_are_legal_and_many_damaged_ones_are_not() -> None:
