@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Queue
 from threading import Event, Thread
-from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.clock import compiling_time, stand_still
+from corebraid.base.clock import compiling_time, stand_still, working_time
 from solver.regions.region import Region
 from solver.regions.traces import Events, Traces
 from solver.sifting.strata import iter_regions
@@ -131,7 +130,7 @@ def _taken(found: Queue[_Found]) -> Iterator[Region]:
 def _next(found: Queue[_Found], compiled: float) -> _Found:
     """What comes next. The wait for kernels of that thread's is not booked as work of this one's. compiled:
     what that thread had compiled when it handed over what was before."""
-    began = monotonic()
+    began = working_time()
     item, now = found.get()
-    stand_still(min(monotonic() - began, now - compiled))
+    stand_still(min(working_time() - began, now - compiled))
     return item, now

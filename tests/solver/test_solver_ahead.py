@@ -133,7 +133,7 @@ def test_waiting_for_the_threads_kernels_is_no_work(monkeypatch: pytest.MonkeyPa
         return now
 
     monkeypatch.setattr(clock, "monotonic", lambda: hands[0])
-    monkeypatch.setattr(ahead, "monotonic", begin_to_wait)
+    monkeypatch.setattr(ahead, "working_time", begin_to_wait)
     monkeypatch.setattr(ahead, "iter_regions", compiled_first)
     before = working_time()
     with regions_ahead(counted(5)) as regions:
