@@ -124,8 +124,11 @@ def row_getter(dtype: np.dtype[Any]) -> Any:
     return row_at
 
 
+_NUMBERS = {8: types.uint8, 16: types.uint16, 32: types.uint32, 64: types.uint64}
+
+
 def _peek(bits: int) -> Any:
-    number_type = {8: types.uint8, 16: types.uint16, 64: types.uint64}[bits]
+    number_type = _NUMBERS[bits]
 
     @intrinsic
     def peek(typing_context: Any, address: Any) -> Any:
@@ -138,8 +141,24 @@ def _peek(bits: int) -> Any:
     return peek
 
 
-#: Kernel functions: the little-endian number of that many bits at an address (uint64).
-peek8, peek16, peek64 = _peek(8), _peek(16), _peek(64)
+def _poke(bits: int) -> Any:
+    number_type = _NUMBERS[bits]
+
+    @intrinsic
+    def poke(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            where = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            builder.store(arguments[1], where, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, number_type), generate
+
+    return poke
+
+
+#: Kernel functions: the little-endian number of that many bits at an address (uint64), and setting it.
+peek8, peek16, peek32, peek64 = _peek(8), _peek(16), _peek(32), _peek(64)
+poke8, poke16, poke32, poke64 = _poke(8), _poke(16), _poke(32), _poke(64)
 
 
 def check(status: int, what: str) -> None:

@@ -1,0 +1,139 @@
+"""Kernels as native functions, many of them in one piece of compiled code.
+
+`hook` makes one at a time, and each takes milliseconds to load. A table of a hundred is loaded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+_WORD = ir.IntType(64)
+
+
+class Native(NamedTuple):
+    """A kernel, an `@njit` function that raises nothing and allocates nothing, and the Numba signature of the
+    C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
+    to which it returns."""
+
+    kernel: Any
+    signature: Any
+    caller: bool = False
+
+
+class Unless(NamedTuple):
+    """The function called `other` is called instead, with the same arguments and to return to the same
+    caller, unless the byte at argument number `argument` plus `offset` is set."""
+
+    other: str
+    argument: int
+    offset: int
+
+
+def native_table(functions: Sequence[tuple[Native, Unless]]) -> Callable[[Any], None]:
+    """A kernel function that puts the addresses of `functions` into the words from an address (uint64) on."""
+
+    @intrinsic
+    def put(typing_context: Any, place: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+            words = builder.inttoptr(arguments[0], _WORD.as_pointer())
+            for number, (function, unless) in enumerate(functions):
+                made = _c_function(context, builder.module, function, unless)
+                at = builder.gep(words, [ir.Constant(_WORD, number)])
+                builder.store(builder.ptrtoint(made, _WORD), at)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64), generate
+
+    return put
+
+
+def native_switches(signatures: Sequence[Any]) -> Callable[[Any, Any], None]:
+    """A kernel function that puts, from two addresses (uint64) on, the addresses of C functions of these
+    Numba signatures, and those of the words in which each finds where to go on, with the same arguments and
+    to return to the same caller."""
+
+    @intrinsic
+    def put(typing_context: Any, place: Any, targets: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+            words = [builder.inttoptr(argument, _WORD.as_pointer()) for argument in arguments]
+            for number, signature in enumerate(signatures):
+                target = ir.GlobalVariable(builder.module, _WORD, f"target_{number}")
+                target.initializer, target.linkage = ir.Constant(_WORD, 0), "internal"
+                for where, what in zip(
+                    words, (_switch(context, builder.module, signature, target), target), strict=True
+                ):
+                    at = builder.gep(where, [ir.Constant(_WORD, number)])
+                    builder.store(builder.ptrtoint(what, _WORD), at)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, types.uint64), generate
+
+    return put
+
+
+def _switch(context: Any, module: Any, signature: Any, target: Any) -> Any:
+    """A function that goes on where `target` says."""
+    function = ir.Function(module, _c_type(context, signature), name=f"switch_{target.name}")
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    there = builder.inttoptr(builder.load(target), function.type)
+    value = builder.call(there, function.args, tail="musttail")
+    if signature.return_type == types.void:
+        builder.ret_void()
+    else:
+        builder.ret(value)
+    return function
+
+
+def _c_type(context: Any, signature: Any) -> Any:
+    nothing = signature.return_type == types.void
+    result = ir.VoidType() if nothing else context.get_value_type(signature.return_type)
+    return ir.FunctionType(result, [context.get_value_type(kind) for kind in signature.args])
+
+
+def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> Any:
+    """A function with C's calling convention around a compiled kernel."""
+    kinds = native.signature.args + ((types.uint64,) if native.caller else ())
+    signature = native.signature.return_type(*kinds)
+    native.kernel.compile(signature)
+    compiled = native.kernel.overloads[kinds]
+    context.active_code_library.add_linking_library(compiled.library)
+    function = ir.Function(module, _c_type(context, native.signature), name=f"our_{unless.other}")
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    _other_unless(builder, function, unless)
+    given = [*function.args, *([_caller(builder)] if native.caller else [])]
+    _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
+    if native.signature.return_type == types.void:
+        builder.ret_void()
+    else:
+        builder.ret(value)
+    return function
+
+
+def _other_unless(builder: Any, function: Any, unless: Unless) -> None:
+    """Goes on only where the byte is set."""
+    module = builder.module
+    place = builder.add(function.args[unless.argument], ir.Constant(_WORD, unless.offset))
+    chosen = builder.load(builder.inttoptr(place, ir.IntType(8).as_pointer()), align=1)
+    with builder.if_then(builder.icmp_unsigned("==", chosen, ir.Constant(ir.IntType(8), 0)), likely=False):
+        other = module.globals.get(unless.other) or ir.Function(module, function.ftype, unless.other)
+        value = builder.call(other, function.args, tail="musttail")
+        if isinstance(function.ftype.return_type, ir.VoidType):
+            builder.ret_void()
+        else:
+            builder.ret(value)
+
+
+def _caller(builder: Any) -> Any:
+    """Where the function returns to."""
+    kind = ir.FunctionType(ir.IntType(8).as_pointer(), [ir.IntType(32)])
+    ask = builder.module.globals.get("llvm.returnaddress") or ir.Function(
+        builder.module, kind, "llvm.returnaddress"
+    )
+    return builder.ptrtoint(builder.call(ask, [ir.Constant(ir.IntType(32), 0)]), _WORD)
