@@ -1,0 +1,49 @@
+"""The registers of an emulated processor, where unicorn 2.1 keeps them: fields of QEMU's CPUX86State.
+
+A helper is handed the address of that structure, and of XMM or MMX registers in it. `table.py` checks the
+places before the first of ours is called.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from emu.native.unicorn import peek8, poke8
+
+#: Byte offsets. regs: 64 bits each, numbered as in instructions. cc_src: the flags after instructions that
+#: set them all at once. top: of the x87 stack (32 bits). tags: uint8[8], 1 for an empty register, by physical
+#: number. registers: 16 bytes each, of which 10 are used. operand: the second one of an x87 operation.
+#: spare: 256 bytes that nothing uses.
+REGS, CC_SRC, TOP, STATUS_WORD, CONTROL_WORD, TAGS, REGISTERS = 0x0, 0x98, 0x25C, 0x260, 0x262, 0x264, 0x270
+X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
+    0x308, 0x310, 0x328, 0x330, 0x338, 0xB78, 0xB80,
+)  # fmt: skip
+#: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
+#: upper half of ymm31, which no instruction reaches.
+NOTED = XMM + 31 * 64 + 16
+#: There too: the engine is one whose instructions are corrected (`Isa.revision`).
+REVISION = NOTED + 8
+X87_APPROXIMATED, RECIPROCALS = 1, 2
+#: In a `float_status`: 8-bit flags. flushes: the one for the precision of x87 results, which means nothing to
+#: SSE instructions: ours, for those whose tiny results are zero.
+ROUNDING, PRECISION, FLUSH_RESULTS, FLUSH_OPERANDS = 1, 3, 4, 5
+FLUSHES = PRECISION
+#: Bytes of an XMM register's place.
+XMM_BYTES = 64
+
+#: Of the x87 status word: invalid operation, stack fault, the conditions; all four conditions.
+INVALID, STACK_FAULT, C0, C1, C2, C3, CONDITIONS = 1, 1 << 6, 1 << 8, 1 << 9, 1 << 10, 1 << 14, 0x4700
+
+
+@njit(cache=True)
+def at(env, offset):
+    """The address of a field."""
+    return env + np.uint64(offset)
+
+
+@njit(cache=True)
+def note(env, approximation):
+    """A program has asked for it."""
+    place = at(env, NOTED)
+    poke8(place, peek8(place) | np.uint8(approximation))

@@ -1,0 +1,31 @@
+"""Ours of the x87, all of them; imported when a guest uses it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from emu.hooks.x86_64.helpers.unless import unless
+from emu.hooks.x86_64.helpers.x87 import X87
+from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
+from emu.hooks.x86_64.helpers.x87_stack import STACK
+from emu.native.functions import Native, native_table
+from emu.native.state import address_of
+
+#: In the order of `X87_SIGNATURES`.
+X87_HELPERS = [Native(*{**X87, **STACK}[name]) for name in X87_SIGNATURES]
+_names = zip(X87_HELPERS, X87_SIGNATURES, strict=True)
+_put = native_table([(helper, unless(name, helper.signature)) for helper, name in _names])
+
+
+@njit(cache=True)
+def _put_addresses(place):
+    _put(place)
+
+
+def x87_addresses() -> NDArray[np.uint64]:
+    """Of the functions, uint64[len(X87_SIGNATURES)]."""
+    addresses = np.zeros(len(X87_HELPERS), np.uint64)
+    _put_addresses(np.uint64(address_of(addresses)))
+    return addresses
