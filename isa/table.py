@@ -39,6 +39,8 @@ class Isa:
     system_call: the instruction that asks a kernel for something.
     identity: what a Linux guest is told when it asks what processor this is, in rows of numbers that the
     ISA's own hook reads; none: it cannot ask.
+    approximations: of kinds of instructions whose results differ from one processor to the next, their names.
+    revision: of what is computed. 0: whatever the emulator does; 1: as the processor does.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Isa:
     exceptions: tuple[tuple[int, str], ...]
     system_call: str
     identity: tuple[tuple[int, ...], ...] = ()
+    approximations: tuple[str, ...] = ()
+    revision: int = 1
 
     @cached_property
     def context_bytes(self) -> int:

@@ -157,7 +157,7 @@ class Core:
         self._lost = np.zeros(4096, np.uint64)
         self._scratch = np.zeros(2, np.uint64)
         self.native = native_isa(isa)
-        self._engine = self.native.new_engine()
+        self._engine = self.native.new_engine(isa.revision)
         self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
         self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
         self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
@@ -189,6 +189,7 @@ class Core:
         ):
             self.row[name] = value
         self._pairs: set[int] = set()
+        self._asked, self._coprocessor = 0, False
         self._hooked: set[tuple[int, object]] = set()
         #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
         self.fence_hook: object = None
@@ -245,9 +246,15 @@ class Core:
         code = self.memory[address : address + size].tobytes()
         block = decoder_of(self.isa).decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)
+        if block.coprocessor and self.isa.revision and not self._coprocessor:
+            self._coprocessor = True
+            self.native.load_coprocessor()
         for offset in block.pairs:
             if offset:
                 self._begin_block_at(address + offset)
+        for offset, size in block.exchanges if self.isa.revision else ():
+            self._hook_at(address + offset, self.native.exchange)
+            self._hook_at(address + offset + size, self.native.exchanged)
         for offset in block.fences if self.fence_hook else ():
             self._hook_at(address + offset, self.fence_hook)
         for offset in block.privileged if self.privileged_hook else ():
@@ -282,19 +289,27 @@ class Core:
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
+        if self.words[CORE_AT.kept_at]:
+            self.native.settle(self.rows, np.uint64(self.pc))
         read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
         return bytes(self._context_bytes[: self.isa.context_bytes])
 
+    @property
+    def approximated(self) -> int:
+        """Which of `Isa.approximations` the core was asked for, a bit each."""
+        return self._asked | self.native.approximated(self._engine)
+
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
+        self.row["kept_at"] = 0
         self._context_bytes[: len(context)] = context
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)
 
     def forget_exception(self) -> None:
         """An exception has been dealt with: the emulator would take the next one for a double fault."""
-        context = self.context()
+        context, self._asked = self.context(), self.approximated
         self._engine.context_restore(self._unharmed)
         self.restore(context)
 

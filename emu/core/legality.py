@@ -17,7 +17,7 @@ def is_illegal(isa: Isa, code: bytes) -> bool:
 
     Tried on an emulator of its own, where it does no harm. It must be one that translation survives.
     """
-    engine = native_isa(isa).new_engine()
+    engine = native_isa(isa).new_engine(isa.revision)
     engine.mem_map(_CODE, _SIZE)
     engine.mem_write(_CODE, code[:15] + _HALT * 16)
     try:

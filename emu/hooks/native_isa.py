@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import unicorn
 
@@ -20,19 +20,29 @@ class InstructionHook(NamedTuple):
 
 @dataclass(frozen=True)
 class NativeIsa:
-    """new_engine: makes an emulator of its processor. register_number: Unicorn's number of a register of the
-    ISA's table. plain_block: decodes blocks of plain instructions (`emu.native.unicorn.PLAIN_BLOCK`), None:
-    all are left to the ISA's decoder. pair: runs before each of `Block.pairs`.
+    """new_engine: makes an emulator of its processor, of an `Isa.revision`. register_number: Unicorn's number
+    of a register of the ISA's table. plain_block: decodes blocks of plain instructions
+    (`emu.native.unicorn.PLAIN_BLOCK`), None: all are left to the ISA's decoder. pair: runs before each of
+    `Block.pairs`. exchange, exchanged: before and behind each of `Block.exchanges`; settle: a kernel over
+    CORE[1] and the pc, before the registers of a core that stopped are looked at.
+
+    load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
+    approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
 
     The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
     answers are logged. unserved_calls: on system calls where there is no kernel. calls, replayed_calls: on
     what a Linux guest asks of its kernel or learns of its processor.
     """
 
-    new_engine: Callable[[], unicorn.Uc]
+    new_engine: Callable[[int], unicorn.Uc]
     register_number: Callable[[str], int]
     plain_block: Hook | None
     pair: Hook
+    exchange: Hook
+    exchanged: Hook
+    settle: Callable[[Any, Any], None]
+    load_coprocessor: Callable[[], None]
+    approximated: Callable[[unicorn.Uc], int]
     recorded: tuple[InstructionHook, ...]
     replayed: tuple[InstructionHook, ...]
     unserved_calls: tuple[InstructionHook, ...]

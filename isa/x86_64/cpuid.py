@@ -22,7 +22,8 @@ def _brand(leaf: int) -> Row:
     return (leaf, 0, a, b, c, d)
 
 
-#: (leaf, subleaf, eax, ebx, ecx, edx); a leaf that is missing answers 0.
+#: (leaf, subleaf, eax, ebx, ecx, edx); a leaf that is missing answers 0. A recording that does not say what
+#: was answered had this: whoever changes it keeps it for them.
 CPUID: tuple[Row, ...] = (
     (0, 0, 7, *_VENDOR),
     (1, 0, 0x206A1, 0x800, _MORE_FEATURES, FEATURES),

@@ -129,8 +129,18 @@ def _is_locked_bit_test(code: bytes) -> bool:
     return opcode in bit_tests or (opcode == b"\x0f\xba" and modrm[0] >> 3 & 7 >= 4)
 
 
-def _computed_wrongly(code: bytes, *, decoded: bool) -> bool:
-    return (decoded and _is_vex(code)) or _is_narrow_branch(code) or _is_locked_bit_test(code)
+def _is_reserved_comparison(code: bytes, size: int) -> bool:
+    """`cmpps` and its like with more than 3 bits of an immediate byte, of which a processor takes no notice
+    (SDM volume 2, CMPPS: reserved), and which are illegal to the emulator."""
+    position, _ = _opcode_at(code)
+    return code[position : position + 2] == b"\x0f\xc2" and code[size - 1] > 7
+
+
+def _computed_wrongly(code: bytes, size: int) -> bool:
+    """Whether the emulator would do otherwise than the processor. size: the instruction's, 0: none known."""
+    if size and (_is_vex(code) or _is_reserved_comparison(code, size)):
+        return True
+    return _is_narrow_branch(code) or _is_locked_bit_test(code)
 
 
 def _is_atomic(instruction: capstone.CsInsn) -> bool:
@@ -162,21 +172,26 @@ def _is_privileged(instruction: capstone.CsInsn) -> bool:
     return any(name[:2] in _SYSTEM_REGISTERS for name in names)
 
 
+def _is_x87(mnemonic: str) -> bool:
+    return mnemonic[0] == "f" and mnemonic not in ("fxsave", "fxsave64", "fxrstor", "fxrstor64")
+
+
 def decode_in_detail(code: bytes, address: int) -> Block:
     """What `decode_block` gives, from every instruction's details; slow."""
     offsets: list[int] = []
     atomic: list[int] = []
     helped: list[int] = []
     pairs: list[int] = []
+    exchanges: list[tuple[int, int]] = []
     fences: list[int] = []
     privileged: list[int] = []
-    ends_run, repeats, nested, position = False, False, False, 0
+    ends_run, repeats, nested, coprocessor, position = False, False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
         instruction = next(_engine().disasm(code[position:], address + position, 1), None)
         offsets.append(position)
         rest = code[position:]
-        if unsupported < 0 and _computed_wrongly(rest, decoded=instruction is not None):
+        if unsupported < 0 and _computed_wrongly(rest, instruction.size if instruction else 0):
             unsupported = position
             shown = rest[: instruction.size if instruction else 15]
             text = f"{shown.hex(' ')} {disassemble(shown, address + position)}"
@@ -194,11 +209,14 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             helped.append(len(offsets) - 1)
         if instruction.id in _PAIRS:
             pairs.append(position)
+        if instruction.id == x86.X86_INS_CMPXCHG and instruction.operands[0].size == 4:
+            exchanges.append((position, instruction.size))
         if instruction.id in _FENCES:
             fences.append(position)
         if _is_privileged(instruction):
             privileged.append(position)
         nested = nested or _is_nested_enter(instruction)
+        coprocessor = coprocessor or _is_x87(instruction.mnemonic)
         groups = instruction.groups
         ends_run = any(
             group in groups
@@ -208,7 +226,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
         position += instruction.size
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
-        tuple(fences), tuple(privileged), unsupported, text, unknown,
+        tuple(exchanges), tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor,
     )  # fmt: skip
 
 
@@ -226,7 +244,8 @@ def decode_block(code: bytes, address: int) -> Block:
 _PLAIN, _CONTROL, _DETAIL = 0, 1, 2
 _SPECIAL = frozenset(
     (
-        "bound", "clts", "cmpxchg16b", "cmpxchg8b", "cpuid", "enter", "fbld", "fbstp", "fld", "fldenv",
+        "bound", "clts", "cmppd", "cmpps", "cmpsd", "cmpss", "cmpxchg", "cmpxchg16b", "cmpxchg8b", "cpuid",
+        "enter", "fbld", "fbstp", "fld", "fldenv",
         "fnsave", "fnstenv", "frstor", "fstp", "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli",
         "sti", "in", "invd", "invlpg", "invpcid", "jcxz", "jecxz", "jrcxz", "lgdt", "lidt", "lldt", "lmsw",
         "ltr", "maskmovdqu", "maskmovq", "mfence", "monitor", "mwait", "rdmsr", "rdpmc", "rsm", "swapgs",
@@ -250,7 +269,7 @@ def _kind_of(mnemonic: str) -> int:
 
 def _decode_plain(code: bytes, address: int) -> Block | None:
     """A block in which nothing is special, as nearly all are; None of another."""
-    offsets, position, kind = [], 0, _PLAIN
+    offsets, position, kind, coprocessor = [], 0, _PLAIN, False
     for _, size, mnemonic, operands in _printer().disasm_lite(code, address):
         kind = _kind_of(mnemonic)
         first = code[position]
@@ -264,11 +283,14 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
             return None
         if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
             return None
+        coprocessor = coprocessor or _is_x87(mnemonic)
         offsets.append(position)
         position += size
     if position != len(code):
         return None
-    return Block(tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), -1, "", -1)
+    return Block(
+        tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), (), -1, "", -1, coprocessor
+    )
 
 
 @lru_cache(maxsize=65536)

@@ -55,4 +55,5 @@ X86_64 = Isa(
     ),
     system_call="syscall",
     identity=CPUID,
+    approximations=("f2xm1 fyl2x fyl2xp1 fpatan fsin fcos fsincos fptan", "rcpps rcpss rsqrtps rsqrtss"),
 )

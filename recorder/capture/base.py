@@ -16,7 +16,7 @@ from emu.board.board import Board
 from emu.board.config import MachineConfig
 from emu.board.watcher import Watcher
 from emu.core.fingerprint import Fingerprint
-from emu.core.surroundings import DEVICES, Surroundings
+from emu.core.surroundings import DEVICES, KERNEL, Surroundings
 from emu.schedule.scheduler import is_named_policy
 from isa.table import Isa
 from recorder.capture.evidence_capture import EvidenceCapture
@@ -28,7 +28,15 @@ from recorder.files.digest import Digest
 from recorder.files.evidence_names import STREAMS
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import Scalar
-from recorder.files.manifest import AGENTS_SAY_OWNED, MISSES_PROVE_WRITES, PROGRAM_ELF, End, Manifest, Program
+from recorder.files.manifest import (
+    AGENTS_SAY_OWNED,
+    MISSES_PROVE_WRITES,
+    PROGRAM_ELF,
+    End,
+    Manifest,
+    Processor,
+    Program,
+)
 from recorder.files.truth import TRUTH
 from recorder.files.writer import RecordingWriter
 
@@ -109,11 +117,16 @@ class BaseCapture(Watcher):
             return ""
         return hashlib.sha256(Path(self._options.schedule).read_bytes()).hexdigest()
 
+    def _processor(self) -> Processor:
+        asks = self.board.config.surroundings is KERNEL
+        return Processor(self._isa.revision, self._isa.identity if asks else ())
+
     def _manifest(self, program: Program) -> Manifest:
         options = self._options
         schedule = options.schedule if is_named_policy(options.schedule) else "file"
         return Manifest(
             isa=self._isa.name,
+            processor=self._processor(),
             program=program,
             n_cores=options.cores,
             memory=options.memory_bytes,
@@ -288,8 +301,17 @@ class BaseCapture(Watcher):
         totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
         totals[AGENTS_SAY_OWNED] = True
         totals[MISSES_PROVE_WRITES] = self._options.cache.sets == 0 and not int(rows["undone"].sum())
+        if approximated := self._approximated():
+            totals["approximated"] = approximated
         manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
         return Outcome(manifest, board.fault)
+
+    def _approximated(self) -> str:
+        """Names of instructions that were executed and whose results differ from processor to processor."""
+        asked = 0
+        for core in self.board.cores:
+            asked |= core.approximated
+        return " ".join(names for k, names in enumerate(self._isa.approximations) if asked >> k & 1)
 
     def _pages(self) -> NDArray[np.int64] | None:
         """Pages that an image may have to hold; None: all of memory must be looked at."""

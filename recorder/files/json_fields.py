@@ -80,6 +80,16 @@ class Fields:
             raise self.error(key, f"a list of {count} integers", value)
         return tuple(self._integer(key, item, 0, MOST_INTEGER) for item in value)
 
+    def rows(self, key: str, most: int, width: int) -> tuple[tuple[int, ...], ...]:
+        """A list of at most `most` lists of `width` integers from 0 to 2**64 - 1."""
+        value = self.take(key)
+        if not isinstance(value, list) or len(value) > most:
+            raise self.error(key, f"a list of at most {most} lists", value)
+        for row in value:
+            if not isinstance(row, list) or len(row) != width:
+                raise self.error(key, f"lists of {width} integers", row)
+        return tuple(tuple(self._integer(key, item, 0, MOST_INTEGER) for item in row) for row in value)
+
     def text(self, key: str, pattern: str = ".*") -> str:
         """A string of printable characters that matches `pattern` as a whole."""
         return self._text(key, self.take(key), pattern)

@@ -14,6 +14,8 @@ from pathlib import Path
 from corebraid.base.errors import FormatError
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.tasks.waiting import Awaited, Waiting
+from isa.registry import isa_named
+from isa.table import Isa
 from recorder.files.evidence_names import LOSSES, STREAMS, evidence_log
 from recorder.files.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
 from recorder.files.json_fields import Fields, Scalar, parse_object, wrong
@@ -38,6 +40,8 @@ MISSES_PROVE_WRITES = "misses_prove_writes"
 AGENTS_SAY_OWNED = "agents_say_owned"
 #: Tasks whose waits are kept, and bytes of a manifest.
 MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
+#: `Processor.revision`; rows of its identity, and numbers in a row.
+_MOST_REVISION, _MOST_ANSWERS, _ANSWER_WORDS = 1, 1024, 6
 
 
 def core_log(core: int) -> str:
@@ -78,6 +82,26 @@ class End:
 
 
 @dataclass(frozen=True)
+class Processor:
+    """What the guest ran on. revision, identity: as in `isa.table.Isa`; identity is empty where the guest
+    could not ask."""
+
+    revision: int
+    identity: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def parse(cls, value: object, path: Path) -> Processor:
+        """What the field holds. Raises FormatError."""
+        fields = Fields(value, path, "processor")
+        processor = cls(
+            fields.integer("revision", 0, _MOST_REVISION),
+            fields.rows("identity", _MOST_ANSWERS, _ANSWER_WORDS),
+        )
+        fields.done()
+        return processor
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a recording is; `MAX_*` and `_parse` give the range of each field.
 
@@ -85,7 +109,7 @@ class Manifest:
     SIZE:WAYS:LINE. strata: the policy, as on the command line. agents: names of the agents that are not
     cores. options: whatever else decides the run. complete: the recorder was not killed. totals: counts
     over the whole run. instructions: instructions retired by each core. files: facts of finished files.
-    version: of the format, one of VERSIONS.
+    version: of the format, one of VERSIONS. processor: None of a recording that does not say.
     """
 
     isa: str
@@ -106,11 +130,22 @@ class Manifest:
     totals: dict[str, Scalar] = field(default_factory=dict)
     files: dict[str, FileFacts] = field(default_factory=dict)
     version: int = VERSION
+    processor: Processor | None = None
 
     @property
     def id(self) -> bytes:
         """The 16-byte recording id: a digest of everything that decides the run, and of nothing else."""
         return hashlib.blake2b(canonical(self._configuration())).digest()[:16]
+
+    @property
+    def instruction_set(self) -> Isa:
+        """Of the processor that the guest ran on. Raises UsageError for one that is not known."""
+        isa = isa_named(self.isa)
+        if self.processor is None:
+            return replace(isa, revision=0)
+        return replace(
+            isa, revision=self.processor.revision, identity=self.processor.identity or isa.identity
+        )
 
     @property
     def n_streams(self) -> int:
@@ -190,6 +225,7 @@ class Manifest:
             "strata": self.strata,
             "agents": list(self.agents),
             "options": self.options,
+            **({"processor": asdict(self.processor)} if self.processor else {}),
         }
 
 
@@ -264,6 +300,7 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         end=_parse_end(fields.take("end"), path, n_cores),
         instructions=fields.integers("instructions", n_cores if complete else 0),
         totals=fields.scalars("totals"),
+        processor=Processor.parse(fields.take("processor"), path) if fields.has("processor") else None,
     )
     program.done()
     if manifest.evidence != tuple(name for name in STREAMS if name in manifest.evidence):

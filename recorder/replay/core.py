@@ -13,7 +13,6 @@ from corebraid.base.wording import Call, Option, Phrase, Text, another
 from emu.core.fingerprint import Fingerprint
 from emu.core.isolated import IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
-from isa.registry import isa_named
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording
 from recorder.replay.driver import ReplayDriver
@@ -62,7 +61,7 @@ class CoreReplay(ReplayDriver):
                 where=str(recording.path),
                 remedy=another("core"),
             )
-        isa = isa_named(manifest.isa)
+        isa = manifest.instruction_set
         isolated = IsolatedCore(
             isa,
             core,

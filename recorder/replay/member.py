@@ -16,7 +16,6 @@ from corebraid.base.wording import Call, Option, Phrase, Text
 from emu.core.isolated import Diverged, IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.feed import FED
-from isa.registry import isa_named
 from recorder.evidence.opr.digest import AccessDigest
 from recorder.evidence.opr.log import OprLog
 from recorder.files.digest import Digest
@@ -37,7 +36,7 @@ class MemberReplay(ReplayDriver):
     _title = "partial replay diverged"
 
     def __init__(self, recording: Recording, log: OprLog, core: int) -> None:
-        manifest, isa = recording.manifest, isa_named(recording.manifest.isa)
+        manifest, isa = recording.manifest, recording.manifest.instruction_set
         member = log.members.index(core)
         around = KERNEL if manifest.linux else DEVICES
         isolated = IsolatedCore(

@@ -172,6 +172,11 @@ def _tell(recorded: Recorded) -> None:
         calls = ", ".join(f"{name} ({n})" for name, n in sorted(recorded.unknown.items()))
         console.note(f"system calls that are not emulated, answered with ENOSYS: {calls}")
     manifest, end = recorded.manifest, recorded.end
+    if approximated := manifest.totals.get("approximated"):
+        console.note(
+            "approximations, which differ between processors too, were computed by some of "
+            f"{str(approximated).replace(' ', ', ')} (docs/processor.md)"
+        )
     instructions = sum(manifest.instructions)
     log_bytes = sum(manifest.files[f"core-{core}.log"].bytes for core in range(manifest.n_cores))
     ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended by {end.reason}"

@@ -9,6 +9,9 @@ from unicorn import x86_const as x86
 from emu.hooks.call import on_unserved_call
 from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
+from emu.hooks.x86_64.exchange import on_exchange, on_exchanged, settle_exchange
+from emu.hooks.x86_64.helpers.state import RECIPROCALS, X87_APPROXIMATED
+from emu.hooks.x86_64.helpers.table import corrected
 from emu.hooks.x86_64.pair import on_pair
 from emu.hooks.x86_64.plain_code import decode_plain_block
 from emu.hooks.x86_64.system_call import on_replayed_syscall, on_syscall
@@ -18,10 +21,16 @@ from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, o
 _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 
 
-def new_engine() -> unicorn.Uc:
-    """An emulator without memory."""
+#: Of ymm31, as `REVISION` of a processor's state.
+_REVISION_BIT = 192
+
+
+def new_engine(revision: int) -> unicorn.Uc:
+    """An emulator without memory. Raises CorebraidError, see `corrected`."""
+    corrected()
     engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
     engine.ctl_set_cpu_model(_MODEL)
+    engine.reg_write(x86.UC_X86_REG_YMM31, min(revision, 1) << _REVISION_BIT)
     return engine
 
 
@@ -31,6 +40,17 @@ def register_number(name: str) -> int:
     return found
 
 
+def approximated(engine: unicorn.Uc) -> int:
+    """Bits of `X87_APPROXIMATED` and `RECIPROCALS`."""
+    upper: int = engine.reg_read(x86.UC_X86_REG_YMM31) >> 128
+    return upper & (X87_APPROXIMATED | RECIPROCALS)
+
+
+def load_coprocessor() -> None:
+    """The x87's instructions."""
+    corrected().load()
+
+
 _CPUID = InstructionHook(x86.UC_X86_INS_CPUID, on_cpuid)
 
 NATIVE = NativeIsa(
@@ -38,6 +58,11 @@ NATIVE = NativeIsa(
     register_number=register_number,
     plain_block=decode_plain_block,
     pair=on_pair,
+    exchange=on_exchange,
+    exchanged=on_exchanged,
+    settle=settle_exchange,
+    load_coprocessor=load_coprocessor,
+    approximated=approximated,
     recorded=(
         InstructionHook(x86.UC_X86_INS_RDTSC, on_rdtsc),
         InstructionHook(x86.UC_X86_INS_RDTSCP, on_rdtscp),

@@ -24,7 +24,6 @@ from emu.bus.cache import CacheGeometry
 from emu.devices.mail_state import REQUEST
 from emu.devices.post import DEFAULT_MAIL_LATENCY, EVERYTHING, Letter, Post, Script
 from emu.schedule.scheduler import DEFAULT_SLICE, make_scheduler
-from isa.registry import isa_named
 from isa.table import Isa
 from recorder.evidence.rpc.receipts import Receipts, describe_request
 from recorder.files.manifest import PROGRAM_ELF
@@ -91,7 +90,7 @@ def program_of(recording: Recording) -> Image:
             where=str(recording.path),
             remedy="copy the recording again from its source, with program.elf",
         )
-    image, raw = load_image(path, isa_named(manifest.isa), manifest.memory)
+    image, raw = load_image(path, manifest.instruction_set, manifest.memory)
     if hashlib.sha256(raw).hexdigest() != manifest.program.sha256:
         raise FormatError(
             "not the program that was recorded",
@@ -119,7 +118,7 @@ def reexecute(
         store_buffer=manifest.store_buffer,
         mail_latency=conditions.latency,
     )
-    run = _Run(config, isa_named(manifest.isa), program_of(recording), conditions)
+    run = _Run(config, manifest.instruction_set, program_of(recording), conditions)
     return run.to_end(script, _PATIENCE * sum(manifest.instructions) + _PATIENCE_MORE, progress)
 
 
