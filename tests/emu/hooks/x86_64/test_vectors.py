@@ -1,0 +1,158 @@
+"""Instructions against the processor of this host: the whole state, as a recorded guest sees it.
+
+`make soak` tries all forms, as often as COREBRAID_SOAK says times more.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from engine_suite import SOAK
+from instruction_forms import form_of, packed_forms, random_state, x87_forms
+from vectors import NATIVE, SIZE, Form, Result, State, Vectors
+
+pytestmark = pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one does")
+
+#: What the emulator by itself computes otherwise, a few forms of each kind.
+CORRECTED = {
+    "strings": ("66 0f 3a 63 ca 0c", "66 0f 3a 60 ca 4d", "66 0f 3a 61 c1 03", "66 48 0f 3a 61 c1 0c",
+                "66 0f 3a 62 07 7f", "66 0f 3a 61 07 1a", "66 48 0f 3a 60 c1 71"),
+    "horizontal": ("66 0f 38 01 c0", "66 0f 38 02 c0", "66 0f 38 03 c0", "66 0f 38 05 c0", "66 0f 38 06 c0",
+                   "66 0f 38 07 c0", "0f 38 02 c0", "66 0f 38 02 07"),
+    "dot products": ("66 0f 3a 40 c1 ff", "66 0f 3a 40 c0 7f", "66 0f 3a 41 c1 31", "66 0f 3a 41 07 33"),
+    "NaN": ("f2 0f 58 c1", "0f 5c c1", "66 0f 59 c1", "f3 0f 5e 07", "f2 0f 7c c1", "66 0f d0 c1",
+            "0f 51 c1"),
+    "extremes": ("0f 5d c1", "66 0f 5f c1", "f3 0f 5d 07", "f2 0f 5f c0"),
+    "small numbers": ("f2 0f 5e c1", "0f 59 c1", "f3 0f 5a c1", "f2 0f 5a c1", "66 0f 51 c1", "f3 0f 2a c0"),
+    "MMX": ("0f 77", "0f 38 00 c1", "0f 38 1c c1", "0f 3a 0f c1 03", "0f 2a c1", "0f 2a 07", "66 0f 2a 07",
+            "66 0f 2a c1", "0f 2d c1"),
+    "exchanges": ("0f b1 c1", "0f b1 07", "f0 0f b1 0f", "41 0f b1 d1", "0f b1 c8", "f0 44 0f b1 07"),
+}  # fmt: skip
+
+
+def differing(
+    forms: Sequence[Form],
+    n: int,
+    seed: int,
+    folder: Path,
+    draw: Callable[[random.Random], State] = random_state,
+) -> list[str]:
+    """What came out otherwise of n states for each form, in words."""
+    rng = random.Random(seed)
+    states = [(number, draw(rng)) for number in range(len(forms)) for _ in range(n)]
+    found = Vectors(folder, forms).compare(states, folder / "rec")
+    return [f"seed {seed}: {form.text} ({form.name}) of {state}: {what}" for form, state, what in found]
+
+
+@pytest.mark.parametrize("kind", CORRECTED)
+def test_what_is_corrected_is_right(kind: str, tmp_path: Path) -> None:
+    forms = [form_of(text) or Form(text) for text in CORRECTED[kind]]
+    assert not differing(forms, 60 * SOAK, 1, tmp_path)
+
+
+def test_a_sample_of_all_forms(tmp_path: Path) -> None:
+    forms = random.Random(2).sample(packed_forms(), 900)
+    assert not differing(forms, 2, 2, tmp_path)
+
+
+#: Approximations: a processor's may be another in the last bit.
+_APPROXIMATE = {"f2xm1", "fyl2x", "fyl2xp1", "fpatan", "fsin", "fcos", "fsincos", "fptan"}
+
+
+def full(rng: random.Random) -> State:
+    """No empty register: an `fcmovcc` that moves nothing does not notice one."""
+    state = random_state(rng)
+    state.st = [one or (1 << 63, 0x3FFF) for one in state.st]
+    return state
+
+
+def x87_differing(n: int, seed: int, folder: Path) -> list[str]:
+    """Of all x87 instructions, without the approximations."""
+    forms = [form for form in x87_forms() if form.name not in _APPROXIMATE]
+    moves = [form for form in forms if form.name.startswith("fcmov")]
+    others = [form for form in forms if not form.name.startswith("fcmov")]
+    found = differing(others, n, seed, folder)
+    (folder / "moves").mkdir()
+    return found + differing(moves, n, seed, folder / "moves", full)
+
+
+def test_x87_instructions(tmp_path: Path) -> None:
+    assert not x87_differing(4, 3, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_many_x87_instructions(seed: int, tmp_path: Path) -> None:
+    assert not x87_differing(40 * SOAK, seed, tmp_path)
+
+
+def apart(ours: Result, theirs: Result) -> int:
+    """By how many units in the last place the x87 registers differ; other fields are the same."""
+    assert replace(ours, st=()) == replace(theirs, st=())
+    numbers = [
+        (int.from_bytes(a, "little"), int.from_bytes(b, "little"))
+        for a, b in zip(ours.st, theirs.st, strict=True)
+    ]
+    return max(abs(a - b) for a, b in numbers)
+
+
+@pytest.mark.parametrize("name", sorted(_APPROXIMATE))
+def test_approximations_are_off_by_a_bit_at_most(name: str, tmp_path: Path) -> None:
+    vectors = Vectors(tmp_path, [form for form in x87_forms() if form.name == name])
+    rng = random.Random(4)
+    states = vectors.pack((0, random_state(rng)) for _ in range(320 * SOAK))
+    natively, recorded = vectors.run_natively(states), vectors.run_recorded(states, tmp_path / "rec")
+    results = [
+        [Result.unpack(raw[at : at + SIZE], vectors.forms[0]) for raw in (recorded, natively)]
+        for at in range(0, len(states), SIZE)
+    ]
+    distances = [apart(*both) for both in results]
+    assert max(distances) <= 1
+    assert distances.count(0) > 0.8 * len(distances)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(12))
+def test_all_forms(part: int, tmp_path: Path) -> None:
+    assert not differing(packed_forms()[part::12], 40 * SOAK, 100 + part, tmp_path)
+
+
+_HALF_WAY = (
+    0x380FFFFFFFFFFFFF,
+    0x380FFFFFE0000000,
+    0x380FFFFFE8000000,
+    0x380FFFFFF0000000,
+    0x380FFFFFF8000000,
+)
+_FACTORS = (
+    (0x000FFFFFFFFFFFFF, 0x3FF0000000000001), (0x0010000000000001, 0x3FEFFFFFFFFFFFFE),
+    (0x0018000000000000, 0x3FE5555555555555), (0x0010000000000000, 0x3FEFFFFFFFFFFFFF),
+)  # fmt: skip
+
+
+def test_what_rounds_up_to_a_normal_number_is_not_tiny(tmp_path: Path) -> None:
+    """With flush to zero: it depends on 53 bits of the result, not on those that a denormal one has."""
+    vectors = Vectors(tmp_path, [Form("f2 0f 5a c1"), Form("f2 0f 59 c1"), Form("f2 0f 5e c1")])
+    states = []
+    for mxcsr in (0x9F80, 0xBF80, 0xDF80, 0xFF80, 0x1F80):
+        states += [(0, State(mxcsr=mxcsr, xmm=[0, number, *[0] * 14])) for number in _HALF_WAY]
+        states += [(1, State(mxcsr=mxcsr, xmm=[a, b, *[0] * 14])) for a, b in _FACTORS]
+        states += [(2, State(mxcsr=mxcsr, xmm=[a, 0x7FE0000000000000 - b, *[0] * 14])) for a, b in _FACTORS]
+    assert not [(form.text, state, what) for form, state, what in vectors.compare(states, tmp_path / "rec")]
+
+
+def test_the_first_of_two_nans_is_found_to_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison sees a sign: natively -nan, of the other operand nan."""
+    vectors = Vectors(tmp_path, [Form("f2 0f 58 c1")])
+    state = State(xmm=[0xFFF8 << 48, 0x7FF8 << 48, *[0] * 14])
+    states = vectors.pack([(0, state)])
+    other = states.replace(bytes.fromhex("000000000000f8ff"), bytes.fromhex("000000000000f87f"))
+    assert other != states
+    natively = vectors.run_natively(other)
+    monkeypatch.setattr(vectors, "run_natively", lambda _: natively)
+    (found,) = vectors.compare([(0, state)], tmp_path / "rec")
+    assert found[2] == ["xmm[0]: 0xfff8000000000000, the processor 0x7ff8000000000000"]

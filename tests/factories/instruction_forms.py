@@ -1,0 +1,202 @@
+"""Forms of instructions that a program may run, found by decoding every opcode with a few operands."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from functools import lru_cache
+
+import capstone
+from capstone import x86_const as x86
+from vectors import ARITHMETIC, NAMES, Form, State
+
+_MAPS = ("0f", "0f 38", "0f 3a")
+_PREFIXES = ("", "66", "f2", "f3")
+#: Registers 0 and 1, one register twice, memory at rdi, a high register.
+_OPERANDS = ("c1", "c0", "07", "d8")
+#: Of the second operand of instructions with an immediate byte.
+_IMMEDIATES = ("00", "01", "0c", "0d", "1a", "3f", "40", "4c", "71", "7f", "ff")
+#: What CPUID does not offer, what is no business of a program, what has no one answer, what goes elsewhere.
+_GROUPS = """
+    AVX AVX2 AVX512 BMI BMI2 ADX SHA FMA FMA4 XOP TBM SSE4A 3DNOW VM RTM HLE FSGSBASE PRIVILEGE INT IRET
+    JUMP CALL RET CDI ERI PFI DQI BWI VLX MODE32 NOVLX F16C SGX
+"""
+_EXCLUDED_GROUPS = {
+    getattr(x86, f"X86_GRP_{name}") for name in _GROUPS.split() if hasattr(x86, f"X86_GRP_{name}")
+}
+_EXCLUDED = """
+    cmpps cmppd cmpss cmpsd
+    cpuid rdtsc rdtscp rdrand rdseed rdpid movbe syscall sysenter fxrstor fxrstor64 xsave xrstor xsaveopt
+    xsave64 xrstor64 xsaveopt64 xgetbv xsetbv emms ldmxcsr rcpps rcpss rsqrtps rsqrtss maskmovq maskmovdqu
+    fnsave frstor fldenv fnstenv fxsave fxsave64 clzero prefetchwt1 tzcnt lzcnt ud0 ud1 ud2 ud2b rsm getsec
+    lsl lar verr verw sldt str smsw sgdt sidt clflush clflushopt clwb wbnoinvd fnop femms encls enclu vmfunc
+    xtest xend xabort xbegin ptwrite bndcl bndcn bndcu bndldx bndmk bndmov bndstx gf2p8affineinvqb
+    gf2p8affineqb gf2p8mulb lfs lgs lss montmul xcryptctr xstore wrssd wrussd enclv xcryptcbc xcryptcfb
+    xcryptecb xcryptofb xsha1 xsha256 invpcid skinit stac clac endbr64 endbr32 wrpkru rdpkru cldemote
+    movdiri movdir64b monitorx mwaitx pconfig incsspd incsspq rdsspd rdsspq bound
+"""
+_EXCLUDED_NAMES = frozenset(_EXCLUDED.split())
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> capstone.Cs:
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder.detail = True
+    return decoder
+
+
+def form_of(text: str) -> Form | None:
+    """The form that these bytes are, as a whole; None: none that a program may run anywhere."""
+    code = bytes.fromhex(text)
+    found = next(_decoder().disasm(code, 0x1000, 1), None)
+    if (
+        found is None
+        or found.size != len(code)
+        or found.mnemonic[0] == "v"
+        or found.mnemonic in _EXCLUDED_NAMES
+    ):
+        return None
+    if _EXCLUDED_GROUPS & set(found.groups):
+        return None
+    if found.mnemonic in ("bt", "bts", "btr", "btc") and " 07" in text and "0f ba" not in text:
+        return None  # A bit far away.
+    wide = x86.X86_GRP_FPU in found.groups
+    status = 0x7F00 if found.mnemonic in ("fxam", "fprem", "fprem1") or not wide else 0x7D00
+    return Form(text, status=status, flags=ARITHMETIC & ~_undefined(found), name=found.mnemonic, wide=wide)
+
+
+def _undefined(instruction: capstone.CsInsn) -> int:
+    bits = {"OF": 0x800, "SF": 0x80, "ZF": 0x40, "AF": 0x10, "PF": 4, "CF": 1}
+    if x86.X86_GRP_FPU in instruction.groups:
+        return 0
+    eflags = instruction.eflags
+    return sum(bit for name, bit in bits.items() if eflags & getattr(x86, f"X86_EFLAGS_UNDEFINED_{name}", 0))
+
+
+def _texts() -> Iterator[str]:
+    for map_, opcode, prefix in itertools.product(_MAPS, range(256), _PREFIXES):
+        head = f"{prefix} {map_} {opcode:02x}".strip()
+        if f"{map_} {opcode:02x}" in _MAPS:
+            continue
+        for operands in _OPERANDS:
+            yield f"{head} {operands}"
+            for immediate in _IMMEDIATES:
+                yield f"{head} {operands} {immediate}"
+
+
+def packed_forms() -> list[Form]:
+    """Of the two-byte and three-byte opcodes: SSE, MMX, and what else is there."""
+    return [form for text in _texts() if (form := form_of(text)) is not None]
+
+
+def x87_forms() -> list[Form]:
+    """Of the escape opcodes: registers 0 to 7, and memory at rdi."""
+    texts = [f"{opcode:02x} {operand:02x}" for opcode in range(0xD8, 0xE0) for operand in range(0xC0, 0x100)]
+    texts += [f"{opcode:02x} {7 | k << 3:02x}" for opcode in range(0xD8, 0xE0) for k in range(8)]
+    return [form for text in texts if (form := form_of(text)) is not None]
+
+
+# -- states --------------------------------------------------------------------------------------------------
+
+_INTEGERS = (
+    0,
+    1,
+    2,
+    3,
+    0x7F,
+    0x80,
+    0xFF,
+    0x7FFF,
+    0x8000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    1 << 63,
+    (1 << 64) - 1,
+)
+_SINGLES = (
+    0,
+    1 << 31,
+    0x3F800000,
+    0xBF800000,
+    0x7F800000,
+    0xFF800000,
+    0x7FC00000,
+    0xFFC00001,
+    0x7F800001,
+    1,
+    0x807FFFFF,
+)
+_DOUBLES = (
+    0, 1 << 63, 0x3FF << 52, 0xBFF << 52, 0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 0xFFF8000000000001,
+    0x7FF0000000000001, 1, 0x800FFFFFFFFFFFFF, 0x0010000000000000, 0x41E0000000000000, 0xC3E0000000000000,
+)  # fmt: skip
+
+
+def _single(rng: random.Random) -> int:
+    if rng.random() < 0.4:
+        return rng.choice(_SINGLES)
+    return (
+        rng.getrandbits(1) << 31
+        | rng.choice((rng.randrange(256), rng.randrange(110, 150))) << 23
+        | rng.getrandbits(23)
+    )
+
+
+def _double(rng: random.Random) -> int:
+    if rng.random() < 0.4:
+        return rng.choice(_DOUBLES)
+    exponent = rng.choice((rng.randrange(2048), rng.randrange(1000, 1060)))
+    return rng.getrandbits(1) << 63 | exponent << 52 | rng.getrandbits(52)
+
+
+def _integer(rng: random.Random) -> int:
+    return rng.choice(_INTEGERS) if rng.random() < 0.5 else rng.getrandbits(rng.choice((8, 16, 32, 64)))
+
+
+def _sixteen_bytes(rng: random.Random) -> int:
+    kind = rng.randrange(4)
+    if kind == 0:
+        return sum(_single(rng) << 32 * k for k in range(4))
+    if kind == 1:
+        return sum(_double(rng) << 64 * k for k in range(2))
+    if kind == 2:
+        return sum(rng.choice((0, 0x61, 0x62, 0x80, rng.getrandbits(8))) << 8 * k for k in range(16))
+    return _integer(rng) << 64 | _integer(rng)
+
+
+def extended(rng: random.Random) -> tuple[int, int]:
+    """A number of the x87 format: mostly of one that it has, sometimes any bits."""
+    sign = rng.getrandbits(1) << 15
+    kind = rng.randrange(12)
+    if kind < 7:
+        return rng.getrandbits(64) | 1 << 63, sign | rng.choice(
+            (rng.randrange(1, 0x7FFF), rng.randrange(16300, 16460))
+        )
+    if kind == 7:
+        return 0, sign
+    if kind == 8:
+        return 1 << 63, sign | 0x7FFF
+    if kind == 9:
+        return 1 << 63 | rng.getrandbits(63), sign | 0x7FFF
+    if kind == 10:
+        return rng.getrandbits(63), sign
+    return rng.choice((1 << 63, 3 << 62)), sign | rng.randrange(16380, 16390)
+
+
+def random_state(rng: random.Random) -> State:
+    """Anything that a program can bring about: modes, numbers that are none, full and empty registers."""
+    state = State(
+        {name: _integer(rng) for name in NAMES},
+        0x202 | rng.getrandbits(12) & ARITHMETIC,
+        b"".join(_sixteen_bytes(rng).to_bytes(16, "little") for _ in range(4)),
+    )
+    state.xmm = [_sixteen_bytes(rng) for _ in range(16)]
+    modes = rng.choice((0, 0, 0x8000, 0x40, 0x8040)) | rng.choice((0, 0, 0x2000, 0x4000, 0x6000))
+    state.mxcsr = 0x1F80 | modes
+    state.fcw = 0x37F if rng.random() < 0.6 else 0x7F | rng.choice((0, 0x200, 0x300)) | rng.randrange(4) << 10
+    state.fsw = rng.randrange(8) << 11
+    full = rng.choice((8, 8, 4, 2))
+    state.st = [extended(rng) if k < full else None for k in range(8)]
+    return state
