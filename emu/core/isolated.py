@@ -26,6 +26,7 @@ from emu.native.state import (
     RIGHT_EXECUTE,
     RIGHT_READ,
     RIGHT_WRITE,
+    RUNNING,
     STOP_BARRIER,
     STOP_CALL,
     STOP_DECODE,
@@ -239,29 +240,32 @@ class IsolatedCore:
         elif reason == STOP_TRACE:
             return TraceFull()
         elif reason == STOP_BARRIER:
-            self._run_to_barrier()
-            if int(self._row["stop_reason"]) == STOP_DIVERGED:
-                return self._input_differs()
+            return self._run_to_barrier()
         elif reason == STOP_DIVERGED:
             return self._input_differs()
         else:
             return self._ended_by_itself(status)
         return None
 
-    def _run_to_barrier(self) -> None:
+    def _run_to_barrier(self) -> Step | None:
         """Stop inside a block: translate it anew with an end there, and throw that away again."""
         until = int(self._row["barrier_pc"])
         if not until:
-            return
+            return None
         low = int(self._row["block_address"])
         high = low + int(self._row["block_size"])
         self.core.forget_code(low, high)
-        self.core.run(until)
+        status = self.core.run(until)
+        reason = int(self._row["stop_reason"])
         self._row["armed"] = 0
-        if int(self._row["stop_reason"]) == STOP_DECODE:
+        if reason == STOP_DECODE:
             # A store into this very block broke it off: what follows is a block of its own.
             self.core.learn_block()
         self.core.forget_code(low, high)
+        if reason == STOP_DIVERGED:
+            return self._input_differs()
+        # No hook stopped it: it is at the barrier, or cannot get there.
+        return self._ended_by_itself(status) if reason == RUNNING else None
 
     def _ended_by_itself(self, status: int) -> Step | None:
         """hlt, a fault or a random-number instruction: the log must say what comes next."""

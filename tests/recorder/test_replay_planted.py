@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guest import DATA, RANDOM, Code, elf, run_guest
+from guest import DATA, RANDOM, TEXT, Code, elf, run_guest, write_schedule
 from numpy.typing import NDArray
 
 from bench.soak import IMAGES, Plan, examine
@@ -21,7 +21,7 @@ from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import record
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
 from recorder.files.writer import RecordingWriter
-from recorder.replay.core import replay_core
+from recorder.replay.core import CoreReplay, replay_core
 from solver.check.checker import check_slices
 
 #: The planted bugs can make a guest wait for ever.
@@ -100,7 +100,8 @@ def rewrite(recording: Recording, target: Path, core: int, edit: Edit) -> Record
     with RecordingWriter.create(target, manifest) as writer:
         for number in range(manifest.n_cores):
             for rows, blob in iter_core_records(recording, number):
-                writer.append_core(number, edit(rows, blob.copy()) if number == core else rows, blob)
+                blob = blob.copy()
+                writer.append_core(number, edit(rows, blob) if number == core else rows, blob)
         for rows in iter_agent_rows(recording):
             writer.append_agent(rows)
         for rows in iter_sealed_truth(recording):
@@ -172,6 +173,32 @@ def test_changed_input(which: int, tmp_path: Path) -> None:
     bad = rewrite(recording, tmp_path / "bad", 1, edited(INPUT, which, change))
     with pytest.raises(Divergence):
         replay_core(bad, 1)
+
+
+@pytest.mark.parametrize(
+    "received", ["0f 0b", "8b 04 25 ff ff ff 7f", "90 90 8b 04 25 ff ff ff 7f", "31 c9 f7 f1", "cc", "90 f4"]
+)
+def test_received_code_faults_before_a_barrier(received: str, tmp_path: Path) -> None:
+    """Code as no core ran it, all checksums right: it fails in a block in which the log has more to come."""
+    code = Code().jump("next").align(64).label("next")
+    for _ in range(30):
+        code.store(DATA, "rdi")
+    program, schedule = elf(tmp_path / "guest.elf", code.power_off(0)), tmp_path / "schedule"
+    write_schedule(schedule, 2, 1, 5)
+    run = run_guest(program, tmp_path / "rec", 2, strata="downgrades:1", schedule=str(schedule))
+    recording = run.recording
+    text = np.frombuffer(bytes.fromhex(received), np.uint8)
+
+    def edit(rows: NDArray[np.void], blob: NDArray[np.uint8]) -> NDArray[np.void]:
+        for row in rows[(rows["kind"] == MISS) & (rows["addr"] == TEXT + 64)]:
+            at = int(row["offset"])
+            blob[at : at + len(text)] = text
+        return rows
+
+    bad = rewrite(recording, tmp_path / "bad", 0, edit)
+    for traced in (False, True):
+        with pytest.raises(Divergence, match="the core stopped by itself"):
+            list(CoreReplay(bad, 0, traced=traced).run())
 
 
 def test_input_moved_or_dropped(recording: Recording, tmp_path: Path) -> None:
