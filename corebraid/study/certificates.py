@@ -77,13 +77,19 @@ def checked_order(recording: Recording) -> CheckedOrder:
 def check(recording: Recording) -> CheckReport:
     """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
     when the recording cannot be read."""
+    traces = RecordingTraces(recording)
     try:
         certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
+    except FormatError as error:
+        raise OrderError(error.line()) from None
+    # Before all of it is read: a certificate may be of any number of empty regions.
+    certificate.expect(traces.n_streams, len(traces.strata) + 1)
+    try:
         for _ in certificate.blocks():
             pass
     except FormatError as error:
         raise OrderError(error.line()) from None
-    return check_certificate(RecordingTraces(recording), certificate)
+    return check_certificate(traces, certificate)
 
 
 def _order_first(recording: Recording) -> Phrase:

@@ -90,6 +90,7 @@ def braid(traces: Traces, certificate: Certificate) -> Iterator[tuple[Events, bo
     A region without an order comes stream by stream, with `ordered` False. Raises OrderError if the
     certificate is not for these traces, FormatError if it cannot be read.
     """
+    certificate.expect(traces.n_streams, len(traces.strata) + 1)
     braider = _Braider(traces)
     ordered = True
     for block in certificate.blocks():

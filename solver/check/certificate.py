@@ -167,6 +167,15 @@ class Certificate:
             error.remedy = _REMEDY
             raise
 
+    def expect(self, n_streams: int, n_regions: int) -> None:
+        """Raises FormatError if it is of another number of streams or regions: known before any is read."""
+        for name, expected, found in (
+            ("streams", n_streams, self.head.n_streams),
+            ("regions", n_regions, self.head.n_regions),
+        ):
+            if expected != found:
+                raise self._bad(f"a certificate for another number of {name}", expected, found)
+
     def _bad(self, what: str, expected: object, found: object) -> FormatError:
         return FormatError(what, expected=expected, found=found, where=str(self._path), remedy=_REMEDY)
 
@@ -228,21 +237,26 @@ class _Source:
 
     def __init__(self, frames: Iterator[NDArray[np.uint64]], bad: _Bad) -> None:
         self._frames, self._bad = frames, bad
-        self._rest = np.empty(0, np.uint64)
+        self._held, self._at = np.empty(0, np.uint64), 0
 
     def take(self, n: int) -> NDArray[np.uint64]:
-        parts = [self._rest]
-        held = len(self._rest)
+        if len(self._held) - self._at < n:
+            self._hold(n)
+        self._at += n
+        return self._held[self._at - n : self._at]
+
+    def _hold(self, n: int) -> None:
+        """Hold n integers or more from here on."""
+        parts = [self._held[self._at :]]
+        held = len(parts[0])
         while held < n:
             frame = next(self._frames, None)
             if frame is None:
                 raise self._bad("truncated", f"{n} integers", held)
             parts.append(frame)
             held += len(frame)
-        values = np.concatenate(parts)
-        self._rest = values[n:]
-        return values[:n]
+        self._held, self._at = np.concatenate(parts), 0
 
     def expect_end(self) -> None:
-        if len(self._rest) or next(self._frames, None) is not None:
+        if self._at < len(self._held) or next(self._frames, None) is not None:
             raise self._bad("data after the end", "the end of the file", "more integers")

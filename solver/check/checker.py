@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import FormatError, OrderError
+from corebraid.base.errors import OrderError
 from solver.check.certificate import ORDERED, REASONS, Certificate
 from solver.check.progress import STRATUM, UNFINISHED, WALKED, no_progress
 from solver.check.store_queue import (
@@ -214,18 +214,7 @@ def check_certificate(traces: Traces, certificate: Certificate, rebase: Rebase |
     A region without an order is passed over and reported as unchecked; what its events touched is unknown
     afterwards, and the next event there is believed, unless `rebase` gives the bytes' values after it.
     """
-    head = certificate.head
-    for name, expected, found in (
-        ("streams", traces.n_streams, head.n_streams),
-        ("regions", len(traces.strata) + 1, head.n_regions),
-    ):
-        if expected != found:
-            raise FormatError(
-                f"a certificate for another number of {name}",
-                expected=expected,
-                found=found,
-                remedy="order the recording again",
-            )
+    certificate.expect(traces.n_streams, len(traces.strata) + 1)
     state = _Walk(traces)
     unchecked: list[tuple[int, str]] = []
     passed = 0

@@ -13,7 +13,9 @@ from trace_factory import make
 
 from corebraid.base.errors import CorebraidError, FormatError
 from solver.check import certificate as certificate_module
+from solver.check.braid import braid
 from solver.check.certificate import ORDERED, Certificate, CertificateWriter, Head, decode, encode
+from solver.check.checker import check_certificate
 from solver.passes.order import order_recording
 
 
@@ -107,6 +109,31 @@ def test_a_certificate_that_contradicts_itself_is_refused(tmp_path: Path, values
     writer._writer.close()
     with pytest.raises(FormatError, match="order the recording again"):
         read(tmp_path / "c")
+
+
+def test_integers_of_a_frame_are_not_copied_for_each_region() -> None:
+    """Copied each time, a frame of 100,000 regions took minutes."""
+    frames = iter([np.arange(10, dtype=np.uint64), np.arange(10, 30, dtype=np.uint64)])
+    source = certificate_module._Source(frames, FormatError)  # type: ignore[arg-type]
+    taken = [source.take(n) for n in (1, 3, 3, 7, 2, 0, 4)]
+    assert np.concatenate(taken).tolist() == list(range(20))
+    for one, other in ((0, 1), (1, 2), (3, 4), (4, 6)):
+        assert taken[one].base is taken[other].base
+
+
+def test_another_number_of_regions_is_said_before_any_is_read(tmp_path: Path) -> None:
+    made = make(4, shape_of(4, (60,)))
+    for streams, regions in ((0, 1 << 30), (1, 0)):
+        head = Head("cut", made.traces.n_streams + streams, len(made.traces.strata) + 1 + regions)
+        path = tmp_path / f"{streams}"
+        writer = CertificateWriter(path, RECORDING, head)
+        writer._put(0, ints(7).astype(np.uint64), ints(7).astype(np.uint64))
+        writer._writer.close()
+        for read_all in (lambda *two: list(braid(*two)), check_certificate):
+            with pytest.raises(
+                FormatError, match="another number of " + ("streams" if streams else "regions")
+            ):
+                read_all(made.traces, Certificate(path, RECORDING))
 
 
 def test_another_recordings_certificate_is_refused(tmp_path: Path) -> None:
