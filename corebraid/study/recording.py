@@ -59,7 +59,12 @@ def record_subject(
 def _keep_apart(kept: Path | None, directory: Path) -> None:
     if kept is None:
         return
-    place, recording = kept.resolve(), directory.resolve()
+    try:
+        place, recording = kept.resolve(), directory.resolve()
+    except (OSError, RuntimeError, ValueError):
+        # Python 3.11 and 3.12 raise RuntimeError for links that lead to themselves.
+        what = "what the guest writes cannot be kept there: the path leads nowhere"
+        raise UsageError(what, where=str(kept), remedy=another("keep_writes")) from None
     if place == recording or recording in place.parents:
         raise UsageError(
             "what the guest writes cannot be kept in the recording",

@@ -6,6 +6,7 @@ A scheduler sees only which cores can run and how far they are; it never sees me
 from __future__ import annotations
 
 import random
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,10 +19,13 @@ from emu.schedule.shared_words import SharedWords
 __all__ = [
     "DEFAULT_SLICE", "Chaos", "Explicit", "Pct", "RandomSlices", "RoundRobin", "Scheduler", "Slice",
     "is_named_policy", "learns", "make_scheduler", "read_schedule",
+    "schedule_bytes",
 ]  # fmt: skip
 
 #: Longest slice of the random and round-robin policies, instructions.
 DEFAULT_SLICE = 10_000
+#: Most bytes of a schedule file, most digits of a number in it, and how much of a line is quoted.
+_MOST_BYTES, _MOST_DIGITS, _SHOWN = 64 << 20, 20, 80
 
 
 class RoundRobin(Runner):
@@ -83,6 +87,39 @@ class Explicit(Runner):
         return self._after.next(runnable, counts)
 
 
+def schedule_bytes(path: Path) -> bytes:
+    """What a schedule file holds. Raises UsageError, also for a pipe or a device, which might never end."""
+    try:
+        is_file = stat.S_ISREG(path.stat().st_mode)
+        raw = b""
+        if is_file:
+            with path.open("rb") as file:
+                raw = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, None, str(error)) from None
+    if not is_file:
+        raise _unreadable(path, "a regular file", "another kind of file")
+    if len(raw) > _MOST_BYTES:
+        raise _unreadable(path, f"at most {_MOST_BYTES} bytes", "more")
+    return raw
+
+
+def _unreadable(path: Path, expected: str | None, found: str) -> UsageError:
+    return UsageError(
+        "the schedule cannot be read",
+        expected=expected,
+        found=found,
+        where=str(path),
+        remedy="name round-robin, random, chaos, pct:D or a readable file",
+    )
+
+
+def _shown(line: str) -> str:
+    """A line as it is quoted."""
+    text = line.strip()
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+
+
 def read_schedule(path: Path, n_cores: int) -> list[Slice]:
     """Read a schedule file: a line 'CORE COUNT' for each slice, '#' starts a comment.
 
@@ -90,33 +127,32 @@ def read_schedule(path: Path, n_cores: int) -> list[Slice]:
     """
     remedy = "write lines of CORE INSTRUCTIONS, as in '2 1500'"
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "the schedule cannot be read",
-            found=str(error),
-            where=str(path),
-            remedy="name round-robin, random, chaos, pct:D or a readable file",
-        ) from None
+        lines = schedule_bytes(path).decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, "text in UTF-8", str(error)) from None
     slices = []
     for number, line in enumerate(lines, 1):
         words = line.split("#")[0].split()
         if not words:
             continue
         where = f"{path}:{number}"
-        if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
-            raise UsageError("not a slice", found=repr(line.strip()), where=where, remedy=remedy)
+        if len(words) != 2 or not all(_is_number(word) for word in words):
+            raise UsageError("not a slice", found=_shown(line), where=where, remedy=remedy)
         core, length = int(words[0]), int(words[1])
         if core >= n_cores or not 1 <= length < 1 << 62:
             raise UsageError(
                 "a slice that cannot be",
                 expected=f"a core below {n_cores} and at least 1 instruction",
-                found=repr(line.strip()),
+                found=_shown(line),
                 where=where,
                 remedy=remedy,
             )
         slices.append(Slice(core, length))
     return slices
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
 
 
 def is_named_policy(policy: str) -> bool:
@@ -142,9 +178,9 @@ def make_scheduler(
         return Chaos(seed, shared)
     if policy.startswith("pct:"):
         depth = policy[4:]
-        if not depth.isascii() or not depth.isdigit() or not 1 <= int(depth) <= 1000:
+        if not _is_number(depth) or not 1 <= int(depth) <= 1000:
             raise UsageError(
-                "PCT's depth is a number of 1 to 1000", found=repr(depth), remedy="write pct:3, for example"
+                "PCT's depth is a number of 1 to 1000", found=_shown(depth), remedy="write pct:3, for example"
             )
         return Pct(seed, n_cores, int(depth), shared)
     return Explicit(read_schedule(Path(policy), n_cores))

@@ -17,7 +17,7 @@ from emu.board.config import MachineConfig
 from emu.board.watcher import Watcher
 from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
-from emu.schedule.scheduler import is_named_policy
+from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
 from recorder.capture.evidence_capture import EvidenceCapture
 from recorder.capture.options import Outcome, RecordOptions
@@ -115,7 +115,7 @@ class BaseCapture(Watcher):
         """Of an explicit schedule's bytes, since they decide the run; empty for the other policies."""
         if is_named_policy(self._options.schedule):
             return ""
-        return hashlib.sha256(Path(self._options.schedule).read_bytes()).hexdigest()
+        return hashlib.sha256(schedule_bytes(Path(self._options.schedule))).hexdigest()
 
     def _processor(self) -> Processor:
         asks = self.board.config.surroundings is KERNEL

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from corebraid.base.errors import UsageError
 
+#: Digits that are enough for any bound, and how much of what is refused is quoted.
+_MOST_DIGITS, _SHOWN = 15, 80
+
 
 @dataclass(frozen=True)
 class StrataPolicy:
@@ -25,12 +28,12 @@ class StrataPolicy:
             return cls("none", 0)
         if (
             kind not in ("cycles", "downgrades")
-            or not (number.isascii() and number.isdigit())
+            or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS)
             or not 1 <= int(number) < 1 << 48
         ):
             raise UsageError(
                 "no such strata scheme",
-                found=repr(text),
+                found=repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "..."),
                 remedy="write cycles:100000, downgrades:100 or none",
             )
         return cls(kind, int(number))

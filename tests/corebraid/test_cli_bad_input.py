@@ -71,6 +71,9 @@ def refused(ran: Ran, *parts: str, code: int = 2) -> None:
         (["--cache", "big"], ["cache"]),
         (["--strata", "cycles:0"], ["strata", "cycles:100000"]),
         (["--strata", "weekly"], ["strata"]),
+        (["--strata", "cycles:" + "9" * 5000], ["strata", "999..."]),
+        (["--cache", "9" * 5000 + ":4:32"], ["cache"]),
+        (["--schedule", "/dev/zero"], ["/dev/zero", "regular file"]),
         (["--seed", -1], ["--seed"]),
         (["--seed", 1 << 64], ["--seed"]),
         (["--slice", 0], ["--slice"]),
@@ -94,6 +97,27 @@ def test_a_schedule_file_is_checked_line_by_line(tmp_path: Path) -> None:
     schedule.write_text("0 10\n9 10\n")
     refused(record(tmp_path / "rec", "fig1", "--schedule", schedule), f"{schedule}:2")
     assert not (tmp_path / "rec").exists()
+
+
+def test_a_schedule_of_endless_numbers(tmp_path: Path) -> None:
+    schedule = tmp_path / "schedule"
+    for text in (f"0 {'9' * 5000}\n", f"{'9' * 5000} 1\n"):
+        schedule.write_text(text)
+        ran = record(tmp_path / "rec", "fig1", "--schedule", schedule)
+        refused(ran, f"{schedule}:1")
+        assert len(ran.err) < 1000
+    assert not (tmp_path / "rec").exists()
+
+
+def test_a_pipe_is_no_schedule(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused(record(tmp_path / "rec", "fig1", "--schedule", tmp_path / "pipe"), "regular file")
+
+
+def test_a_schedule_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(1 << 40)
+    refused(record(tmp_path / "rec", "fig1", "--schedule", tmp_path / "long"), "bytes")
 
 
 def test_firmware_takes_no_arguments(tmp_path: Path) -> None:

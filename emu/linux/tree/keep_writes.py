@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import another
 from emu.linux.files.host_tree import encode
 from emu.linux.files.nodes import Directory, FileNode, Node, Symlink
 from emu.linux.files.private_nodes import PrivateDirectory
@@ -20,9 +21,16 @@ def check_target(target: Path | None) -> None:
     """The directory must not exist yet, or be empty. Raises UsageError."""
     if target is None:
         return
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
+    try:
+        wrong = target.is_symlink() or (target.exists() and not target.is_dir())
+        full = not wrong and target.is_dir() and any(target.iterdir())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        what = f"what the guest writes cannot be kept there: {reason}"
+        raise UsageError(what, where=str(target), remedy=another("keep_writes")) from None
+    if wrong:
         raise UsageError("what the guest writes is to be kept in a directory", where=str(target))
-    if target.is_dir() and any(target.iterdir()):
+    if full:
         raise UsageError("what the guest writes is to be kept in an empty directory", where=str(target))
 
 
