@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import distributed
@@ -125,7 +129,9 @@ def test_a_cluster_without_workers_is_left(
         )
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://", "tcp://127.0.0.1:x"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:9", "nonsense", "tcp://", "tcp://127.0.0.1:x", "ucx://1:1"]
+)
 def test_nobody_there_is_one_clear_error(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,3 +141,26 @@ def test_nobody_there_is_one_clear_error(
             make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=1, cluster=address)
         )
     assert caught.value.exit_code == 2
+
+
+def test_what_is_no_scheduler_is_one_clear_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its first bytes are taken for a length of exabytes, and memory for that is asked for."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        def answer() -> None:
+            for _ in range(2):
+                with suppress(OSError):
+                    heard.append(server.accept()[0])
+                    heard[-1].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 100)
+
+        heard: list[socket.socket] = []
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(UsageError, match=f"cluster {address}: no scheduler answers"):
+            order_recording(
+                make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(cluster=address)
+            )
+        gc.collect()
+        for one in heard:
+            one.close()
+    assert capfd.readouterr().err == ""
