@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import check_choice, check_number, check_text, check_whole, texts_of
+from corebraid.api.asked import check_choice, check_seconds, check_text, check_whole, texts_of
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from recorder.files.constraints import CONSTRAINTS, LOSSES
@@ -91,5 +91,5 @@ def witness(
 
 def _check_limits(budget: int, region_timeout: float, constraints: str) -> None:
     check_whole("budget", budget, 1, optional=False)
-    check_number("region_timeout", region_timeout)
+    check_seconds("region_timeout", region_timeout)
     check_choice("constraints", constraints, CONSTRAINTS)

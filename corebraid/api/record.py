@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,6 +158,9 @@ def _recorded(
             f"interrupted; {directory} is incomplete, and readable as far as it was written"
         ) from None
     except OSError as failure:
+        if failure.errno == errno.ENOMEM:
+            remedy = Phrase("free some, or choose less ", Option("memory"), " or fewer ", Option("cores"))
+            raise UsageError("out of memory", where=str(directory), remedy=remedy) from None
         raise UsageError(
             f"the recording cannot be written ({failure.strerror})",
             where=str(directory),

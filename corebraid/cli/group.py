@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -34,6 +35,8 @@ _COMMANDS = {
     "linkage": "linkage",
     "verify": "verify",
 }
+
+_NO_MEMORY = "out of memory; free some, or use fewer --jobs"
 
 
 class Face(click.Group):
@@ -72,8 +75,10 @@ class Face(click.Group):
             code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)
         except KeyboardInterrupt as interrupt:
             code = _interrupted(str(interrupt))
+        except MemoryError:
+            code = complain(_NO_MEMORY, 2)
         except OSError as error:
-            code = unwritable(error)
+            code = complain(_NO_MEMORY, 2) if error.errno == errno.ENOMEM else unwritable(error)
         return code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,19 @@ def seconds(text: str) -> float:
     return value
 
 
+class _Seconds(click.FloatRange):
+    """A time; what is no number is in no range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return found
+
+
+#: A time limit above 0.
+SECONDS = _Seconds(min=0.001, max=_MOST_SECONDS)
+
 #: What an order has to obey.
 constraints_option = click.option(
     "--constraints",
@@ -64,7 +78,7 @@ def region_timeout_option(told: str) -> Callable[[Callable[..., Any]], Callable[
     """--region-timeout. told: its help."""
     return click.option(
         "--region-timeout",
-        type=click.FloatRange(min=0.001, max=1e9),
+        type=SECONDS,
         default=60.0,
         show_default=True,
         metavar="SECONDS",

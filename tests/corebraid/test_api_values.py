@@ -26,6 +26,7 @@ WRONG_VALUES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("pairs", (), {"limit": -1}),
     ("pairs", (), {"region": -1}),
     ("pairs", (), {"budget": "x"}),
+    ("pairs", (), {"region_timeout": float("nan")}),
     ("witness", (5,), {}),
     ("replay", (0,), {"until": -1}),
     ("replay", (0,), {"until": 2**70}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -97,6 +98,21 @@ def test_a_schedule_file_is_checked_line_by_line(tmp_path: Path) -> None:
     schedule.write_text("0 10\n9 10\n")
     refused(record(tmp_path / "rec", "fig1", "--schedule", schedule), f"{schedule}:2")
     assert not (tmp_path / "rec").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, None])
+def test_no_memory_is_not_the_disk_nor_standard_output(
+    number: int | None, rec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise MemoryError if number is None else OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("mmap.mmap", none)
+    refused(record(tmp_path / "rec", "fig1"), "out of memory")
+    assert not (tmp_path / "rec").exists()
+    refused(run("replay", rec, "--core", 0), "out of memory")
+    monkeypatch.setattr("corebraid.study.recording.record", none)
+    refused(record(tmp_path / "rec", "fig1"), "out of memory")
 
 
 def test_a_schedule_of_endless_numbers(tmp_path: Path) -> None:
@@ -328,7 +344,8 @@ def test_a_divergence_is_1_and_says_how_to_look_closer(copy: Path) -> None:
         (["trace", "--format", "parquet"], ["-o FILE"]),
         (["order", "--engine", "guess"], ["guess"]),
         (["order", "--region-timeout", 0], ["--region-timeout"]),
-        (["order", "--region-timeout", "nan"], ["not positive"]),
+        (["order", "--region-timeout", "nan"], ["--region-timeout"]),
+        (["pairs", "--region-timeout", "nan"], ["--region-timeout"]),
         (["verify", "--jobs", 0], ["--jobs"]),
     ],
     ids=lambda value: " ".join(str(part) for part in value),

@@ -11,7 +11,7 @@ import click
 
 from corebraid.base.errors import UsageError
 from corebraid.cli import console
-from corebraid.cli.options import json_option
+from corebraid.cli.options import SECONDS, json_option
 
 if TYPE_CHECKING:
     from solver.axe.answers import Checked
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.001, max=1e9),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     metavar="SECONDS",
