@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from corebraid.names.symbols import printable
 
@@ -17,6 +18,9 @@ _PATH, _DIRECTORY_INDEX = 1, 2
 _STRING, _LINE_STRP, _STRP, _UDATA, _BLOCK = 0x08, 0x1F, 0x0E, 0x0F, 0x09
 _FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
 _LONGEST_NAME = 4096
+#: Most bytes of a unit's program, most rows of it, and most directories or files: no compiler comes near, and
+#: a compressed section of a few kilobytes could ask for all memory.
+_MOST_BYTES, _MOST_ROWS, _MOST_FILES = 16 << 20, 1 << 20, 1 << 16
 _64_BITS = (1 << 64) - 1
 _LONG_FORM = 0xFFFFFFFF
 
@@ -109,6 +113,8 @@ def read_lines(section: bytes, offset: int, strings: Strings) -> LineRows:
         length, word = head.number(8), 8
     if length > head.end - head.at:
         raise ValueError("cut short")
+    if length > _MOST_BYTES:
+        raise ValueError("too long a program")
     return _Program(_Reader(section, head.at, head.at + length), word, strings).run()
 
 
@@ -149,8 +155,10 @@ class _Program:
         found.directories, found.files = [b""], [(b"?", 0)]
         while name := reader.string():
             found.directories.append(name)
+            _count(found.directories)
         while name := reader.string():
             found.files.append((name, reader.uleb()))
+            _count(found.files)
             reader.uleb(), reader.uleb()
 
     def _entries(self) -> list[tuple[bytes, int]]:
@@ -161,6 +169,8 @@ class _Program:
         # Each has a byte at least, so that a count is never more than the bytes that are there.
         if count > (reader.end - reader.at if formats else 0):
             raise ValueError("more entries than bytes")
+        if count > _MOST_FILES:
+            raise ValueError("too many files")
         found = []
         for _ in range(count):
             name, directory = b"?", 0
@@ -237,6 +247,11 @@ class _Program:
         return False
 
 
+def _count(entries: list[Any]) -> None:
+    if len(entries) > _MOST_FILES:
+        raise ValueError("too many files")
+
+
 class _State:
     """The registers that matter, and what they have told so far of one sequence."""
 
@@ -261,6 +276,8 @@ class _State:
         """A row; of several at one address the last one tells."""
         line = self._line if 0 < self._line < 1 << 32 else 0
         self._rows[self.address] = self._file << 32 | line if line else 0
+        if len(self._rows) + len(self._every) > _MOST_ROWS:
+            raise ValueError("too many rows")
 
     def end(self) -> None:
         """The sequence ends here. Code that the linker threw away begins at 0."""

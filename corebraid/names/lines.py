@@ -27,7 +27,11 @@ from corebraid.names.symbols import ELF_DAMAGE
 #: What pyelftools raises on damaged tables.
 _DAMAGE = (*ELF_DAMAGE, DWARFError, NotImplementedError, RecursionError, OSError)
 #: Most bytes that compressed sections may become, and most units that are looked at.
-_MOST_UNPACKED, _MOST_UNITS = 1 << 29, 1 << 17
+_MOST_UNPACKED, _MOST_UNITS = 256 << 20, 1 << 17
+#: Most rows of units that are kept decoded.
+_MOST_KEPT = 1 << 21
+#: Sections that are compressed the old way do not say in their headers what they become.
+_OLD_COMPRESSED = ".zdebug_"
 
 
 class _Unit:
@@ -36,6 +40,9 @@ class _Unit:
     def __init__(self, found: LineRows) -> None:
         self._found = found
         self._starts = sorted(found.rows)
+
+    def __len__(self) -> int:
+        return len(self._starts)
 
     def at(self, address: int) -> str:
         """'file.c:42', or ''."""
@@ -58,7 +65,10 @@ class LineTable:
             return ""
         unit = ranges[index].unit
         if unit not in self._units:
-            self._units[unit] = self._decode(unit)
+            decoded = self._decode(unit)
+            if len(decoded) + sum(map(len, self._units.values())) > _MOST_KEPT:
+                self._units.clear()
+            self._units[unit] = decoded
         return self._units[unit].at(address)
 
     @cached_property
@@ -68,6 +78,8 @@ class LineTable:
             elf = ELFFile(io.BytesIO(self._raw))
             unpacked = 0
             for section in elf.iter_sections():
+                if section.name.startswith(_OLD_COMPRESSED):
+                    return False
                 if section.compressed:
                     unpacked += section.data_size
             names = (".debug_line", ".debug_info")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 import tracemalloc
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -210,3 +212,56 @@ def test_no_file_beside_the_recording_is_opened(tmp_path: Path, monkeypatch: pyt
     for opener in ("builtins.open", "io.open", "os.open"):
         monkeypatch.setattr(opener, refuse)
     LineTable(linked).at(0x1400)
+
+
+# -- tables that are larger than they look -----------------------------------------------------------------
+
+
+def test_a_table_of_more_than_any_compiler_writes_is_none() -> None:
+    """A few kilobytes of compressed section may be these."""
+    row = bytes([13 + 14 + 5])
+    rows = program(4, OLD, set_address(0x1000) + row * ((1 << 20) + 1) + END)
+    files = program(4, b"\0" + b"f\0\0\0\0" * ((1 << 16) + 1) + b"\0", END)
+    directories = program(4, b"d\0" * ((1 << 16) + 1) + b"\0\0", END)
+    nothing = program(4, OLD, set_address(0x1000) + b"\x0a" * (16 << 20) + END)
+    for table in (rows, files, directories, nothing):
+        with pytest.raises(ValueError, match="too"):
+            read_lines(table, 0, Strings())
+    fewer = program(4, OLD, set_address(0x1000) + row * 1000 + END)
+    assert len(read_lines(fewer, 0, Strings()).rows) == 1000
+
+
+def compressed(sections: dict[str, tuple[bytes, int]]) -> bytes:
+    """An ELF file of compressed sections: of each what it holds, and what it says that it becomes."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in sections) + b".shstrtab\0"
+    body, headers = b"", bytes(64)
+    for name, (raw, size) in sections.items():
+        data = struct.pack("<IIQQ", 1, 0, size, 1) + zlib.compress(raw, 9)
+        at = 64 + len(body)
+        headers += struct.pack(
+            "<IIQQQQIIQQ", names.index(name.encode()), 1, 0x800, 0, at, len(data), 0, 0, 1, 0
+        )
+        body += data
+    at = 64 + len(body)
+    headers += struct.pack("<IIQQQQIIQQ", names.index(b".shstr"), 3, 0, 0, at, len(names), 0, 0, 1, 0)
+    body += names
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    counts = (64, 0, 0, 64, len(sections) + 2, len(sections) + 1)
+    return ident + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, 64 + len(body), 0, *counts) + body + headers
+
+
+def test_compressed_sections_have_a_bound() -> None:
+    for size, extra, known in ((1000, {}, True), (256 << 20, {}, False), (1000, {".zdebug_info": 1}, False)):
+        sections = {".debug_info": (bytes(1000), 1000), ".debug_line": (bytes(1000), size)}
+        sections |= {name: (bytes(1000), 1000) for name in extra}
+        assert LineTable(compressed(sections)).known == known
+
+
+def test_units_that_were_decoded_do_not_all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corebraid.names.lines._MOST_KEPT", 300)
+    raw = (PROGRAMS / "mutexes").read_bytes()
+    table = LineTable(raw)
+    starts = table._ranges[0]
+    found = [table.at(start) for start in starts]
+    assert found == [LineTable(raw).at(start) for start in starts]
+    assert len(table._units) == 1 or sum(map(len, table._units.values())) <= 300
