@@ -28,7 +28,7 @@ def integrity(recording: Recording) -> list[Finding]:
     """Everything wrong with the files of `recording`, at most one finding a file; empty: nothing.
 
     Reads every frame of every file, and compares every file with the manifest. An image that the recorder
-    did not come to write before it was killed is no damage.
+    did not come to write before it was killed is no damage, nor is any file before the guest began.
     """
     findings = [check_file(recording, name) for name in _expected(recording)]
     findings += [_check_program(recording), *_check_objects(recording)]
@@ -64,7 +64,8 @@ def _check_syncs(recording: Recording) -> Iterable[Finding]:
 def _expected(recording: Recording) -> list[str]:
     manifest = recording.manifest
     images = (INITIAL_IMG, FINAL_IMG)
-    return [name for name in manifest.file_names() if name in manifest.files or name not in images]
+    names = [name for name in manifest.file_names() if name in manifest.files or name not in images]
+    return [name for name in names if (recording.path / name).exists()] if recording.empty else names
 
 
 def _check_program(recording: Recording) -> Finding | None:

@@ -83,6 +83,9 @@ class Recording:
         """
         facts = self.manifest.files.get(path.name)
         if facts is None:
+            if self.empty and (path.name in (INITIAL_IMG, FINAL_IMG) or not path.exists()):
+                remedy = "record again: the recorder was killed before the guest began"
+                raise FormatError("the recording is empty", where=str(self.path), remedy=remedy)
             if path.name not in (INITIAL_IMG, FINAL_IMG):
                 return path
             remedy = "record again: the recorder was killed before it had written the image"
@@ -106,6 +109,11 @@ class Recording:
     def killed(self) -> bool:
         """Whether the recorder was killed, so that each stream may end in an incomplete frame."""
         return not self.manifest.complete
+
+    @property
+    def empty(self) -> bool:
+        """Whether the recorder was killed before the guest began: its memory was not yet written."""
+        return self.killed and INITIAL_IMG not in self.manifest.files
 
 
 def iter_core_records(recording: Recording, core: int) -> Iterator[tuple[Rows, Bytes]]:
