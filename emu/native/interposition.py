@@ -120,7 +120,7 @@ class Interposition:
     def begin(self) -> None:
         """Ours take their places. Raises CorebraidError."""
         for page in self._pages:
-            _protect(page, writable=True)
+            _make_writable(page)
         for place, _, address in self._slots:
             _word(place).value = address
 
@@ -133,9 +133,9 @@ def _word(address: int) -> ctypes.c_uint64:
     return ctypes.c_uint64.from_address(address)
 
 
-def _protect(page: int, *, writable: bool) -> None:
+def _make_writable(page: int) -> None:
     """Tables that the loader has set are read-only from then on (PT_GNU_RELRO)."""
-    rights = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    rights = mmap.PROT_READ | mmap.PROT_WRITE
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), ctypes.c_int(rights)):
         raise _refused("this system lets no table of a library be changed")

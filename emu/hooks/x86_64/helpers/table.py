@@ -1,4 +1,4 @@
-"""Which helpers of the emulator are ours, and whether they are."""
+"""Which helpers of the emulator are ours, and how they come to be."""
 
 from __future__ import annotations
 
