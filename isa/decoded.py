@@ -15,8 +15,7 @@ class Block:
     that what follows it is another run of instructions. repeats: the last one is a repeated string
     instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
     an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
-    instructions that compare and exchange more than a register. exchanges: (byte offset, bytes) of those
-    that do it with half of one. fences: byte offsets of instructions that
+    instructions that compare and exchange more than a register. fences: byte offsets of instructions that
     make no atomic access and yet wait until the store buffer is empty (SDM volume 3, 9.3 and 12.10).
     privileged: byte offsets of instructions that only a kernel may run. unsupported: offset of the first
     instruction that the emulator would compute wrongly, or -1, and its text. unknown: offset of bytes
@@ -31,7 +30,6 @@ class Block:
     repeats: bool
     nested: bool
     pairs: tuple[int, ...]
-    exchanges: tuple[tuple[int, int], ...]
     fences: tuple[int, ...]
     privileged: tuple[int, ...]
     unsupported: int

@@ -252,9 +252,6 @@ class Core:
         for offset in block.pairs:
             if offset:
                 self._begin_block_at(address + offset)
-        for offset, size in block.exchanges if self.isa.revision else ():
-            self._hook_at(address + offset, self.native.exchange)
-            self._hook_at(address + offset + size, self.native.exchanged)
         for offset in block.fences if self.fence_hook else ():
             self._hook_at(address + offset, self.fence_hook)
         for offset in block.privileged if self.privileged_hook else ():
@@ -289,8 +286,6 @@ class Core:
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
-        if self.words[CORE_AT.kept_at]:
-            self.native.settle(self.rows, np.uint64(self.pc))
         read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
         return bytes(self._context_bytes[: self.isa.context_bytes])
@@ -302,7 +297,6 @@ class Core:
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
-        self.row["kept_at"] = 0
         self._context_bytes[: len(context)] = context
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)

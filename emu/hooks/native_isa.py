@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import unicorn
 
@@ -23,8 +23,7 @@ class NativeIsa:
     """new_engine: makes an emulator of its processor, of an `Isa.revision`. register_number: Unicorn's number
     of a register of the ISA's table. plain_block: decodes blocks of plain instructions
     (`emu.native.unicorn.PLAIN_BLOCK`), None: all are left to the ISA's decoder. pair: runs before each of
-    `Block.pairs`. exchange, exchanged: before and behind each of `Block.exchanges`; settle: a kernel over
-    CORE[1] and the pc, before the registers of a core that stopped are looked at.
+    `Block.pairs`.
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
     approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
@@ -38,9 +37,6 @@ class NativeIsa:
     register_number: Callable[[str], int]
     plain_block: Hook | None
     pair: Hook
-    exchange: Hook
-    exchanged: Hook
-    settle: Callable[[Any, Any], None]
     load_coprocessor: Callable[[], None]
     approximated: Callable[[unicorn.Uc], int]
     recorded: tuple[InstructionHook, ...]

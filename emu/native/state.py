@@ -88,9 +88,6 @@ CORE_FIELDS = (
     "left_at",
     # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
     "failed",
-    # what an instruction is to keep that the emulator does not: where that shows, a register, another one by
-    # its number (emu/hooks/x86_64/exchange.py)
-    "kept_at", "kept_first", "kept_number", "kept_operand",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])

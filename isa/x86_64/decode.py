@@ -182,7 +182,6 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     atomic: list[int] = []
     helped: list[int] = []
     pairs: list[int] = []
-    exchanges: list[tuple[int, int]] = []
     fences: list[int] = []
     privileged: list[int] = []
     ends_run, repeats, nested, coprocessor, position = False, False, False, False, 0
@@ -209,8 +208,6 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             helped.append(len(offsets) - 1)
         if instruction.id in _PAIRS:
             pairs.append(position)
-        if instruction.id == x86.X86_INS_CMPXCHG and instruction.operands[0].size == 4:
-            exchanges.append((position, instruction.size))
         if instruction.id in _FENCES:
             fences.append(position)
         if _is_privileged(instruction):
@@ -226,7 +223,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
         position += instruction.size
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
-        tuple(exchanges), tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor,
+        tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor,
     )  # fmt: skip
 
 
@@ -244,7 +241,7 @@ def decode_block(code: bytes, address: int) -> Block:
 _PLAIN, _CONTROL, _DETAIL = 0, 1, 2
 _SPECIAL = frozenset(
     (
-        "bound", "clts", "cmppd", "cmpps", "cmpsd", "cmpss", "cmpxchg", "cmpxchg16b", "cmpxchg8b", "cpuid",
+        "bound", "clts", "cmppd", "cmpps", "cmpsd", "cmpss", "cmpxchg16b", "cmpxchg8b", "cpuid",
         "enter", "fbld", "fbstp", "fld", "fldenv",
         "fnsave", "fnstenv", "frstor", "fstp", "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli",
         "sti", "in", "invd", "invlpg", "invpcid", "jcxz", "jecxz", "jrcxz", "lgdt", "lidt", "lldt", "lmsw",
@@ -288,9 +285,7 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         position += size
     if position != len(code):
         return None
-    return Block(
-        tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), (), -1, "", -1, coprocessor
-    )
+    return Block(tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), -1, "", -1, coprocessor)
 
 
 @lru_cache(maxsize=65536)

@@ -37,7 +37,7 @@ def _decoded_natively(code: bytes) -> Block | None:
     if n == 0:
         return None
     found = tuple(offsets[: abs(n)].tolist())
-    return Block(found, (), (), n < 0, False, False, (), (), (), (), -1, "", -1)
+    return Block(found, (), (), n < 0, False, False, (), (), (), -1, "", -1)
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)

@@ -61,6 +61,8 @@ def form_of(text: str) -> Form | None:
         return None
     if found.mnemonic in ("bt", "bts", "btr", "btc") and " 07" in text and "0f ba" not in text:
         return None  # A bit far away.
+    if found.mnemonic == "cmpxchg" and found.operands[0].size == 4:
+        return None  # docs/processor.md says what is not right of it.
     wide = x86.X86_GRP_FPU in found.groups
     status = 0x7F00 if found.mnemonic in ("fxam", "fprem", "fprem1") or not wide else 0x7D00
     return Form(text, status=status, flags=ARITHMETIC & ~_undefined(found), name=found.mnemonic, wide=wide)

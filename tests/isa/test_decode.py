@@ -78,11 +78,6 @@ def test_what_the_emulator_would_do_otherwise_is_unsupported(code: str) -> None:
     assert (block.offsets, block.unsupported) == ((0, 1), 1)
 
 
-def test_halves_that_are_compared_and_exchanged_are_told() -> None:
-    code = "0f b1 c8 f0 41 0f b1 0f 48 0f b1 c8 66 0f b1 c8 0f b0 c8"
-    assert decode_block(bytes.fromhex(code), 0x1000).exchanges == ((0, 3), (3, 5))
-
-
 def aborts(code: bytes) -> bool:
     """`lock` before bt, bts, btr or btc of registers: illegal, and it aborts the emulator's process; behind
     another access of its block it changes what that one accessed instead. No other `lock` does."""

@@ -9,7 +9,6 @@ from unicorn import x86_const as x86
 from emu.hooks.call import on_unserved_call
 from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
-from emu.hooks.x86_64.exchange import on_exchange, on_exchanged, settle_exchange
 from emu.hooks.x86_64.helpers.state import RECIPROCALS, X87_APPROXIMATED
 from emu.hooks.x86_64.helpers.table import corrected
 from emu.hooks.x86_64.pair import on_pair
@@ -58,9 +57,6 @@ NATIVE = NativeIsa(
     register_number=register_number,
     plain_block=decode_plain_block,
     pair=on_pair,
-    exchange=on_exchange,
-    exchanged=on_exchanged,
-    settle=settle_exchange,
     load_coprocessor=load_coprocessor,
     approximated=approximated,
     recorded=(

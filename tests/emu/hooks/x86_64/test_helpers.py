@@ -117,3 +117,14 @@ def test_lengths_that_no_array_has_do_not_end_the_recorder(tmp_path: Path) -> No
 
 def test_the_x87_has_the_types_that_were_told() -> None:
     assert {name: one[1] for name, one in {**X87, **STACK}.items()} == X87_SIGNATURES
+
+
+def test_flags_are_exact_where_a_slice_ends_before_an_exchange(tmp_path: Path) -> None:
+    """A hook on the instruction would make the emulator forget which operation they come from."""
+    code = Code()
+    code.mov("rbx", 20000).mov("rsi", DATA).label("again").mov("rax", 0).mov("rdx", 1)
+    code.raw("81 3e ff ff 07 00 f0 0f b1 16 c7 06 00 00 00 00").loop("rbx", "again")
+    path = static_program(tmp_path / "guest", call(code, 231, rdi=0))
+    corebraid.record(path, tmp_path / "rec", cores=1, guest="linux", strata="cycles:997")
+    replayed = corebraid.replay(tmp_path / "rec", 0).facts()
+    assert (replayed["bit_exact"], replayed["error"]) == (True, None)

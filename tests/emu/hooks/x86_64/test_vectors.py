@@ -30,7 +30,6 @@ CORRECTED = {
     "small numbers": ("f2 0f 5e c1", "0f 59 c1", "f3 0f 5a c1", "f2 0f 5a c1", "66 0f 51 c1", "f3 0f 2a c0"),
     "MMX": ("0f 77", "0f 38 00 c1", "0f 38 1c c1", "0f 3a 0f c1 03", "0f 2a c1", "0f 2a 07", "66 0f 2a 07",
             "66 0f 2a c1", "0f 2d c1"),
-    "exchanges": ("0f b1 c1", "0f b1 07", "f0 0f b1 0f", "41 0f b1 d1", "0f b1 c8", "f0 44 0f b1 07"),
 }  # fmt: skip
 
 
