@@ -21,6 +21,8 @@ from recorder.files.json_fields import Scalar
 LINKAGE, SLICES, OPR, RPC, LOSSES = "linkage", "slices", "opr", "rpc", "losses"
 #: What can share one version in evidence linkage, as its log numbers them.
 GROUPS = ("word", "line", "symbol")
+#: Of a core's number.
+_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,15 @@ class Stream:
         return evidence_log(self.name)
 
 
+def is_core_number(text: str) -> bool:
+    """Whether it is one of few digits, as any core has."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
 def parse_rset(text: str, cores: int) -> tuple[int, ...]:
     """The cores of a replay set, ascending, from 'K,K'. Raises UsageError."""
     parts = [part.strip() for part in text.split(",")]
-    wrong = [part for part in parts if not part.isdecimal() or int(part) >= cores]
+    wrong = [part for part in parts if not is_core_number(part) or int(part) >= cores]
     if wrong or len(set(map(int, parts))) != len(parts):
         raise UsageError(
             "no such replay set",

@@ -60,7 +60,15 @@ def test_verify_reads_the_stream(recording: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rset", "what"),
-    [("0,4", "0,4"), ("", "nothing"), ("1,1", "1,1"), ("-1", "-1"), ("0,x", "0,x"), ("0,,1", "0,,1")],
+    [
+        ("0,4", "0,4"),
+        ("", "nothing"),
+        ("1,1", "1,1"),
+        ("-1", "-1"),
+        ("0,x", "0,x"),
+        ("0,,1", "0,,1"),
+        ("9" * 5000, "9"),
+    ],
 )
 def test_a_replay_set_that_cannot_be(rset: str, what: str, tmp_path: Path) -> None:
     ran = run("record", "-o", tmp_path / "rec", "--evidence", "opr", "--rset", rset, FIRMWARE / "fig1.elf")
@@ -70,7 +78,7 @@ def test_a_replay_set_that_cannot_be(rset: str, what: str, tmp_path: Path) -> No
     assert not (tmp_path / "rec").exists()
 
 
-@pytest.mark.parametrize("rset", ["1", "0,1,2", "", "0,0", "x", "9"])
+@pytest.mark.parametrize("rset", ["1", "0,1,2", "", "0,0", "x", "9", "9" * 5000])
 def test_a_part_that_was_not_recorded(recording: Path, rset: str) -> None:
     ran = run("opr", recording, "--rset", rset)
     assert ran.code == 2

@@ -8,6 +8,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.opr_score import Score, score
 from recorder.evidence.opr.log import OprLog, read_opr
+from recorder.files.evidence_names import is_core_number
 from recorder.files.reader import Recording
 from solver.evidence.opr.inference import GroupResult, replay_group, select
 
@@ -63,7 +64,7 @@ def _chosen(log: OprLog, rset: str | None, recording: Recording) -> OprLog:
     if rset is None:
         return log
     parts = [part.strip() for part in rset.split(",")]
-    known = all(part.isascii() and part.isdigit() for part in parts)
+    known = all(is_core_number(part) for part in parts)
     cores = tuple(sorted(int(part) for part in parts)) if known else ()
     if not cores or len(set(cores)) < len(cores) or not set(cores) <= set(log.members):
         raise UsageError(

@@ -20,6 +20,7 @@ from recorder.evidence.opr.log import Head, OprWriter, unit_of
 from recorder.evidence.opr.rows import CHECK, OPR_ROW, Rows
 from recorder.evidence.opr.shadow import CodePages, ValueLogger, follow_stores
 from recorder.files.collectors import EvidenceWriter, Guest
+from recorder.files.evidence_names import is_core_number
 
 #: Rows that are held back until a frame is worth it, and events that are taken down at once.
 _HELD_ROWS, _AT_ONCE = 1 << 14, 1 << 12
@@ -28,7 +29,7 @@ _HELD_ROWS, _AT_ONCE = 1 << 14, 1 << 12
 def parse_members(text: str, cores: int) -> tuple[int, ...]:
     """The cores of a replay set, as `record --rset` writes them into the manifest. Raises UsageError."""
     parts = text.split(",")
-    if not all(part.isdecimal() and int(part) < cores for part in parts) or len(set(parts)) < len(parts):
+    if not all(is_core_number(part) and int(part) < cores for part in parts) or len(set(parts)) < len(parts):
         raise UsageError(
             "no such replay set", expected=f"cores from 0 to {cores - 1}", found=text or "nothing"
         )
