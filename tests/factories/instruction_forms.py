@@ -61,6 +61,8 @@ def form_of(text: str) -> Form | None:
         return None
     if found.mnemonic in ("bt", "bts", "btr", "btc") and " 07" in text and "0f ba" not in text:
         return None  # A bit far away.
+    if found.mnemonic in ("bsf", "bsr") and found.operands[0].size == 4:
+        return None  # Of zero the manual leaves open what the destination is.
     if found.mnemonic == "cmpxchg" and found.operands[0].size == 4:
         return None  # docs/processor.md says what is not right of it.
     wide = x86.X86_GRP_FPU in found.groups

@@ -15,6 +15,7 @@ from emu.hooks.x86_64.helpers.wide import ONE, ZERO, leading_zeros64
 INVALID, DENORMAL, ZERO_DIVIDE = np.uint64(0x01), np.uint64(0x02), np.uint64(0x04)
 OVERFLOW, UNDERFLOW, PRECISION = np.uint64(0x08), np.uint64(0x10), np.uint64(0x20)
 C0, C1, C2, C3 = np.uint64(0x100), np.uint64(0x200), np.uint64(0x400), np.uint64(0x4000)
+CONDITIONS = C0 | C1 | C2 | C3
 NOTHING = np.uint64(0)
 
 #: Rounding control (SDM volume 1, 8.1.5.3).

@@ -1,7 +1,7 @@
 """The registers of an emulated processor, where unicorn 2.1 keeps them: fields of QEMU's CPUX86State.
 
-A helper is handed the address of that structure, and of XMM or MMX registers in it. `table.py` checks the
-places before the first of ours is called.
+A helper is handed the address of that structure, and of XMM or MMX registers in it. `table.py` knows of which
+versions of unicorn the places are.
 """
 
 from __future__ import annotations
@@ -25,15 +25,9 @@ NOTED = XMM + 31 * 64 + 16
 #: There too: the engine is one whose instructions are corrected (`Isa.revision`).
 REVISION = NOTED + 8
 X87_APPROXIMATED, RECIPROCALS = 1, 2
-#: In a `float_status`: 8-bit flags. flushes: the one for the precision of x87 results, which means nothing to
-#: SSE instructions: ours, for those whose tiny results are zero.
-ROUNDING, PRECISION, FLUSH_RESULTS, FLUSH_OPERANDS = 1, 3, 4, 5
-FLUSHES = PRECISION
-#: Bytes of an XMM register's place.
-XMM_BYTES = 64
-
-#: Of the x87 status word: invalid operation, stack fault, the conditions; all four conditions.
-INVALID, STACK_FAULT, C0, C1, C2, C3, CONDITIONS = 1, 1 << 6, 1 << 8, 1 << 9, 1 << 10, 1 << 14, 0x4700
+#: Bytes of a `float_status`. flushes: the precision of x87 results, which means nothing to SSE instructions:
+#: ours, for those whose tiny results are zero. flush_results: the emulator's own for that.
+FLUSHES, FLUSH_RESULTS = 3, 4
 
 
 @njit(cache=True)

@@ -10,7 +10,7 @@ from numba import njit, types
 from emu.hooks.x86_64.helpers import load_constant
 from emu.hooks.x86_64.helpers.arctangent import fpatan
 from emu.hooks.x86_64.helpers.exponential import f2xm1
-from emu.hooks.x86_64.helpers.extended import C0, C1, C2, C3, CHOP, INDEFINITE, NOTHING, fxam
+from emu.hooks.x86_64.helpers.extended import C0, C1, C2, C3, CHOP, CONDITIONS, INDEFINITE, NOTHING, fxam
 from emu.hooks.x86_64.helpers.formats import of_double, of_single, to_double, to_single
 from emu.hooks.x86_64.helpers.integer import fbld, fbstp, fist
 from emu.hooks.x86_64.helpers.logarithm import fyl2x, fyl2xp1
@@ -32,8 +32,6 @@ from emu.hooks.x86_64.helpers.x87_state import (
 )
 
 _ADDRESS = types.uint64
-OF_STATE = types.void(_ADDRESS)
-_ALL = C0 | C1 | C2 | C3
 
 
 def _of_one(operation: Any, conditions: Any) -> Any:
@@ -77,7 +75,7 @@ def _remainder(operation: Any) -> Any:
             return
         number, status = operation(number_in(env, 0), number_in(env, 1))
         put(env, 0, number)
-        tell(env, status, _ALL)
+        tell(env, status, CONDITIONS)
 
     return ours
 
@@ -153,7 +151,7 @@ def _fxam(env):
     conditions = fxam(number)
     if is_empty(env, 0):
         conditions = conditions & C1 | C3 | C0
-    tell(env, conditions, _ALL)
+    tell(env, conditions, CONDITIONS)
 
 
 def _constant(load: Any) -> Any:
@@ -249,37 +247,39 @@ def load_whole_register(env, address, caller):
     push(env, _ten_bytes(env, address, caller))
 
 
-_AT_ADDRESS = types.void(_ADDRESS, _ADDRESS)
 _CONSTANTS = ("fld1", "fldz", "fldpi", "fldl2e", "fldl2t", "fldlg2", "fldln2")
 
 #: Ours by the emulator's names.
 X87 = {
-    "helper_f2xm1": (_of_one(f2xm1, C1), OF_STATE),
-    "helper_fsin": (_of_one(fsin, C1 | C2), OF_STATE),
-    "helper_fcos": (_of_one(fcos, C1 | C2), OF_STATE),
-    "helper_fyl2x": (_of_two_popping(fyl2x), OF_STATE),
-    "helper_fyl2xp1": (_of_two_popping(fyl2xp1), OF_STATE),
-    "helper_fpatan": (_of_two_popping(fpatan), OF_STATE),
-    "helper_fprem": (_remainder(fprem), OF_STATE),
-    "helper_fprem1": (_remainder(fprem1), OF_STATE),
-    "helper_fscale": (_fscale, OF_STATE),
-    "helper_fptan": (_fptan, OF_STATE),
-    "helper_fsincos": (_fsincos, OF_STATE),
-    "helper_fxtract": (_fxtract, OF_STATE),
-    "helper_fxam_ST0": (_fxam, OF_STATE),
-    **{f"helper_{name}_ST0": (_constant(getattr(load_constant, name)), OF_STATE) for name in _CONSTANTS},
-    "helper_flds_ST0": (_load(of_single), types.void(_ADDRESS, types.uint32)),
-    "helper_fldl_ST0": (_load(of_double), types.void(_ADDRESS, types.uint64)),
-    "helper_fsts_ST0": (_store(to_single), types.uint32(_ADDRESS)),
-    "helper_fstl_ST0": (_store(to_double), types.uint64(_ADDRESS)),
-    "helper_fist_ST0": (_store_whole(16, chopped=False), types.int32(_ADDRESS)),
-    "helper_fistl_ST0": (_store_whole(32, chopped=False), types.int32(_ADDRESS)),
-    "helper_fistll_ST0": (_store_whole(64, chopped=False), types.int64(_ADDRESS)),
-    "helper_fistt_ST0": (_store_whole(16, chopped=True), types.int32(_ADDRESS)),
-    "helper_fisttl_ST0": (_store_whole(32, chopped=True), types.int32(_ADDRESS)),
-    "helper_fisttll_ST0": (_store_whole(64, chopped=True), types.int64(_ADDRESS)),
-    "helper_fbld_ST0": (load_decimal, _AT_ADDRESS, True),
-    "helper_fldt_ST0": (load_whole_register, _AT_ADDRESS, True),
-    "helper_fbst_ST0": (store_decimal, _AT_ADDRESS, True),
-    "helper_fstt_ST0": (store_whole_register, _AT_ADDRESS, True),
+    "helper_f2xm1": _of_one(f2xm1, C1),
+    "helper_fsin": _of_one(fsin, C1 | C2),
+    "helper_fcos": _of_one(fcos, C1 | C2),
+    "helper_fyl2x": _of_two_popping(fyl2x),
+    "helper_fyl2xp1": _of_two_popping(fyl2xp1),
+    "helper_fpatan": _of_two_popping(fpatan),
+    "helper_fprem": _remainder(fprem),
+    "helper_fprem1": _remainder(fprem1),
+    "helper_fscale": _fscale,
+    "helper_fptan": _fptan,
+    "helper_fsincos": _fsincos,
+    "helper_fxtract": _fxtract,
+    "helper_fxam_ST0": _fxam,
+    **{f"helper_{name}_ST0": _constant(getattr(load_constant, name)) for name in _CONSTANTS},
+    "helper_flds_ST0": _load(of_single),
+    "helper_fldl_ST0": _load(of_double),
+    "helper_fsts_ST0": _store(to_single),
+    "helper_fstl_ST0": _store(to_double),
+    "helper_fist_ST0": _store_whole(16, chopped=False),
+    "helper_fistl_ST0": _store_whole(32, chopped=False),
+    "helper_fistll_ST0": _store_whole(64, chopped=False),
+    "helper_fistt_ST0": _store_whole(16, chopped=True),
+    "helper_fisttl_ST0": _store_whole(32, chopped=True),
+    "helper_fisttll_ST0": _store_whole(64, chopped=True),
+}
+#: The same that access memory, and are told their caller.
+X87_IN_MEMORY = {
+    "helper_fbld_ST0": load_decimal,
+    "helper_fldt_ST0": load_whole_register,
+    "helper_fbst_ST0": store_decimal,
+    "helper_fstt_ST0": store_whole_register,
 }

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.extended import CONDITIONS
 from emu.hooks.x86_64.helpers.integer import fild
-from emu.hooks.x86_64.helpers.state import CC_SRC, CONDITIONS, at
+from emu.hooks.x86_64.helpers.state import CC_SRC, at
+from emu.hooks.x86_64.helpers.unless import SUFFIX
+from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.hooks.x86_64.helpers.x87_state import (
     condition_bits,
     has_made_room,
@@ -30,11 +33,8 @@ from emu.hooks.x86_64.helpers.x87_state import (
 )
 from emu.native.unicorn import peek64, poke64
 
-_ADDRESS = types.uint64
-OF_STATE = types.void(_ADDRESS)
-OF_REGISTER = types.void(_ADDRESS, types.int32)
-#: ZF, PF and CF; the status word's condition codes.
-_ORDER, _CONDITIONS = np.uint64(0x45), np.uint64(CONDITIONS)
+#: ZF, PF and CF.
+_ORDER = np.uint64(0x45)
 
 
 @njit
@@ -74,12 +74,12 @@ def _load_whole(env, value):
     push(env, fild(value))
 
 
-def _emulators(name: str, signature: Any) -> Any:
-    return types.ExternalFunction(f"{name}_x86_64", signature)
+def _emulators(name: str) -> Any:
+    """The emulator's own."""
+    return types.ExternalFunction(name + SUFFIX, X87_SIGNATURES[name])
 
 
-_OF_WORD = types.void(_ADDRESS, types.uint32)
-_theirs_of_control = _emulators("helper_fldcw", _OF_WORD)
+_theirs_of_control = _emulators("helper_fldcw")
 
 
 @njit
@@ -88,10 +88,10 @@ def _load_control(env, word):
     _theirs_of_control(env, word & np.uint32(0x1F3F) | np.uint32(0x40))
 
 
-def _fetched(name: str, signature: Any) -> Any:
+def _fetched(name: str) -> Any:
     """The second operand comes from memory, or is a constant."""
-    theirs = _emulators(name, signature)
-    if len(signature.args) == 1:
+    theirs = _emulators(name)
+    if len(X87_SIGNATURES[name].args) == 1:
 
         @njit
         def ours(env):
@@ -110,7 +110,7 @@ def _fetched(name: str, signature: Any) -> Any:
 
 def _into_top(name: str) -> Any:
     """ST(0) becomes what comes of it and the second operand."""
-    theirs = _emulators(name, OF_STATE)
+    theirs = _emulators(name)
 
     @njit
     def ours(env):
@@ -124,7 +124,7 @@ def _into_top(name: str) -> Any:
 
 def _into_register(name: str) -> Any:
     """ST(index) becomes what comes of it and ST(0)."""
-    theirs = _emulators(name, OF_REGISTER)
+    theirs = _emulators(name)
 
     @njit
     def ours(env, index):
@@ -138,7 +138,7 @@ def _into_register(name: str) -> Any:
 
 def _compared(name: str) -> Any:
     """What is not there has no order."""
-    theirs = _emulators(name, OF_STATE)
+    theirs = _emulators(name)
 
     @njit
     def ours(env):
@@ -167,7 +167,7 @@ _ALONE = ("fchs_ST0", "fabs_ST0", "fsqrt", "frndint")
 
 
 def _of_top_alone(name: str) -> Any:
-    theirs = _emulators(name, OF_STATE)
+    theirs = _emulators(name)
 
     @njit
     def ours(env):
@@ -176,38 +176,27 @@ def _of_top_alone(name: str) -> Any:
             return
         conditions = condition_bits(env)
         theirs(env)
-        tell(env, conditions, _CONDITIONS)
+        tell(env, conditions, CONDITIONS)
 
     return ours
 
 
-_FETCHES = {
-    "helper_flds_FT0": types.void(_ADDRESS, types.uint32),
-    "helper_fldl_FT0": types.void(_ADDRESS, types.uint64),
-    "helper_fildl_FT0": types.void(_ADDRESS, types.int32),
-    "helper_fldz_FT0": OF_STATE,
-}
+_FETCHES = ("helper_flds_FT0", "helper_fldl_FT0", "helper_fildl_FT0", "helper_fldz_FT0")
 
 #: Ours by the emulator's names.
 STACK = {
-    "helper_fldcw": (_load_control, _OF_WORD),
-    "helper_fpush": (_fpush, OF_STATE),
-    "helper_fmov_ST0_STN": (_copy_to_top, OF_REGISTER),
-    "helper_fmov_FT0_STN": (_take_from, OF_REGISTER),
-    "helper_fmov_STN_ST0": (_copy_from_top, OF_REGISTER),
-    "helper_fxchg_ST0_STN": (_exchange, OF_REGISTER),
-    "helper_fildl_ST0": (_load_whole, types.void(_ADDRESS, types.int32)),
-    "helper_fildll_ST0": (_load_whole, types.void(_ADDRESS, types.int64)),
-    **{name: (_fetched(name, signature), signature) for name, signature in _FETCHES.items()},
-    **{f"helper_{name}_ST0_FT0": (_into_top(f"helper_{name}_ST0_FT0"), OF_STATE) for name in _OPERATIONS},
-    **{
-        f"helper_{name}_STN_ST0": (_into_register(f"helper_{name}_STN_ST0"), OF_REGISTER)
-        for name in _OPERATIONS
-    },
-    **{f"helper_{name}_ST0_FT0": (_compared(f"helper_{name}_ST0_FT0"), OF_STATE) for name in _COMPARISONS},
-    **{
-        f"helper_{name}_ST0_FT0": (_compared_to_flags(f"helper_{name}_ST0_FT0"), OF_STATE)
-        for name in _TO_FLAGS
-    },
-    **{f"helper_{name}": (_of_top_alone(f"helper_{name}"), OF_STATE) for name in _ALONE},
+    "helper_fldcw": _load_control,
+    "helper_fpush": _fpush,
+    "helper_fmov_ST0_STN": _copy_to_top,
+    "helper_fmov_FT0_STN": _take_from,
+    "helper_fmov_STN_ST0": _copy_from_top,
+    "helper_fxchg_ST0_STN": _exchange,
+    "helper_fildl_ST0": _load_whole,
+    "helper_fildll_ST0": _load_whole,
+    **{name: _fetched(name) for name in _FETCHES},
+    **{name: _into_top(name) for name in (f"helper_{one}_ST0_FT0" for one in _OPERATIONS)},
+    **{name: _into_register(name) for name in (f"helper_{one}_STN_ST0" for one in _OPERATIONS)},
+    **{name: _compared(name) for name in (f"helper_{one}_ST0_FT0" for one in _COMPARISONS)},
+    **{name: _compared_to_flags(name) for name in (f"helper_{one}_ST0_FT0" for one in _TO_FLAGS)},
+    **{name: _of_top_alone(name) for name in (f"helper_{one}" for one in _ALONE)},
 }

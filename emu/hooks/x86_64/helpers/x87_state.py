@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from emu.hooks.x86_64.helpers.extended import C1, INDEFINITE, INVALID
+from emu.hooks.x86_64.helpers.extended import C1, CONDITIONS, INDEFINITE, INVALID
 from emu.hooks.x86_64.helpers.state import (
-    CONDITIONS,
     CONTROL_WORD,
     OPERAND,
     REGISTERS,
@@ -92,7 +91,7 @@ def tell(env, status, conditions):
 @njit(cache=True)
 def condition_bits(env):
     """The status word's condition codes."""
-    return np.uint64(peek16(at(env, STATUS_WORD))) & np.uint64(CONDITIONS)
+    return np.uint64(peek16(at(env, STATUS_WORD))) & CONDITIONS
 
 
 @njit(cache=True)

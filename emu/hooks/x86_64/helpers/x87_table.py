@@ -7,14 +7,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from emu.hooks.x86_64.helpers.unless import unless
-from emu.hooks.x86_64.helpers.x87 import X87
+from emu.hooks.x86_64.helpers.x87 import X87, X87_IN_MEMORY
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.hooks.x86_64.helpers.x87_stack import STACK
 from emu.native.functions import Native, native_table
 from emu.native.state import address_of
 
+_KERNELS = {**X87, **X87_IN_MEMORY, **STACK}
 #: In the order of `X87_SIGNATURES`.
-X87_HELPERS = [Native(*{**X87, **STACK}[name]) for name in X87_SIGNATURES]
+X87_HELPERS = [
+    Native(_KERNELS[name], signature, name in X87_IN_MEMORY) for name, signature in X87_SIGNATURES.items()
+]
 _names = zip(X87_HELPERS, X87_SIGNATURES, strict=True)
 _put = native_table([(helper, unless(name, helper.signature)) for helper, name in _names])
 
