@@ -18,16 +18,17 @@ _WORD = ir.IntType(64)
 class Native(NamedTuple):
     """A kernel, an `@njit` function that raises nothing and allocates nothing, and the Numba signature of the
     C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
-    to which it returns."""
+    to which it returns. since: the least revision that it is of."""
 
     kernel: Any
     signature: Any
     caller: bool = False
+    since: int = 1
 
 
 class Unless(NamedTuple):
     """The function called `other` is called instead, with the same arguments and to return to the same
-    caller, unless the byte at argument number `argument` plus `offset` is set."""
+    caller, unless the byte at argument number `argument` plus `offset` is at least `Native.since`."""
 
     other: str
     argument: int
@@ -106,7 +107,7 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> An
     function = ir.Function(module, _c_type(context, native.signature), name=f"our_{unless.other}")
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
-    _other_unless(builder, function, unless)
+    _other_unless(builder, function, unless, native.since)
     given = [*function.args, *([_caller(builder)] if native.caller else [])]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.signature.return_type == types.void:
@@ -116,12 +117,12 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> An
     return function
 
 
-def _other_unless(builder: Any, function: Any, unless: Unless) -> None:
-    """Goes on only where the byte is set."""
+def _other_unless(builder: Any, function: Any, unless: Unless, since: int) -> None:
+    """Goes on only where the byte is at least `since`."""
     module = builder.module
     place = builder.add(function.args[unless.argument], ir.Constant(_WORD, unless.offset))
     chosen = builder.load(builder.inttoptr(place, ir.IntType(8).as_pointer()), align=1)
-    with builder.if_then(builder.icmp_unsigned("==", chosen, ir.Constant(ir.IntType(8), 0)), likely=False):
+    with builder.if_then(builder.icmp_unsigned("<", chosen, ir.Constant(ir.IntType(8), since)), likely=False):
         other = module.globals.get(unless.other) or ir.Function(module, function.ftype, unless.other)
         value = builder.call(other, function.args, tail="musttail")
         if isinstance(function.ftype.return_type, ir.VoidType):

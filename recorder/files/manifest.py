@@ -41,7 +41,7 @@ AGENTS_SAY_OWNED = "agents_say_owned"
 #: Tasks whose waits are kept, and bytes of a manifest.
 MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
 #: `Processor.revision`; rows of its identity, and numbers in a row.
-_MOST_REVISION, _MOST_ANSWERS, _ANSWER_WORDS = 1, 1024, 6
+_MOST_REVISION, _MOST_ANSWERS, _ANSWER_WORDS = 2, 1024, 6
 
 
 def core_log(core: int) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import capstone
 from capstone import x86_const as x86
-from vectors import ARITHMETIC, NAMES, Form, State
+from vectors import ARITHMETIC, INTEL, NAMES, Form, State
 
 _MAPS = ("0f", "0f 38", "0f 3a")
 _PREFIXES = ("", "66", "f2", "f3")
@@ -65,15 +65,37 @@ def form_of(text: str) -> Form | None:
         return None  # Of zero the manual leaves open what the destination is.
     if found.mnemonic == "cmpxchg" and found.operands[0].size == 4:
         return None  # docs/processor.md says what is not right of it.
+    if found.mnemonic in ("shld", "shrd") and found.operands[0].size == 2 and _count(found) > 16:
+        return None  # The manual leaves open what is shifted in, and the flags.
     wide = x86.X86_GRP_FPU in found.groups
     status = 0x7F00 if found.mnemonic in ("fxam", "fprem", "fprem1") or not wide else 0x7D00
-    return Form(text, status=status, flags=ARITHMETIC & ~_undefined(found), name=found.mnemonic, wide=wide)
+    element = 0 if INTEL else _DOT_PRODUCTS.get(found.mnemonic, 0)
+    return Form(
+        text,
+        status=status,
+        flags=ARITHMETIC & ~_undefined(found),
+        name=found.mnemonic,
+        wide=wide,
+        element=element,
+    )
+
+
+#: Bytes of a number.
+_DOT_PRODUCTS = {"dpps": 4, "dppd": 8}
+
+
+def _count(shift: capstone.CsInsn) -> int:
+    """By how much it shifts at most."""
+    last = shift.operands[-1]
+    return last.imm & 0x1F if last.type == x86.X86_OP_IMM else 0x1F
 
 
 def _undefined(instruction: capstone.CsInsn) -> int:
     bits = {"OF": 0x800, "SF": 0x80, "ZF": 0x40, "AF": 0x10, "PF": 4, "CF": 1}
     if x86.X86_GRP_FPU in instruction.groups:
         return 0
+    if instruction.mnemonic == "imul":
+        return 0xD4  # SF, ZF, AF, PF: newer editions of the SDM define SF, AMD's manual none.
     eflags = instruction.eflags
     return sum(bit for name, bit in bits.items() if eflags & getattr(x86, f"X86_EFLAGS_UNDEFINED_{name}", 0))
 

@@ -28,6 +28,8 @@ ARITHMETIC = 0x8D5
 
 #: Whether this host can say what the processor does.
 NATIVE = platform.machine() == "x86_64"
+#: Whether it is one of the vendor's that the guest is told (`isa.x86_64.cpuid`).
+INTEL = NATIVE and "GenuineIntel" in Path("/proc/cpuinfo").read_text()
 
 
 @dataclass
@@ -63,13 +65,27 @@ def _shown(value: int | bytes) -> str:
 @dataclass(frozen=True)
 class Form:
     """An instruction, in hexadecimal; memory operands at rdi. flags, status: masks of what it defines. wide:
-    of the x87 registers all ten bytes count, not only the eight that are MMX registers."""
+    of the x87 registers all ten bytes count, not only the eight that are MMX registers. element: bytes of the
+    numbers in XMM registers, where this processor may choose another of several NaNs than Intel's do; 0: it
+    may not."""
 
     text: str
     flags: int = ARITHMETIC
     status: int = 0x7F00
     name: str = ""
     wide: bool = True
+    element: int = 0
+
+
+def _one_nan(value: int, element: int) -> int:
+    """16 bytes of numbers, in which all NaNs are the same."""
+    if not element:
+        return value
+    bits, mantissa = (32, 23) if element == 4 else (64, 52)
+    infinity, magnitude = (1 << bits - 1) - (1 << mantissa), (1 << bits - 1) - 1
+    numbers = [value >> at & (1 << bits) - 1 for at in range(0, 128, bits)]
+    kept = [infinity + 1 if number & magnitude > infinity else number for number in numbers]
+    return sum(number << at for number, at in zip(kept, range(0, 128, bits), strict=True))
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,9 @@ class Result:
             (fcw, fsw & form.status, tags),
             tuple(fx[32 + 16 * k :][: 10 if form.wide else 8] for k in range(8)),
             struct.unpack_from("<I", fx, 24)[0] & ~0x3F,
-            tuple(int.from_bytes(fx[160 + 16 * k :][:16], "little") for k in range(16)),
+            tuple(
+                _one_nan(int.from_bytes(fx[160 + 16 * k :][:16], "little"), form.element) for k in range(16)
+            ),
         )
 
     def differences(self, other: Result) -> list[str]:

@@ -29,7 +29,7 @@ def new_engine(revision: int) -> unicorn.Uc:
     corrected()
     engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
     engine.ctl_set_cpu_model(_MODEL)
-    engine.reg_write(x86.UC_X86_REG_YMM31, min(revision, 1) << _REVISION_BIT)
+    engine.reg_write(x86.UC_X86_REG_YMM31, revision << _REVISION_BIT)
     return engine
 
 

@@ -22,7 +22,7 @@ X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16
-#: There too: the engine is one whose instructions are corrected (`Isa.revision`).
+#: There too: by how much the engine's instructions are corrected (`Isa.revision`).
 REVISION = NOTED + 8
 X87_APPROXIMATED, RECIPROCALS = 1, 2
 #: Bytes of a `float_status`. flushes: the precision of x87 results, which means nothing to SSE instructions:

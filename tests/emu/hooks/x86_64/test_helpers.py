@@ -75,7 +75,7 @@ def guest() -> Code:
     return call(code, 231)
 
 
-@pytest.mark.parametrize(("revision", "expected"), [(0, 10), (1, 3)])
+@pytest.mark.parametrize(("revision", "expected"), [(0, 10), (1, 3), (2, 3)])
 def test_a_recording_says_which_it_is_of(
     revision: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
