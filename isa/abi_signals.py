@@ -83,7 +83,11 @@ class SignalAbi:
 
     action: `struct kernel_sigaction`. exceptions: by the processor's number. page_fault: the number of that
     for bad accesses, whose signal depends on why. address_bits: those of an address; the bits above them
-    repeat the highest. no_address: the exception for an address where they do not, None: there is none.
+    repeat the highest. no_address, no_stack: the exceptions for an address where they do not, of data and as
+    the stack is addressed; None: there are none. fault_flag: a bit of the flags in the frame of what is to be
+    tried again. debug, asked_debug: a debugger's exception, and what one becomes that was asked for. traps:
+    exceptions that come after their instruction. program_end: of addresses from there on programs do not
+    learn whether anything is there.
     float_status: by the number of an exception whose code is 0. float_codes: (bits there, si_code), the first
     counts.
     """
@@ -94,5 +98,11 @@ class SignalAbi:
     page_fault: int
     address_bits: int
     no_address: int | None
+    no_stack: int | None
+    fault_flag: int
+    debug: int
+    asked_debug: FaultSignal
+    traps: tuple[int, ...]
+    program_end: int
     float_status: dict[int, FloatStatus]
     float_codes: tuple[tuple[int, int], ...]

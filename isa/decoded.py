@@ -17,10 +17,12 @@ class Block:
     an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
     instructions that compare and exchange more than a register. fences: byte offsets of instructions that
     make no atomic access and yet wait until the store buffer is empty (SDM volume 3, 9.3 and 12.10).
-    privileged: byte offsets of instructions that only a kernel may run. unsupported: offset of the first
-    instruction that the emulator would compute wrongly, or -1, and its text. unknown: offset of bytes
-    that are no instruction to the decoder (decoding ends there), or -1. coprocessor: it holds instructions of
-    a unit that few programs use, and what computes them is loaded for.
+    privileged: byte offsets of instructions that only a kernel may run, or nobody (a general-protection
+    fault). unsupported: offset of the first instruction that the emulator would compute wrongly, or -1, and
+    its text. unknown: offset of bytes that are no instruction to the decoder (decoding ends there), or -1.
+    coprocessor: it holds instructions of a unit that few programs use, and what computes them is loaded for.
+    reserved: byte offsets of instructions that programs do not have. illegal: byte offset of what nobody has,
+    though the emulator might run it (decoding ends there).
     """
 
     offsets: tuple[int, ...]
@@ -36,6 +38,26 @@ class Block:
     unsupported_text: str
     unknown: int
     coprocessor: bool = False
+    reserved: tuple[int, ...] = ()
+    illegal: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """What an instruction may access: its first byte, size in bytes, whether it is written (also: after it
+    was read), whether it is addressed as the stack is."""
+
+    address: int
+    size: int
+    written: bool
+    stack: bool
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch. stack: what it adds to the stack pointer."""
+
+    stack: int
 
 
 @dataclass(frozen=True)

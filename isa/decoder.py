@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from isa.decoded import Block, RandomRead
+from isa.decoded import Access, Block, Branch, RandomRead
 from isa.table import Isa
 from isa.x86_64 import decode as _x86_64
+from isa.x86_64 import faulting as _x86_64_faulting
 
 
 class Decoder(Protocol):
@@ -22,14 +23,33 @@ class Decoder(Protocol):
     def decode_random_read(self, code: bytes, address: int) -> RandomRead | None:
         """The instruction that starts `code`, if it reads a random number."""
 
+
+class FaultDecoder(Protocol):
+    """What a decoder knows of instructions that were refused; `isa.x86_64.faulting` says what each gives."""
+
+    def accesses(self, code: bytes, address: int, read: Callable[[str], int]) -> list[Access]:
+        """What the instruction that starts `code` may access."""
+
     def accessed_addresses(self, code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
-        """Where the instruction that starts `code` may access memory."""
+        """Where that is."""
+
+    def branch(self, code: bytes, address: int) -> Branch | None:
+        """The near branch that starts `code`, or None."""
+
+    def length_of_trap(self, code: bytes, address: int) -> int:
+        """Bytes of an instruction that asks for a debugger, or 0."""
 
 
 #: By the ISA's name.
 _DECODERS: dict[str, Decoder] = {"x86_64": _x86_64}
+_FAULT_DECODERS: dict[str, FaultDecoder] = {"x86_64": _x86_64_faulting}
 
 
 def decoder_of(isa: Isa) -> Decoder:
     """The decoder of an instruction set that `isa.registry` has."""
     return _DECODERS[isa.name]
+
+
+def fault_decoder_of(isa: Isa) -> FaultDecoder:
+    """The same for instructions that were refused."""
+    return _FAULT_DECODERS[isa.name]

@@ -40,6 +40,8 @@ class Isa:
     identity: what a Linux guest is told when it asks what processor this is, in rows of numbers that the
     ISA's own hook reads; none: it cannot ask.
     approximations: of kinds of instructions whose results differ from one processor to the next, their names.
+    omissions: what a program can ask for and is not done. The emulator tells both by bits, in this order.
+    refusals: numbers in the place of an exception's, and what a program did that is not emulated.
     revision: of what is computed. 0: whatever the emulator does; 1: results as the processor's; 2: its
     exception flags too.
     """
@@ -61,6 +63,8 @@ class Isa:
     system_call: str
     identity: tuple[tuple[int, ...], ...] = ()
     approximations: tuple[str, ...] = ()
+    omissions: tuple[str, ...] = ()
+    refusals: tuple[tuple[int, str], ...] = ()
     revision: int = 2
 
     @cached_property

@@ -16,7 +16,7 @@ from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import Access
 from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.abi import LinuxAbi
-from isa.decoder import decoder_of
+from isa.decoder import fault_decoder_of
 from isa.registry import isa_named, linux_abi_of
 from isa.table import Isa
 from recorder.files.reader import Recording, iter_core_records
@@ -128,7 +128,7 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
 
 def _touched(state: CoreState, isa: Isa) -> list[int]:
     registers = state.registers
-    return decoder_of(isa).accessed_addresses(state.code, state.pc, lambda name: registers[name])
+    return fault_decoder_of(isa).accessed_addresses(state.code, state.pc, lambda name: registers[name])
 
 
 def _calls(recording: Recording, abi: LinuxAbi) -> Iterator[tuple[int, str, CoreState]]:

@@ -231,6 +231,15 @@ class BlockTable:
         _fill_table(self._table, np.uint64(shift), self._infos[:known], self._entries[:known])
         self._bind()
 
+    def last_instruction(self) -> int | None:
+        """Address of the last instruction of the block that the core left last; None: it has left none."""
+        left = self._words[CORE_AT.left]
+        if not left:
+            return None
+        info = self._infos[left >> int(ROW_SHIFT)]
+        last = self._offsets[int(info["first"]) + int(info["n"]) - 1] & OFFSET_MASK
+        return int(info["address"]) + int(last)
+
     def _bind(self) -> None:
         words = self._words
         words[CORE_AT.infos], words[CORE_AT.entries] = address_of(self._infos), address_of(self._entries)

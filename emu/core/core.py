@@ -53,7 +53,7 @@ def _leave_block(core, pc):
         # Past the stop and back inside the block: it ran to its end and was branched to again.
         position = block_info(core).n
     core.count += position
-    core.entered = _ZERO
+    core.left, core.entered = core.entered, _ZERO
     if undone:
         drop_newest(core, core.count)
 
@@ -184,6 +184,7 @@ class Core:
             ("pc_register", self.native.register_number(isa.program_counter)),
             ("unaligned", isa.vectors.alignment + 1),
             ("forbidden", isa.vectors.general_protection + 1),
+            ("invalid", isa.vectors.invalid_opcode + 1),
             ("plain_block", self.native.plain_block.address if self.native.plain_block else 0),
             ("stale_low", int(_LATEST)),
         ):
@@ -191,9 +192,11 @@ class Core:
         self._pairs: set[int] = set()
         self._asked, self._coprocessor = 0, False
         self._hooked: set[tuple[int, object]] = set()
-        #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
+        #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones; for
+        #: what is none, though the emulator might run it.
         self.fence_hook: object = None
         self.privileged_hook: object = None
+        self.illegal_hook: object = None
         self.blocks = BlockTable(row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
         self._unharmed = self._engine.context_save()
@@ -212,6 +215,11 @@ class Core:
         names = (abi.number, *abi.arguments, abi.result)
         self._call_registers = np.array([*map(self.native.register_number, names)], np.int64)
         self.row["call_registers"] = address_of(self._call_registers)
+
+    def run_programs(self) -> None:
+        """What runs here from now on are programs of an operating system."""
+        self.native.run_programs(self._engine, self.isa.revision)
+        self._unharmed = self._engine.context_save()
 
     def set_identity(self) -> None:
         """Let the processor say what it is from the ISA's table (a hook of `NativeIsa.calls`)."""
@@ -256,6 +264,10 @@ class Core:
             self._hook_at(address + offset, self.fence_hook)
         for offset in block.privileged if self.privileged_hook else ():
             self._hook_at(address + offset, self.privileged_hook)
+        for offset in block.illegal if self.illegal_hook else ():
+            self._hook_at(address + offset, self.illegal_hook)
+        for offset in block.reserved if self.privileged_hook else ():
+            self._hook_at(address + offset, self.illegal_hook)
         return block
 
     def _begin_block_at(self, address: int) -> None:
@@ -301,11 +313,13 @@ class Core:
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)
 
-    def forget_exception(self) -> None:
-        """An exception has been dealt with: the emulator would take the next one for a double fault."""
-        context, self._asked = self.context(), self.approximated
+    def forget_exception(self) -> int:
+        """An exception is being dealt with: the emulator would take the next one for a double fault. Returns
+        its error code."""
+        context, self._asked, code = self.context(), self.approximated, self.native.fault_code(self._engine)
         self._engine.context_restore(self._unharmed)
         self.restore(context)
+        return code
 
     def read_register(self, name: str) -> int:
         """One 64-bit register."""

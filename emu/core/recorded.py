@@ -17,7 +17,7 @@ from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
 from emu.core.core import Core
 from emu.core.line_bus import Bus
 from emu.core.surroundings import DEVICES, Surroundings
-from emu.hooks.call import CALL_WORDS
+from emu.hooks.call import CALL_WORDS, on_illegal
 from emu.hooks.record import on_exception
 from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired
 from emu.hooks.undo import EDGE_ROWS
@@ -86,6 +86,7 @@ class RecordedCore(Core):
             self.row[name] = value
         if store_buffer:
             self.fence_hook = on_fence
+        self.illegal_hook = on_illegal
         bus.connect(self, tapped=tapped)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
         surroundings.surround(self, self.device_page, self.call_words)

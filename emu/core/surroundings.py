@@ -63,6 +63,7 @@ class Kernel:
         core.row["call_words"] = address_of(words)
         core.set_call_registers(linux_abi_of(core.isa))
         core.set_identity()
+        core.run_programs()
         core.privileged_hook = on_privileged
         core.add_instruction_hooks(core.native.calls)
 
@@ -70,6 +71,7 @@ class Kernel:
         """Let the log answer calls."""
         core.set_call_registers(linux_abi_of(core.isa))
         core.set_identity()
+        core.run_programs()
         core.add_instruction_hooks(core.native.replayed_calls)
 
 

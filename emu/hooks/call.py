@@ -83,3 +83,13 @@ def on_privileged(handle, address, size, user):
         return
     core.exception = core.forbidden
     uc_emu_stop(core.handle)
+
+
+@hook(BLOCK_HOOK)
+def on_illegal(handle, address, size, user):
+    """Before what is no instruction to the processor."""
+    core = core_at(user)
+    if core.entered == _ZERO or core.exception != _ZERO:
+        return
+    core.exception = core.invalid
+    uc_emu_stop(core.handle)

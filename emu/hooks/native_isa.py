@@ -26,6 +26,8 @@ class NativeIsa:
     `Block.pairs`.
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
+    run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
+    fault_code: the error code of the exception that the emulator has just raised.
     approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
 
     The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
@@ -38,6 +40,8 @@ class NativeIsa:
     plain_block: Hook | None
     pair: Hook
     load_coprocessor: Callable[[], None]
+    run_programs: Callable[[unicorn.Uc, int], None]
+    fault_code: Callable[[unicorn.Uc], int]
     approximated: Callable[[unicorn.Uc], int]
     recorded: tuple[InstructionHook, ...]
     replayed: tuple[InstructionHook, ...]

@@ -152,6 +152,7 @@ def _first_task(process: Process, loaded: Loaded) -> None:
     context = bytes(isa.context_bytes)
     for name, value in (
         *isa.reset,
+        (isa.flags_register, dict(isa.reset)[isa.flags_register] | isa.interrupt_enable),
         (isa.program_counter, loaded.entry),
         (isa.stack_pointer, loaded.stack_pointer),
     ):

@@ -51,7 +51,7 @@ CORE_FIELDS = (
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
     # of the ISA: Unicorn's number of its program counter; one more than its vectors for unaligned accesses
     # and for what only a kernel may do; the address of its decoder of plain blocks, 0 for none
-    "pc_register", "unaligned", "forbidden", "plain_block",
+    "pc_register", "unaligned", "forbidden", "invalid", "plain_block", "left",
     # nonzero: there is a page of device registers
     "devices",
     # what the last instruction overwrote, if it may still fail (emu/hooks/undo.py); undone: how often it did,

@@ -1,4 +1,4 @@
 """x86-64: registers, CPUID, decoding, and what Linux looks like there. No emulator.
 
-Start at `registers.py`; `decode.py` is the only file that touches Capstone.
+Start at `registers.py`; `decode.py` and `faulting.py` are the only files that touch Capstone.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import capstone
@@ -24,6 +23,11 @@ def _printer() -> capstone.Cs:
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
 
 
+def detailed(code: bytes, address: int) -> capstone.CsInsn | None:
+    """The instruction that begins `code`, with all that Capstone knows of it."""
+    return next(_engine().disasm(code, address, 1), None)
+
+
 #: Legacy prefixes (SDM volume 2, 2.1.1).
 _PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
 
@@ -38,11 +42,11 @@ def _opcode_at(code: bytes) -> tuple[int, int]:
 
 
 def _is_vex(code: bytes) -> bool:
-    """VEX, EVEX or XOP encoding (SDM volume 2, 2.3 and 2.7): 64-bit code has no LDS/LES/BOUND."""
+    """VEX or EVEX encoding (SDM volume 2, 2.3 and 2.7): 64-bit code has no LDS/LES/BOUND."""
     position = 0
     while position < len(code) - 1 and code[position] in (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x67):
         position += 1
-    return code[position] in (0xC4, 0xC5, 0x62) or (code[position] == 0x8F and code[position + 1] & 0x1F > 7)
+    return code[position] in (0xC4, 0xC5, 0x62)
 
 
 def _is_narrow_branch(code: bytes) -> bool:
@@ -119,14 +123,56 @@ def _is_nested_enter(instruction: capstone.CsInsn) -> bool:
     return instruction.id == x86.X86_INS_ENTER and instruction.operands[1].imm & 31 != 0
 
 
-def _is_locked_bit_test(code: bytes) -> bool:
-    """`lock` before bt, bts, btr or btc of registers, which is illegal (SDM volume 2, LOCK)."""
+#: What `lock` may stand before, if it writes memory (SDM volume 2, LOCK).
+_LOCKABLE = frozenset(
+    (
+        "add", "adc", "and", "btc", "btr", "bts", "cmpxchg", "cmpxchg8b", "cmpxchg16b", "dec", "inc", "neg",
+        "not", "or", "sbb", "sub", "xor", "xadd", "xchg",
+    )
+)  # fmt: skip
+
+
+def _is_wrongly_locked(code: bytes, instruction: capstone.CsInsn | None) -> bool:
+    """`lock` before anything else, which is illegal; the emulator takes no notice of some of these."""
     position, _ = _opcode_at(code)
-    opcode, modrm = code[position : position + 2], code[position + 2 : position + 3]
-    if 0xF0 not in code[:position] or modrm < b"\xc0":
+    if 0xF0 not in code[:position]:
         return False
-    bit_tests = (b"\x0f\xa3", b"\x0f\xab", b"\x0f\xb3", b"\x0f\xbb")
-    return opcode in bit_tests or (opcode == b"\x0f\xba" and modrm[0] >> 3 & 7 >= 4)
+    if instruction is None:
+        # The decoder refuses what is locked; without, it must be an instruction.
+        bare = bytes(byte for byte in code[:position] if byte != 0xF0) + code[position:]
+        return detailed(bare, 0) is not None
+    to_memory = any(o.type == x86.X86_OP_MEM for o in instruction.operands[:1])
+    exchange = instruction.id == x86.X86_INS_XCHG
+    return instruction.mnemonic.split()[-1] not in _LOCKABLE or not (to_memory or exchange)
+
+
+def _is_reserved_pop(code: bytes) -> bool:
+    """8f with anything but /0 (SDM volume 2, table A-6, group 1A): to processors with XOP, which no CPUID
+    here offers, an instruction of that."""
+    position, _ = _opcode_at(code)
+    return (
+        code[position : position + 1] == b"\x8f"
+        and code[position + 1 : position + 2] > b"\0"
+        and (code[position + 1] >> 3 & 7 != 0)
+    )
+
+
+#: Bytes of an instruction at most (SDM volume 2, 2.3.11).
+_LONGEST = 15
+
+
+def _is_too_long(code: bytes) -> bool:
+    """An instruction with so many prefixes, which is a general-protection fault."""
+    position, _ = _opcode_at(code)
+    if position >= _LONGEST:
+        return True
+    bare = next((found for k in range(1, position + 1) if (found := detailed(code[k:], k))), None)
+    return bare is not None and bare.address + bare.size > _LONGEST
+
+
+def _is_illegal(code: bytes, instruction: capstone.CsInsn | None) -> bool:
+    """Whether the processor refuses what the emulator would run, or the decoder cannot read."""
+    return _is_wrongly_locked(code, instruction) or _is_reserved_pop(code)
 
 
 def _is_reserved_comparison(code: bytes, size: int) -> bool:
@@ -134,13 +180,6 @@ def _is_reserved_comparison(code: bytes, size: int) -> bool:
     (SDM volume 2, CMPPS: reserved), and which are illegal to the emulator."""
     position, _ = _opcode_at(code)
     return code[position : position + 2] == b"\x0f\xc2" and code[size - 1] > 7
-
-
-def _computed_wrongly(code: bytes, size: int) -> bool:
-    """Whether the emulator would do otherwise than the processor. size: the instruction's, 0: none known."""
-    if size and (_is_vex(code) or _is_reserved_comparison(code, size)):
-        return True
-    return _is_narrow_branch(code) or _is_locked_bit_test(code)
 
 
 def _is_atomic(instruction: capstone.CsInsn) -> bool:
@@ -157,9 +196,16 @@ _PRIVILEGED = frozenset(
     for name in (
         "HLT", "CLI", "STI", "IN", "INSB", "INSW", "INSD", "OUT", "OUTSB", "OUTSW", "OUTSD", "LGDT", "LIDT",
         "LLDT", "LTR", "LMSW", "CLTS", "INVD", "WBINVD", "INVLPG", "INVPCID", "RDMSR", "WRMSR", "RDPMC",
-        "SYSRET", "SYSEXIT", "SWAPGS", "XSETBV", "MONITOR", "MWAIT",
+        "SYSRET", "SYSRETQ", "SYSEXIT", "SYSEXITQ", "SWAPGS",
     )
 )  # fmt: skip
+#: No instructions outside ring 0, or without what CPUID does not offer (SDM volume 2, MONITOR, XSETBV).
+_RESERVED = frozenset((x86.X86_INS_MONITOR, x86.X86_INS_MWAIT, x86.X86_INS_XSETBV))
+#: What tells of tables that only a kernel has, or of a processor's modes.
+_TELLING = frozenset(
+    getattr(x86, f"X86_INS_{name}")
+    for name in ("LAR", "LSL", "VERR", "VERW", "SLDT", "STR", "SGDT", "SIDT", "SMSW")
+)
 _SYSTEM_REGISTERS = ("cr", "dr")
 
 
@@ -170,6 +216,15 @@ def _is_privileged(instruction: capstone.CsInsn) -> bool:
         return False
     names = [instruction.reg_name(o.reg) for o in instruction.operands if o.type == x86.X86_OP_REG]
     return any(name[:2] in _SYSTEM_REGISTERS for name in names)
+
+
+def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
+    """Whether the emulator would do otherwise than the processor."""
+    if instruction is None:
+        return _is_narrow_branch(code)
+    if instruction.id in _TELLING or _is_vex(code) or _is_reserved_comparison(code, instruction.size):
+        return True
+    return _is_narrow_branch(code)
 
 
 def _is_x87(mnemonic: str) -> bool:
@@ -184,13 +239,25 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     pairs: list[int] = []
     fences: list[int] = []
     privileged: list[int] = []
+    reserved: list[int] = []
+    illegal: list[int] = []
     ends_run, repeats, nested, coprocessor, position = False, False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
         instruction = next(_engine().disasm(code[position:], address + position, 1), None)
         offsets.append(position)
         rest = code[position:]
-        if unsupported < 0 and _computed_wrongly(rest, instruction.size if instruction else 0):
+        if instruction is not None and instruction.id in _RESERVED:
+            reserved.append(position)
+        if instruction is None and _is_too_long(rest):
+            privileged.append(position)
+            ends_run, repeats = True, False
+            break
+        if _is_illegal(rest, instruction):
+            illegal.append(position)
+            ends_run, repeats = True, False
+            break
+        if unsupported < 0 and _computed_wrongly(rest, instruction):
             unsupported = position
             shown = rest[: instruction.size if instruction else 15]
             text = f"{shown.hex(' ')} {disassemble(shown, address + position)}"
@@ -223,7 +290,8 @@ def decode_in_detail(code: bytes, address: int) -> Block:
         position += instruction.size
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
-        tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor,
+        tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor, tuple(reserved),
+        tuple(illegal),
     )  # fmt: skip
 
 
@@ -246,7 +314,8 @@ _SPECIAL = frozenset(
         "fnsave", "fnstenv", "frstor", "fstp", "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli",
         "sti", "in", "invd", "invlpg", "invpcid", "jcxz", "jecxz", "jrcxz", "lgdt", "lidt", "lldt", "lmsw",
         "ltr", "maskmovdqu", "maskmovq", "mfence", "monitor", "mwait", "rdmsr", "rdpmc", "rsm", "swapgs",
-        "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xsetbv",
+        "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xsetbv", "lar", "lsl", "verr", "verw",
+        "sldt", "str", "sgdt", "sidt", "smsw",
     )
 )  # fmt: skip
 _SPECIAL_BEGINNINGS = (
@@ -279,6 +348,9 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         ):
             return None
         if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
+            return None
+        here = code[position : position + size]
+        if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: _opcode_at(here)[0]]):
             return None
         coprocessor = coprocessor or _is_x87(mnemonic)
         offsets.append(position)
@@ -320,35 +392,3 @@ def decode_random_read(code: bytes, address: int) -> RandomRead | None:
     # A 32-bit destination clears the upper half; a 16-bit one keeps the rest (SDM volume 1, 3.4.1.1).
     kept = ~0xFFFF if operand.size == 2 else 0
     return RandomRead(full, operand.size, instruction.size, kept, (~_ARITHMETIC_FLAGS, _CARRY))
-
-
-def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
-    """Where the instruction that begins `code` may access memory, by its operands; read: a register by its
-    name in the ISA's table. An implicit stack access is at the stack pointer, and 8 below it."""
-    instruction = next(_engine().disasm(code, address, 1), None)
-    if instruction is None:
-        return []
-    found = []
-    for operand in instruction.operands:
-        if operand.type != x86.X86_OP_MEM:
-            continue
-        place, memory = operand.mem.disp, operand.mem
-        for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
-            if register in (x86.X86_REG_RIP, x86.X86_REG_EIP):
-                place += address + instruction.size
-            elif register != x86.X86_REG_INVALID:
-                place += _register_value(instruction.reg_name(register), read) * scale
-        if memory.segment in (x86.X86_REG_FS, x86.X86_REG_GS):
-            place += read("fs_base" if memory.segment == x86.X86_REG_FS else "gs_base")
-        found.append(place & (1 << 64) - 1)
-    stack = read("rsp")
-    return [*found, stack, stack - 8 & (1 << 64) - 1]
-
-
-def _register_value(name: str, read: Callable[[str], int]) -> int:
-    """A general register, whole or its low half."""
-    if name[0] == "e":
-        return read("r" + name[1:]) & 0xFFFFFFFF
-    if name[-1] == "d" and name[0] == "r":
-        return read(name[:-1]) & 0xFFFFFFFF
-    return read(name)

@@ -66,8 +66,8 @@ _FRAME = SignalFrame(
     constants={"uc_flags": 6, "cs": 0x33, "ss": 0x2B},
     arguments=("rdi", "rsi", "rdx"),
     result="rax",
-    # FIX_EFLAGS: AC, RF, OF, DF, TF, SF, ZF, AF, PF, CF.
-    restored_flags=0x50DD5,
+    # FIX_EFLAGS: AC, OF, DF, TF, SF, ZF, AF, PF, CF; RF ends with the next instruction.
+    restored_flags=0x40DD5,
     # DF, TF, RF.
     cleared_flags=0x10500,
     returned=8,
@@ -98,6 +98,14 @@ SIGNALS_X86_64 = SignalAbi(
     page_fault=14,
     address_bits=48,
     no_address=13,
+    no_stack=12,
+    # RF (SDM volume 3, 17.3.1.1).
+    fault_flag=0x10000,
+    debug=1,
+    asked_debug=FaultSignal(_SIGTRAP, 1, True),
+    traps=(1, 3, 4),
+    # TASK_SIZE_MAX (set_signal_archinfo in fault.c).
+    program_end=0x7FFFFFFFF000,
     float_status={16: FloatStatus("fpsw", "fpcw", 0), 19: FloatStatus("mxcsr", "mxcsr", 7)},
     # FPE_FLTINV, FPE_FLTDIV, FPE_FLTOVF, FPE_FLTUND, FPE_FLTRES (math_error in traps.c).
     float_codes=((1, 7), (4, 3), (8, 4), (0x12, 5), (0x20, 6)),

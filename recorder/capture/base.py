@@ -301,17 +301,21 @@ class BaseCapture(Watcher):
         totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
         totals[AGENTS_SAY_OWNED] = True
         totals[MISSES_PROVE_WRITES] = self._options.cache.sets == 0 and not int(rows["undone"].sum())
-        if approximated := self._approximated():
-            totals["approximated"] = approximated
+        totals |= self._asked_for()
         manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
         return Outcome(manifest, board.fault)
 
-    def _approximated(self) -> str:
-        """Names of instructions that were executed and whose results differ from processor to processor."""
-        asked = 0
+    def _asked_for(self) -> dict[str, Scalar]:
+        """Names of instructions that were executed and whose results differ from processor to processor; of
+        what programs have asked for and is not done."""
+        asked, isa = 0, self._isa
         for core in self.board.cores:
             asked |= core.approximated
-        return " ".join(names for k, names in enumerate(self._isa.approximations) if asked >> k & 1)
+        names = [name for k, name in enumerate(isa.approximations + isa.omissions) if asked >> k & 1]
+        approximated = [name for name in names if name in isa.approximations]
+        omitted = [name for name in names if name in isa.omissions]
+        found: dict[str, Scalar] = {"approximated": " ".join(approximated), "omitted": ", ".join(omitted)}
+        return {name: text for name, text in found.items() if text}
 
     def _pages(self) -> NDArray[np.int64] | None:
         """Pages that an image may have to hold; None: all of memory must be looked at."""

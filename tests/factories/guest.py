@@ -146,6 +146,11 @@ class Code:
         """Call a label."""
         return self._relative("e8", target)
 
+    def lea(self, register: str, target: str) -> Code:
+        """The address of a label into a register."""
+        number = _REGISTERS.index(register)
+        return self._relative(f"{0x48 | (number >> 3) << 2:02x} 8d {5 | (number & 7) << 3:02x}", target)
+
     def device(self, register: int, value: int | str) -> Code:
         """Write a device register, from a constant or a register; uses r15 and r14."""
         self.mov("r15", DEVICES)

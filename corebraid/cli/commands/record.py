@@ -177,6 +177,8 @@ def _tell(recorded: Recorded) -> None:
             "approximations, which differ between processors too, were computed by some of "
             f"{str(approximated).replace(' ', ', ')} (docs/processor.md)"
         )
+    if omitted := manifest.totals.get("omitted"):
+        console.note(f"the guest asked for what is not emulated: {omitted} (docs/processor.md)")
     instructions = sum(manifest.instructions)
     log_bytes = sum(manifest.files[f"core-{core}.log"].bytes for core in range(manifest.n_cores))
     ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended by {end.reason}"

@@ -9,7 +9,7 @@ from unicorn import x86_const as x86
 from emu.hooks.call import on_unserved_call
 from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
-from emu.hooks.x86_64.helpers.state import RECIPROCALS, X87_APPROXIMATED
+from emu.hooks.x86_64.helpers.state import ALIGNMENT, RECIPROCALS, X87_APPROXIMATED
 from emu.hooks.x86_64.helpers.table import corrected
 from emu.hooks.x86_64.pair import on_pair
 from emu.hooks.x86_64.plain_code import decode_plain_block
@@ -20,8 +20,9 @@ from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, o
 _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 
 
-#: Of ymm31, as `REVISION` of a processor's state.
-_REVISION_BIT = 192
+#: Of ymm31, as `REVISION`, `PROGRAM` and `FAULT_CODE` of a processor's state.
+_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT = 192, 200, 160
+_FIRST_WITH_PROGRAMS = 2
 
 
 def new_engine(revision: int) -> unicorn.Uc:
@@ -39,10 +40,24 @@ def register_number(name: str) -> int:
     return found
 
 
+def run_programs(engine: unicorn.Uc, revision: int) -> None:
+    """From now on what runs there is a program of Linux, if instructions are corrected at all."""
+    if revision >= _FIRST_WITH_PROGRAMS:
+        noted = engine.reg_read(x86.UC_X86_REG_YMM31)
+        engine.reg_write(x86.UC_X86_REG_YMM31, noted | 1 << _PROGRAM_BIT)
+        engine.reg_write(x86.UC_X86_REG_MXCSR, engine.reg_read(x86.UC_X86_REG_MXCSR))
+
+
+def fault_code(engine: unicorn.Uc) -> int:
+    """The error code of the exception that was just raised."""
+    noted: int = engine.reg_read(x86.UC_X86_REG_YMM31)
+    return noted >> _FAULT_CODE_BIT & 0xFFFFFFFF
+
+
 def approximated(engine: unicorn.Uc) -> int:
-    """Bits of `X87_APPROXIMATED` and `RECIPROCALS`."""
+    """Bits of `X87_APPROXIMATED`, `RECIPROCALS` and `ALIGNMENT`."""
     upper: int = engine.reg_read(x86.UC_X86_REG_YMM31) >> 128
-    return upper & (X87_APPROXIMATED | RECIPROCALS)
+    return upper & (X87_APPROXIMATED | RECIPROCALS | ALIGNMENT)
 
 
 def load_coprocessor() -> None:
@@ -58,6 +73,8 @@ NATIVE = NativeIsa(
     plain_block=decode_plain_block,
     pair=on_pair,
     load_coprocessor=load_coprocessor,
+    run_programs=run_programs,
+    fault_code=fault_code,
     approximated=approximated,
     recorded=(
         InstructionHook(x86.UC_X86_INS_RDTSC, on_rdtsc),

@@ -68,6 +68,9 @@ def push_frame(task: FrameTask, action: Action, info: SigInfo, mask: int) -> byt
         _put(raw, *frame.layout.fields[name], value)
     for name, offset in frame.registers.items():
         _put(raw, offset, 8, isa.read(context, name))
+    if info.trap is not None and info.trap.retried:
+        offset, flag = frame.registers[isa.flags_register], task.process.abi.signals.fault_flag
+        _put(raw, offset, 8, isa.read(context, isa.flags_register) | flag)
     raw[frame.info : frame.info + INFO_BYTES] = info.pack()
     task.process.memory.write(floats, float_image(isa, frame.floats, context))
     task.process.memory.write(address, bytes(raw))

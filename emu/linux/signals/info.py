@@ -22,11 +22,13 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Trap:
-    """The processor's side of a fault: exception number, error code, address of a bad access."""
+    """The processor's side of a fault: exception number, error code, address of a bad access; whether the
+    instruction is to be tried again."""
 
     number: int
     error: int = 0
     address: int = 0
+    retried: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, njit, types
 
+from emu.hooks.x86_64.helpers.segments import settle
 from emu.hooks.x86_64.helpers.state import (
     FLUSH_RESULTS,
     FLUSHES,
     MXCSR,
+    PROGRAM,
     RECIPROCALS,
     SSE_STATUS,
     X87_STATUS,
@@ -122,11 +124,13 @@ def narrowed(a, status):
 
 @njit
 def update_mxcsr(env):
-    """MXCSR has changed: rounding, small operands, small results."""
+    """MXCSR has changed: rounding, small operands, small results. A program's processor has begun so, too."""
     _theirs_of_mxcsr(env)
     poke8(at(env, X87_STATUS + FLUSH_RESULTS), _NO)
     flush = peek32(at(env, MXCSR)) & _FLUSH == _FLUSH
     poke8(at(env, SSE_STATUS + FLUSHES), np.uint8(flush))
+    if peek8(at(env, PROGRAM)) != _NO:
+        settle(env)
 
 
 _theirs_of_mxcsr = types.ExternalFunction("update_mxcsr_status_x86_64", OF_STATE)

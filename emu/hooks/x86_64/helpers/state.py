@@ -12,10 +12,19 @@ from numba import njit
 from emu.native.unicorn import peek8, poke8
 
 #: Byte offsets. regs: 64 bits each, numbered as in instructions. cc_src: the flags after instructions that
-#: set them all at once. top: of the x87 stack (32 bits). tags: uint8[8], 1 for an empty register, by physical
-#: number. registers: 16 bytes each, of which 10 are used. operand: the second one of an x87 operation.
-#: spare: 256 bytes that nothing uses.
-REGS, CC_SRC, TOP, STATUS_WORD, CONTROL_WORD, TAGS, REGISTERS = 0x0, 0x98, 0x25C, 0x260, 0x262, 0x264, 0x270
+#: set them all at once. segments: 24 bytes each, the selector first. top: of the x87 stack (32 bits). tags:
+#: uint8[8], 1 for an empty register, by physical number. registers: 16 bytes each, of which 10 are used.
+#: operand: the second one of an x87 operation. spare: 256 bytes that nothing uses.
+REGS, CC_SRC, SEGMENTS, TOP, STATUS_WORD, CONTROL_WORD, TAGS, REGISTERS = (
+    0x0,
+    0x98,
+    0xB8,
+    0x25C,
+    0x260,
+    0x262,
+    0x264,
+    0x270,
+)
 X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
     0x308, 0x310, 0x328, 0x330, 0x338, 0xB78, 0xB80,
 )  # fmt: skip
@@ -24,7 +33,9 @@ X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
 NOTED = XMM + 31 * 64 + 16
 #: There too: by how much the engine's instructions are corrected (`Isa.revision`).
 REVISION = NOTED + 8
-X87_APPROXIMATED, RECIPROCALS = 1, 2
+#: And whether a program of Linux runs there; the error code of the last exception that has one.
+PROGRAM, FAULT_CODE = NOTED + 9, NOTED + 4
+X87_APPROXIMATED, RECIPROCALS, ALIGNMENT = 1, 2, 4
 #: Bytes of a `float_status`. flushes: the precision of x87 results, which means nothing to SSE instructions:
 #: ours, for those whose tiny results are zero. flush_results: the emulator's own for that.
 FLUSHES, FLUSH_RESULTS = 3, 4

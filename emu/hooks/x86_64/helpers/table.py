@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.floats import FLOATS, load_mxcsr
 from emu.hooks.x86_64.helpers.packed import PACKED
+from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
+from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
 from emu.hooks.x86_64.helpers.strings import STRINGS
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
-from emu.native.functions import Native, native_switches, native_table
+from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
 from emu.native.state import address_of
 
@@ -25,10 +27,17 @@ from emu.native.state import address_of
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED, **FLOATS}.items()},
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
+    **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
 }
+
+
+def _unless(name: str, helper: Native) -> Unless:
+    return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
+
+
 #: Versions of unicorn that have their registers where `state.py` says.
 _KNOWN = ("2.1.4",)
-_put = native_table([(helper, unless(name, helper.signature)) for name, helper in HELPERS.items()])
+_put = native_table([(helper, _unless(name, helper)) for name, helper in HELPERS.items()])
 _put_switches = native_switches(list(X87_SIGNATURES.values()))
 
 

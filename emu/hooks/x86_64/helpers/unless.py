@@ -11,9 +11,9 @@ from emu.native.functions import Unless
 SUFFIX = "_x86_64"
 
 
-def unless(name: str, signature: Any) -> Unless:
+def unless(name: str, signature: Any, byte: int = REVISION) -> Unless:
     """Of ours in the place of `name`. Helpers are handed the processor's state first; arithmetic the modes of
-    SSE, which are in it, last."""
+    SSE, which are in it, last. byte: of the state, the one that says it."""
     if name.startswith("float"):
-        return Unless(name + SUFFIX, len(signature.args) - 1, REVISION - SSE_STATUS)
-    return Unless(name + SUFFIX, 0, REVISION)
+        return Unless(name + SUFFIX, len(signature.args) - 1, byte - SSE_STATUS)
+    return Unless(name + SUFFIX, 0, byte)

@@ -1,0 +1,118 @@
+"""What a fault tells of the instruction that caused it: which operand was refused, where a branch came from.
+
+Capstone again, with details; nothing here is on a hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import capstone
+from capstone import x86_const as x86
+
+from isa.decoded import Access, Branch
+from isa.x86_64.decode import detailed
+
+_MASK = (1 << 64) - 1
+_SEGMENT_BASES = {x86.X86_REG_FS: "fs_base", x86.X86_REG_GS: "gs_base"}
+_PROGRAM_COUNTER = (x86.X86_REG_RIP, x86.X86_REG_EIP)
+_STACK_BASES = (x86.X86_REG_RSP, x86.X86_REG_ESP, x86.X86_REG_RBP, x86.X86_REG_EBP)
+_BIT_TESTS = tuple(getattr(x86, f"X86_INS_{name}") for name in ("BT", "BTS", "BTR", "BTC"))
+#: Instructions that write their memory operand although the decoder says that they only read it.
+_WRITING = tuple(getattr(x86, f"X86_INS_{name}") for name in ("CMPXCHG8B", "CMPXCHG16B", "CMPXCHG", "XADD"))
+
+
+def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Access]:
+    """What the instruction that begins `code` may access, by its operands; read: a register by its name in
+    the ISA's table. An implicit access is at the stack pointer, or 8 below it, or where a frame begins."""
+    instruction = detailed(code, address)
+    if instruction is None:
+        return []
+    found = [
+        _operand(instruction, operand, read)
+        for operand in instruction.operands
+        if operand.type == x86.X86_OP_MEM
+    ]
+    stack = read("rsp")
+    if instruction.id == x86.X86_INS_LEAVE:
+        return [*found, Access(read("rbp"), 8, written=False, stack=True)]
+    return [
+        *found,
+        Access(stack, 8, written=False, stack=True),
+        Access(stack - 8 & _MASK, 8, written=True, stack=True),
+    ]
+
+
+def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
+    """Where `accesses` are."""
+    return [access.address for access in accesses(code, address, read)]
+
+
+def _operand(instruction: capstone.CsInsn, operand: object, read: Callable[[str], int]) -> Access:
+    memory, place = operand.mem, operand.mem.disp  # type: ignore[attr-defined]
+    for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
+        if register in _PROGRAM_COUNTER:
+            place += address_after(instruction)
+        elif register != x86.X86_REG_INVALID:
+            place += _register_value(instruction.reg_name(register), read) * scale
+    if memory.segment in _SEGMENT_BASES:
+        place += read(_SEGMENT_BASES[memory.segment])
+    if instruction.id in _BIT_TESTS and instruction.operands[1].type == x86.X86_OP_REG:
+        place += _bits_away(instruction, read)
+    written = bool(operand.access & capstone.CS_AC_WRITE)  # type: ignore[attr-defined]
+    return Access(
+        place & _MASK,
+        operand.size,  # type: ignore[attr-defined]
+        written=written or instruction.id in _WRITING,
+        stack=memory.base in _STACK_BASES and memory.segment not in _SEGMENT_BASES,
+    )
+
+
+def address_after(instruction: capstone.CsInsn) -> int:
+    """Of the instruction that follows."""
+    found: int = instruction.address + instruction.size
+    return found
+
+
+def _bits_away(instruction: capstone.CsInsn, read: Callable[[str], int]) -> int:
+    """Bytes from the operand to the word that holds the bit (SDM volume 2, BT)."""
+    size = instruction.operands[1].size
+    bit = _register_value(instruction.reg_name(instruction.operands[1].reg), read) & (1 << 8 * size) - 1
+    bit -= (bit >> 8 * size - 1) << 8 * size
+    return bit // (8 * size) * size
+
+
+_STEMS = {"ax": "rax", "bx": "rbx", "cx": "rcx", "dx": "rdx", "si": "rsi", "di": "rdi", "bp": "rbp"}
+
+
+def _register_value(name: str, read: Callable[[str], int]) -> int:
+    """A general register, whole or a lower part; "riz" and "eiz" are no index at all."""
+    if name[1:] == "iz":
+        return 0
+    if name in _STEMS:
+        return read(_STEMS[name]) & 0xFFFF
+    if name[0] == "e":
+        return read("r" + name[1:]) & 0xFFFFFFFF
+    if name[0] == "r" and name[-1] in "dw":
+        return read(name[:-1]) & (0xFFFFFFFF if name[-1] == "d" else 0xFFFF)
+    return read(name)
+
+
+def branch(code: bytes, address: int) -> Branch | None:
+    """The near branch that begins `code`, or None."""
+    instruction = detailed(code, address)
+    if instruction is None or not {x86.X86_GRP_JUMP, x86.X86_GRP_CALL, x86.X86_GRP_RET} & set(
+        instruction.groups
+    ):
+        return None
+    if x86.X86_GRP_CALL in instruction.groups:
+        return Branch(-8)
+    if x86.X86_GRP_RET in instruction.groups:
+        return Branch(8 + (instruction.operands[0].imm if instruction.operands else 0))
+    return Branch(0)
+
+
+def length_of_trap(code: bytes, address: int) -> int:
+    """Bytes of an instruction that asks for a debugger (`int1`) at the start of `code`, else 0."""
+    instruction = detailed(code, address)
+    return instruction.size if instruction is not None and instruction.id == x86.X86_INS_INT1 else 0

@@ -1,0 +1,170 @@
+"""What a processor refuses, against the processor of this host: signal, code, address, every register."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fault_vectors import FaultVectors, Told
+from guest import DATA, Code
+from static_guest import call, record_linux_guest
+from vectors import NATIVE
+
+from recorder.files.reader import Recording
+from recorder.replay.core import CoreReplay
+
+#: By what they are: bytes. Registers but rsp are `ROOM` at their beginning.
+SEQUENCES = {
+    "ud2": "0f 0b", "hlt": "f4", "cli": "fa", "in": "e4 10", "rdmsr": "0f 32", "sysret": "48 0f 07",
+    "sysretl": "0f 07", "sysexit": "0f 35", "int3": "cc", "int 3": "cd 03", "int 4": "cd 04",
+    "int 1": "cd 01", "int 0": "cd 00", "int 0d": "cd 0d", "int 0e": "cd 0e", "int 20": "cd 20",
+    "int ff": "cd ff", "int 6": "cd 06", "int 10": "cd 10", "div": "31 c9 f7 f1",
+    "null load": "31 c9 48 8b 01", "null store": "31 c9 48 89 01", "xchg null": "31 c9 48 87 01",
+    "xadd null": "31 c9 48 0f c1 01", "cmpxchg null": "31 c9 48 0f b1 01",
+    "lock add null": "31 c9 f0 48 01 01", "add null": "31 c9 48 01 01", "inc null": "31 c9 48 ff 01",
+    "bts null": "31 c9 48 0f ab 01", "shl null": "31 c9 48 d1 21", "sub read null": "31 c9 48 2b 01",
+    "not null": "31 c9 f7 11", "cmpxchg8b null": "31 c9 0f c7 09", "cmpxchg16b null": "31 c9 48 0f c7 09",
+    "setz null": "31 c9 0f 94 01", "push null": "31 c9 ff 31", "pop null": "31 c9 8f 01",
+    "movs to null": "31 ff a4", "movs from null": "31 f6 a4", "cmps null": "31 f6 a6",
+    "stos null": "31 ff aa", "rep movs from null": "31 f6 b9 04 00 00 00 f3 a4", "call null": "31 c9 ff d1",
+    "jmp null": "31 c9 ff e1", "ret null": "6a 00 c3",
+    "noncanon load": "48 b9 00 00 00 00 00 80 00 00 48 8b 01",
+    "noncanon store": "48 b9 00 00 00 00 00 80 00 00 48 89 01",
+    "noncanon rsp load": "48 bc 00 00 00 00 00 80 00 00 48 8b 04 24",
+    "noncanon rbp load": "48 bd 00 00 00 00 00 80 00 00 48 8b 45 00",
+    "noncanon r13": "49 bd 00 00 00 00 00 80 00 00 49 8b 45 00",
+    "push noncanon": "48 bc 00 00 00 00 00 80 00 80 50", "pop noncanon": "48 bc 00 00 00 00 00 80 00 00 58",
+    "call noncanon stack": "48 bc 00 00 00 00 00 80 00 80 e8 00 00 00 00",
+    "ret noncanon stack": "48 bc 00 00 00 00 00 80 00 80 c3",
+    "rbp ds override": "48 bd 00 00 00 00 00 80 00 00 3e 48 8b 45 00",
+    "rsp index base rax": "48 b8 00 00 00 00 00 80 00 00 48 8b 04 20",
+    "rax base rbp index": "48 bd 00 00 00 00 00 80 00 00 48 8b 04 28",
+    "rbp base": "48 b8 00 00 00 00 00 80 00 00 48 8b 44 05 00",
+    "leave noncanon": "48 bd 00 00 00 00 00 80 00 00 c9",
+    "enter noncanon": "48 bc 00 00 00 00 00 80 00 80 c8 10 00 00",
+    "pushf noncanon": "48 bc 00 00 00 00 00 80 00 80 9c",
+    "fs rbp": "48 bd 00 00 00 00 00 80 00 00 64 48 8b 45 00",
+    "last page": "48 b9 ff ff ff ff ff 7f 00 00 48 8b 01",
+    "last page byte": "48 b9 ff ff ff ff ff 7f 00 00 8a 01",
+    "last page stack": "48 bc ff ff ff ff ff 7f 00 00 48 8b 04 24",
+    "crossing neg": "48 b9 fc ff ff ff ff ff ff ff 48 8b 01",
+    "kernel addr": "48 b9 00 00 00 00 00 80 ff ff 48 8b 01",
+    "kernel addr w": "48 b9 00 00 00 00 00 80 ff ff 48 89 01",
+    "jmp noncanon": "48 b9 00 00 00 00 00 80 00 00 ff e1",
+    "call noncanon": "48 b9 00 00 00 00 00 80 00 00 ff d1",
+    "ret noncanon": "48 b9 00 00 00 00 00 80 00 00 51 c3",
+    "ret imm noncanon": "48 b9 00 00 00 00 00 80 00 00 51 c2 10 00",
+    "jmp mem noncanon": "48 b9 00 00 00 00 00 80 00 00 51 ff 24 24",
+    "call mem noncanon": "48 b9 00 00 00 00 00 80 00 00 51 ff 14 24",
+    "jmp kernel": "48 b9 00 00 00 00 00 80 ff ff ff e1", "jmp last": "48 b9 00 f0 ff ff ff 7f 00 00 ff e1",
+    "mov ss 0": "31 c0 8e d0", "mov ss 2b": "b8 2b 00 00 00 8e d0", "mov ss 33": "b8 33 00 00 00 8e d0",
+    "mov ss 28": "b8 28 00 00 00 8e d0", "mov ds 0": "31 c0 8e d8", "mov ds 10": "b8 10 00 00 00 8e d8",
+    "mov ds 13": "b8 13 00 00 00 8e d8", "mov es ff": "b8 ff 00 00 00 8e c0",
+    "mov fs ffff": "b8 ff ff 00 00 8e e0", "mov ds 7": "b8 07 00 00 00 8e d8",
+    "mov ds 63": "b8 63 00 00 00 8e d8", "mov ds 53": "b8 53 00 00 00 8e d8", "mov cs": "8e c8",
+    "cs": "8c c8", "ss": "8c d0", "ds": "8c d8", "fs": "8c e0", "lss": "0f b2 20",
+    "lfs bad": "48 c7 00 ff 00 00 00 48 c7 40 08 7f 00 00 00 48 0f b4 08", "pop fs bad": "6a 7f 0f a1",
+    "push fs": "0f a0 58", "iretq": "6a 2b 54 9c 6a 33 48 8d 05 03 00 00 00 50 48 cf 8c c8",
+    "iretq badcs": "6a 2b 54 9c 6a 10 48 8d 05 03 00 00 00 50 48 cf 8c c8",
+    "iretq badss": "6a 33 54 9c 6a 33 48 8d 05 03 00 00 00 50 48 cf 8c c8",
+    "iretq noncanon": "6a 2b 54 9c 6a 33 48 b8 00 00 00 00 00 80 00 00 50 48 cf",
+    "lretq": "6a 33 48 8d 05 03 00 00 00 50 48 cb 8c c8",
+    "lretq imm": "68 44 44 44 44 6a 33 48 8d 05 05 00 00 00 50 48 ca 08 00 8c c8",
+    "lretq bad": "6a 0b 48 8d 05 03 00 00 00 50 48 cb 8c c8",
+    "lret32": "48 8d 05 11 00 00 00 89 44 24 f8 c7 44 24 fc 33 00 00 00 48 83 ec 08 cb 8c c8",
+    "ljmp": "48 8d 05 13 00 00 00 89 44 24 f0 c7 44 24 f4 33 00 00 00 ff 6c 24 f0 cc cc cc 8c c8",
+    "ljmp bad": "c7 44 24 f0 00 00 00 00 c7 44 24 f4 0b 00 00 00 ff 6c 24 f0",
+    "AC ok": "68 00 00 04 00 9d 8b 4c 24 08 9c 58 6a 00 9d", "TF": "68 00 01 00 00 9d 90 90",
+    "f0 8b": "f0 8b 01", "16 bytes": "66 66 66 66 66 66 66 66 66 66 66 66 66 66 66 90", "xop": "8f c8",
+    "xop2": "8f c8 78 00 00", "8f /1": "8f 48 00", "lock nop": "f0 90", "lock add reg": "f0 01 c8",
+    "salc": "d6", "06": "06", "0f 04": "0f 04", "0f ff": "0f ff c0",
+    "ldmxcsr": "c7 00 00 00 01 00 0f ae 10", "fxsave unal": "0f ae 41 01",
+    "cmpxchg16b unal": "48 0f c7 49 01", "clts": "0f 06", "wbinvd": "0f 09", "mov cr0": "0f 20 c0",
+    "mov dr": "0f 21 c0", "lmsw": "0f 01 f0", "invlpg": "0f 01 38", "swapgs": "0f 01 f8", "rdpmc": "0f 33",
+    "monitor": "0f 01 c8", "rsm": "0f aa", "lgdt": "0f 01 10", "lldt": "0f 00 d0", "ltr": "0f 00 d8",
+    "sti": "fb", "insb": "6c", "outsb": "6e", "popf if": "68 02 02 00 00 9d 9c 58",
+    "iopl": "68 00 32 00 00 9d 9c 58", "bound": "62 00", "into": "ce", "fwait": "9b",
+    "lock cmpxchg8b reg": "f0 0f c7 c9", "cmpxchg8b reg": "0f c7 c9", "lea reg": "8d c0",
+    "nx jump": "48 b9 00 10 20 00 00 00 00 00 ff e1", "ro write": "48 b9 00 00 10 00 00 00 00 00 48 89 01",
+    "ro rmw": "48 b9 00 00 10 00 00 00 00 00 48 01 01",
+    "ro cmpxchg": "48 b9 00 00 10 00 00 00 00 00 48 0f b1 01",
+}  # fmt: skip
+
+#: What ends a recording, by what it says.
+REFUSED = {
+    "a call of the 32-bit kernel (int 0x80)": ("cd 80",),
+    "a switch to 32-bit code": ("6a 2b 54 9c 6a 23 6a 00 48 cf", "6a 23 6a 00 48 cb"),
+    "a segment register loaded with a selector": (
+        "b8 2b 00 00 00 8e d8", "b8 33 00 00 00 8e c0", "b8 7b 00 00 00 8e e0", "b8 03 00 00 00 8e e8",
+    ),
+    "an instruction that would be computed wrongly": (
+        "0f 00 e0", "0f 00 e8", "0f 02 c0", "0f 03 c0", "0f 01 e0", "0f 00 c8", "0f 00 c0", "0f 01 00",
+        "0f 01 08",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one refuses")
+def test_signals_are_those_of_the_processor(tmp_path: Path) -> None:
+    vectors = FaultVectors(tmp_path, list(SEQUENCES.values()))
+    told = zip(vectors.run_recorded(tmp_path / "rec"), vectors.run_natively(), strict=True)
+    found = dict(zip(SEQUENCES, told, strict=True))
+    differences = {name: ours.differences(theirs) for name, (ours, theirs) in found.items()}
+    assert not {name: what for name, what in differences.items() if what}
+    # It compares something: most of them are refused, by four signals.
+    signals = [theirs.signal for _, theirs in found.values()]
+    assert signals.count(0) < len(signals) // 6
+    assert set(signals) >= {0, 4, 5, 7, 8, 11}
+
+
+def test_they_are_replayed(tmp_path: Path) -> None:
+    vectors = FaultVectors(tmp_path, list(SEQUENCES.values()))
+    vectors.run_recorded(tmp_path / "rec")
+    assert all(True for _ in CoreReplay(Recording.open(tmp_path / "rec"), 0).run())
+
+
+def test_a_difference_is_found() -> None:
+    """The comparison sees each field."""
+    registers = (("rip", 1), ("error", 4))
+    told = Told(11, 1, 0, registers)
+    others = (Told(7, 1, 0, registers), Told(11, 2, 0, registers), Told(11, 1, 8, registers),
+              Told(11, 1, 0, (("rip", 1), ("error", 6))))  # fmt: skip
+    assert [len(told.differences(other)) for other in others] == [1, 1, 1, 1]
+
+
+def test_a_debugger_that_is_asked_for(tmp_path: Path) -> None:
+    """SIGTRAP after `int1` (SDM volume 2, INT1). Virtual machines may tell where it begins."""
+    vectors = FaultVectors(tmp_path, ["90 f1 90", "66 f1"])
+    plain, prefixed = vectors.run_recorded(tmp_path / "rec")
+    for told, length in ((plain, 2), (prefixed, 2)):
+        registers = dict(told.registers)
+        assert (told.signal, told.code, registers["trap"], registers["error"]) == (5, 1, 1, 0)
+        assert told.address == registers["rip"]
+        code = vectors.program.read_bytes()[4096:]
+        at = registers["rip"] - 0x100000
+        assert code[at - length : at].endswith(b"\xf1")
+
+
+@pytest.mark.parametrize(
+    ("what", "text"), [(what, text) for what, texts in REFUSED.items() for text in texts]
+)
+def test_what_is_refused_is_named(what: str, text: str, tmp_path: Path) -> None:
+    path = record_linux_guest(call(Code().raw(text), 231, rdi=0), tmp_path, "sc")
+    end = Recording.open(path).manifest.end
+    assert end is not None
+    assert end.reason == "fault"
+    assert what in end.text
+
+
+def test_alignment_checks_are_told_of(tmp_path: Path) -> None:
+    """A program that sets EFLAGS.AC goes on as without; the recording says so."""
+    code = Code().raw("68 00 00 04 00 9d").load("rax", DATA + 1)
+    path = record_linux_guest(call(code, 231, rdi=0), tmp_path, "sc")
+    assert Recording.open(path).manifest.totals["omitted"] == "alignment checks (EFLAGS.AC)"
+
+
+def test_interrupts_are_on_and_stay_so(tmp_path: Path) -> None:
+    """A program sees them enabled, and cannot change that, nor its I/O privilege level."""
+    vectors = FaultVectors(tmp_path, ["9c 58", "6a 00 9d 9c 58", "68 00 32 00 00 9d 9c 58"])
+    flags = [dict(told.registers)["rax"] for told in vectors.run_recorded(tmp_path / "rec")]
+    assert flags == [0x202, 0x202, 0x202]
