@@ -35,8 +35,11 @@ class Unless(NamedTuple):
     offset: int
 
 
-def native_table(functions: Sequence[tuple[Native, Unless]]) -> Callable[[Any], None]:
-    """A kernel function that puts the addresses of `functions` into the words from an address (uint64) on."""
+def native_table(functions: Sequence[tuple[Native, Unless | None]]) -> Callable[[Any], None]:
+    """A kernel function that puts the addresses of `functions` into the words from an address (uint64) on.
+
+    None: the function is called whatever is set.
+    """
 
     @intrinsic
     def put(typing_context: Any, place: Any) -> Any:
@@ -97,17 +100,19 @@ def _c_type(context: Any, signature: Any) -> Any:
     return ir.FunctionType(result, [context.get_value_type(kind) for kind in signature.args])
 
 
-def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> Any:
+def _c_function(context: Any, module: Any, native: Native, unless: Unless | None) -> Any:
     """A function with C's calling convention around a compiled kernel."""
     kinds = native.signature.args + ((types.uint64,) if native.caller else ())
     signature = native.signature.return_type(*kinds)
     native.kernel.compile(signature)
     compiled = native.kernel.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
-    function = ir.Function(module, _c_type(context, native.signature), name=f"our_{unless.other}")
+    name = f"our_{compiled.fndesc.mangled_name}"
+    function = ir.Function(module, _c_type(context, native.signature), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
-    _other_unless(builder, function, unless, native.since)
+    if unless is not None:
+        _other_unless(builder, function, unless, native.since)
     given = [*function.args, *([_caller(builder)] if native.caller else [])]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.signature.return_type == types.void:

@@ -63,8 +63,6 @@ def form_of(text: str) -> Form | None:
         return None  # A bit far away.
     if found.mnemonic in ("bsf", "bsr") and found.operands[0].size == 4:
         return None  # Of zero the manual leaves open what the destination is.
-    if found.mnemonic == "cmpxchg" and found.operands[0].size == 4:
-        return None  # docs/processor.md says what is not right of it.
     if found.mnemonic in ("shld", "shrd") and found.operands[0].size == 2 and _count(found) > 16:
         return None  # The manual leaves open what is shifted in, and the flags.
     wide = x86.X86_GRP_FPU in found.groups

@@ -12,6 +12,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
+from emu.hooks.x86_64.helpers.exchange import EXCHANGES
 from emu.hooks.x86_64.helpers.floats import FLOATS, load_mxcsr
 from emu.hooks.x86_64.helpers.packed import PACKED
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
@@ -28,10 +29,13 @@ HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED, **FLOATS}.items()},
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
+    **{name: Native(*one) for name, one in EXCHANGES.items()},
 }
 
 
-def _unless(name: str, helper: Native) -> Unless:
+def _unless(name: str, helper: Native) -> Unless | None:
+    if name in EXCHANGES:
+        return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 
 

@@ -1,0 +1,182 @@
+"""`cmpxchg` of 32 bits and `lock neg`, where the emulator's translator writes them as intermediate code.
+
+A processor writes only one of what `cmpxchg` compares: rax is as it was where they are equal, a register as
+it was where they are not (SDM volume 2, CMPXCHG). The translator clears the upper halves of both. Of `lock
+neg` it takes the flags from the value before it.
+
+The translator's functions are ours here, and they watch for the pattern of these instructions: its parts
+follow one another at once, as the number of operations written so far tells. What was found is kept, while a
+block is translated, in a word of the translator's state that nothing else reads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from emu.hooks.x86_64.helpers.state import REVISION
+from emu.native.unicorn import peek8, peek32, peek64, poke64
+
+_ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
+EXTEND = types.void(_ADDRESS, _VALUE, _VALUE)
+CHOOSE = types.void(_ADDRESS, _INT, _VALUE, _VALUE, _VALUE, _VALUE, _VALUE)
+BRANCH = types.void(_ADDRESS, _INT, _VALUE, _VALUE, _ADDRESS)
+EXCHANGE = types.void(_ADDRESS, _VALUE, _VALUE, _VALUE, _VALUE, _ADDRESS, _INT)
+START = types.void(_ADDRESS)
+
+#: Of TCGContext: the number of operations, a counter that only statistics read, the processor (CPUState).
+_OPERATIONS, _NOTES, _PROCESSOR = np.uint64(56), np.uint64(216), np.uint64(224)
+#: From a processor to its registers (CPUX86State).
+STATE_OF_PROCESSOR = np.uint64(0x8A50)
+_FIRST_REVISION = np.uint8(2)
+_EQUAL, _NOT_EQUAL = np.int32(8), np.int32(9)
+_SIZE, _FOUR_BYTES = np.int32(3), np.int32(2)
+_LONG, _NOT_LOCAL = np.int32(1), np.int32(0)
+
+#: Stages, with up to three values. One and two extended in place; chosen by what they compare: what was in
+#: memory or a register, what goes there, what it was compared with; an exchange with memory; one for `neg`;
+#: what remains to be written is a register.
+_ONE, _TWO, _CHOSEN, _EXCHANGED, _NEGATED, _REGISTER = 1, 2, 3, 4, 5, 6
+
+_start = types.ExternalFunction("tcg_func_start_x86_64", START)
+_extend = types.ExternalFunction("tcg_gen_ext32u_i64_x86_64", EXTEND)
+_choose = types.ExternalFunction("tcg_gen_movcond_i64_x86_64", CHOOSE)
+_branch = types.ExternalFunction("tcg_gen_brcond_i64_x86_64", BRANCH)
+_exchange = types.ExternalFunction("tcg_gen_atomic_cmpxchg_i64_x86_64", EXCHANGE)
+_subtract_from = types.ExternalFunction(
+    "tcg_gen_subfi_i64_x86_64", types.void(_ADDRESS, _VALUE, _VALUE, _VALUE)
+)
+_new_value = types.ExternalFunction("tcg_temp_new_internal_x86_64", _ADDRESS(_ADDRESS, _INT, _INT))
+_free_value = types.ExternalFunction("tcg_temp_free_internal_x86_64", types.void(_ADDRESS, _ADDRESS))
+
+
+@njit
+def _operations(context):
+    return np.int64(peek32(context + _OPERATIONS)) & 0x1FFF
+
+
+@njit
+def _note(context, stage, first, second, third):
+    """After the last operation so far."""
+    word = stage | _operations(context) << 3 | first << 16 | second << 32 | third << 48
+    poke64(context + _NOTES, np.uint64(word))
+
+
+@njit
+def _forget(context):
+    poke64(context + _NOTES, np.uint64(0))
+
+
+@njit
+def start(context):
+    """`tcg_func_start`: a block begins. Nothing is noted of another, whose number of operations may be the
+    same; and blocks that were thrown away have been counted where the notes are."""
+    _start(context)
+    _forget(context)
+
+
+@njit
+def _noted(context):
+    """(stage, whether nothing was written since, the three values)."""
+    word = peek64(context + _NOTES)
+    values = np.int64(word >> np.uint64(16))
+    at_once = np.int64(word >> np.uint64(3)) & 0x1FFF == _operations(context)
+    return np.int64(word) & 7, at_once, values & 0xFFFF, values >> 16 & 0xFFFF, values >> 32 & 0xFFFF
+
+
+@njit
+def _wanted(context):
+    """Whether it is for an engine that is to be right in this."""
+    state = peek64(context + _PROCESSOR) + STATE_OF_PROCESSOR
+    return peek8(state + np.uint64(REVISION)) >= _FIRST_REVISION
+
+
+@njit
+def _keep_if_same(context, target, value):
+    """The target gets the value, 32 bits and zeros, unless its lower half is that."""
+    here, there = _new_value(context, _LONG, _NOT_LOCAL), _new_value(context, _LONG, _NOT_LOCAL)
+    now, new = np.int64(here - context), np.int64(there - context)
+    _extend(context, now, target)
+    _extend(context, new, value)
+    _choose(context, _EQUAL, target, now, new, target, new)
+    _free_value(context, here)
+    _free_value(context, there)
+
+
+@njit
+def _keep_unless_equal(context, target, value, first, second):
+    """The target gets the value, 32 bits and zeros, if the two others are equal."""
+    there = _new_value(context, _LONG, _NOT_LOCAL)
+    new = np.int64(there - context)
+    _extend(context, new, value)
+    _choose(context, _EQUAL, target, first, second, new, target)
+    _free_value(context, there)
+
+
+@njit
+def extend(context, target, value):
+    """`tcg_gen_ext32u_i64`: how 32 bits are written to a register, and made a number of 64."""
+    stage, at_once, first, second, third = _noted(context)
+    if target == value:
+        _extend(context, target, value)
+        if at_once and stage in (_ONE, _TWO):
+            _note(context, _TWO, second if stage == _TWO else first, target, 0)
+        else:
+            _note(context, _ONE, target, 0, 0)
+        return
+    if stage == _CHOSEN and value == first:
+        _forget(context)
+        _keep_if_same(context, target, value)
+        if at_once:
+            _note(context, _REGISTER, first, second, third)
+    elif stage == _EXCHANGED and value == first and at_once:
+        _forget(context)
+        _keep_if_same(context, target, value)
+    elif stage == _REGISTER and value == second and at_once:
+        _forget(context)
+        _keep_unless_equal(context, target, value, first, third)
+    else:
+        _extend(context, target, value)
+
+
+@njit
+def choose(context, condition, target, first, second, then, otherwise):
+    """`tcg_gen_movcond_i64`: what `cmpxchg` without `lock` writes."""
+    stage, at_once, old, compared, _ = _noted(context)
+    _choose(context, condition, target, first, second, then, otherwise)
+    if stage != _TWO or not at_once or condition != _EQUAL or not _wanted(context):
+        return
+    if first == old and second == compared and then == target and otherwise == first:
+        _note(context, _CHOSEN, first, target, second)
+
+
+@njit
+def exchange(context, old, place, compared, new, index, operation):
+    """`tcg_gen_atomic_cmpxchg_i64`: of `lock cmpxchg`, and of `lock neg`, which compares with its own."""
+    _exchange(context, old, place, compared, new, index, operation)
+    if not _wanted(context):
+        return
+    if old == compared:
+        _note(context, _NEGATED, old, 0, 0)
+    elif operation & _SIZE == _FOUR_BYTES:
+        _note(context, _EXCHANGED, old, 0, 0)
+
+
+@njit
+def branch(context, condition, first, second, label):
+    """`tcg_gen_brcond_i64`: `lock neg` tries again, or is done, and its flags are those of the new value."""
+    stage, at_once, old, _, _ = _noted(context)
+    _branch(context, condition, first, second, label)
+    if stage == _NEGATED and at_once and condition == _NOT_EQUAL and first == old:
+        _forget(context)
+        _subtract_from(context, first, 0, first)
+
+
+#: Ours by the emulator's names.
+EXCHANGES = {
+    "tcg_func_start": (start, START),
+    "tcg_gen_ext32u_i64": (extend, EXTEND),
+    "tcg_gen_movcond_i64": (choose, CHOOSE),
+    "tcg_gen_brcond_i64": (branch, BRANCH),
+    "tcg_gen_atomic_cmpxchg_i64": (exchange, EXCHANGE),
+}
