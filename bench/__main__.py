@@ -27,6 +27,7 @@ _BENCHMARKS = {
     "opr": "opr",
     "rpc": "rpc",
     "hunt": "hunt",
+    "corrections": "corrections",
     "seeds": "seeds",
 }
 

@@ -12,7 +12,7 @@ import pytest
 from losses_factory import firmware
 from rich.console import Console
 
-from bench import ordering, ordering_path, paper, report, scored, settled, speed, sure
+from bench import corrections, ordering, ordering_path, paper, report, scored, settled, speed, sure
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -21,6 +21,7 @@ from bench.report import Column, Table
 from bench.slowdown import total_cycles
 from bench.strata_regions import RegionFacts, cuts_of_bound, distribution, own_regions, regions_by_bound
 from emu.bus.cache import CacheGeometry
+from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import RecordOptions
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.replay.traces import RecordingTraces
@@ -242,3 +243,12 @@ def test_orders_are_held_against_the_truth() -> None:
         ("linkage", "values"),
     }
     assert sum(row[3] for row in tables["scored-all"]["rows"] if row[1] == "auto") >= 2
+
+
+def test_corrections_cost_is_measured_for_every_revision(tmp_path: Path) -> None:
+    """Of programs that end, whatever they repeat."""
+    for name in corrections.BODIES:
+        times = corrections.measured(name, rounds=1, lasting=1e-6)
+        assert len(times) == X86_64.revision + 1
+    path = corrections.program(tmp_path / "guest", bytes.fromhex("90"), 3)
+    assert corrections.seconds(path, X86_64) > 0
