@@ -49,7 +49,7 @@ def _run() -> int:
     import click
 
     from corebraid.cli.console import OWN_CACHE
-    from corebraid.cli.group import cli, unwritable
+    from corebraid.cli.group import cli, misused, unwritable
 
     if _COMPLETION in os.environ:
         return int(cli.main(prog_name=_NAME, standalone_mode=False) or 0)
@@ -60,6 +60,12 @@ def _run() -> int:
             return int(cli.invoke(context) or 0)
     except click.exceptions.Exit as end:
         return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        # Of options before there is a command.
+        return misused(error, sys.argv[1:], _NAME)
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -64,7 +64,7 @@ def order(
     count_budget: int = 2_000_000,
     choose: str | None = None,
     jobs: int | None = None,
-    cluster: str = "",
+    cluster: str | None = None,
     fresh: bool = False,
     progress: OrderProgress | None = None,
     note: Callable[[Text], None] = ignore,
@@ -97,7 +97,13 @@ def order(
     check_whole("count_budget", count_budget, 1, optional=False)
     check_whole("jobs", jobs, 1, MOST_JOBS)
     check_text("choose", choose, optional=True)
-    check_text("cluster", cluster)
+    check_text("cluster", cluster, optional=True)
+    if cluster is not None and not cluster.strip():
+        raise UsageError(
+            "no address of a cluster",
+            found=repr(cluster),
+            remedy=Phrase("give one, as tcp://HOST:PORT, or leave ", Option("cluster"), " out"),
+        )
     opened, shown = open_recording(recording), progress or OrderProgress()
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
@@ -114,7 +120,7 @@ def order(
     # What was solved before was not chosen.
     keep = None if choose is not None or evidence is not None else opened.path / PARTIAL_NAME
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
-    resources = Resources(jobs, cluster, keep, fresh, note)
+    resources = Resources(jobs, cluster or "", keep, fresh, note)
     began = working_time()
     traces = RecordingTraces(opened, shown.replayed, constraints=constraints)
     with shown.ordering():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corebraid.base.wording import Text, Wording, said
+from corebraid.base.wording import MOST_OF_PLACE, Phrase, Text, Wording, said, shown, shown_words
 
 
 class CorebraidError(Exception):
@@ -38,14 +38,22 @@ class CorebraidError(Exception):
     def line(self, wording: Wording | None = None) -> str:
         """The whole message as one line. wording: how options are called, by default as in Python."""
         what = said(self.what, wording)
-        text = f"{self.where}: {what}" if self.where else what
+        text = f"{shown(self.where, MOST_OF_PLACE)}: {what}" if self.where else what
         if self.expected is not None or self.found is not None:
             sides = [f"expected {said(self.expected, wording)}"] if self.expected is not None else []
-            sides += [f"found {said(self.found, wording)}"] if self.found is not None else []
+            sides += [f"found {self._found(wording)}"] if self.found is not None else []
             text += ": " + ", ".join(sides)
         if self.remedy:
             text += f"; {said(self.remedy, wording)}"
         return " ".join(text.split())
+
+    def _found(self, wording: Wording | None) -> str:
+        return said(self.found, wording)
+
+
+def reason_of(error: Exception) -> str:
+    """Why the system refused a file, without its name, which the message has already."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _restore(kind: type[CorebraidError], args: tuple[Any, ...], values: dict[str, Any]) -> CorebraidError:
@@ -56,7 +64,14 @@ def _restore(kind: type[CorebraidError], args: tuple[Any, ...], values: dict[str
 
 
 class UsageError(CorebraidError):
-    """Wrong use: an option or argument that makes no sense."""
+    """Wrong use: an option or argument that makes no sense. Messages show the beginning of what was given."""
+
+    def line(self, wording: Wording | None = None) -> str:
+        return shown_words(super().line(wording))
+
+    def _found(self, wording: Wording | None) -> str:
+        parts = self.found.parts if isinstance(self.found, Phrase) else (self.found,)
+        return "".join(shown(said(part, wording)) for part in parts)
 
 
 class ImageError(CorebraidError):

@@ -6,6 +6,7 @@ message says how they are called (`Wording`): `memory=` in Python, `--memory` on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,6 +49,26 @@ class Phrase:
 def another(name: str) -> Phrase:
     """`choose another memory=`: what helps against a value that cannot be."""
     return Phrase("choose another ", Option(name))
+
+
+_CUT = "..."
+#: Characters of what somebody has given that a message repeats, and of the name of a place.
+MOST_SHOWN, MOST_OF_PLACE = 60, 255
+_LONG_WORD = re.compile(rf"\S{{{MOST_SHOWN + 3},}}")
+
+
+def shown(text: str, most: int = MOST_SHOWN) -> str:
+    """The text, or, of more than `most` characters, its beginning and '...'."""
+    return text if len(text) <= most + len(_CUT) else text[:most] + _CUT
+
+
+def shown_words(line: str) -> str:
+    """The line with each of its words as `shown`; words with a slash name places, which may be longer."""
+    return _LONG_WORD.sub(lambda found: _shown_word(found[0]), line)
+
+
+def _shown_word(word: str) -> str:
+    return shown(word, MOST_OF_PLACE if "/" in word else MOST_SHOWN)
 
 
 #: What messages are made of.

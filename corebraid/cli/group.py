@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 import corebraid
 from corebraid.base.errors import CorebraidError
 from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
+from corebraid.base.wording import MOST_SHOWN, shown, shown_words
 from corebraid.cli.wording import TYPED
 
 #: Command -> its module in corebraid.cli.commands, in the order in which --help shows them.
@@ -36,6 +38,8 @@ _COMMANDS = {
     "verify": "verify",
 }
 
+#: In the context of a command line (`click.Context.meta`): its words as they were typed.
+_GIVEN = "corebraid.given"
 _NO_MEMORY = "out of memory; free some, or use fewer --jobs"
 
 
@@ -54,6 +58,11 @@ class Face(click.Group):
         command: click.Command = module.command
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As of any group; keeps the words for messages."""
+        ctx.meta[_GIVEN] = tuple(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it returns is the exit code."""
         try:
@@ -71,8 +80,7 @@ class Face(click.Group):
         except CorebraidError as error:
             code = complain(error.line(TYPED), error.exit_code)
         except click.UsageError as error:
-            name = error.ctx.command_path if error.ctx else ctx.command_path
-            code = complain(f"{error.format_message()} (see '{name} --help')", error.exit_code)
+            code = misused(error, ctx.meta[_GIVEN], ctx.command_path)
         except KeyboardInterrupt as interrupt:
             code = _interrupted(str(interrupt))
         except MemoryError:
@@ -80,6 +88,22 @@ class Face(click.Group):
         except OSError as error:
             code = complain(_NO_MEMORY, 2) if error.errno == errno.ENOMEM else unwritable(error)
         return code
+
+
+def misused(error: click.UsageError, given: Sequence[str], name: str) -> int:
+    """Say what of the words `given` cannot be; returns the exit code. name: of the command, if Click does not
+    know."""
+    message = shown_words(_given_shown(error.format_message(), given))
+    command = error.ctx.command_path if error.ctx else name
+    return complain(f"{message} (see '{command} --help')", error.exit_code)
+
+
+def _given_shown(message: str, given: Sequence[str]) -> str:
+    """A message of Click's, which repeats what was typed, with the beginning of each long word of that."""
+    for word in sorted({*given, *(word.partition("=")[2] for word in given)}, key=len, reverse=True):
+        if len(word) > MOST_SHOWN:
+            message = message.replace(repr(word), repr(shown(word))).replace(word, shown(word))
+    return message
 
 
 def unwritable(error: OSError) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from corebraid.base.errors import UsageError
+from corebraid.base.whole_input import read_input_file, read_stream
 from corebraid.cli.options import positive, seconds, size
 from corebraid.cli.wording import typed
 from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, StreamOption
@@ -131,13 +131,7 @@ def read_input(source: str | None) -> bytes:
     """What the guest reads: a file, "-" or None: standard input. Raises UsageError."""
     if source is None:
         closed = sys.stdin is None or sys.stdin.closed
-        return b"" if closed or sys.stdin.isatty() else sys.stdin.buffer.read()
+        return b"" if closed or sys.stdin.isatty() else read_stream(sys.stdin.buffer, "-")
     if source == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(source).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(
-            f"the input cannot be read ({reason})", where=source, remedy="check --input"
-        ) from None
+        return read_stream(sys.stdin.buffer, source)
+    return read_input_file(Path(source))

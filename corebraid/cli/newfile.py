@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, reason_of
 
 
 @contextmanager
@@ -16,8 +16,9 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
 
     option: what to call it in errors, such as '-o'. Raises UsageError.
     """
-    special = path.exists() and not path.is_file() and not path.is_dir()
+    special = False
     try:
+        special = path.exists() and not path.is_file() and not path.is_dir()
         file = path.open("wb" if special else "xb")
     except FileExistsError:
         raise UsageError(
@@ -26,9 +27,10 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
             remedy=f"choose another {option}; nothing was written over",
         ) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
-            f"the file cannot be written ({reason})", where=str(path), remedy=f"choose another {option}"
+            f"the file cannot be written ({reason_of(error)})",
+            where=str(path),
+            remedy=f"choose another {option}",
         ) from None
     try:
         with file:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import FETCH, READ, RMW, WRITE
-from corebraid.base.wording import Option, Phrase, another
+from corebraid.base.wording import Option, Phrase, another, shown
 from corebraid.names.symbols import Symbols
 
 Rows = NDArray[np.void]
@@ -55,7 +55,7 @@ def _address(text: str, whole: str, symbols: Symbols) -> tuple[int, int]:
         value = -1
     if not 0 <= value <= _MOST:
         raise UsageError(
-            f"no such address or symbol {text!r}",
+            f"no such address or symbol {shown(text)!r}",
             found=Option("addr", whole),
             remedy="write hexadecimal as 0x1000, decimal, or the name of a symbol of the program",
         )

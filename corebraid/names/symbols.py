@@ -92,8 +92,8 @@ class Symbols:
             elif symbol.name.endswith(f"!{name}") and symbol.name.partition("!")[2] == name != "":
                 elsewhere.setdefault(symbol.address, symbol)
         if len(elsewhere) > 1:
-            found = ", ".join(symbol.name for symbol in elsewhere.values())
-            raise UsageError("several symbols of that name", found=found, remedy="write one of these")
+            names = ", ".join(symbol.name for symbol in elsewhere.values())
+            raise UsageError("several symbols of that name", expected=f"one of {names}")
         return next(iter([*elsewhere.values(), *areas]), None)
 
 

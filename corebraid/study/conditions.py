@@ -39,7 +39,7 @@ class Condition:
             try:
                 return cls(text, re.compile(pattern.encode(), re.MULTILINE))
             except (re.error, RecursionError, OverflowError) as error:
-                raise UsageError("not a regular expression", found=f"{pattern!r} ({error})") from None
+                raise UsageError(f"not a regular expression ({error})", found=repr(pattern)) from None
         raise UsageError(
             "no such condition",
             expected="exit!=0, exit==N (N up to 255), fault, deadlock, timeout or output~REGEX",

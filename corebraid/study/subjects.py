@@ -91,10 +91,13 @@ def _is_linux(path: Path, guest: str) -> bool:
 
 def _options(asked: Asked) -> RecordOptions:
     from emu.bus.cache import CacheGeometry
-    from emu.schedule.scheduler import DEFAULT_SLICE
+    from emu.schedule.scheduler import DEFAULT_SLICE, learns, make_scheduler
     from recorder.capture.options import RecordOptions
     from recorder.capture.strata_policy import StrataPolicy
 
+    if learns(asked.schedule):
+        # Before anything is learnt for it.
+        make_scheduler(asked.schedule, 0, 1)
     options = RecordOptions(
         cores=asked.cores,
         seed=asked.seed,

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, reason_of
 from emu.schedule.chaos import Chaos
 from emu.schedule.pct import Pct
 from emu.schedule.policy import Runner, Scheduler, Slice
@@ -24,8 +24,8 @@ __all__ = [
 
 #: Longest slice of the random and round-robin policies, instructions.
 DEFAULT_SLICE = 10_000
-#: Most bytes of a schedule file, most digits of a number in it, and how much of a line is quoted.
-_MOST_BYTES, _MOST_DIGITS, _SHOWN = 64 << 20, 20, 80
+#: Most bytes of a schedule file, and most digits of a number in it.
+_MOST_BYTES, _MOST_DIGITS = 64 << 20, 20
 
 
 class RoundRobin(Runner):
@@ -96,7 +96,7 @@ def schedule_bytes(path: Path) -> bytes:
             with path.open("rb") as file:
                 raw = file.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, None, str(error)) from None
+        raise _unreadable(path, None, reason_of(error)) from None
     if not is_file:
         raise _unreadable(path, "a regular file", "another kind of file")
     if len(raw) > _MOST_BYTES:
@@ -112,12 +112,6 @@ def _unreadable(path: Path, expected: str | None, found: str) -> UsageError:
         where=str(path),
         remedy="name round-robin, random, chaos, pct:D or a readable file",
     )
-
-
-def _shown(line: str) -> str:
-    """A line as it is quoted."""
-    text = line.strip()
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def read_schedule(path: Path, n_cores: int) -> list[Slice]:
@@ -137,13 +131,13 @@ def read_schedule(path: Path, n_cores: int) -> list[Slice]:
             continue
         where = f"{path}:{number}"
         if len(words) != 2 or not all(_is_number(word) for word in words):
-            raise UsageError("not a slice", found=_shown(line), where=where, remedy=remedy)
+            raise UsageError("not a slice", found=repr(line.strip()), where=where, remedy=remedy)
         core, length = int(words[0]), int(words[1])
         if core >= n_cores or not 1 <= length < 1 << 62:
             raise UsageError(
                 "a slice that cannot be",
                 expected=f"a core below {n_cores} and at least 1 instruction",
-                found=_shown(line),
+                found=repr(line.strip()),
                 where=where,
                 remedy=remedy,
             )
@@ -180,7 +174,7 @@ def make_scheduler(
         depth = policy[4:]
         if not _is_number(depth) or not 1 <= int(depth) <= 1000:
             raise UsageError(
-                "PCT's depth is a number of 1 to 1000", found=_shown(depth), remedy="write pct:3, for example"
+                "PCT's depth is a number of 1 to 1000", found=repr(depth), remedy="write pct:3, for example"
             )
         return Pct(seed, n_cores, int(depth), shared)
     return Explicit(read_schedule(Path(policy), n_cores))

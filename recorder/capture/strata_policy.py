@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from corebraid.base.errors import UsageError
 
-#: Digits that are enough for any bound, and how much of what is refused is quoted.
-_MOST_DIGITS, _SHOWN = 15, 80
+#: Digits that are enough for any bound.
+_MOST_DIGITS = 15
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StrataPolicy:
         ):
             raise UsageError(
                 "no such strata scheme",
-                found=repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "..."),
+                found=repr(text),
                 remedy="write cycles:100000, downgrades:100 or none",
             )
         return cls(kind, int(number))

@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import FormatError, reason_of
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.registry import isa_named
@@ -245,7 +245,9 @@ def load(directory: Path) -> Manifest:
         if not path.exists():
             raise FormatError(f"not a recording: it has no {MANIFEST}", where=str(directory), remedy=remedy)
     except (OSError, ValueError) as error:
-        raise FormatError(f"cannot be read ({error})", where=str(directory), remedy=remedy) from None
+        raise FormatError(
+            f"cannot be read ({reason_of(error)})", where=str(directory), remedy=remedy
+        ) from None
     with open_regular(path) as file:
         data = read_bytes(file, _MAX_BYTES + 1, path)
     if len(data) > _MAX_BYTES:

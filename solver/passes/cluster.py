@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from corebraid.base.errors import CorebraidError, UsageError
+from corebraid.base.wording import shown
 from solver.passes.answers import Options
 from solver.passes.partial import solver_digest
 from solver.passes.remote import answer_here, digest_here
@@ -79,7 +80,7 @@ class Cluster:
             raise UsageError(
                 "no scheduler answers",
                 found=failure,
-                where=f"cluster {address}",
+                where=f"cluster {shown(address)}",
                 remedy="start one with 'dask scheduler', and workers with 'dask worker'",
             )
         self._futures: dict[int, Any] = {}
@@ -107,7 +108,7 @@ class Cluster:
             raise UsageError(
                 "a worker has another version of corebraid, or none",
                 found=", ".join(other[:5]),
-                where=f"cluster {self._address}",
+                where=f"cluster {shown(self._address)}",
                 remedy="install the same corebraid on every worker, and start them again",
             )
 
@@ -180,13 +181,13 @@ class Cluster:
             self._seen = now
         elif now - self._seen > _LONELY_S:
             raise CorebraidError(
-                f"no worker for {_LONELY_S:g} s", where=f"cluster {self._address}", remedy=_RESUME
+                f"no worker for {_LONELY_S:g} s", where=f"cluster {shown(self._address)}", remedy=_RESUME
             )
 
     def _lost(self, error: BaseException | None) -> CorebraidError:
         found = type(error).__name__ if error else None
         return CorebraidError(
-            "the cluster is lost", found=found, where=f"cluster {self._address}", remedy=_RESUME
+            "the cluster is lost", found=found, where=f"cluster {shown(self._address)}", remedy=_RESUME
         )
 
     def close(self) -> None:

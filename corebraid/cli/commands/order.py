@@ -71,7 +71,6 @@ _MOST_ROWS = 40
 @click.option(
     "--cluster",
     metavar="ADDRESS",
-    default="",
     help="Solve the regions on the dask.distributed cluster whose scheduler is at ADDRESS (tcp://HOST:PORT).",
 )
 @click.option("--fresh", is_flag=True, help="Do not use regions that an earlier run has solved.")

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from corebraid.base.errors import UsageError
-from corebraid.base.wording import Call, Option, Phrase
+from corebraid.base.whole_input import read_input_file
+from corebraid.base.wording import Call, Phrase
 from corebraid.study.rpc_runs import input_of
 from emu.bus.cache import CacheGeometry
 from emu.devices.post import DEFAULT_MAIL_LATENCY
@@ -132,14 +133,7 @@ def _conditions(recording: Recording, mail: RecordedMail, asked: Asked) -> Condi
 def _input(recording: Recording, mail: RecordedMail, source: Path | None) -> bytes:
     """What the program is to read: from its cores' logs, where only one core read any."""
     if source is not None:
-        try:
-            data = source.read_bytes()
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                f"the input cannot be read ({error})",
-                where=str(source),
-                remedy=Phrase("check ", Option("input")),
-            ) from None
+        data = read_input_file(source)
         if hashlib.sha256(data).hexdigest() != recording.manifest.options.get("input"):
             raise UsageError("not the input that the recording was made with", where=str(source))
         return data
