@@ -14,6 +14,7 @@ import click
 
 from corebraid.base.wording import Text, said
 from corebraid.cli.wording import TYPED
+from corebraid.names.left_out import left_out_so_far
 
 if TYPE_CHECKING:
     from recorder.files.manifest import Manifest
@@ -30,8 +31,9 @@ _LONG_COMPILATION = frozenset({"order", "pairs", "crosscheck", "linkage", "slice
 
 
 def facts(values: Mapping[str, object]) -> None:
-    """Print one JSON object, keys in the order given."""
-    click.echo(json.dumps(values, indent=2))
+    """Print one JSON object, keys in the order given, and at its end what was left out of names, if any."""
+    left_out = {"left_out": found} if (found := left_out_so_far()) else {}
+    click.echo(json.dumps({**values, **left_out}, indent=2))
 
 
 def note(line: Text) -> None:

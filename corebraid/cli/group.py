@@ -16,7 +16,9 @@ import corebraid
 from corebraid.base.errors import CorebraidError
 from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
 from corebraid.base.wording import MOST_SHOWN, shown, shown_words
+from corebraid.cli.console import note
 from corebraid.cli.wording import TYPED
+from corebraid.names.left_out import told_left_out
 
 #: Command -> its module in corebraid.cli.commands, in the order in which --help shows them.
 _COMMANDS = {
@@ -66,7 +68,10 @@ class Face(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it returns is the exit code."""
         try:
-            code = self._code(ctx)
+            with told_left_out() as left_out:
+                code = self._code(ctx)
+                for line in left_out:
+                    note(line)
         except KeyboardInterrupt:
             # A second one, before the first was told.
             code = _interrupted("")

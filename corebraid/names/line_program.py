@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from corebraid.names.debug_sections import TooLarge
+from corebraid.names.dwarf_fields import LONGEST_NAME, Reader
 from corebraid.names.symbols import printable
 
 #: Standard opcodes, extended opcodes, and contents of file entries, as DWARF calls them (DW_LNS_*, ...).
@@ -17,59 +19,10 @@ _END_SEQUENCE, _SET_ADDRESS = 1, 2
 _PATH, _DIRECTORY_INDEX = 1, 2
 _STRING, _LINE_STRP, _STRP, _UDATA, _BLOCK = 0x08, 0x1F, 0x0E, 0x0F, 0x09
 _FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
-_LONGEST_NAME = 4096
 #: Most bytes of a unit's program, most rows of it, and most directories or files: no compiler comes near, and
 #: a compressed section of a few kilobytes could ask for all memory.
-_MOST_BYTES, _MOST_ROWS, _MOST_FILES = 16 << 20, 1 << 20, 1 << 16
+_MOST_BYTES, _MOST_ROWS, _MOST_FILES = 8 << 20, 1 << 20, 1 << 16
 _64_BITS = (1 << 64) - 1
-_LONG_FORM = 0xFFFFFFFF
-
-
-class _Reader:
-    """Fields of `data` from `at` up to, not including, `end`. Every method raises ValueError past the end."""
-
-    def __init__(self, data: bytes, at: int, end: int) -> None:
-        self.data, self.at, self.end = data, at, min(end, len(data))
-
-    def number(self, size: int) -> int:
-        """An unsigned number of `size` bytes."""
-        at = self.at
-        self.skip(size)
-        return int.from_bytes(self.data[at : at + size], "little")
-
-    def skip(self, size: int) -> None:
-        """Pass over `size` bytes."""
-        if not 0 <= size <= self.end - self.at:
-            raise ValueError("cut short")
-        self.at += size
-
-    def uleb(self) -> int:
-        """An unsigned LEB128 number below 2**64."""
-        value = shift = 0
-        while True:
-            byte = self.number(1)
-            value |= (byte & 0x7F) << shift
-            if not byte & 0x80:
-                return value & _64_BITS
-            shift += 7
-            if shift > 63:
-                raise ValueError("too long a number")
-
-    def sleb(self) -> int:
-        """A signed LEB128 number."""
-        first = self.at
-        value = self.uleb()
-        bits = 7 * (self.at - first)
-        return value - (1 << bits) if self.data[self.at - 1] & 0x40 else value
-
-    def string(self) -> bytes:
-        """The bytes up to a zero byte, which is passed over."""
-        stop = self.data.find(b"\0", self.at, self.end)
-        if stop < 0:
-            raise ValueError("a string without its end")
-        text = self.data[self.at : stop]
-        self.at = stop + 1
-        return text
 
 
 @dataclass(frozen=True)
@@ -102,26 +55,24 @@ class LineRows:
         # Directory 0 is where the compiler ran.
         if 0 < at < len(self.directories) and not name.startswith(b"/"):
             name = self.directories[at] + b"/" + name
-        return f"{printable(name[:_LONGEST_NAME])}:{line}"
+        return f"{printable(name[:LONGEST_NAME])}:{line}"
 
 
 def read_lines(section: bytes, offset: int, strings: Strings) -> LineRows:
     """The rows of the program at `offset` in `.debug_line`. Raises ValueError where it is damaged."""
-    head = _Reader(section, offset, len(section))
-    length, word = head.number(4), 4
-    if length == _LONG_FORM:
-        length, word = head.number(8), 8
+    head = Reader(section, offset, len(section))
+    length, word = head.length()
     if length > head.end - head.at:
         raise ValueError("cut short")
     if length > _MOST_BYTES:
-        raise ValueError("too long a program")
-    return _Program(_Reader(section, head.at, head.at + length), word, strings).run()
+        raise TooLarge("too long a program")
+    return _Program(Reader(section, head.at, head.at + length), word, strings).run()
 
 
 class _Program:
     """One program. word: bytes of an offset in it."""
 
-    def __init__(self, reader: _Reader, word: int, strings: Strings) -> None:
+    def __init__(self, reader: Reader, word: int, strings: Strings) -> None:
         self._reader, self._word, self._strings = reader, word, strings
         self._found = LineRows()
         version = reader.number(2)
@@ -170,7 +121,7 @@ class _Program:
         if count > (reader.end - reader.at if formats else 0):
             raise ValueError("more entries than bytes")
         if count > _MOST_FILES:
-            raise ValueError("too many files")
+            raise TooLarge("too many files")
         found = []
         for _ in range(count):
             name, directory = b"?", 0
@@ -189,7 +140,7 @@ class _Program:
             return reader.string()
         if form in (_LINE_STRP, _STRP):
             text = self._strings.line if form == _LINE_STRP else self._strings.common
-            return _Reader(text, reader.number(self._word), len(text)).string()
+            return Reader(text, reader.number(self._word), len(text)).string()
         if form == _UDATA:
             return reader.uleb()
         if form == _BLOCK:
@@ -236,7 +187,7 @@ class _Program:
         """An extended opcode. True at the end of a sequence."""
         reader = self._reader
         length = reader.uleb()
-        body = _Reader(reader.data, reader.at, reader.at + length)
+        body = Reader(reader.data, reader.at, reader.at + length)
         reader.skip(length)
         opcode = body.number(1) if length else 0
         if opcode == _SET_ADDRESS:
@@ -249,7 +200,7 @@ class _Program:
 
 def _count(entries: list[Any]) -> None:
     if len(entries) > _MOST_FILES:
-        raise ValueError("too many files")
+        raise TooLarge("too many files")
 
 
 class _State:
@@ -277,7 +228,7 @@ class _State:
         line = self._line if 0 < self._line < 1 << 32 else 0
         self._rows[self.address] = self._file << 32 | line if line else 0
         if len(self._rows) + len(self._every) > _MOST_ROWS:
-            raise ValueError("too many rows")
+            raise TooLarge("too many rows")
 
     def end(self) -> None:
         """The sequence ends here. Code that the linker threw away begins at 0."""

@@ -1,40 +1,36 @@
 """Which line of source an instruction comes from: DWARF's line tables, read when asked.
 
-Only the units whose addresses are asked for are decoded, each once. Lines are a convenience: a table that is
-missing, damaged or compressed beyond measure tells none.
+Only the units whose addresses are asked for are decoded, each once, and sections are unpacked no further than
+that takes. Lines are a convenience: where a table is missing there are none; where it is damaged, or larger
+than any compiler writes, there are none either, and `left_out` is told.
 """
 
 from __future__ import annotations
 
-import io
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
-
-from elftools.common.exceptions import DWARFError
-from elftools.dwarf.compileunit import CompileUnit
-from elftools.dwarf.dwarfinfo import DWARFInfo
-from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
-from elftools.elf.elffile import ELFFile
 
 from corebraid.names.aranges import Range, read_aranges
+from corebraid.names.debug_sections import DebugSections, TooLarge
+from corebraid.names.dwarf_fields import Reader
+from corebraid.names.left_out import tell_left_out
 from corebraid.names.line_program import LineRows, Strings, read_lines
-from corebraid.names.symbols import ELF_DAMAGE
+from corebraid.names.units import Unit, code_of, iter_units, read_unit
 
-#: What pyelftools raises on damaged tables.
-_DAMAGE = (*ELF_DAMAGE, DWARFError, NotImplementedError, RecursionError, OSError)
-#: Most bytes that compressed sections may become, and most units that are looked at.
-_MOST_UNPACKED, _MOST_UNITS = 256 << 20, 1 << 17
+#: Most bytes of the index of units, most units that are looked at, most ranges of them, and most bytes of
+#: line programs that are run of a file: some seconds of work.
+_MOST_INDEX, _MOST_UNITS, _MOST_RANGES, _MOST_RUN = 16 << 20, 1 << 15, 1 << 20, 16 << 20
 #: Most rows of units that are kept decoded.
 _MOST_KEPT = 1 << 21
-#: Sections that are compressed the old way do not say in their headers what they become.
-_OLD_COMPRESSED = ".zdebug_"
+#: Units that are looked at first.
+_FIRST_BATCH = 16
+_LONGEST_HEAD = 12
 
 
-class _Unit:
+class _Decoded:
     """The line table of a unit, by ascending address."""
 
     def __init__(self, found: LineRows) -> None:
@@ -51,122 +47,126 @@ class _Unit:
 
 
 class LineTable:
-    """The line tables of the ELF file `raw`."""
+    """The line tables of the ELF file `raw`. name: what it is called in messages."""
 
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        self._units: dict[int, _Unit] = {}
+    def __init__(self, raw: bytes, name: str = "the program") -> None:
+        self._raw, self._name = raw, name
+        self._decoded: dict[int, _Decoded] = {}
+        self._run, self._batch = 0, _FIRST_BATCH // 2
 
     def at(self, address: int) -> str:
         """'file.c:42' of the instruction at `address`, as the file counts addresses, or ''."""
-        starts, ranges = self._ranges
-        index = bisect_right(starts, address) - 1
-        if index < 0 or address >= ranges[index].end:
+        offset = self._unit_of(address) if self.known else None
+        if offset is None:
             return ""
-        unit = ranges[index].unit
-        if unit not in self._units:
-            decoded = self._decode(unit)
-            if len(decoded) + sum(map(len, self._units.values())) > _MOST_KEPT:
-                self._units.clear()
-            self._units[unit] = decoded
-        return self._units[unit].at(address)
+        if offset not in self._decoded:
+            decoded = self._decode(offset)
+            if len(decoded) + sum(map(len, self._decoded.values())) > _MOST_KEPT:
+                self._decoded.clear()
+            self._decoded[offset] = decoded
+        return self._decoded[offset].at(address)
 
     @cached_property
     def known(self) -> bool:
         """Whether there are line tables."""
+        return {".debug_line", ".debug_info"} <= self._sections.names
+
+    @cached_property
+    def _sections(self) -> DebugSections:
+        return DebugSections(self._raw)
+
+    def _leave_out(self, what: str) -> None:
+        tell_left_out(f"lines of {self._name} are left out: {what}")
+
+    # -- whose code it is ---------------------------------------------------------------------------------
+
+    def _unit_of(self, address: int) -> int | None:
+        """The unit that has code there; of units that no index lists as many are looked at as it takes."""
+        found = self._covering(address)
+        while found is None and self._look_further():
+            found = self._covering(address)
+        return found
+
+    def _covering(self, address: int) -> int | None:
+        index = bisect_right(self._ranges, (address, _LAST)) - 1
+        if index < 0 or address >= self._ranges[index].end:
+            return None
+        return self._ranges[index].unit
+
+    @cached_property
+    def _ranges(self) -> list[Range]:
+        """The ranges of code that are known so far, ascending; first those of the index."""
         try:
-            elf = ELFFile(io.BytesIO(self._raw))
-            unpacked = 0
-            for section in elf.iter_sections():
-                if section.name.startswith(_OLD_COMPRESSED):
-                    return False
-                if section.compressed:
-                    unpacked += section.data_size
-            names = (".debug_line", ".debug_info")
-            return unpacked <= _MOST_UNPACKED and all(elf.get_section_by_name(name) for name in names)
-        except _DAMAGE:
+            found = read_aranges(self._sections.section(".debug_aranges").whole(_MOST_INDEX))
+        except ValueError as error:
+            self._leave_out(f".debug_aranges: {error}")
+            found = []
+        return sorted({one for one in found if _is_code(one)})
+
+    @cached_property
+    def _unlisted(self) -> Generator[list[Range], None, None]:
+        """The ranges of each unit that the index does not list: some compilers write none."""
+        listed = {one.unit for one in self._ranges}
+        for unit in iter_units(self._sections, _MOST_UNITS):
+            if unit.offset not in listed:
+                yield code_of(self._sections, unit)
+
+    def _look_further(self) -> bool:
+        """Whether there were units more to look at: each time twice as many, since they have to be sorted."""
+        if not self._batch:
             return False
-
-    @cached_property
-    def _dwarf(self) -> DWARFInfo | None:
-        if not self.known:
-            return None
+        n, self._batch = 0, 2 * self._batch
         try:
-            # Nothing outside the recording is read: no links to other files.
-            elf = ELFFile(io.BytesIO(self._raw))
-            return elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
-        except _DAMAGE:
-            return None
+            for found in islice(self._unlisted, self._batch):
+                n += 1
+                self._ranges.extend(one for one in found if _is_code(one))
+                if len(self._ranges) > _MOST_RANGES:
+                    self._unlisted.close()
+                    raise TooLarge(f"more than {_MOST_RANGES} ranges of code")
+        except ValueError as error:
+            # The iterator is at its end with that.
+            self._leave_out(f".debug_info: {error}")
+        self._ranges.sort()
+        self._batch = self._batch if n == self._batch else 0
+        return n > 0
 
-    @cached_property
-    def _ranges(self) -> tuple[list[int], list[Range]]:
-        """(where they begin; the ranges of code that each unit has), ascending."""
-        dwarf = self._dwarf
-        if dwarf is None:
-            return [], []
-        found = read_aranges(_bytes(dwarf.debug_aranges_sec))
-        listed = {one.unit for one in found}
-        for unit in _units(dwarf):
-            # Some compilers write no .debug_aranges.
-            if unit.cu_offset not in listed:
-                found += _code_of(dwarf, unit)
-        # Code that the linker threw away stands at 0.
-        ranges = sorted({one for one in found if 0 < one.begin < one.end})
-        return [one.begin for one in ranges], ranges
+    # -- its lines ----------------------------------------------------------------------------------------
 
-    def _decode(self, offset: int) -> _Unit:
-        dwarf = self._dwarf
-        assert dwarf is not None
+    def _decode(self, offset: int) -> _Decoded:
         try:
-            attributes = dwarf.get_CU_at(offset).get_top_DIE().attributes
-            section = _bytes(dwarf.debug_line_sec)
-            return _Unit(read_lines(section, attributes["DW_AT_stmt_list"].value, self._strings))
-        except _DAMAGE:
-            return _Unit(LineRows())
+            unit = read_unit(self._sections, offset)
+            return _Decoded(LineRows() if unit.lines is None else self._read(unit, unit.lines))
+        except ValueError as error:
+            self._leave_out(f".debug_line: {error}")
+            return _Decoded(LineRows())
+
+    def _read(self, unit: Unit, at: int) -> LineRows:
+        section = self._sections.section(".debug_line")
+        head = Reader(section.part(at, _LONGEST_HEAD))
+        size, _ = head.length()
+        size += head.at
+        if self._run + size > _MOST_RUN:
+            raise TooLarge(f"programs of more than {_MOST_RUN >> 20} MiB")
+        self._run += size
+        return read_lines(section.part(at, size), 0, self._strings)
 
     @cached_property
     def _strings(self) -> Strings:
-        dwarf = self._dwarf
-        assert dwarf is not None
-        return Strings(_bytes(dwarf.debug_line_str_sec), _bytes(dwarf.debug_str_sec))
+        found = [b"", b""]
+        for k, name in enumerate((".debug_line_str", ".debug_str")):
+            try:
+                found[k] = self._sections.section(name).whole()
+            except ValueError as error:
+                self._leave_out(f"{name}: {error}")
+        return Strings(*found)
 
 
-def _bytes(section: Any) -> bytes:
-    """What a section of pyelftools holds, if there is one."""
-    return section.stream.getvalue() if section is not None else b""
+_LAST = 1 << 64
 
 
-def _units(dwarf: DWARFInfo) -> Iterator[CompileUnit]:
-    try:
-        yield from islice(dwarf.iter_CUs(), _MOST_UNITS)
-    except _DAMAGE:
-        return
-
-
-def _code_of(dwarf: DWARFInfo, unit: CompileUnit) -> list[Range]:
-    """The ranges of a unit's code, from its outermost entry."""
-    try:
-        attributes = unit.get_top_DIE().attributes
-        low = attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in attributes else 0
-        if "DW_AT_ranges" in attributes:
-            return list(_listed(dwarf, unit, attributes["DW_AT_ranges"].value, low))
-        if "DW_AT_high_pc" in attributes:
-            high = attributes["DW_AT_high_pc"]
-            end = high.value if high.form == "DW_FORM_addr" else low + high.value
-            return [Range(low, end, unit.cu_offset)]
-    except _DAMAGE:
-        pass
-    return []
-
-
-def _listed(dwarf: DWARFInfo, unit: CompileUnit, where: int, base: int) -> Iterator[Range]:
-    lists: Any = dwarf.range_lists()
-    for entry in lists.get_range_list_at_offset(where, cu=unit) if lists else ():
-        if isinstance(entry, BaseAddressEntry):
-            base = entry.base_address
-        elif isinstance(entry, RangeEntry):
-            shift = 0 if entry.is_absolute else base
-            yield Range(entry.begin_offset + shift, entry.end_offset + shift, unit.cu_offset)
+def _is_code(one: Range) -> bool:
+    """Code that the linker threw away stands at 0."""
+    return 0 < one.begin < one.end
 
 
 @dataclass(frozen=True)

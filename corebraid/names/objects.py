@@ -187,7 +187,7 @@ def _symbols(
 
 def _lines(placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]) -> Iterator[PlacedLines]:
     for one in placed:
-        table = LineTable(one.raw)
+        table = LineTable(one.raw, one.name)
         for load, (low, high) in zip(one.loads, one.spans, strict=True):
             if load.flags & _EXECUTE and not _touches(low, high, doubtful):
                 yield PlacedLines(low, high, one.bias, table)

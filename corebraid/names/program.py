@@ -58,7 +58,7 @@ class GuestProgram:
                 remedy="copy the recording again from its source",
             )
         image, _ = load_image(path, isa, manifest.memory)
-        lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw))])
+        lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw, manifest.program.name))])
         return cls(image, Symbols.of_elf(raw, devices), lines, isa=isa)
 
     @classmethod
