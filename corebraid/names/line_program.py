@@ -21,7 +21,7 @@ _STRING, _LINE_STRP, _STRP, _UDATA, _BLOCK = 0x08, 0x1F, 0x0E, 0x0F, 0x09
 _FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
 #: Most bytes of a unit's program, most rows of it, and most directories or files: no compiler comes near, and
 #: a compressed section of a few kilobytes could ask for all memory.
-_MOST_BYTES, _MOST_ROWS, _MOST_FILES = 8 << 20, 1 << 20, 1 << 16
+_MOST_BYTES, _MOST_ROWS, _MOST_FILES = 4 << 20, 1 << 20, 1 << 16
 _64_BITS = (1 << 64) - 1
 
 

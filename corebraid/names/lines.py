@@ -22,7 +22,7 @@ from corebraid.names.units import Unit, code_of, iter_units, read_unit
 
 #: Most bytes of the index of units, most units that are looked at, most ranges of them, and most bytes of
 #: line programs that are run of a file: some seconds of work.
-_MOST_INDEX, _MOST_UNITS, _MOST_RANGES, _MOST_RUN = 16 << 20, 1 << 15, 1 << 20, 16 << 20
+_MOST_INDEX, _MOST_UNITS, _MOST_RANGES, _MOST_RUN = 16 << 20, 1 << 15, 1 << 20, 8 << 20
 #: Most rows of units that are kept decoded.
 _MOST_KEPT = 1 << 21
 #: Units that are looked at first.

@@ -107,7 +107,7 @@ def with_program_of(size: int) -> dict[str, bytes]:
     [
         (with_program_of(64 << 20), ZLIB, "programs of more than"),
         (with_program_of(64 << 20), GNU, "programs of more than"),
-        (with_program_of(9 << 20), ZLIB, "too long a program"),
+        (with_program_of(5 << 20), ZLIB, "too long a program"),
         (sections_of("mutexes"), ZSTD, "no way that is known"),
         ({**sections_of("mutexes"), ".debug_line": b"\xff" * 100}, PLAIN, ".debug_line"),
         ({**sections_of("mutexes"), ".debug_aranges": bytes(17 << 20)}, ZLIB, ".debug_aranges"),
