@@ -26,6 +26,8 @@ class NativeIsa:
     `Block.pairs`.
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
+    settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
+    still have to be told of.
     approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
 
     The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
@@ -38,6 +40,7 @@ class NativeIsa:
     plain_block: Hook | None
     pair: Hook
     load_coprocessor: Callable[[], None]
+    settle_coprocessor: Callable[[unicorn.Uc], None]
     approximated: Callable[[unicorn.Uc], int]
     recorded: tuple[InstructionHook, ...]
     replayed: tuple[InstructionHook, ...]

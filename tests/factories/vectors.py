@@ -71,7 +71,7 @@ class Form:
 
     text: str
     flags: int = ARITHMETIC
-    status: int = 0x7F00
+    status: int = 0xFFFF
     name: str = ""
     wide: bool = True
     element: int = 0

@@ -16,6 +16,7 @@ from emu.hooks.x86_64.helpers.floats import FLOATS, load_mxcsr
 from emu.hooks.x86_64.helpers.packed import PACKED
 from emu.hooks.x86_64.helpers.strings import STRINGS
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
+from emu.hooks.x86_64.helpers.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.native.functions import Native, native_switches, native_table
 from emu.native.interposition import Interposition
@@ -25,6 +26,8 @@ from emu.native.state import address_of
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED, **FLOATS}.items()},
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
+    "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
+    "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 #: Versions of unicorn that have their registers where `state.py` says.
 _KNOWN = ("2.1.4",)
