@@ -67,15 +67,13 @@ def form_of(text: str) -> Form | None:
         return None  # docs/processor.md says what is not right of it.
     if found.mnemonic in ("shld", "shrd") and found.operands[0].size == 2 and _count(found) > 16:
         return None  # The manual leaves open what is shifted in, and the flags.
-    wide = x86.X86_GRP_FPU in found.groups
-    status = _status(found.mnemonic) if wide else 0xFFFF
+    status = _status(found.mnemonic) if x86.X86_GRP_FPU in found.groups else 0xFFFF
     element = 0 if INTEL else _DOT_PRODUCTS.get(found.mnemonic, 0)
     return Form(
         text,
         status=status,
         flags=ARITHMETIC & ~_undefined(found),
         name=found.mnemonic,
-        wide=wide,
         element=element,
     )
 

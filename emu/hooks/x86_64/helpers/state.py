@@ -19,6 +19,9 @@ REGS, CC_SRC, TOP, STATUS_WORD, CONTROL_WORD, TAGS, REGISTERS = 0x0, 0x98, 0x25C
 X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
     0x308, 0x310, 0x328, 0x330, 0x338, 0xB78, 0xB80,
 )  # fmt: skip
+#: By how much the address of unicorn's own part of a processor's state is lower.
+PROCESSOR = 0x8A50
+RIP = 0x80
 #: Of the last x87 instruction, and of its operand in memory.
 CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the

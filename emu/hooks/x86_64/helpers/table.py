@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.floats import FLOATS, load_mxcsr
+from emu.hooks.x86_64.helpers.mmx import MMX
 from emu.hooks.x86_64.helpers.packed import PACKED
 from emu.hooks.x86_64.helpers.strings import STRINGS
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
@@ -25,6 +26,7 @@ from emu.native.state import address_of
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED, **FLOATS}.items()},
+    **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
