@@ -107,7 +107,9 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> An
     native.kernel.compile(signature)
     compiled = native.kernel.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
-    function = ir.Function(module, _c_type(context, native.signature), name=f"our_{unless.other}_{native.since}")
+    function = ir.Function(
+        module, _c_type(context, native.signature), name=f"our_{unless.other}_{native.since}"
+    )
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     _other_unless(context, builder, function, unless, native)

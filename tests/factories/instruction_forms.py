@@ -84,17 +84,17 @@ _DOT_PRODUCTS = {"dpps": 4, "dppd": 8}
 
 #: Condition codes, which of them an x87 instruction defines (SDM volume 2); others are C1 alone.
 _C0, _C1, _C2, _C3 = 0x100, 0x200, 0x400, 0x4000
-_CODES = {
-    **dict.fromkeys("fcom fcomp fcompp fucom fucomp fucompp ftst fxam fprem fprem1".split(), 0x4700),
+_DEFINED = (
+    ("fcom fcomp fcompp fucom fucomp fucompp ftst fxam fprem fprem1", _C0 | _C1 | _C2 | _C3),
     # Which way an approximation is rounded depends on what is rounded.
-    **dict.fromkeys("fsin fcos fsincos fptan".split(), _C2),
-    **dict.fromkeys("f2xm1 fyl2x fyl2xp1 fpatan".split(), 0),
+    ("fsin fcos fsincos fptan", _C2),
+    ("f2xm1 fyl2x fyl2xp1 fpatan", 0),
     # AMD's leave C1 as it is.
-    **dict.fromkeys("fcomi fcompi fucomi fucompi".split(), _C0 | _C2 | _C3 | (_C1 if INTEL else 0)),
-    **dict.fromkeys("ffree ffreep fnop wait fnclex fninit fldcw fnstcw fnstsw".split(), 0),
-    **dict.fromkeys((f"fcmov{of}" for of in "b nb e ne be nbe u nu".split()), 0),
-    **dict.fromkeys("fldenv frstor fnstenv fnsave fxsave fxrstor".split(), 0x4700),
-}
+    ("fcomi fcompi fucomi fucompi", _C0 | _C2 | _C3 | (_C1 if INTEL else 0)),
+    ("ffree ffreep fnop wait fnclex fninit fldcw fnstcw fnstsw", 0),
+    ("fcmovb fcmovnb fcmove fcmovne fcmovbe fcmovnbe fcmovu fcmovnu", 0),
+)
+_CODES = {name: codes for names, codes in _DEFINED for name in names.split()}
 
 
 def _status(x87: str) -> int:

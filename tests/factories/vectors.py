@@ -64,8 +64,8 @@ def _shown(value: int | bytes) -> str:
 
 @dataclass(frozen=True)
 class Form:
-    """An instruction, in hexadecimal; memory operands at rdi. flags, status: masks of what it defines. ignored:
-    (first, end) of bytes of memory that another processor may leave otherwise. element: bytes of the
+    """An instruction, in hexadecimal; memory operands at rdi. flags, status: masks of what it defines.
+    ignored: (first, end) of bytes of memory that another processor may leave otherwise. element: bytes of the
     numbers in XMM registers, where this processor may choose another of several NaNs than Intel's do; 0: it
     may not."""
 

@@ -215,7 +215,7 @@ def fdiv(a, b, modes):
     if special:
         return number, status
     negative, of_a, of_b = is_negative(a) != is_negative(b), kind(a), kind(b)
-    if of_a == of_b and (of_a == IS_ZERO or of_a == IS_INFINITE):
+    if of_a == of_b and of_a in (IS_ZERO, IS_INFINITE):
         return INDEFINITE, INVALID
     if of_b == IS_ZERO and of_a != IS_INFINITE:
         return infinity(negative), ZERO_DIVIDE

@@ -28,7 +28,7 @@ LESS, EQUAL, GREATER, UNORDERED = C0, C3, NOTHING, C0 | C2 | C3
 def _of_magnitudes(a, b):
     """The order of |a| and |b|, which are numbers."""
     of_a, of_b = kind(a), kind(b)
-    if of_a == of_b and (of_a == IS_ZERO or of_a == IS_INFINITE):
+    if of_a == of_b and of_a in (IS_ZERO, IS_INFINITE):
         return EQUAL
     if of_a == IS_ZERO or of_b == IS_INFINITE:
         return LESS

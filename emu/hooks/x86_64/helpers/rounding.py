@@ -3,7 +3,8 @@
 Tiny is what is below the smallest normal number after rounding as if exponents had no bound.
 
 Modes are a rounding control, and `OVERFLOW` and `UNDERFLOW` where these exceptions are not masked: then a
-number keeps its significand, and its exponent is brought near the middle of those that there are (8.5.4, 8.5.5).
+number keeps its significand, and its exponent is brought near the middle of those that there are (8.5.4 and
+8.5.5).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def away(kept, rest, negative, rounding):
 def whole(significand, shift, negative, rounding):
     """(significand / 2^(64 + shift) rounded, whether it carried out of 64 bits, its status). significand:
     (low, high); shift: uint64."""
-    rest, kept = shift_right_sticky(significand, shift)
+    rest, kept = significand if shift == ZERO else shift_right_sticky(significand, shift)
     if rest == ZERO:
         return kept, False, NOTHING
     if not away(kept, rest, negative, rounding):

@@ -1,4 +1,4 @@
-"""x87 instructions on its words and all of its registers (SDM volume 2, FLDCW to FXSAVE; `x87_exceptions`)."""
+"""x87 instructions on its words and on all of its registers (SDM volume 2, FLDCW and so on)."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _before_clearing(env, caller):
 
 @njit
 def before_fxsave(env, address, caller):
-    """What the emulator leaves as it is in memory: the last operation code, and what follows each register."""
+    """What the emulator leaves as it is in memory: the last operation code, what follows each register."""
     if address & np.uint64(15) == np.uint64(0):
         refresh(env)
         store_word(env, address + np.uint64(_FOP), np.uint32(0), caller)

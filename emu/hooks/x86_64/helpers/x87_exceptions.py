@@ -1,7 +1,7 @@
 """Exceptions of the x87 (SDM volume 1, 8.4 to 8.7): told in the status word, and raised where not masked.
 
-An exception that is not masked is raised by the next x87 or MMX instruction that waits. Of those that are found
-before anything is computed (invalid, denormal, zero divide) operands stay as they are. A store that fails so
+An exception that is not masked is raised by the next x87 or MMX instruction that waits. Where one is found
+before anything is computed (invalid, denormal, zero divide) operands stay as they are. A store that fails
 raises it itself: the emulator would store, whatever we say.
 
 What a store has to say is told when it has happened: it may fail, or be where a slice ends. The emulator says
