@@ -298,6 +298,8 @@ class Core:
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
+        if self._coprocessor:
+            self.native.settle_coprocessor(self._engine)
         read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
         return bytes(self._context_bytes[: self.isa.context_bytes])
@@ -309,6 +311,8 @@ class Core:
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
+        if self._coprocessor:
+            self.native.settle_coprocessor(self._engine)
         self._context_bytes[: len(context)] = context
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self.pc = self.isa.read(context, self.isa.program_counter)

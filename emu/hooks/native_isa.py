@@ -28,6 +28,8 @@ class NativeIsa:
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
     run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
     fault_code: the error code of the exception that the emulator has just raised.
+    settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
+    still have to be told of.
     approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
 
     The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
@@ -42,6 +44,7 @@ class NativeIsa:
     load_coprocessor: Callable[[], None]
     run_programs: Callable[[unicorn.Uc, int], None]
     fault_code: Callable[[unicorn.Uc], int]
+    settle_coprocessor: Callable[[unicorn.Uc], None]
     approximated: Callable[[unicorn.Uc], int]
     recorded: tuple[InstructionHook, ...]
     replayed: tuple[InstructionHook, ...]

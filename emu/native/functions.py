@@ -18,12 +18,15 @@ _WORD = ir.IntType(64)
 class Native(NamedTuple):
     """A kernel, an `@njit` function that raises nothing and allocates nothing, and the Numba signature of the
     C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
-    to which it returns. since: the least revision that it is of."""
+    to which it returns. since: the least revision that it is of. before: what those of before have, if it is
+    not the other function. prelude: the kernel returns nothing, and the other function follows."""
 
     kernel: Any
     signature: Any
     caller: bool = False
     since: int = 1
+    before: Native | None = None
+    prelude: bool = False
 
 
 class Unless(NamedTuple):
@@ -38,7 +41,7 @@ class Unless(NamedTuple):
 def native_table(functions: Sequence[tuple[Native, Unless | None]]) -> Callable[[Any], None]:
     """A kernel function that puts the addresses of `functions` into the words from an address (uint64) on.
 
-    None: the function is called whatever is set.
+    None: the function is called whatever is set; it is no prelude.
     """
 
     @intrinsic
@@ -103,37 +106,50 @@ def _c_type(context: Any, signature: Any) -> Any:
 def _c_function(context: Any, module: Any, native: Native, unless: Unless | None) -> Any:
     """A function with C's calling convention around a compiled kernel."""
     kinds = native.signature.args + ((types.uint64,) if native.caller else ())
-    signature = native.signature.return_type(*kinds)
+    signature = (types.void if native.prelude else native.signature.return_type)(*kinds)
     native.kernel.compile(signature)
     compiled = native.kernel.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
-    name = f"our_{compiled.fndesc.mangled_name}"
+    name = f"our_{compiled.fndesc.mangled_name}_{native.since}"
     function = ir.Function(module, _c_type(context, native.signature), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     if unless is not None:
-        _other_unless(builder, function, unless, native.since)
+        _other_unless(context, builder, function, unless, native)
     given = [*function.args, *([_caller(builder)] if native.caller else [])]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
-    if native.signature.return_type == types.void:
+    if native.prelude:
+        assert unless is not None
+        _go_on_to(builder, function, _other(module, function, unless))
+    elif native.signature.return_type == types.void:
         builder.ret_void()
     else:
         builder.ret(value)
     return function
 
 
-def _other_unless(builder: Any, function: Any, unless: Unless, since: int) -> None:
-    """Goes on only where the byte is at least `since`."""
+def _other(module: Any, function: Any, unless: Unless) -> Any:
+    return module.globals.get(unless.other) or ir.Function(module, function.ftype, unless.other)
+
+
+def _go_on_to(builder: Any, function: Any, other: Any) -> None:
+    value = builder.call(other, function.args, tail="musttail")
+    if isinstance(function.ftype.return_type, ir.VoidType):
+        builder.ret_void()
+    else:
+        builder.ret(value)
+
+
+def _other_unless(context: Any, builder: Any, function: Any, unless: Unless, native: Native) -> None:
+    """Goes on only where the byte is at least `Native.since`."""
     module = builder.module
     place = builder.add(function.args[unless.argument], ir.Constant(_WORD, unless.offset))
     chosen = builder.load(builder.inttoptr(place, ir.IntType(8).as_pointer()), align=1)
-    with builder.if_then(builder.icmp_unsigned("<", chosen, ir.Constant(ir.IntType(8), since)), likely=False):
-        other = module.globals.get(unless.other) or ir.Function(module, function.ftype, unless.other)
-        value = builder.call(other, function.args, tail="musttail")
-        if isinstance(function.ftype.return_type, ir.VoidType):
-            builder.ret_void()
-        else:
-            builder.ret(value)
+    since = ir.Constant(ir.IntType(8), native.since)
+    with builder.if_then(builder.icmp_unsigned("<", chosen, since), likely=False):
+        before = native.before
+        other = _c_function(context, module, before, unless) if before else _other(module, function, unless)
+        _go_on_to(builder, function, other)
 
 
 def _caller(builder: Any) -> Any:

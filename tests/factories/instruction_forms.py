@@ -65,21 +65,39 @@ def form_of(text: str) -> Form | None:
         return None  # Of zero the manual leaves open what the destination is.
     if found.mnemonic in ("shld", "shrd") and found.operands[0].size == 2 and _count(found) > 16:
         return None  # The manual leaves open what is shifted in, and the flags.
-    wide = x86.X86_GRP_FPU in found.groups
-    status = 0x7F00 if found.mnemonic in ("fxam", "fprem", "fprem1") or not wide else 0x7D00
+    status = _status(found.mnemonic) if x86.X86_GRP_FPU in found.groups else 0xFFFF
     element = 0 if INTEL else _DOT_PRODUCTS.get(found.mnemonic, 0)
     return Form(
         text,
         status=status,
         flags=ARITHMETIC & ~_undefined(found),
         name=found.mnemonic,
-        wide=wide,
         element=element,
     )
 
 
 #: Bytes of a number.
 _DOT_PRODUCTS = {"dpps": 4, "dppd": 8}
+
+
+#: Condition codes, which of them an x87 instruction defines (SDM volume 2); others are C1 alone.
+_C0, _C1, _C2, _C3 = 0x100, 0x200, 0x400, 0x4000
+_DEFINED = (
+    ("fcom fcomp fcompp fucom fucomp fucompp ftst fxam fprem fprem1", _C0 | _C1 | _C2 | _C3),
+    # Which way an approximation is rounded depends on what is rounded.
+    ("fsin fcos fsincos fptan", _C2),
+    ("f2xm1 fyl2x fyl2xp1 fpatan", 0),
+    # AMD's leave C1 as it is.
+    ("fcomi fcompi fucomi fucompi", _C0 | _C2 | _C3 | (_C1 if INTEL else 0)),
+    ("ffree ffreep fnop wait fnclex fninit fldcw fnstcw fnstsw", 0),
+    ("fcmovb fcmovnb fcmove fcmovne fcmovbe fcmovnbe fcmovu fcmovnu", 0),
+)
+_CODES = {name: codes for names, codes in _DEFINED for name in names.split()}
+
+
+def _status(x87: str) -> int:
+    """Bits of the status word that the instruction defines: exceptions, top, and some condition codes."""
+    return 0xB8FF | _CODES.get(x87, _C1)
 
 
 def _count(shift: capstone.CsInsn) -> int:
@@ -220,7 +238,7 @@ def random_state(rng: random.Random) -> State:
     modes = rng.choice((0, 0, 0x8000, 0x40, 0x8040)) | rng.choice((0, 0, 0x2000, 0x4000, 0x6000))
     state.mxcsr = 0x1F80 | modes
     state.fcw = 0x37F if rng.random() < 0.6 else 0x7F | rng.choice((0, 0x200, 0x300)) | rng.randrange(4) << 10
-    state.fsw = rng.randrange(8) << 11
+    state.fsw = rng.randrange(8) << 11 | rng.getrandbits(16) & 0x4700 | rng.choice((0, 0, rng.getrandbits(7)))
     full = rng.choice((8, 8, 4, 2))
     state.st = [extended(rng) if k < full else None for k in range(8)]
     return state

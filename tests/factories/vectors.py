@@ -64,16 +64,16 @@ def _shown(value: int | bytes) -> str:
 
 @dataclass(frozen=True)
 class Form:
-    """An instruction, in hexadecimal; memory operands at rdi. flags, status: masks of what it defines. wide:
-    of the x87 registers all ten bytes count, not only the eight that are MMX registers. element: bytes of the
+    """An instruction, in hexadecimal; memory operands at rdi. flags, status: masks of what it defines.
+    ignored: (first, end) of bytes of memory that another processor may leave otherwise. element: bytes of the
     numbers in XMM registers, where this processor may choose another of several NaNs than Intel's do; 0: it
     may not."""
 
     text: str
     flags: int = ARITHMETIC
-    status: int = 0x7F00
+    status: int = 0xFFFF
     name: str = ""
-    wide: bool = True
+    ignored: tuple[int, int] = (0, 0)
     element: int = 0
 
 
@@ -88,10 +88,14 @@ def _one_nan(value: int, element: int) -> int:
     return sum(number << at for number, at in zip(kept, range(0, 128, bits), strict=True))
 
 
+def _without(memory: bytes, first: int, end: int) -> bytes:
+    return memory[:first] + bytes(end - first) + memory[end:]
+
+
 @dataclass(frozen=True)
 class Result:
     """What an instruction left. Left out: bits of `flags` and of x87's status that it leaves undefined, the
-    exception bits of x87's status and of MXCSR, and where the last x87 instruction was."""
+    exception bits of MXCSR, and where the last x87 instruction was."""
 
     registers: tuple[int, ...]
     flags: int
@@ -109,9 +113,9 @@ class Result:
         return cls(
             struct.unpack_from(f"<{len(NAMES)}Q", raw, 8),
             struct.unpack_from("<Q", raw, _FLAGS)[0] & form.flags,
-            raw[_MEMORY:_FXSAVE],
+            _without(raw[_MEMORY:_FXSAVE], *form.ignored),
             (fcw, fsw & form.status, tags),
-            tuple(fx[32 + 16 * k :][: 10 if form.wide else 8] for k in range(8)),
+            tuple(fx[32 + 16 * k :][:16] for k in range(8)),
             struct.unpack_from("<I", fx, 24)[0] & ~0x3F,
             tuple(
                 _one_nan(int.from_bytes(fx[160 + 16 * k :][:16], "little"), form.element) for k in range(16)

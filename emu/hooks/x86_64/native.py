@@ -9,7 +9,19 @@ from unicorn import x86_const as x86
 from emu.hooks.call import on_unserved_call
 from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
-from emu.hooks.x86_64.helpers.state import ALIGNMENT, RECIPROCALS, X87_APPROXIMATED
+from emu.hooks.x86_64.helpers.state import (
+    ALIGNMENT,
+    FAULT_CODE,
+    KEPT_SEGMENT,
+    NO_SEGMENT,
+    NOTED,
+    PENDING,
+    PROGRAM,
+    RECIPROCALS,
+    REVISION,
+    X87_APPROXIMATED,
+    told,
+)
 from emu.hooks.x86_64.helpers.table import corrected
 from emu.hooks.x86_64.pair import on_pair
 from emu.hooks.x86_64.plain_code import decode_plain_block
@@ -20,8 +32,10 @@ from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, o
 _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 
 
-#: Of ymm31, as `REVISION`, `PROGRAM` and `FAULT_CODE` of a processor's state.
-_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT = 192, 200, 160
+#: Of ymm31, as these are of a processor's state.
+_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT, _PENDING_BIT, _SEGMENT_BIT = (
+    128 + 8 * (place - NOTED) for place in (REVISION, PROGRAM, FAULT_CODE, PENDING, KEPT_SEGMENT)
+)
 _FIRST_WITH_PROGRAMS = 2
 
 
@@ -65,6 +79,20 @@ def load_coprocessor() -> None:
     corrected().load()
 
 
+def settle_coprocessor(engine: unicorn.Uc) -> None:
+    """What the last x87 store had to say is told if it happened (`x87_exceptions.settle`)."""
+    upper: int = engine.reg_read(x86.UC_X86_REG_YMM31)
+    status = upper >> _PENDING_BIT & 0xFFFF
+    if not status:
+        return
+    engine.reg_write(x86.UC_X86_REG_YMM31, upper & ~(0xFFFF << _PENDING_BIT))
+    if engine.reg_read(x86.UC_X86_REG_FDS) == NO_SEGMENT:
+        engine.reg_write(x86.UC_X86_REG_FDS, upper >> _SEGMENT_BIT & 0xFFFF)
+    else:
+        word, control = (engine.reg_read(of) for of in (x86.UC_X86_REG_FPSW, x86.UC_X86_REG_FPCW))
+        engine.reg_write(x86.UC_X86_REG_FPSW, told(word, control, status))
+
+
 _CPUID = InstructionHook(x86.UC_X86_INS_CPUID, on_cpuid)
 
 NATIVE = NativeIsa(
@@ -75,6 +103,7 @@ NATIVE = NativeIsa(
     load_coprocessor=load_coprocessor,
     run_programs=run_programs,
     fault_code=fault_code,
+    settle_coprocessor=settle_coprocessor,
     approximated=approximated,
     recorded=(
         InstructionHook(x86.UC_X86_INS_RDTSC, on_rdtsc),

@@ -28,6 +28,11 @@ REGS, CC_SRC, SEGMENTS, TOP, STATUS_WORD, CONTROL_WORD, TAGS, REGISTERS = (
 X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
     0x308, 0x310, 0x328, 0x330, 0x338, 0xB78, 0xB80,
 )  # fmt: skip
+#: By how much the address of unicorn's own part of a processor's state is lower.
+PROCESSOR = 0x8A50
+RIP = 0x80
+#: Of the last x87 instruction, and of its operand in memory.
+CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16
@@ -35,6 +40,10 @@ NOTED = XMM + 31 * 64 + 16
 REVISION = NOTED + 8
 #: And whether a program of Linux runs there; the error code of the last exception that has one.
 PROGRAM, FAULT_CODE = NOTED + 9, NOTED + 4
+#: There too: what an x87 store that is under way has to say (`x87_exceptions`), 16 bits each.
+PENDING, KEPT_SEGMENT = NOTED + 10, NOTED + 12
+#: In `DATA_SEGMENT`, until the store has happened.
+NO_SEGMENT = 0xFFFF
 X87_APPROXIMATED, RECIPROCALS, ALIGNMENT = 1, 2, 4
 #: Bytes of a `float_status`. flushes: the precision of x87 results, which means nothing to SSE instructions:
 #: ours, for those whose tiny results are zero. flush_results: the emulator's own for that.
@@ -52,3 +61,9 @@ def note(env, approximation):
     """A program has asked for it."""
     place = at(env, NOTED)
     poke8(place, peek8(place) | np.uint8(approximation))
+
+
+def told(word: int, control: int, status: int) -> int:
+    """The status word once a store has told it of `status`: `x87_state.tell`, outside of the emulator."""
+    word = word & ~0x200 | status & 0x27F
+    return word | 0x8080 if word & ~control & 0x3F else word

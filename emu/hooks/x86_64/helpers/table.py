@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.exchange import EXCHANGES
 from emu.hooks.x86_64.helpers.floats import FLOATS, load_mxcsr
+from emu.hooks.x86_64.helpers.mmx import MMX
 from emu.hooks.x86_64.helpers.packed import PACKED
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
 from emu.hooks.x86_64.helpers.strings import STRINGS
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
+from emu.hooks.x86_64.helpers.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
@@ -27,9 +29,12 @@ from emu.native.state import address_of
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED, **FLOATS}.items()},
+    **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
     **{name: Native(*one) for name, one in EXCHANGES.items()},
+    "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
+    "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from emu.hooks.x86_64.helpers import load_constant
 from emu.hooks.x86_64.helpers.arctangent import fpatan
@@ -14,6 +14,7 @@ from emu.hooks.x86_64.helpers.extended import C0, C1, C2, C3, CHOP, CONDITIONS, 
 from emu.hooks.x86_64.helpers.formats import of_double, of_single, to_double, to_single
 from emu.hooks.x86_64.helpers.integer import fbld, fbstp, fist
 from emu.hooks.x86_64.helpers.logarithm import fyl2x, fyl2xp1
+from emu.hooks.x86_64.helpers.memory import load_ten_bytes, store_ten_bytes
 from emu.hooks.x86_64.helpers.remainder import fprem, fprem1
 from emu.hooks.x86_64.helpers.scale import fscale, fxtract
 from emu.hooks.x86_64.helpers.state import X87_APPROXIMATED, note
@@ -30,8 +31,6 @@ from emu.hooks.x86_64.helpers.x87_state import (
     tell,
     underflow,
 )
-
-_ADDRESS = types.uint64
 
 
 def _of_one(operation: Any, conditions: Any) -> Any:
@@ -197,54 +196,30 @@ def _store_whole(bits: int, *, chopped: bool) -> Any:
     return ours
 
 
-_store_quad = types.ExternalFunction(
-    "cpu_stq_data_ra_x86_64", types.void(_ADDRESS, _ADDRESS, types.uint64, _ADDRESS)
-)
-_store_word = types.ExternalFunction(
-    "cpu_stw_data_ra_x86_64", types.void(_ADDRESS, _ADDRESS, types.uint32, _ADDRESS)
-)
-
-
-@njit
-def _store_ten_bytes(env, address, number, caller):
-    _store_quad(env, address, number[0], caller)
-    _store_word(env, address + np.uint64(8), np.uint32(number[1]), caller)
-
-
 @njit
 def store_decimal(env, address, caller):
     """`fbstp`, but for the pop. caller: address in the generated code, from which the emulator knows the
     instruction should the store fail."""
     decimal, _ = fbstp(_stored(env), rounding_of(env))
-    _store_ten_bytes(env, address, decimal, caller)
+    store_ten_bytes(env, address, decimal, caller)
 
 
 @njit
 def store_whole_register(env, address, caller):
     """`fstp m80fp`, but for the pop."""
-    _store_ten_bytes(env, address, _stored(env), caller)
-
-
-_load_quad = types.ExternalFunction("cpu_ldq_data_ra_x86_64", types.uint64(_ADDRESS, _ADDRESS, _ADDRESS))
-_load_word = types.ExternalFunction("cpu_lduw_data_ra_x86_64", types.uint32(_ADDRESS, _ADDRESS, _ADDRESS))
-
-
-@njit
-def _ten_bytes(env, address, caller):
-    low = _load_quad(env, address, caller)
-    return low, np.uint64(_load_word(env, address + np.uint64(8), caller))
+    store_ten_bytes(env, address, _stored(env), caller)
 
 
 @njit
 def load_decimal(env, address, caller):
     """`fbld`."""
-    push(env, fbld(_ten_bytes(env, address, caller)))
+    push(env, fbld(load_ten_bytes(env, address, caller)))
 
 
 @njit
 def load_whole_register(env, address, caller):
     """`fld m80fp`."""
-    push(env, _ten_bytes(env, address, caller))
+    push(env, load_ten_bytes(env, address, caller))
 
 
 _CONSTANTS = ("fld1", "fldz", "fldpi", "fldl2e", "fldl2t", "fldlg2", "fldln2")

@@ -23,7 +23,7 @@ from emu.hooks.x86_64.helpers.state import (
 from emu.native.unicorn import peek8, peek16, peek32, peek64, poke8, poke16, poke32, poke64
 
 _EIGHT, _SEVEN, _TEN, _THREE = np.uint64(8), np.uint64(7), np.uint64(10), np.uint64(3)
-_STACK_FAULT = np.uint64(0x40)
+STACK_FAULT = np.uint64(0x40)
 #: Exceptions that the control word masks, in both words; that one is not masked (error summary and busy).
 _EXCEPTIONS, _SUMMARY = np.uint64(0x3F), np.uint64(0x8080)
 _FULL, _EMPTY = np.uint8(0), np.uint8(1)
@@ -82,7 +82,7 @@ def pop(env):
 def tell(env, status, conditions):
     """Exceptions of an instruction are added to the status word, `conditions` are those bits of `status`."""
     place = at(env, STATUS_WORD)
-    word = np.uint64(peek16(place)) & ~conditions | status & (conditions | _EXCEPTIONS | _STACK_FAULT)
+    word = np.uint64(peek16(place)) & ~conditions | status & (conditions | _EXCEPTIONS | STACK_FAULT)
     if word & ~np.uint64(peek16(at(env, CONTROL_WORD))) & _EXCEPTIONS != np.uint64(0):
         word |= _SUMMARY
     poke16(place, np.uint16(word))
@@ -97,14 +97,14 @@ def condition_bits(env):
 @njit(cache=True)
 def underflow(env):
     """An empty register was read. Gives the answer."""
-    tell(env, INVALID | _STACK_FAULT, C1)
+    tell(env, INVALID | STACK_FAULT, C1)
     return INDEFINITE
 
 
 @njit(cache=True)
 def overflow(env):
     """A full register was pushed onto. Gives the answer."""
-    tell(env, INVALID | _STACK_FAULT | C1, C1)
+    tell(env, INVALID | STACK_FAULT | C1, C1)
     return INDEFINITE
 
 
@@ -119,6 +119,43 @@ def make_room(env):
 def has_made_room(env):
     """Whether the instruction under way pushes."""
     return peek8(at(env, _ROOM)) != _NONE_MADE
+
+
+@njit(cache=True)
+def had_room(env):
+    """Whether the register that `make_room` made the top was empty."""
+    return peek8(at(env, _ROOM)) != _NO_ROOM
+
+
+@njit(cache=True)
+def room_is_used(env):
+    """The instruction under way has pushed, or not."""
+    poke8(at(env, _ROOM), _NONE_MADE)
+
+
+@njit(cache=True)
+def lower_top(env):
+    """ST(7) is the next ST(0)."""
+    poke32(at(env, TOP), np.uint32(_physical(env, -1)))
+
+
+@njit(cache=True)
+def raise_top(env):
+    """ST(1) is the next ST(0)."""
+    poke32(at(env, TOP), np.uint32(_physical(env, 1)))
+
+
+@njit(cache=True)
+def set_empty(env, index):
+    """ST(index) is empty."""
+    poke8(at(env, TAGS) + _physical(env, index), _EMPTY)
+
+
+@njit(cache=True)
+def operand(env):
+    """The second operand of the instruction under way."""
+    place = at(env, OPERAND)
+    return peek64(place), np.uint64(peek16(place + _EIGHT))
 
 
 @njit(cache=True)

@@ -1,0 +1,173 @@
+"""x87 instructions on its words and on all of its registers (SDM volume 2, FLDCW and so on)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from emu.hooks.x86_64.helpers.extended import IS_NORMAL, IS_ZERO, kind
+from emu.hooks.x86_64.helpers.memory import store_long, store_ten_bytes, store_word
+from emu.hooks.x86_64.helpers.state import (
+    CODE_SEGMENT,
+    CONTROL_WORD,
+    DATA_SEGMENT,
+    INSTRUCTION,
+    OPERAND_ADDRESS,
+    STATUS_WORD,
+    TOP,
+    at,
+)
+from emu.hooks.x86_64.helpers.x87_exceptions import begin, refresh, settle
+from emu.hooks.x86_64.helpers.x87_state import is_empty, number_in
+from emu.native.unicorn import peek16, peek32, peek64
+
+_ADDRESS = types.uint64
+_UPPER, _ALL_MASKED = np.uint32(0xFFFF0000), np.uint32(0x3F)
+OF_ADDRESS = types.void(_ADDRESS, _ADDRESS)
+_LOAD_CONTROL, _OF_STATE = types.void(_ADDRESS, types.uint32), types.void(_ADDRESS)
+_load_emulators_control = types.ExternalFunction("helper_fldcw_x86_64", _LOAD_CONTROL)
+_initialise = types.ExternalFunction("helper_fninit_x86_64", _OF_STATE)
+_TOP_PLACE = np.uint32(11)
+#: Tags (SDM volume 1, 8.1.7).
+_VALID, _ZERO, _SPECIAL, _EMPTY = (np.uint32(tag) for tag in range(4))
+_SLOT, _SLOTS, _FOP = 16, 32, 6
+
+
+@njit
+def _load_control(env, word):
+    _load_emulators_control(env, word)
+    refresh(env)
+
+
+@njit
+def _fldcw(env, word, caller):
+    begin(env, caller)
+    _load_control(env, word)
+
+
+@njit
+def _status(env):
+    word = np.uint32(peek16(at(env, STATUS_WORD))) & ~(np.uint32(7) << _TOP_PLACE)
+    return np.uint32(word | (peek32(at(env, TOP)) & np.uint32(7)) << _TOP_PLACE)
+
+
+@njit
+def _fnstsw(env, caller):
+    refresh(env)
+    return _status(env)
+
+
+@njit
+def _fnstcw(env, caller):
+    refresh(env)
+    return np.uint32(peek16(at(env, CONTROL_WORD)))
+
+
+@njit
+def _tag(env, index):
+    if is_empty(env, index):
+        return _EMPTY
+    of = kind(number_in(env, index))
+    if of == IS_ZERO:
+        return _ZERO
+    return _VALID if of == IS_NORMAL else _SPECIAL
+
+
+@njit
+def _tags(env):
+    """The tag word: by the registers' own numbers."""
+    top, word = np.int64(peek32(at(env, TOP))), np.uint32(0)
+    for index in range(8):
+        word |= _tag(env, index) << np.uint32(2 * ((top + index) & 7))
+    return np.uint32(word)
+
+
+@njit
+def _extended(word):
+    return np.uint32(np.uint32(word) | _UPPER)
+
+
+@njit
+def _store_environment(env, address, long, caller):
+    """28 bytes, or 14 with an operand-size prefix."""
+    refresh(env)
+    words = (
+        _extended(peek16(at(env, CONTROL_WORD))),
+        _extended(_status(env)),
+        _extended(_tags(env)),
+        np.uint32(peek64(at(env, INSTRUCTION))),
+        np.uint32(peek16(at(env, CODE_SEGMENT))),
+        np.uint32(peek64(at(env, OPERAND_ADDRESS))),
+        _extended(peek16(at(env, DATA_SEGMENT))),
+    )
+    for place in range(7):
+        if long != 0:
+            store_long(env, address + np.uint64(4 * place), words[place], caller)
+        else:
+            store_word(env, address + np.uint64(2 * place), words[place], caller)
+
+
+@njit
+def _fnstenv(env, address, long, caller):
+    _store_environment(env, address, long, caller)
+    _load_control(env, np.uint32(np.uint32(peek16(at(env, CONTROL_WORD))) | _ALL_MASKED))
+
+
+@njit
+def _fnsave(env, address, long, caller):
+    _store_environment(env, address, long, caller)
+    address += np.uint64(28 if long != 0 else 14)
+    for index in range(8):
+        store_ten_bytes(env, address + np.uint64(10 * index), number_in(env, index), caller)
+    _initialise(env)
+
+
+@njit
+def _begin_loading(env, address, long, caller):
+    begin(env, caller)
+
+
+@njit
+def _fwait(env, caller):
+    begin(env, caller)
+
+
+@njit
+def _before_clearing(env, caller):
+    settle(env)
+
+
+@njit
+def before_fxsave(env, address, caller):
+    """What the emulator leaves as it is in memory: the last operation code, what follows each register."""
+    if address & np.uint64(15) == np.uint64(0):
+        refresh(env)
+        store_word(env, address + np.uint64(_FOP), np.uint32(0), caller)
+        for index in range(8):
+            rest = address + np.uint64(_SLOTS + _SLOT * index + 10)
+            store_word(env, rest, np.uint32(0), caller)
+            store_long(env, rest + np.uint64(2), np.uint32(0), caller)
+
+
+@njit
+def before_fxrstor(env, address, caller):
+    """What a store before it has to say is told before, not after."""
+    settle(env)
+
+
+#: Ours by the emulator's names.
+ENVIRONMENT = {
+    "helper_fldcw": _fldcw,
+    "helper_fwait": _fwait,
+    "helper_fnstsw": _fnstsw,
+    "helper_fnstcw": _fnstcw,
+    "helper_fstenv": _fnstenv,
+    "helper_fsave": _fnsave,
+}
+#: The same, and then the emulator's own follow.
+BEFORE = {
+    "helper_fldenv": _begin_loading,
+    "helper_frstor": _begin_loading,
+    "helper_fclex": _before_clearing,
+    "helper_fninit": _before_clearing,
+}
