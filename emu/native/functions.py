@@ -18,12 +18,15 @@ _WORD = ir.IntType(64)
 class Native(NamedTuple):
     """A kernel, an `@njit` function that raises nothing and allocates nothing, and the Numba signature of the
     C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
-    to which it returns. since: the least revision that it is of."""
+    to which it returns. since: the least revision that it is of. original: one more, the address (uint64) of
+    the function whose place it takes. constants: more arguments (int64), the last ones."""
 
     kernel: Any
     signature: Any
     caller: bool = False
     since: int = 1
+    original: bool = False
+    constants: tuple[int, ...] = ()
 
 
 class Unless(NamedTuple):
@@ -51,6 +54,23 @@ def native_table(functions: Sequence[tuple[Native, Unless]]) -> Callable[[Any], 
         return types.void(types.uint64), generate
 
     return put
+
+
+def calling(signature: Any) -> Callable[..., Any]:
+    """A kernel function that calls the C function of this Numba signature at an address (uint64), its first
+    argument."""
+
+    @intrinsic
+    def call(typing_context: Any, function: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, given: Any) -> Any:
+            target = builder.inttoptr(given[0], _c_type(context, signature).as_pointer())
+            value = builder.call(target, [builder.extract_value(given[1], k) for k in range(count)])
+            return context.get_dummy_value() if signature.return_type == types.void else value
+
+        count = len(signature.args)
+        return signature.return_type(types.uint64, types.Tuple(signature.args)), generate
+
+    return call
 
 
 def native_switches(signatures: Sequence[Any]) -> Callable[[Any, Any], None]:
@@ -99,7 +119,8 @@ def _c_type(context: Any, signature: Any) -> Any:
 
 def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> Any:
     """A function with C's calling convention around a compiled kernel."""
-    kinds = native.signature.args + ((types.uint64,) if native.caller else ())
+    kinds = native.signature.args + (types.uint64,) * (native.caller + native.original)
+    kinds += (types.int64,) * len(native.constants)
     signature = native.signature.return_type(*kinds)
     native.kernel.compile(signature)
     compiled = native.kernel.overloads[kinds]
@@ -109,6 +130,9 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless) -> An
     builder = ir.IRBuilder(function.append_basic_block())
     _other_unless(builder, function, unless, native.since)
     given = [*function.args, *([_caller(builder)] if native.caller else [])]
+    if native.original:
+        given.append(builder.ptrtoint(_named(builder.module, unless.other, function.ftype), _WORD))
+    given += [ir.Constant(_WORD, number) for number in native.constants]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.signature.return_type == types.void:
         builder.ret_void()
@@ -123,12 +147,17 @@ def _other_unless(builder: Any, function: Any, unless: Unless, since: int) -> No
     place = builder.add(function.args[unless.argument], ir.Constant(_WORD, unless.offset))
     chosen = builder.load(builder.inttoptr(place, ir.IntType(8).as_pointer()), align=1)
     with builder.if_then(builder.icmp_unsigned("<", chosen, ir.Constant(ir.IntType(8), since)), likely=False):
-        other = module.globals.get(unless.other) or ir.Function(module, function.ftype, unless.other)
+        other = _named(module, unless.other, function.ftype)
         value = builder.call(other, function.args, tail="musttail")
         if isinstance(function.ftype.return_type, ir.VoidType):
             builder.ret_void()
         else:
             builder.ret(value)
+
+
+def _named(module: Any, name: str, kind: Any) -> Any:
+    """The function of another library."""
+    return module.globals.get(name) or ir.Function(module, kind, name)
 
 
 def _caller(builder: Any) -> Any:

@@ -19,6 +19,8 @@ REGS, CC_SRC, TOP, STATUS_WORD, CONTROL_WORD, TAGS, REGISTERS = 0x0, 0x98, 0x25C
 X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
     0x308, 0x310, 0x328, 0x330, 0x338, 0xB78, 0xB80,
 )  # fmt: skip
+#: Where an SSE instruction's result is until it is known that it raises nothing: 64 bytes.
+RESULT = SPARE + 64
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16
@@ -26,8 +28,9 @@ NOTED = XMM + 31 * 64 + 16
 REVISION = NOTED + 8
 X87_APPROXIMATED, RECIPROCALS = 1, 2
 #: Bytes of a `float_status`. flushes: the precision of x87 results, which means nothing to SSE instructions:
-#: ours, for those whose tiny results are zero. flush_results: the emulator's own for that.
-FLUSHES, FLUSH_RESULTS = 3, 4
+#: ours, for what becomes of their tiny results (`mxcsr.py`). flush_results: the emulator's own for that.
+#: raised: exceptions, bits as in MXCSR. zero_operands: small ones are zero.
+RAISED, FLUSHES, FLUSH_RESULTS, ZERO_OPERANDS = 2, 3, 4, 5
 
 
 @njit(cache=True)
