@@ -17,6 +17,8 @@ _PREFIXES = ("", "66", "f2", "f3")
 _OPERANDS = ("c1", "c0", "07", "d8")
 #: Of the second operand of instructions with an immediate byte.
 _IMMEDIATES = ("00", "01", "0c", "0d", "1a", "3f", "40", "4c", "71", "7f", "ff")
+#: That of `cmpps` and its like says which comparison; with other bits it is refused (docs/processor.md).
+_PREDICATES = tuple(f"{number:02x}" for number in range(8))
 #: What CPUID does not offer, what is no business of a program, what has no one answer, what goes elsewhere.
 _GROUPS = """
     AVX AVX2 AVX512 BMI BMI2 ADX SHA FMA FMA4 XOP TBM SSE4A 3DNOW VM RTM HLE FSGSBASE PRIVILEGE INT IRET
@@ -107,7 +109,7 @@ def _texts() -> Iterator[str]:
             continue
         for operands in _OPERANDS:
             yield f"{head} {operands}"
-            for immediate in _IMMEDIATES:
+            for immediate in _PREDICATES if f"{map_} {opcode:02x}" == "0f c2" else _IMMEDIATES:
                 yield f"{head} {operands} {immediate}"
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.floats import DOUBLES, OF_TWO, SINGLES, Format, copy_result
+from emu.hooks.x86_64.helpers.arithmetic import DOUBLES, SINGLES, Format
+from emu.hooks.x86_64.helpers.floats import OF_TWO, copy_result
 from emu.hooks.x86_64.helpers.mxcsr import DENORMAL, INVALID, NOTHING, has_flags, settle
 from emu.hooks.x86_64.helpers.state import CC_SRC, RESULT, SSE_STATUS, ZERO_OPERANDS, at
 from emu.native.functions import Native

@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.arithmetic import DOUBLES, SINGLES, Format
 from emu.hooks.x86_64.helpers.floats import (
-    DOUBLES,
     OF_TWO,
     OF_TWO_BY,
-    SINGLES,
-    Format,
     copy_result,
     denormal_doubles,
     denormal_singles,
 )
-from emu.hooks.x86_64.helpers.mxcsr import INEXACT, NOTHING, faults, has_flags, settle
-from emu.hooks.x86_64.helpers.packed import leave_mmx, was_in_memory
+from emu.hooks.x86_64.helpers.mxcsr import INEXACT, NOTHING, has_flags, settle
+from emu.hooks.x86_64.helpers.packed import was_in_memory
 from emu.hooks.x86_64.helpers.state import RAISED, RESULT, SSE_STATUS, at
 from emu.native.functions import Native, calling
 from emu.native.unicorn import peek8, peek64, poke8, poke64
@@ -96,23 +94,18 @@ def _converted(env, target, source, caller, theirs, size):
 
 @njit
 def _converted_to_mmx(env, target, source, caller, theirs):
-    result = at(env, RESULT)
-    _call_two(theirs, (env, result, source))
-    if faults(env, NOTHING):
-        leave_mmx(env)
+    # What this does to the x87 registers is done by then, also where it raises an exception.
+    _call_two(theirs, (env, at(env, RESULT), source))
     settle(env, NOTHING, caller)
-    poke64(target, peek64(result))
+    copy_result(env, target, 8)
 
 
 @njit
 def _converted_of_mmx(env, target, source, caller, theirs):
     """`cvtpi2ps`, `cvtpi2pd`."""
     was_in_memory(env, source)
-    result = _start(env, target)
-    _call_two(theirs, (env, result, source))
+    _call_two(theirs, (env, _start(env, target), source))
     if has_flags(env):
-        if faults(env, NOTHING):
-            leave_mmx(env)
         settle(env, NOTHING, caller)
     copy_result(env, target, 16)
 

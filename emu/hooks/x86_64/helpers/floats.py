@@ -1,7 +1,6 @@
-"""Arithmetic of SSE (SDM volume 1, chapter 11): which NaN results, small numbers as zero, `dpps`, `dppd`.
+"""Instructions of SSE arithmetic: `addps` and its like, `dpps`, `dppd`, reciprocals (SDM volume 1, chapter 11).
 
-The emulator takes the NaN that x87 instructions would, flushes small results of x87 instructions where a
-program asks for it of SSE ones, and adds the products of `dpps` one after the other.
+The emulator adds the products of `dpps` one after the other.
 """
 
 from __future__ import annotations
@@ -9,23 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import from_dtype, njit, types
+from numba import njit, types
 
-from emu.hooks.x86_64.helpers.mxcsr import (
-    DENORMAL,
-    FLUSHED,
-    INEXACT,
-    INVALID,
-    KEPT,
-    NOTHING,
-    TOLD,
-    UNDERFLOW,
-    flag,
-    has_flags,
-    settle,
+from emu.hooks.x86_64.helpers.arithmetic import (
+    DOUBLES,
+    NARROWED,
+    OF_DOUBLES,
+    OF_SINGLES,
+    SINGLES,
+    Format,
+    narrowed,
 )
+from emu.hooks.x86_64.helpers.mxcsr import DENORMAL, NOTHING, has_flags, settle
 from emu.hooks.x86_64.helpers.state import (
-    FLUSHES,
     RAISED,
     RECIPROCALS,
     RESULT,
@@ -40,118 +35,8 @@ from emu.native.unicorn import peek8, peek32, peek64, poke8, poke32, poke64
 _ADDRESS = types.uint64
 OF_TWO = types.void(_ADDRESS, _ADDRESS, _ADDRESS)
 OF_TWO_BY = types.void(_ADDRESS, _ADDRESS, _ADDRESS, types.uint32)
-_NO, _SINGLES_ZERO = np.uint8(0), np.uint32(0)
+_NO = np.uint8(0)
 _EIGHT = np.uint64(8)
-
-
-class Format:
-    """Of numbers: bytes, sign bit, infinity's bits, the bit that makes a NaN a quiet one; how they are read
-    and written; the smallest normal one, 2**64, and their product; what takes two of them and the modes and
-    gives one."""
-
-    def __init__(self, name: str, number: Any, mantissa: int, read: Any, write: Any) -> None:
-        self.name, self.size, self.zero = name, number(0).nbytes, number(0)
-        self.sign = number(1 << 8 * self.size - 1)
-        self.magnitude = number(int(self.sign) - 1)
-        self.infinity = number(int(self.magnitude) + 1 - (1 << mantissa))
-        self.quiet = number(1 << mantissa - 1)
-        self.smallest = number(1 << mantissa)
-        bias = int(self.infinity) >> mantissa + 1
-        self.scale = number(bias + 64 << mantissa)
-        self.scaled_smallest = number(65 << mantissa)
-        self.read, self.write = read, write
-        kind = from_dtype(np.dtype(number))
-        self.binary = kind(kind, kind, _ADDRESS)
-
-
-SINGLES = Format("float32", np.uint32, 23, peek32, poke32)
-DOUBLES = Format("float64", np.uint64, 52, peek64, poke64)
-
-
-@njit
-def flushed(status):
-    """Notes that a result is tiny (not where that is told of inexact results alone). Returns whether it is zero
-    instead (SDM volume 1, 10.2.3.3)."""
-    if peek8(at(status, FLUSHES)) == TOLD:
-        flag(status, UNDERFLOW)
-        return False
-    flag(status, UNDERFLOW | INEXACT)
-    return True
-
-
-def _tiny(of: Format, name: str, theirs: Any) -> Any:
-    """Whether a result that is the smallest normal number was tiny: it is with an exponent that has no limit
-    that rounding decides (SDM volume 1, 4.9.1.5). A sum so small is exact."""
-    scale, magnitude, scaled_smallest = of.scale, of.magnitude, of.scaled_smallest
-    multiply = types.ExternalFunction(f"{of.name}_mul_x86_64", of.binary)
-    divides, multiplies = name == "div", name == "mul"
-
-    @njit
-    def tiny(a, b, status):
-        if multiplies and b & magnitude < a & magnitude:
-            a, b = b, a
-        if multiplies or divides:
-            found = peek8(at(status, RAISED))
-            scaled = theirs(multiply(a, scale, status), b, status)
-            poke8(at(status, RAISED), found)
-            return scaled & magnitude < scaled_smallest
-        return False
-
-    return tiny
-
-
-def _arithmetic(of: Format, name: str) -> Any:
-    """Of two NaNs, the first, made quiet (SDM volume 1, table 4-7); of a tiny result, zero, if that is asked
-    for (10.2.3.3)."""
-    theirs = types.ExternalFunction(f"{of.name}_{name}_x86_64", of.binary)
-    magnitude, infinity, quiet, sign, smallest = of.magnitude, of.infinity, of.quiet, of.sign, of.smallest
-    tiny, zero = _tiny(of, name, theirs), of.zero
-
-    @njit
-    def ours(a, b, status):
-        if a & magnitude > infinity and b & magnitude > infinity:
-            if a & b & quiet == zero:
-                flag(status, INVALID)
-            return a | quiet
-        found = theirs(a, b, status)
-        size = found & magnitude
-        if size <= smallest and size != zero and peek8(at(status, FLUSHES)) != KEPT:
-            if size < smallest or tiny(a, b, status):
-                return found & sign if flushed(status) else found
-        return found
-
-    return ours
-
-
-_NAMES = ("add", "sub", "mul", "div")
-_OF_SINGLES = {name: _arithmetic(SINGLES, name) for name in _NAMES}
-_OF_DOUBLES = {name: _arithmetic(DOUBLES, name) for name in _NAMES}
-_NARROWED = types.uint32(types.uint64, _ADDRESS)
-_narrowed = types.ExternalFunction("float64_to_float32_x86_64", _NARROWED)
-_scaled = types.ExternalFunction("float64_mul_x86_64", DOUBLES.binary)
-_SIGN, _MAGNITUDE, _SMALLEST, _SCALED = (
-    SINGLES.sign, SINGLES.magnitude, SINGLES.smallest, SINGLES.scaled_smallest,
-)  # fmt: skip
-_SCALE = DOUBLES.scale
-
-
-@njit
-def _narrowed_is_tiny(a, status):
-    found = peek8(at(status, RAISED))
-    scaled = _narrowed(_scaled(a, _SCALE, status), status)
-    poke8(at(status, RAISED), found)
-    return scaled & _MAGNITUDE < _SCALED
-
-
-@njit
-def narrowed(a, status):
-    """A double as a single."""
-    found = _narrowed(a, status)
-    size = found & _MAGNITUDE
-    if size <= _SMALLEST and size != _SINGLES_ZERO and peek8(at(status, FLUSHES)) != KEPT:
-        if size < _SMALLEST or _narrowed_is_tiny(a, status):
-            return found & _SIGN if flushed(status) else found
-    return found
 
 
 def _denormals(of: Format, divides: bool) -> Any:
@@ -218,9 +103,10 @@ def _instruction(of: Format, name: str, operation: Any, lanes: int) -> Any:
     return of_one if lanes == 1 else of_all
 
 
-def _dot_product(of: Format, add: Any, multiply: Any, lanes: int) -> Any:
+def _dot_product(of: Format, operations: dict[str, Any], lanes: int) -> Any:
     """`dpps`, `dppd`: products are added by pairs, then the pairs (SDM volume 2, DPPS)."""
     read, write, size, zero = of.read, of.write, of.size, of.zero
+    add, multiply = operations["add"], operations["mul"]
     denormal = denormal_singles if of is SINGLES else denormal_doubles
 
     @njit
@@ -294,7 +180,7 @@ _RECIPROCALS = ("rcpps", "rcpss", "rsqrtps", "rsqrtss")
 
 
 def _instructions() -> dict[str, Native]:
-    kinds = (("ps", SINGLES, _OF_SINGLES), ("pd", DOUBLES, _OF_DOUBLES))
+    kinds = (("ps", SINGLES, OF_SINGLES), ("pd", DOUBLES, OF_DOUBLES))
     return {
         f"helper_{name}{kind[0] if packed else 's'}{kind[1]}": Native(
             _instruction(of, name, operations[name], 16 // of.size if packed else 1),
@@ -303,18 +189,18 @@ def _instructions() -> dict[str, Native]:
             since=2,
         )
         for kind, of, operations in kinds
-        for name in _NAMES
+        for name in operations
         for packed in (True, False)
     }
 
 
 #: Ours by the emulator's names.
 FLOATS = {
-    **{f"float32_{name}": Native(kernel, SINGLES.binary) for name, kernel in _OF_SINGLES.items()},
-    **{f"float64_{name}": Native(kernel, DOUBLES.binary) for name, kernel in _OF_DOUBLES.items()},
-    "float64_to_float32": Native(narrowed, _NARROWED),
+    **{f"float32_{name}": Native(kernel, SINGLES.binary) for name, kernel in OF_SINGLES.items()},
+    **{f"float64_{name}": Native(kernel, DOUBLES.binary) for name, kernel in OF_DOUBLES.items()},
+    "float64_to_float32": Native(narrowed, NARROWED),
     **_instructions(),
-    "helper_dpps_xmm": Native(_dot_product(SINGLES, _OF_SINGLES["add"], _OF_SINGLES["mul"], 4), OF_TWO_BY, True),
-    "helper_dppd_xmm": Native(_dot_product(DOUBLES, _OF_DOUBLES["add"], _OF_DOUBLES["mul"], 2), OF_TWO_BY, True),
+    "helper_dpps_xmm": Native(_dot_product(SINGLES, OF_SINGLES, 4), OF_TWO_BY, caller=True),
+    "helper_dppd_xmm": Native(_dot_product(DOUBLES, OF_DOUBLES, 2), OF_TWO_BY, caller=True),
     **{f"helper_{name}": Native(_reciprocal(f"helper_{name}"), OF_TWO) for name in _RECIPROCALS},
 }

@@ -25,16 +25,18 @@ from emu.native.unicorn import peek8, peek32, poke8, poke32
 
 _ADDRESS = types.uint64
 OF_STATE = types.void(_ADDRESS)
-#: Exceptions, in MXCSR and in `RAISED`: invalid operation, denormal operand, tiny result, inexact result.
-NOTHING, INVALID, DENORMAL, UNDERFLOW, INEXACT = (np.uint8(bit) for bit in (0, 1, 2, 16, 32))
-#: The emulator's own flags of operands and results that it took for zero are of the same byte.
+#: Exceptions, in MXCSR and in `RAISED`: invalid operation, denormal operand, huge, tiny, inexact result.
+NOTHING, INVALID, DENORMAL, OVERFLOW, UNDERFLOW, INEXACT = (np.uint8(bit) for bit in (0, 1, 2, 8, 16, 32))
+#: Those that the emulator finds; what else it has in the byte are operands and results that it took for zero.
 _EXCEPTIONS, _EMULATORS = np.uint32(0x3F), np.uint8(0x3D)
 #: Found before anything is computed: invalid operation, denormal operand, division by zero.
 _BEFORE = np.uint32(7)
-#: Of `FLUSHES`: tiny results stay; are zero; stay, and are told even where they are exact.
-KEPT, FLUSHED, TOLD = np.uint8(0), np.uint8(1), np.uint8(2)
-#: MXCSR: tiny results are zero, if they raise nothing; they do raise; no bits but these may be set.
-_FLUSH, _UNDERFLOW_MASKED, _KNOWN = np.uint32(1 << 15 | 1 << 11), np.uint32(1 << 11), 0xFFFF
+#: Bits of `FLUSHES`: tiny results are zero; tiny results raise an exception, also exact ones; huge results do.
+FLUSHED, TINY_TOLD, HUGE_TOLD = np.uint8(1), np.uint8(2), np.uint8(4)
+#: MXCSR: tiny results are zero, if they raise nothing; what makes them and huge ones raise nothing; no bits but
+#: these may be set.
+_FLUSH, _TINY_MASKED, _HUGE_MASKED = np.uint32(1 << 15 | 1 << 11), np.uint32(1 << 11), np.uint32(1 << 10)
+_KNOWN = 0xFFFF
 #: How far the bits that mask exceptions are above them.
 _MASKS = np.uint32(7)
 _NO_BITS, _WITH_FLAGS = np.uint32(0), np.uint8(2)
@@ -67,18 +69,6 @@ def _known(mxcsr):
 
 
 @njit
-def _found(env, more):
-    return np.uint32((peek8(at(env, SSE_STATUS + RAISED)) & _EMULATORS) | more)
-
-
-@njit
-def faults(env, more):
-    """Whether the instruction under way raises an exception that is not masked. more: what it found besides
-    what is in `RAISED`."""
-    return _found(env, more) & ~(peek32(at(env, MXCSR)) >> _MASKS) & _EXCEPTIONS != _NO_BITS
-
-
-@njit
 def _settle_new(env, mxcsr, found, caller):
     unmasked = ~(mxcsr >> _MASKS) & _EXCEPTIONS
     if found & unmasked & _BEFORE != _NO_BITS:
@@ -98,7 +88,8 @@ def settle(env, more, caller):
     Does not return where one of them is not masked: the instruction faults. caller: address in the generated
     code, from which the emulator knows the instruction.
     """
-    mxcsr, found = peek32(at(env, MXCSR)), _found(env, more)
+    mxcsr = peek32(at(env, MXCSR))
+    found = np.uint32((peek8(at(env, SSE_STATUS + RAISED)) & _EMULATORS) | more)
     if found & ~(mxcsr & (mxcsr >> _MASKS)) != _NO_BITS:
         _settle_new(env, mxcsr, found, caller)
 
@@ -107,13 +98,13 @@ def settle(env, more, caller):
 def update_mxcsr(env):
     """MXCSR has changed: rounding, small operands, small results, exceptions."""
     _theirs_of_mxcsr(env)
-    poke8(at(env, X87_STATUS + FLUSH_RESULTS), KEPT)
+    poke8(at(env, X87_STATUS + FLUSH_RESULTS), NOTHING)
     mxcsr = peek32(at(env, MXCSR))
-    flushes = FLUSHED if mxcsr & _FLUSH == _FLUSH else KEPT
+    flushes = FLUSHED if mxcsr & _FLUSH == _FLUSH else NOTHING
     if has_flags(env):
         poke8(at(env, SSE_STATUS + RAISED), _known(mxcsr))
-        if mxcsr & _UNDERFLOW_MASKED == _NO_BITS:
-            flushes = TOLD
+        flushes |= NOTHING if mxcsr & _TINY_MASKED else TINY_TOLD
+        flushes |= NOTHING if mxcsr & _HUGE_MASKED else HUGE_TOLD
     poke8(at(env, SSE_STATUS + FLUSHES), flushes)
 
 

@@ -45,18 +45,12 @@ def enter_mmx(env):
 
 
 @njit
-def leave_mmx(env):
-    """It was none, or it faults: the x87 registers are as they were before `enter_mmx`."""
-    poke32(at(env, TOP), peek32(at(env, _KEPT_TOP)))
-    poke64(at(env, TAGS), peek64(at(env, _KEPT_TAGS)))
-
-
-@njit
 def was_in_memory(env, operand):
     """A conversion whose MMX operand is in memory is no MMX instruction, though the emulator takes it for
     one (SDM volume 2, CVTPI2PD)."""
     if operand == at(env, MMX_OPERAND):
-        leave_mmx(env)
+        poke32(at(env, TOP), peek32(at(env, _KEPT_TOP)))
+        poke64(at(env, TAGS), peek64(at(env, _KEPT_TAGS)))
 
 
 @njit
