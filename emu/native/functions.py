@@ -19,7 +19,9 @@ class Native(NamedTuple):
     """A kernel, an `@njit` function that raises nothing and allocates nothing, and the Numba signature of the
     C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
     to which it returns. since: the least revision that it is of. before: what those of before have, if it is
-    not the other function. prelude: the kernel returns nothing, and the other function follows."""
+    not the other function. prelude: the kernel returns nothing, and the other function follows. original: one
+    more argument, the address (uint64) of the function whose place it takes. constants: more arguments
+    (int64), the last ones."""
 
     kernel: Any
     signature: Any
@@ -27,6 +29,8 @@ class Native(NamedTuple):
     since: int = 1
     before: Native | None = None
     prelude: bool = False
+    original: bool = False
+    constants: tuple[int, ...] = ()
 
 
 class Unless(NamedTuple):
@@ -57,6 +61,23 @@ def native_table(functions: Sequence[tuple[Native, Unless | None]]) -> Callable[
         return types.void(types.uint64), generate
 
     return put
+
+
+def calling(signature: Any) -> Callable[..., Any]:
+    """A kernel function that calls the C function of this Numba signature at an address (uint64), its first
+    argument."""
+
+    @intrinsic
+    def call(typing_context: Any, function: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, given: Any) -> Any:
+            target = builder.inttoptr(given[0], _c_type(context, signature).as_pointer())
+            value = builder.call(target, [builder.extract_value(given[1], k) for k in range(count)])
+            return context.get_dummy_value() if signature.return_type == types.void else value
+
+        count = len(signature.args)
+        return signature.return_type(types.uint64, types.Tuple(signature.args)), generate
+
+    return call
 
 
 def native_switches(signatures: Sequence[Any]) -> Callable[[Any, Any], None]:
@@ -105,18 +126,23 @@ def _c_type(context: Any, signature: Any) -> Any:
 
 def _c_function(context: Any, module: Any, native: Native, unless: Unless | None) -> Any:
     """A function with C's calling convention around a compiled kernel."""
-    kinds = native.signature.args + ((types.uint64,) if native.caller else ())
+    kinds = native.signature.args + (types.uint64,) * (native.caller + native.original)
+    kinds += (types.int64,) * len(native.constants)
     signature = (types.void if native.prelude else native.signature.return_type)(*kinds)
     native.kernel.compile(signature)
     compiled = native.kernel.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
-    name = f"our_{compiled.fndesc.mangled_name}_{native.since}"
+    name = module.get_unique_name(f"our_{unless.other}" if unless else "ours")
     function = ir.Function(module, _c_type(context, native.signature), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     if unless is not None:
         _other_unless(context, builder, function, unless, native)
     given = [*function.args, *([_caller(builder)] if native.caller else [])]
+    if native.original:
+        assert unless is not None
+        given.append(builder.ptrtoint(_other(module, function, unless), _WORD))
+    given += [ir.Constant(_WORD, number) for number in native.constants]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.prelude:
         assert unless is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -17,6 +18,8 @@ _PREFIXES = ("", "66", "f2", "f3")
 _OPERANDS = ("c1", "c0", "07", "d8")
 #: Of the second operand of instructions with an immediate byte.
 _IMMEDIATES = ("00", "01", "0c", "0d", "1a", "3f", "40", "4c", "71", "7f", "ff")
+#: That of `cmpps` and its like says which comparison; with other bits it is refused (docs/processor.md).
+_PREDICATES = tuple(f"{number:02x}" for number in range(8))
 #: What CPUID does not offer, what is no business of a program, what has no one answer, what goes elsewhere.
 _GROUPS = """
     AVX AVX2 AVX512 BMI BMI2 ADX SHA FMA FMA4 XOP TBM SSE4A 3DNOW VM RTM HLE FSGSBASE PRIVILEGE INT IRET
@@ -123,7 +126,7 @@ def _texts() -> Iterator[str]:
             continue
         for operands in _OPERANDS:
             yield f"{head} {operands}"
-            for immediate in _IMMEDIATES:
+            for immediate in _PREDICATES if f"{map_} {opcode:02x}" == "0f c2" else _IMMEDIATES:
                 yield f"{head} {operands} {immediate}"
 
 
@@ -241,4 +244,50 @@ def random_state(rng: random.Random) -> State:
     state.fsw = rng.randrange(8) << 11 | rng.getrandbits(16) & 0x4700 | rng.choice((0, 0, rng.getrandbits(7)))
     full = rng.choice((8, 8, 4, 2))
     state.st = [extended(rng) if k < full else None for k in range(8)]
+    return state
+
+
+# -- exceptions of SSE arithmetic ----------------------------------------------------------------------------
+
+_FLOATING = re.compile(r"(u?comis|cvt|(add|sub|mul|div|sqrt|min|max|round|dp|hadd|hsub|addsub)[ps])")
+
+
+def floating_forms() -> list[Form]:
+    """Of SSE instructions that note exceptions in MXCSR."""
+    return [form for form in packed_forms() if _FLOATING.match(form.name) or _COMPARES.match(form.name)]
+
+
+_COMPARES = re.compile(r"cmp(n?(eq|lt|le)|unord|ord)[ps][sd]$")
+
+
+def _near_limits(rng: random.Random, exponent: int, fraction: int) -> tuple[int, int]:
+    """Two numbers of so many bits of exponent and fraction, whose product or quotient is about the largest,
+    the smallest normal or the smallest number that there is."""
+    top, bias = (1 << exponent) - 1, (1 << exponent - 1) - 1
+    goal = rng.choice((top, 1, 1 - fraction)) + rng.randrange(-2, 3)
+    first = rng.randrange(1, top)
+    second = rng.choice((goal - first + bias, first + bias - goal))
+    numbers = []
+    for one in (first, min(max(second, 0), top - 1)):
+        bits = rng.choice(
+            (0, rng.getrandbits(fraction), rng.getrandbits(3) << fraction - 3, (1 << fraction) - 1)
+        )
+        numbers.append((rng.getrandbits(1) << exponent | one) << fraction | bits)
+    return numbers[0], numbers[1]
+
+
+def floating_state(rng: random.Random) -> State:
+    """Any exceptions set and masked, results at the limits of what there is."""
+    state = random_state(rng)
+    if rng.random() < 0.5:
+        parts = [_near_limits(rng, 8, 23) for _ in range(4)]
+        pairs = [sum(part[k] << 32 * lane for lane, part in enumerate(parts)) for k in (0, 1)]
+    else:
+        parts = [_near_limits(rng, 11, 52) for _ in range(2)]
+        pairs = [sum(part[k] << 64 * lane for lane, part in enumerate(parts)) for k in (0, 1)]
+    if rng.random() < 0.5:
+        state.xmm[:4] = [pairs[0], pairs[1], pairs[0], pairs[1]]
+        state.memory = pairs[1].to_bytes(16, "little") + state.memory[16:]
+    unmasked = rng.choice((0, 0, 1 << rng.randrange(6), rng.getrandbits(6), 0x3F)) << 7
+    state.mxcsr = state.mxcsr & ~unmasked | rng.choice((0, 0, rng.getrandbits(6), 0x3F))
     return state

@@ -21,9 +21,14 @@ import corebraid
 #: Registers in a state, in its order; rsp is the program's.
 NAMES = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16)))
 _FLAGS, _MEMORY, _FXSAVE, SIZE = 8 + 8 * len(NAMES), 192, 256, 768
+#: What SIGFPE said, 0 if there was none: si_code, and how far from the instruction's beginning the program
+#: counter and si_addr were.
+_SIGNAL = _FLAGS + 8
 #: Where the first state lies; how many are read at once; words of the program's own.
 _BLOCKS, _BATCH = DATA, 64
-_CURRENT, _LEFT, _SAVED = DATA + 0xF000, DATA + 0xF008, DATA + 0xF010
+_CURRENT, _LEFT, _SAVED, _ACTION = DATA + 0xF000, DATA + 0xF008, DATA + 0xF010, DATA + 0xF020
+#: Of a siginfo and of a ucontext; SA_SIGINFO | SA_RESTORER.
+_CODE, _ADDRESS, _RIP, _FLAGS_OF_ACTION = 8, 16, 168, 0x04000004
 ARITHMETIC = 0x8D5
 
 #: Whether this host can say what the processor does.
@@ -94,11 +99,12 @@ def _without(memory: bytes, first: int, end: int) -> bytes:
 
 @dataclass(frozen=True)
 class Result:
-    """What an instruction left. Left out: bits of `flags` and of x87's status that it leaves undefined, the
-    exception bits of MXCSR, and where the last x87 instruction was."""
+    """What an instruction left. Left out: bits of `flags` and of x87's status that it leaves undefined, and
+    where the last x87 instruction was."""
 
     registers: tuple[int, ...]
     flags: int
+    signal: tuple[int, ...]
     memory: bytes
     x87: tuple[int, int, int]
     st: tuple[bytes, ...]
@@ -113,10 +119,11 @@ class Result:
         return cls(
             struct.unpack_from(f"<{len(NAMES)}Q", raw, 8),
             struct.unpack_from("<Q", raw, _FLAGS)[0] & form.flags,
+            struct.unpack_from("<QQQ", raw, _SIGNAL),
             _without(raw[_MEMORY:_FXSAVE], *form.ignored),
             (fcw, fsw & form.status, tags),
             tuple(fx[32 + 16 * k :][:16] for k in range(8)),
-            struct.unpack_from("<I", fx, 24)[0] & ~0x3F,
+            struct.unpack_from("<I", fx, 24)[0],
             tuple(
                 _one_nan(int.from_bytes(fx[160 + 16 * k :][:16], "little"), form.element) for k in range(16)
             ),
@@ -142,6 +149,7 @@ class Vectors:
 
     def __init__(self, folder: Path, forms: Sequence[Form]) -> None:
         code, self.forms = Code(), list(forms)
+        self._signals(code)
         code.label("batch").mov("rdx", _BATCH * SIZE).mov("rsi", _BLOCKS).label("more")
         call(code, 0, rdi=0).compare("rax", 0).jump_if("z", "over")
         code.raw("48 01 c6 48 29 c2").jump_if("nz", "more")
@@ -155,6 +163,22 @@ class Vectors:
             self._stubs.append(code.here)
             code.raw(form.text).raw("c3")
         self.program = static_program(folder / "vectors", code)
+
+    @staticmethod
+    def _signals(code: Code) -> None:
+        """SIGFPE is told in the vector's block, and the instruction is left out."""
+        code.jump("begin").label("handler").load("rcx", _CURRENT)
+        code.load("rax", ("rsi", _CODE), 4).store(("rcx", _SIGNAL), "rax")
+        for number, (place, offset) in enumerate((("rdx", _RIP), ("rsi", _ADDRESS)), 1):
+            code.load("rax", (place, offset)).emit("2b", "rax", ("rcx", 0))
+            code.store(("rcx", _SIGNAL + 8 * number), "rax")
+        code.label("nothing").mov("rax", code.here + 10 + 7).store(("rdx", _RIP), "rax").raw("c3")
+        call(code.label("restorer"), 15)
+        code.label("begin")
+        handler, restorer = code.address("handler"), code.address("restorer")
+        for number, word in enumerate((handler, _FLAGS_OF_ACTION, restorer, 0)):
+            code.mov("rax", word).store(_ACTION + 8 * number, "rax")
+        call(code, 13, rdi=8, rsi=_ACTION, rdx=0, r10=8)
 
     @staticmethod
     def _vector(code: Code) -> None:

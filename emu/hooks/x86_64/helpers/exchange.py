@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.state import REVISION
+from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION
 from emu.native.unicorn import peek8, peek32, peek64, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -26,8 +26,6 @@ START = types.void(_ADDRESS)
 
 #: Of TCGContext: the number of operations, a counter that only statistics read, the processor (CPUState).
 _OPERATIONS, _NOTES, _PROCESSOR = np.uint64(56), np.uint64(216), np.uint64(224)
-#: From a processor to its registers (CPUX86State).
-STATE_OF_PROCESSOR = np.uint64(0x8A50)
 _FIRST_REVISION = np.uint8(2)
 _EQUAL, _NOT_EQUAL = np.int32(8), np.int32(9)
 _SIZE, _FOUR_BYTES = np.int32(3), np.int32(2)
@@ -87,7 +85,7 @@ def _noted(context):
 @njit
 def _wanted(context):
     """Whether it is for an engine that is to be right in this."""
-    state = peek64(context + _PROCESSOR) + STATE_OF_PROCESSOR
+    state = peek64(context + _PROCESSOR) + np.uint64(PROCESSOR)
     return peek8(state + np.uint64(REVISION)) >= _FIRST_REVISION
 
 

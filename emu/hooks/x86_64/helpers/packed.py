@@ -45,7 +45,7 @@ def enter_mmx(env):
 
 
 @njit
-def _was_in_memory(env, operand):
+def was_in_memory(env, operand):
     """A conversion whose MMX operand is in memory is no MMX instruction, though the emulator takes it for
     one (SDM volume 2, CVTPI2PD)."""
     if operand == at(env, MMX_OPERAND):
@@ -98,17 +98,6 @@ def _of_mmx_by(name: str) -> Any:
     return ours
 
 
-def _of_memory(name: str) -> Any:
-    theirs = _emulators(name, OF_TWO)
-
-    @njit
-    def ours(env, target, operand):
-        _was_in_memory(env, operand)
-        theirs(env, target, operand)
-
-    return ours
-
-
 _HORIZONTAL = ("phaddw", "phaddd", "phaddsw", "phsubw", "phsubd", "phsubsw")
 _SSSE3 = ("pshufb", "pmaddubsw", "pmulhrsw", "psignb", "psignw", "psignd", "pabsb", "pabsw", "pabsd")
 
@@ -119,6 +108,4 @@ PACKED = {
     **{f"helper_{name}_xmm": (_apart(f"helper_{name}_xmm"), OF_TWO) for name in _HORIZONTAL},
     **{f"helper_{name}_mmx": (_of_mmx(f"helper_{name}_mmx"), OF_TWO) for name in (*_HORIZONTAL, *_SSSE3)},
     "helper_palignr_mmx": (_of_mmx_by("helper_palignr_mmx"), OF_TWO_BY),
-    "helper_cvtpi2ps": (_of_memory("helper_cvtpi2ps"), OF_TWO),
-    "helper_cvtpi2pd": (_of_memory("helper_cvtpi2pd"), OF_TWO),
 }

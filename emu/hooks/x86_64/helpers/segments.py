@@ -57,7 +57,7 @@ _store_64 = types.ExternalFunction(
 
 
 @njit
-def settle(env):
+def begin_program(env):
     """CS and SS are the program's."""
     poke32(at(env, SEGMENTS + _CS * _SEGMENT), np.uint32(_CODE))
     poke32(at(env, SEGMENTS + _SS * _SEGMENT), np.uint32(_STACK))

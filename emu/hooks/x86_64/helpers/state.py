@@ -33,6 +33,8 @@ PROCESSOR = 0x8A50
 RIP = 0x80
 #: Of the last x87 instruction, and of its operand in memory.
 CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
+#: Where an SSE instruction's result is until it is known that it raises nothing: 64 bytes.
+RESULT = SPARE + 64
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16
@@ -46,8 +48,9 @@ PENDING, KEPT_SEGMENT = NOTED + 10, NOTED + 12
 NO_SEGMENT = 0xFFFF
 X87_APPROXIMATED, RECIPROCALS, ALIGNMENT = 1, 2, 4
 #: Bytes of a `float_status`. flushes: the precision of x87 results, which means nothing to SSE instructions:
-#: ours, for those whose tiny results are zero. flush_results: the emulator's own for that.
-FLUSHES, FLUSH_RESULTS = 3, 4
+#: ours, for what becomes of their tiny results (`mxcsr.py`). flush_results: the emulator's own for that.
+#: raised: exceptions, bits as in MXCSR. zero_operands: small ones are zero.
+RAISED, FLUSHES, FLUSH_RESULTS, ZERO_OPERANDS = 2, 3, 4, 5
 
 
 @njit(cache=True)

@@ -12,9 +12,12 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
+from emu.hooks.x86_64.helpers.comparisons import COMPARISONS
+from emu.hooks.x86_64.helpers.conversions import CONVERSIONS
 from emu.hooks.x86_64.helpers.exchange import EXCHANGES
-from emu.hooks.x86_64.helpers.floats import FLOATS, load_mxcsr
+from emu.hooks.x86_64.helpers.floats import FLOATS
 from emu.hooks.x86_64.helpers.mmx import MMX
+from emu.hooks.x86_64.helpers.mxcsr import OF_STATE, load_mxcsr, update_mxcsr
 from emu.hooks.x86_64.helpers.packed import PACKED
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
@@ -28,7 +31,11 @@ from emu.native.state import address_of
 
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
-    **{name: Native(*one) for name, one in {**STRINGS, **PACKED, **FLOATS}.items()},
+    **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
+    **FLOATS,
+    **COMPARISONS,
+    **CONVERSIONS,
+    "update_mxcsr_status": Native(update_mxcsr, OF_STATE),
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},

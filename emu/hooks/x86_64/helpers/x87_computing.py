@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from emu.hooks.x86_64.helpers import arithmetic, load_constant
+from emu.hooks.x86_64.helpers import load_constant
+from emu.hooks.x86_64.helpers import x87_arithmetic as arithmetic
 from emu.hooks.x86_64.helpers.arctangent import fpatan
 from emu.hooks.x86_64.helpers.comparison import compared
 from emu.hooks.x86_64.helpers.exponential import f2xm1

@@ -10,7 +10,7 @@ import pytest
 import x87_twin as twin
 from x87_operands import Number, anything, finite, kernel_number, near, shown
 
-from emu.hooks.x86_64.helpers import arithmetic
+from emu.hooks.x86_64.helpers import x87_arithmetic as arithmetic
 from emu.hooks.x86_64.helpers.comparison import compared
 from emu.hooks.x86_64.helpers.formats import to_double, to_single
 
