@@ -9,12 +9,12 @@ from numba import njit
 
 from emu.hooks.x86_64.helpers import load_constant
 from emu.hooks.x86_64.helpers.arctangent import fpatan
+from emu.hooks.x86_64.helpers.exceptions.memory import load_ten_bytes, store_ten_bytes
 from emu.hooks.x86_64.helpers.exponential import f2xm1
 from emu.hooks.x86_64.helpers.extended import C0, C1, C2, C3, CHOP, CONDITIONS, INDEFINITE, NOTHING, fxam
 from emu.hooks.x86_64.helpers.formats import of_double, of_single, to_double, to_single
 from emu.hooks.x86_64.helpers.integer import fbld, fbstp, fist
 from emu.hooks.x86_64.helpers.logarithm import fyl2x, fyl2xp1
-from emu.hooks.x86_64.helpers.memory import load_ten_bytes, store_ten_bytes
 from emu.hooks.x86_64.helpers.remainder import fprem, fprem1
 from emu.hooks.x86_64.helpers.scale import fscale, fxtract
 from emu.hooks.x86_64.helpers.state import X87_APPROXIMATED, note

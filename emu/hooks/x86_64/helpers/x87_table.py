@@ -6,11 +6,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from emu.hooks.x86_64.helpers.exceptions.x87_computing import COMPUTING
+from emu.hooks.x86_64.helpers.exceptions.x87_environment import BEFORE, ENVIRONMENT
+from emu.hooks.x86_64.helpers.exceptions.x87_moving import MOVING
 from emu.hooks.x86_64.helpers.unless import unless
 from emu.hooks.x86_64.helpers.x87 import X87, X87_IN_MEMORY
-from emu.hooks.x86_64.helpers.x87_computing import COMPUTING
-from emu.hooks.x86_64.helpers.x87_environment import BEFORE, ENVIRONMENT
-from emu.hooks.x86_64.helpers.x87_moving import MOVING
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.hooks.x86_64.helpers.x87_stack import STACK
 from emu.native.functions import Native, native_table

@@ -15,10 +15,10 @@ from unicorn import x86_const as x86
 import corebraid
 from corebraid.base.errors import CorebraidError, Divergence
 from emu.hooks.x86_64.helpers import table
+from emu.hooks.x86_64.helpers.exceptions.x87_computing import COMPUTING
+from emu.hooks.x86_64.helpers.exceptions.x87_environment import BEFORE, ENVIRONMENT
+from emu.hooks.x86_64.helpers.exceptions.x87_moving import MOVING
 from emu.hooks.x86_64.helpers.x87 import X87, X87_IN_MEMORY
-from emu.hooks.x86_64.helpers.x87_computing import COMPUTING
-from emu.hooks.x86_64.helpers.x87_environment import BEFORE, ENVIRONMENT
-from emu.hooks.x86_64.helpers.x87_moving import MOVING
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.hooks.x86_64.helpers.x87_stack import STACK
 from emu.hooks.x86_64.native import new_engine

@@ -10,8 +10,8 @@ import pytest
 import x87_twin as twin
 from x87_operands import Number, anything, finite, kernel_number, near, shown
 
-from emu.hooks.x86_64.helpers import x87_arithmetic as arithmetic
-from emu.hooks.x86_64.helpers.comparison import compared
+from emu.hooks.x86_64.helpers.exceptions import arithmetic
+from emu.hooks.x86_64.helpers.exceptions.comparison import compared
 from emu.hooks.x86_64.helpers.formats import to_double, to_single
 
 #: Precision control, and the bits that it asks for; exceptions that are not masked.

@@ -137,6 +137,7 @@ RAISED = {
     "a comparison": (f"d9 ee d9 ee de f9 d9 e8 de d9 {_WAIT}", 0x37F),
     "an instruction that does not wait": (f"{_ONE_BY_ZERO} df e0 db e2 {_WAIT}", 0x37B),
     "fnop": (f"{_ONE_BY_ZERO} d9 d0", 0x37B),
+    "another signal after a store": ("d9 eb db e2 d9 57 08 31 c9 f7 f1", 0x37F),
     "a store that is inexact": (f"d9 eb d9 5f 08 90 {_WAIT}", 0x35F),
 }
 

@@ -11,12 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from emu.hooks.x86_64.helpers.extended import C1, CHOP, DENORMAL, INDEFINITE, INVALID, NOTHING, QUIET_BIT
-from emu.hooks.x86_64.helpers.formats import of_double, of_single, to_double, to_single
-from emu.hooks.x86_64.helpers.integer import fbld, fbstp, fild, fist
-from emu.hooks.x86_64.helpers.memory import load_ten_bytes, store_ten_bytes
-from emu.hooks.x86_64.helpers.state import SPARE, at
-from emu.hooks.x86_64.helpers.x87_exceptions import (
+from emu.hooks.x86_64.helpers.exceptions.memory import load_ten_bytes, store_ten_bytes
+from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import (
     OVERFLOWED,
     UNDERFLOWED,
     answer,
@@ -28,6 +24,10 @@ from emu.hooks.x86_64.helpers.x87_exceptions import (
     settle_now,
     stores,
 )
+from emu.hooks.x86_64.helpers.extended import C1, CHOP, DENORMAL, INDEFINITE, INVALID, NOTHING, QUIET_BIT
+from emu.hooks.x86_64.helpers.formats import of_double, of_single, to_double, to_single
+from emu.hooks.x86_64.helpers.integer import fbld, fbstp, fild, fist
+from emu.hooks.x86_64.helpers.state import SPARE, at
 from emu.hooks.x86_64.helpers.x87_state import (
     had_room,
     has_made_room,

@@ -60,7 +60,7 @@ def _control(env):
 @njit(cache=True)
 def modes_of(env):
     """Rounding and precision control, and which of overflow and underflow are not masked: as
-    `emu.hooks.x86_64.helpers.x87_arithmetic` takes them."""
+    `emu.hooks.x86_64.helpers.exceptions.arithmetic` takes them."""
     control = _control(env)
     return control >> _TEN & _THREE | ~control & _SCALED | control & _PRECISION_CONTROL
 

@@ -8,9 +8,20 @@ import numpy as np
 from numba import njit
 
 from emu.hooks.x86_64.helpers import load_constant
-from emu.hooks.x86_64.helpers import x87_arithmetic as arithmetic
 from emu.hooks.x86_64.helpers.arctangent import fpatan
-from emu.hooks.x86_64.helpers.comparison import compared
+from emu.hooks.x86_64.helpers.exceptions import arithmetic
+from emu.hooks.x86_64.helpers.exceptions.comparison import compared
+from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import (
+    OVERFLOWED,
+    UNDERFLOWED,
+    answer,
+    answer_missing,
+    begin,
+    fails,
+    modes_of,
+    unmasked,
+)
+from emu.hooks.x86_64.helpers.exceptions.x87_moving import operand_status, push_into
 from emu.hooks.x86_64.helpers.exponential import f2xm1
 from emu.hooks.x86_64.helpers.extended import (
     BIAS,
@@ -37,17 +48,6 @@ from emu.hooks.x86_64.helpers.remainder import fprem, fprem1
 from emu.hooks.x86_64.helpers.scale import fscale, fxtract
 from emu.hooks.x86_64.helpers.state import CC_SRC, X87_APPROXIMATED, at, note
 from emu.hooks.x86_64.helpers.trigonometric import fcos, fptan, fsin, fsincos
-from emu.hooks.x86_64.helpers.x87_exceptions import (
-    OVERFLOWED,
-    UNDERFLOWED,
-    answer,
-    answer_missing,
-    begin,
-    fails,
-    modes_of,
-    unmasked,
-)
-from emu.hooks.x86_64.helpers.x87_moving import operand_status, push_into
 from emu.hooks.x86_64.helpers.x87_state import (
     is_empty,
     lower_top,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.exceptions.memory import store_long, store_ten_bytes, store_word
+from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import begin, refresh, settle
 from emu.hooks.x86_64.helpers.extended import IS_NORMAL, IS_ZERO, kind
-from emu.hooks.x86_64.helpers.memory import store_long, store_ten_bytes, store_word
 from emu.hooks.x86_64.helpers.state import (
     CODE_SEGMENT,
     CONTROL_WORD,
@@ -17,7 +18,6 @@ from emu.hooks.x86_64.helpers.state import (
     TOP,
     at,
 )
-from emu.hooks.x86_64.helpers.x87_exceptions import begin, refresh, settle
 from emu.hooks.x86_64.helpers.x87_state import is_empty, number_in
 from emu.native.unicorn import peek16, peek32, peek64
 
