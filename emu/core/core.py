@@ -190,6 +190,7 @@ class Core:
             self.row[name] = value
         self._pairs: set[int] = set()
         self._asked, self._coprocessor = 0, False
+        self._before_due = b""
         self._hooked: set[tuple[int, object]] = set()
         #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones.
         self.fence_hook: object = None
@@ -302,10 +303,22 @@ class Core:
         self.pc = self.isa.read(context, self.isa.program_counter)
 
     def forget_exception(self) -> None:
-        """An exception has been dealt with: the emulator would take the next one for a double fault."""
+        """An exception is dealt with: the emulator would take the next one for a double fault. What it
+        changes in registers is changed now: the instruction that failed with it is not replayed."""
         context, self._asked = self.context(), self.approximated
+        due = self.native.due(self._engine)
         self._engine.context_restore(self._unharmed)
         self.restore(context)
+        if due:
+            self._before_due = context
+            self.native.deliver(self._engine, due)
+
+    def withdraw_exception(self) -> None:
+        """Nobody was there to take the exception that was just dealt with, and nothing comes after the
+        instruction that failed: what the exception has changed in registers is as it was."""
+        context, self._before_due = self._before_due, b""
+        if context and self.pc == self.isa.read(context, self.isa.program_counter):
+            self.restore(context)
 
     def read_register(self, name: str) -> int:
         """One 64-bit register."""

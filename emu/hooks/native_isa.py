@@ -26,7 +26,8 @@ class NativeIsa:
     `Block.pairs`.
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
-    approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
+    approximated: which of `Isa.approximations` an emulator was asked for, a bit each. due: what the exception
+    that an instruction failed with changes in registers, 0 for nothing. deliver: changes it.
 
     The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
     answers are logged. unserved_calls: on system calls where there is no kernel. calls, replayed_calls: on
@@ -39,6 +40,8 @@ class NativeIsa:
     pair: Hook
     load_coprocessor: Callable[[], None]
     approximated: Callable[[unicorn.Uc], int]
+    due: Callable[[unicorn.Uc], int]
+    deliver: Callable[[unicorn.Uc, int], None]
     recorded: tuple[InstructionHook, ...]
     replayed: tuple[InstructionHook, ...]
     unserved_calls: tuple[InstructionHook, ...]

@@ -20,8 +20,8 @@ from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, o
 _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 
 
-#: Of ymm31, as `REVISION` of a processor's state.
-_REVISION_BIT = 192
+#: Of ymm31, as `REVISION` and `DUE` of a processor's state.
+_REVISION_BIT, _DUE_BIT = 192, 160
 
 
 def new_engine(revision: int) -> unicorn.Uc:
@@ -45,6 +45,16 @@ def approximated(engine: unicorn.Uc) -> int:
     return upper & (X87_APPROXIMATED | RECIPROCALS)
 
 
+def due(engine: unicorn.Uc) -> int:
+    """Exceptions of SSE arithmetic that the last instruction failed with; bits of MXCSR."""
+    return int(engine.reg_read(x86.UC_X86_REG_YMM31)) >> _DUE_BIT & 0x3F
+
+
+def deliver(engine: unicorn.Uc, exceptions: int) -> None:
+    """They are in MXCSR from now on."""
+    engine.reg_write(x86.UC_X86_REG_MXCSR, engine.reg_read(x86.UC_X86_REG_MXCSR) | exceptions)
+
+
 def load_coprocessor() -> None:
     """The x87's instructions."""
     corrected().load()
@@ -59,6 +69,8 @@ NATIVE = NativeIsa(
     pair=on_pair,
     load_coprocessor=load_coprocessor,
     approximated=approximated,
+    due=due,
+    deliver=deliver,
     recorded=(
         InstructionHook(x86.UC_X86_INS_RDTSC, on_rdtsc),
         InstructionHook(x86.UC_X86_INS_RDTSCP, on_rdtscp),

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.comparisons import COMPARISONS
-from emu.hooks.x86_64.helpers.conversions import CONVERSIONS
 from emu.hooks.x86_64.helpers.floats import FLOATS
 from emu.hooks.x86_64.helpers.mxcsr import OF_STATE, load_mxcsr, update_mxcsr
 from emu.hooks.x86_64.helpers.packed import PACKED
+from emu.hooks.x86_64.helpers.redirected import REDIRECTED
 from emu.hooks.x86_64.helpers.strings import STRINGS
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
@@ -29,7 +29,7 @@ HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
     **FLOATS,
     **COMPARISONS,
-    **CONVERSIONS,
+    **REDIRECTED,
     "update_mxcsr_status": Native(update_mxcsr, OF_STATE),
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
 }
