@@ -149,7 +149,7 @@ def _native(kernel: Any, signature: Any, *constants: int) -> Native:
 
 def _of_numbers() -> dict[str, Native]:
     singles, doubles = _of_one(SINGLES), _of_one(DOUBLES)
-    found = {
+    found: dict[str, tuple[Any, ...]] = {
         "sqrtps": (singles, 4, 16, 1), "sqrtss": (singles, 1, 4, 1), "sqrtpd": (doubles, 2, 16, 1),
         "sqrtsd": (doubles, 1, 8, 1), "cvtps2pd": (singles, 2, 16, 0), "cvtss2sd": (singles, 1, 8, 0),
         "cvtpd2ps": (doubles, 2, 16, 0), "cvtsd2ss": (doubles, 1, 4, 0),
