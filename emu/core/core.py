@@ -191,6 +191,7 @@ class Core:
             self.row[name] = value
         self._pairs: set[int] = set()
         self._asked, self._coprocessor = 0, False
+        self._before_due = b""
         self._hooked: set[tuple[int, object]] = set()
         #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones; for
         #: what is none, though the emulator might run it.
@@ -318,12 +319,24 @@ class Core:
         self.pc = self.isa.read(context, self.isa.program_counter)
 
     def forget_exception(self) -> int:
-        """An exception is being dealt with: the emulator would take the next one for a double fault. Returns
-        its error code."""
-        context, self._asked, code = self.context(), self.approximated, self.native.fault_code(self._engine)
+        """An exception is dealt with: the emulator would take the next one for a double fault. What it
+        changes in registers is changed now: the instruction that failed with it is not replayed. Returns its
+        error code."""
+        context, self._asked = self.context(), self.approximated
+        due, code = self.native.due(self._engine), self.native.fault_code(self._engine)
         self._engine.context_restore(self._unharmed)
         self.restore(context)
+        if due:
+            self._before_due = context
+            self.native.deliver(self._engine, due)
         return code
+
+    def withdraw_exception(self) -> None:
+        """Nobody was there to take the exception that was just dealt with, and nothing comes after the
+        instruction that failed: what the exception has changed in registers is as it was."""
+        context, self._before_due = self._before_due, b""
+        if context and self.pc == self.isa.read(context, self.isa.program_counter):
+            self.restore(context)
 
     def read_register(self, name: str) -> int:
         """One 64-bit register."""

@@ -30,7 +30,8 @@ class NativeIsa:
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
     still have to be told of.
-    approximated: which of `Isa.approximations` an emulator was asked for, a bit each.
+    approximated: which of `Isa.approximations` an emulator was asked for, a bit each. due: what the exception
+    that an instruction failed with changes in registers, 0 for nothing. deliver: changes it.
 
     The others are hooks on single instructions. recorded, replayed: on those that every core has and whose
     answers are logged. unserved_calls: on system calls where there is no kernel. calls, replayed_calls: on
@@ -46,6 +47,8 @@ class NativeIsa:
     fault_code: Callable[[unicorn.Uc], int]
     settle_coprocessor: Callable[[unicorn.Uc], None]
     approximated: Callable[[unicorn.Uc], int]
+    due: Callable[[unicorn.Uc], int]
+    deliver: Callable[[unicorn.Uc, int], None]
     recorded: tuple[InstructionHook, ...]
     replayed: tuple[InstructionHook, ...]
     unserved_calls: tuple[InstructionHook, ...]

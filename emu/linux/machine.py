@@ -378,6 +378,7 @@ class LinuxMachine(Board):
         self._guarded(number, task, lambda: force(core, task, refused))
         if not self.over and self.fault is None:
             self._deliver(number, task)
+        core.withdraw_exception()
 
     def _bring_page(self, number: int, access: int) -> bool:
         """Make the page that the fill asked for present, if it may be."""

@@ -144,6 +144,8 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless | None
         given.append(builder.ptrtoint(_other(module, function, unless), _WORD))
     given += [ir.Constant(_WORD, number) for number in native.constants]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
+    if native.original or native.constants:
+        _keep_call(builder, compiled.fndesc.mangled_name)
     if native.prelude:
         assert unless is not None
         _go_on_to(builder, function, _other(module, function, unless))
@@ -152,6 +154,14 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless | None
     else:
         builder.ret(value)
     return function
+
+
+def _keep_call(builder: Any, name: str) -> None:
+    """The call of a kernel is not replaced by the kernel: many functions share it, and each would be as long
+    to load as all of them."""
+    for instruction in builder.block.instructions:
+        if isinstance(instruction, ir.CallInstr) and instruction.callee.name == name:
+            instruction.attributes.add("noinline")
 
 
 def _other(module: Any, function: Any, unless: Unless) -> Any:

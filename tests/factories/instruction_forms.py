@@ -249,15 +249,13 @@ def random_state(rng: random.Random) -> State:
 
 # -- exceptions of SSE arithmetic ----------------------------------------------------------------------------
 
+_COMPARES = re.compile(r"cmp(n?(eq|lt|le)|unord|ord)[ps][sd]$")
 _FLOATING = re.compile(r"(u?comis|cvt|(add|sub|mul|div|sqrt|min|max|round|dp|hadd|hsub|addsub)[ps])")
 
 
 def floating_forms() -> list[Form]:
     """Of SSE instructions that note exceptions in MXCSR."""
     return [form for form in packed_forms() if _FLOATING.match(form.name) or _COMPARES.match(form.name)]
-
-
-_COMPARES = re.compile(r"cmp(n?(eq|lt|le)|unord|ord)[ps][sd]$")
 
 
 def _near_limits(rng: random.Random, exponent: int, fraction: int) -> tuple[int, int]:
@@ -269,9 +267,8 @@ def _near_limits(rng: random.Random, exponent: int, fraction: int) -> tuple[int,
     second = rng.choice((goal - first + bias, first + bias - goal))
     numbers = []
     for one in (first, min(max(second, 0), top - 1)):
-        bits = rng.choice(
-            (0, rng.getrandbits(fraction), rng.getrandbits(3) << fraction - 3, (1 << fraction) - 1)
-        )
+        few = rng.getrandbits(3) << fraction - 3
+        bits = rng.choice((0, few, rng.getrandbits(fraction), (1 << fraction) - 1))
         numbers.append((rng.getrandbits(1) << exponent | one) << fraction | bits)
     return numbers[0], numbers[1]
 

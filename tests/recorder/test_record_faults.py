@@ -132,6 +132,11 @@ def _illegal_and_not_decoded(code: Code) -> None:
     code.emit("ff", 0, DATA + 8).raw("06")
 
 
+def _divide_doubles(code: Code) -> None:
+    code.mov("rcx", 0x1D80).store(DATA + 8, "rcx", 4).emit("0f ae", 2, DATA + 8, wide=False)
+    code.raw("f2 48 0f 2a c0 0f 57 c9 f2 0f 5e c1")
+
+
 def _locked_and_illegal(code: Code) -> None:
     code.emit("ff", 0, DATA + 8).raw("f0 0f b9 c0")
 
@@ -160,6 +165,7 @@ FAULTS: dict[Callable[[Code], None], str] = {
     _ud2: "an illegal instruction",
     _ud2_first_in_its_line: "an illegal instruction",
     _divide: "a division error",
+    _divide_doubles: "an SSE floating-point error",
     _read_only: f"a forbidden write to the page at {READ_ONLY:#x}",
     _locked_read_only: f"a forbidden write to the page at {READ_ONLY:#x}",
     _text_of_data: f"a forbidden instruction fetch from {DATA + 0x100:#x}",

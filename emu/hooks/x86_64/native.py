@@ -11,6 +11,7 @@ from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
 from emu.hooks.x86_64.helpers.state import (
     ALIGNMENT,
+    DUE,
     FAULT_CODE,
     KEPT_SEGMENT,
     NO_SEGMENT,
@@ -33,8 +34,8 @@ _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 
 
 #: Of ymm31, as these are of a processor's state.
-_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT, _PENDING_BIT, _SEGMENT_BIT = (
-    128 + 8 * (place - NOTED) for place in (REVISION, PROGRAM, FAULT_CODE, PENDING, KEPT_SEGMENT)
+_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT, _PENDING_BIT, _SEGMENT_BIT, _DUE_BIT = (
+    128 + 8 * (place - NOTED) for place in (REVISION, PROGRAM, FAULT_CODE, PENDING, KEPT_SEGMENT, DUE)
 )
 _FIRST_WITH_PROGRAMS = 2
 
@@ -74,6 +75,16 @@ def approximated(engine: unicorn.Uc) -> int:
     return upper & (X87_APPROXIMATED | RECIPROCALS | ALIGNMENT)
 
 
+def due(engine: unicorn.Uc) -> int:
+    """Exceptions of SSE arithmetic that the last instruction failed with; bits of MXCSR."""
+    return int(engine.reg_read(x86.UC_X86_REG_YMM31)) >> _DUE_BIT & 0x3F
+
+
+def deliver(engine: unicorn.Uc, exceptions: int) -> None:
+    """They are in MXCSR from now on."""
+    engine.reg_write(x86.UC_X86_REG_MXCSR, engine.reg_read(x86.UC_X86_REG_MXCSR) | exceptions)
+
+
 def load_coprocessor() -> None:
     """The x87's instructions."""
     corrected().load()
@@ -105,6 +116,8 @@ NATIVE = NativeIsa(
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,
     approximated=approximated,
+    due=due,
+    deliver=deliver,
     recorded=(
         InstructionHook(x86.UC_X86_INS_RDTSC, on_rdtsc),
         InstructionHook(x86.UC_X86_INS_RDTSCP, on_rdtscp),

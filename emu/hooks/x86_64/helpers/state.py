@@ -38,6 +38,8 @@ RESULT = SPARE + 64
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16
+#: There too: exceptions that MXCSR gets when they are delivered.
+DUE = NOTED + 1
 #: There too: by how much the engine's instructions are corrected (`Isa.revision`).
 REVISION = NOTED + 8
 #: And whether a program of Linux runs there; the error code of the last exception that has one.

@@ -12,17 +12,17 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
-from emu.hooks.x86_64.helpers.comparisons import COMPARISONS
-from emu.hooks.x86_64.helpers.conversions import CONVERSIONS
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.exchange import EXCHANGES
-from emu.hooks.x86_64.helpers.floats import FLOATS
-from emu.hooks.x86_64.helpers.mxcsr import OF_STATE, load_mxcsr, update_mxcsr
-from emu.hooks.x86_64.helpers.packed import PACKED
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
+from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
+from emu.hooks.x86_64.helpers.sse.floats import FLOATS
+from emu.hooks.x86_64.helpers.sse.mxcsr import OF_STATE, load_mxcsr, update_mxcsr
+from emu.hooks.x86_64.helpers.sse.packed import PACKED
+from emu.hooks.x86_64.helpers.sse.redirected import REDIRECTED
+from emu.hooks.x86_64.helpers.sse.strings import STRINGS
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
-from emu.hooks.x86_64.helpers.strings import STRINGS
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.native.functions import Native, Unless, native_switches, native_table
@@ -34,7 +34,7 @@ HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
     **FLOATS,
     **COMPARISONS,
-    **CONVERSIONS,
+    **REDIRECTED,
     "update_mxcsr_status": Native(update_mxcsr, OF_STATE),
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),

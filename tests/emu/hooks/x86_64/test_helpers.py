@@ -93,6 +93,36 @@ def test_a_recording_says_which_it_is_of(
         assert all(True for _ in CoreReplay(recording, core).run())
 
 
+@pytest.mark.parametrize(("revision", "expected"), [(0, 0), (1, 0), (2, 0x20)])
+def test_a_recording_of_before_has_no_exceptions(
+    revision: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third is inexact; then MXCSR masks nothing, and zero is divided by zero."""
+    monkeypatch.setattr("static_guest.X86_64", replace(X86_64, revision=revision))
+    code = Code()
+    code.mov("rax", 1).mov("rcx", 3).raw("f2 48 0f 2a c0 f2 48 0f 2a c9 f2 0f 5e c1")
+    code.emit("0f ae", 3, DATA, wide=False).load("rdi", DATA, 4).raw("83 e7 3f")
+    if revision < 2:
+        code.mov("rax", 0).store(DATA, "rax").emit("0f ae", 2, DATA, wide=False).raw("0f 57 c0 f2 0f 5e c0")
+    recording = Recording.open(record_linux_guest(call(code, 231), tmp_path, "sc"))
+    assert recording.manifest.end is not None
+    assert recording.manifest.end.exit_code == expected
+    for core in range(2):
+        assert all(True for _ in CoreReplay(recording, core).run())
+
+
+def test_a_guest_that_an_exception_kills_replays(tmp_path: Path) -> None:
+    """The instruction that failed is not replayed, so nothing of its exception is in the core's registers."""
+    code = Code().mov("rax", 0x1D80).store(DATA, "rax").emit("0f ae", 2, DATA, wide=False)
+    code.raw("f2 48 0f 2a c0 0f 57 c9 f2 0f 5e c1")
+    program = static_program(tmp_path / "guest", code)
+    ended = corebraid.record(program, tmp_path / "rec", cores=1, guest="linux").facts()["end"]
+    assert isinstance(ended, dict)
+    assert ended["exit_code"] == 128 + 8
+    replayed = corebraid.replay(tmp_path / "rec", 0).facts()
+    assert (replayed["bit_exact"], replayed["error"]) == (True, None)
+
+
 def test_what_cpuid_answered_is_in_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of another day does not make it diverge."""
     code = Code()

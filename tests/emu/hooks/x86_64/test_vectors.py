@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from engine_suite import SOAK
-from instruction_forms import form_of, packed_forms, random_state, x87_forms
+from instruction_forms import floating_forms, floating_state, form_of, packed_forms, random_state, x87_forms
 from vectors import NATIVE, SIZE, Form, Result, State, Vectors
+
+import corebraid
 
 pytestmark = pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one does")
 
@@ -56,6 +58,43 @@ def test_what_is_corrected_is_right(kind: str, tmp_path: Path) -> None:
 def test_a_sample_of_all_forms(tmp_path: Path) -> None:
     forms = random.Random(2).sample(packed_forms(), 900)
     assert not differing(forms, 2, 2, tmp_path)
+
+
+def test_exceptions_of_sse_arithmetic(tmp_path: Path) -> None:
+    """Which flags are set; where one is not masked the signal, and an instruction that did nothing."""
+    forms = random.Random(5).sample(floating_forms(), 300)
+    assert not differing(forms, 3, 5, tmp_path, floating_state)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(8))
+def test_many_exceptions_of_sse_arithmetic(part: int, tmp_path: Path) -> None:
+    assert not differing(floating_forms()[part::8], 60 * SOAK, 300 + part, tmp_path, floating_state)
+
+
+#: FPE_FLTDIV, FPE_FLTOVF, FPE_FLTUND, FPE_FLTRES, FPE_FLTINV: an instruction, its operands, and the exception
+#: that is not masked.
+_RAISING = {
+    3: ("f2 0f 5e c1", 0x3FF << 52, 0, 2), 4: ("f2 0f 59 c1", 0x7FE << 52, 0x7FE << 52, 3),
+    5: ("f2 0f 59 c1", 1 << 52, 1 << 52, 4), 6: ("f2 0f 5e c1", 0x3FF << 52, 0x4008 << 48, 5),
+    7: ("f2 0f 51 c1", 0, 0xBFF << 52, 0),
+}  # fmt: skip
+
+
+def test_an_exception_that_is_not_masked_is_a_signal_and_replays(tmp_path: Path) -> None:
+    vectors = Vectors(tmp_path, [Form(text) for text, *_ in _RAISING.values()])
+    states = [
+        (number, State(mxcsr=0x1F80 & ~(0x80 << bit), xmm=[a, b, *[0] * 14]))
+        for number, (_, a, b, bit) in enumerate(_RAISING.values())
+    ]
+    recorded = vectors.run_recorded(vectors.pack(states), tmp_path / "rec")
+    for number, (code, (which, state)) in enumerate(zip(_RAISING, states, strict=True)):
+        result = Result.unpack(recorded[number * SIZE :][:SIZE], vectors.forms[which])
+        # si_code, the program counter, si_addr: of the instruction, which left its operand as it was.
+        assert (result.signal, result.xmm[0]) == ((code, 0, 0), state.xmm[0])
+    replayed = corebraid.replay(tmp_path / "rec", 0).facts()
+    assert (replayed["bit_exact"], replayed["error"]) == (True, None)
+    assert not vectors.compare(states, tmp_path / "again")
 
 
 #: Approximations: a processor's may be another in the last bit.

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers import packed
 from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import begin
-from emu.hooks.x86_64.helpers.packed import OF_STATE, OF_TWO, OF_TWO_BY, PACKED
+from emu.hooks.x86_64.helpers.sse import packed
+from emu.hooks.x86_64.helpers.sse.packed import OF_STATE, OF_TWO, OF_TWO_BY, PACKED
 from emu.hooks.x86_64.helpers.state import PROCESSOR, REGISTERS, RIP, at
 from emu.native.functions import Native
 from emu.native.unicorn import peek64, poke16

@@ -43,7 +43,7 @@ _NONE, _NO_SEGMENT = np.uint16(0), np.uint16(NO_SEGMENT)
 #: Beside what a store has to say: that there is something.
 _SOMETHING = np.uint64(0x8000)
 #: Whether the instruction under way leaves its operands as they are, and so the stack.
-_KEEPS, _NO, _YES = SPARE + 96, np.uint8(0), np.uint8(1)
+_KEEPS, _NO, _YES = SPARE + 160, np.uint8(0), np.uint8(1)
 #: An empty register is read; a full one is pushed onto.
 UNDERFLOWED, OVERFLOWED = INVALID | STACK_FAULT, INVALID | STACK_FAULT | C1
 _FLOATING_POINT_ERROR = np.int32(16)

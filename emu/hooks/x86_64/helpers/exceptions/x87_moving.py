@@ -47,7 +47,7 @@ from emu.hooks.x86_64.helpers.x87_state import (
 from emu.native.unicorn import peek8, poke8
 
 #: Whether the second operand was a denormal one in memory.
-_SMALL_OPERAND, _NO, _YES = SPARE + 97, np.uint8(0), np.uint8(1)
+_SMALL_OPERAND, _NO, _YES = SPARE + 161, np.uint8(0), np.uint8(1)
 
 
 # -- loads ---------------------------------------------------------------------------------------------------

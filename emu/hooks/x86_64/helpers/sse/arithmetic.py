@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, njit, types
 
-from emu.hooks.x86_64.helpers.mxcsr import (
+from emu.hooks.x86_64.helpers.sse.mxcsr import (
     FLUSHED,
     HUGE_TOLD,
     INEXACT,
@@ -148,17 +148,18 @@ def _operation(result: Format, of: Format, name: str, theirs: Any) -> Any:
         poke8(place, before | raised)
         return found
 
-    @njit
+    @njit(forceinline=True)
     def ours(a, b, status):
         modes = peek8(at(status, FLUSHES))
         if modes > FLUSHED:
             return told(a, b, status, modes)
         found = theirs(a, b, status)
         size = found & magnitude
-        if modes == FLUSHED and size <= smallest and size != zero:
-            if size < smallest or tiny(a, b, status):
-                flag(status, UNDERFLOW | INEXACT)
-                return found & sign
+        if modes != FLUSHED or size > smallest or size == zero:
+            return found
+        if size < smallest or tiny(a, b, status):
+            flag(status, UNDERFLOW | INEXACT)
+            return found & sign
         return found
 
     return ours
@@ -169,7 +170,7 @@ def _arithmetic(of: Format, name: str) -> Any:
     operation = _operation(of, of, name, _THEIRS[of.name][name])
     magnitude, infinity, quiet, zero = of.magnitude, of.infinity, of.quiet, of.zero
 
-    @njit
+    @njit(forceinline=True)
     def ours(a, b, status):
         if a & magnitude > infinity and b & magnitude > infinity:
             if a & b & quiet == zero:

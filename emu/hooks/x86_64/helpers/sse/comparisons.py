@@ -10,37 +10,48 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from emu.hooks.x86_64.helpers.arithmetic import DOUBLES, SINGLES, Format
-from emu.hooks.x86_64.helpers.floats import OF_TWO, copy_result
-from emu.hooks.x86_64.helpers.mxcsr import DENORMAL, INVALID, NOTHING, has_flags, settle
+from emu.hooks.x86_64.helpers.sse.arithmetic import DOUBLES, SINGLES, Format
+from emu.hooks.x86_64.helpers.sse.floats import OF_TWO, copy_result
+from emu.hooks.x86_64.helpers.sse.mxcsr import DENORMAL, INVALID, NOTHING, has_flags, settle
 from emu.hooks.x86_64.helpers.state import CC_SRC, RESULT, SSE_STATUS, ZERO_OPERANDS, at
 from emu.native.functions import Native
 from emu.native.unicorn import peek8, poke64
 
 _NO = np.uint8(0)
-#: How two numbers compare, and what `comiss` makes of it: ZF, PF and CF.
+#: How two numbers compare (first those that are at most), and what `comiss` makes of it: ZF, PF and CF.
 _EQUAL, _LESS, _GREATER, _UNORDERED = range(4)
 _AS_EQUAL, _AS_LESS, _AS_GREATER, _AS_UNORDERED = (np.uint64(flags) for flags in (0x40, 0x01, 0x00, 0x45))
 
 
 def _relation(of: Format) -> Any:
-    """(`_EQUAL` or so, whether a NaN is a signalling one, whether an operand is denormal), of numbers that
-    small ones among them are zero of already."""
+    """How two numbers compare, and which exception they raise. strictly: also a quiet NaN is invalid."""
     sign, magnitude, infinity, quiet = of.sign, of.magnitude, of.infinity, of.quiet
-    smallest, zero = of.smallest, of.zero
+    smallest, zero, normal = of.smallest, of.zero, of.infinity - of.smallest
 
     @njit
-    def compared(a, b):
+    def unusual(a, b, strictly):
         p, q = a & magnitude, b & magnitude
         if p > infinity or q > infinity:
             signals = (p > infinity and p & quiet == zero) or (q > infinity and q & quiet == zero)
-            return _UNORDERED, signals, False
-        denormal = (p < smallest and p != zero) or (q < smallest and q != zero)
-        if a == b or p | q == zero:
-            return _EQUAL, False, denormal
+            return _UNORDERED, INVALID if strictly or signals else NOTHING
+        more = DENORMAL if (p < smallest and p != zero) or (q < smallest and q != zero) else NOTHING
+        if p | q == zero:
+            return _EQUAL, more
+        return ordered(a, b), more
+
+    @njit(forceinline=True)
+    def ordered(a, b):
+        if a == b:
+            return _EQUAL
         if (a ^ b) & sign != zero:
-            return _LESS if a & sign != zero else _GREATER, False, denormal
-        return _LESS if (a < b) == (a & sign == zero) else _GREATER, False, denormal
+            return _LESS if a & sign != zero else _GREATER
+        return _LESS if (a < b) == (a & sign == zero) else _GREATER
+
+    @njit(forceinline=True)
+    def compared(a, b, strictly):
+        if (a & magnitude) - smallest <= normal and (b & magnitude) - smallest <= normal:
+            return ordered(a, b), NOTHING
+        return unusual(a, b, strictly)
 
     return compared
 
@@ -49,7 +60,7 @@ def _operand(of: Format) -> Any:
     """A number as an instruction takes it: a small one is zero where that is asked for."""
     read, sign, exponent, zero = of.read, of.sign, of.infinity, of.zero
 
-    @njit
+    @njit(forceinline=True)
     def operand(place, small):
         number = read(place)
         return number & sign if small and number & exponent == zero else number
@@ -57,16 +68,9 @@ def _operand(of: Format) -> Any:
     return operand
 
 
-@njit
+@njit(forceinline=True)
 def _zero_operands(env):
     return peek8(at(env, SSE_STATUS + ZERO_OPERANDS)) != _NO
-
-
-@njit
-def _exceptions(invalid, denormal):
-    if invalid:
-        return INVALID
-    return DENORMAL if denormal else NOTHING
 
 
 def _comparison(of: Format) -> Any:
@@ -74,7 +78,7 @@ def _comparison(of: Format) -> Any:
     compared, operand, size, write = _relation(of), _operand(of), of.size, of.write
     yes, no = of.sign | of.magnitude, of.zero
 
-    @njit
+    @njit(forceinline=True)
     def holds(predicate, relation):
         kind = predicate & 3
         if kind == 0:
@@ -82,7 +86,7 @@ def _comparison(of: Format) -> Any:
         elif kind == 1:
             found = relation == _LESS
         elif kind == 2:
-            found = relation == _LESS or relation == _EQUAL
+            found = relation <= _LESS
         else:
             found = relation == _UNORDERED
         return found != (predicate >= 4)
@@ -94,8 +98,8 @@ def _comparison(of: Format) -> Any:
         for lane in range(lanes):
             place = np.uint64(lane * size)
             a, b = operand(target + place, small), operand(source + place, small)
-            relation, signals, denormal = compared(a, b)
-            more |= _exceptions(signals or (wants_order and relation == _UNORDERED), denormal)
+            relation, raised = compared(a, b, wants_order)
+            more |= raised
             write(result + place, yes if holds(predicate, relation) else no)
         settle(env, more, caller)
         copy_result(env, target, lanes * size)
@@ -104,15 +108,14 @@ def _comparison(of: Format) -> Any:
 
 
 def _flag_comparison(of: Format) -> Any:
-    """`comiss`, `ucomiss`. quietly: a NaN is an invalid operand only if it is a signalling one."""
+    """`comiss`, `ucomiss`. strictly: a quiet NaN is an invalid operand, too."""
     compared, operand = _relation(of), _operand(of)
 
     @njit
-    def ours(env, first, second, caller, quietly):
+    def ours(env, first, second, caller, strictly):
         small = _zero_operands(env)
-        relation, signals, denormal = compared(operand(first, small), operand(second, small))
-        invalid = signals if quietly else relation == _UNORDERED
-        settle(env, _exceptions(invalid, denormal), caller)
+        relation, raised = compared(operand(first, small), operand(second, small), strictly)
+        settle(env, raised, caller)
         flags = _AS_GREATER
         if relation == _LESS:
             flags = _AS_LESS
@@ -135,8 +138,8 @@ def _extreme(of: Format) -> Any:
         for lane in range(lanes):
             place = np.uint64(lane * size)
             a, b = operand(target + place, small), operand(source + place, small)
-            relation, _, denormal = compared(a, b)
-            more |= _exceptions(relation == _UNORDERED, denormal)
+            relation, raised = compared(a, b, True)
+            more |= raised
             write(result + place, a if relation == wanted else b)
         if has_flags(env):
             settle(env, more, caller)
@@ -163,9 +166,9 @@ def _comparisons() -> dict[str, Native]:
         for name, wanted in (("min", _LESS), ("max", _GREATER)):
             found[f"helper_{name}{kind}"] = Native(extreme, OF_TWO, caller=True, constants=(wanted, lanes))
         if lanes == 1:
-            for name, quietly in (("comi", 0), ("ucomi", 1)):
+            for name, strictly in (("comi", 1), ("ucomi", 0)):
                 found[f"helper_{name}{kind}"] = Native(
-                    compare_flags, OF_TWO, caller=True, since=2, constants=(quietly,)
+                    compare_flags, OF_TWO, caller=True, since=2, constants=(strictly,)
                 )
     return found
 

@@ -13,6 +13,7 @@ from numba import njit, types
 
 from emu.hooks.x86_64.helpers.segments import begin_program
 from emu.hooks.x86_64.helpers.state import (
+    DUE,
     FLUSH_RESULTS,
     FLUSHES,
     MXCSR,
@@ -33,10 +34,10 @@ NOTHING, INVALID, DENORMAL, OVERFLOW, UNDERFLOW, INEXACT = (np.uint8(bit) for bi
 _EXCEPTIONS, _EMULATORS = np.uint32(0x3F), np.uint8(0x3D)
 #: Found before anything is computed: invalid operation, denormal operand, division by zero.
 _BEFORE = np.uint32(7)
-#: Bits of `FLUSHES`: tiny results are zero; tiny results raise an exception, also exact ones; huge results do.
+#: Bits of `FLUSHES`: tiny results are zero; tiny ones raise an exception, also if exact; huge ones raise one.
 FLUSHED, TINY_TOLD, HUGE_TOLD = np.uint8(1), np.uint8(2), np.uint8(4)
-#: MXCSR: tiny results are zero, if they raise nothing; what makes them and huge ones raise nothing; no bits but
-#: these may be set.
+#: MXCSR: tiny results are zero, if they raise nothing; those and huge ones raise nothing; no bits but these
+#: may be set.
 _FLUSH, _TINY_MASKED, _HUGE_MASKED = np.uint32(1 << 15 | 1 << 11), np.uint32(1 << 11), np.uint32(1 << 10)
 _KNOWN = 0xFFFF
 #: How far the bits that mask exceptions are above them.
@@ -76,14 +77,17 @@ def _settle_new(env, mxcsr, found, caller):
     if found & unmasked & _BEFORE != _NO_BITS:
         # Nothing was computed, so of the result nothing is known.
         found &= _BEFORE
+    if found & unmasked != _NO_BITS:
+        # An instruction that fails is not replayed, so it changes nothing before its exception is delivered.
+        poke8(at(env, SSE_STATUS + RAISED), _known(mxcsr))
+        poke8(at(env, DUE), np.uint8(found))
+        _raise(env, _SSE_ERROR, np.int32(0), caller)
     mxcsr = np.uint32(mxcsr | found)
     poke32(at(env, MXCSR), mxcsr)
     poke8(at(env, SSE_STATUS + RAISED), _known(mxcsr))
-    if found & unmasked != _NO_BITS:
-        _raise(env, _SSE_ERROR, np.int32(0), caller)
 
 
-@njit
+@njit(forceinline=True)
 def settle(env, more, caller):
     """MXCSR gets what an instruction found (`RAISED`, and `more`: uint8), before its result is written.
 

@@ -1,5 +1,5 @@
-"""SSE instructions that the emulator computes right, and whose exceptions it forgets: square roots, conversions,
-`roundps`, `haddps`, `addsubps` and their like (SDM volume 2).
+"""SSE instructions that the emulator computes right, given arithmetic of two numbers, and whose exceptions
+it forgets: `addps`, `haddps`, square roots, conversions, `roundps` and their like (SDM volume 2).
 
 It is had to write to a place of ours first, where the result waits until it is known that nothing is raised.
 """
@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.arithmetic import DOUBLES, SINGLES, Format
-from emu.hooks.x86_64.helpers.floats import (
+from emu.hooks.x86_64.helpers.sse.arithmetic import DOUBLES, SINGLES, Format
+from emu.hooks.x86_64.helpers.sse.floats import (
     OF_TWO,
     OF_TWO_BY,
     copy_result,
     denormal_doubles,
+    denormal_doubles_divided,
     denormal_singles,
+    denormal_singles_divided,
 )
-from emu.hooks.x86_64.helpers.mxcsr import INEXACT, NOTHING, has_flags, settle
-from emu.hooks.x86_64.helpers.packed import was_in_memory
+from emu.hooks.x86_64.helpers.sse.mxcsr import INEXACT, NOTHING, has_flags, settle
+from emu.hooks.x86_64.helpers.sse.packed import was_in_memory
 from emu.hooks.x86_64.helpers.state import RAISED, RESULT, SSE_STATUS, at
 from emu.native.functions import Native, calling
 from emu.native.unicorn import peek8, peek64, poke8, poke64
@@ -60,23 +62,20 @@ def _of_one(of: Format) -> Any:
     return ours
 
 
-def _of_pairs(of: Format) -> Any:
-    """Additions and subtractions: of neighbours in one register and then in the other, or across."""
-    read, size, lanes = of.read, of.size, 16 // of.size
-    denormal = denormal_singles if of is SINGLES else denormal_doubles
+def _of_pairs(of: Format, denormal: Any) -> Any:
+    """Arithmetic of all numbers in two registers: of neighbours in one and then in the other, or across."""
+    read, size, lanes = of.read, np.uint64(of.size), 16 // of.size
 
     @njit
     def ours(env, target, source, caller, theirs, neighbours):
         status, more = at(env, SSE_STATUS), NOTHING
         for lane in range(lanes):
-            place = np.uint64(lane * size)
-            if neighbours:
-                if lane & 1 == 0:
-                    other = place + np.uint64(size)
-                    more |= denormal(read(target + place), read(target + other), status)
-                    more |= denormal(read(source + place), read(source + other), status)
-            else:
+            place = np.uint64(lane) * size
+            if not neighbours:
                 more |= denormal(read(target + place), read(source + place), status)
+            elif lane & 1 == 0:
+                more |= denormal(read(target + place), read(target + place + size), status)
+                more |= denormal(read(source + place), read(source + place + size), status)
         _call_two(theirs, (env, _start(env, target), source))
         settle(env, more, caller)
         copy_result(env, target, 16)
@@ -150,14 +149,17 @@ def _native(kernel: Any, signature: Any, *constants: int) -> Native:
 
 def _of_numbers() -> dict[str, Native]:
     singles, doubles = _of_one(SINGLES), _of_one(DOUBLES)
-    found = {
+    found: dict[str, tuple[Any, ...]] = {
         "sqrtps": (singles, 4, 16, 1), "sqrtss": (singles, 1, 4, 1), "sqrtpd": (doubles, 2, 16, 1),
         "sqrtsd": (doubles, 1, 8, 1), "cvtps2pd": (singles, 2, 16, 0), "cvtss2sd": (singles, 1, 8, 0),
         "cvtpd2ps": (doubles, 2, 16, 0), "cvtsd2ss": (doubles, 1, 4, 0),
     }  # fmt: skip
-    pairs = {"ps": _of_pairs(SINGLES), "pd": _of_pairs(DOUBLES)}
+    pairs = {"ps": _of_pairs(SINGLES, denormal_singles), "pd": _of_pairs(DOUBLES, denormal_doubles)}
     for kind, kernel in pairs.items():
-        found |= {f"hadd{kind}": (kernel, 1), f"hsub{kind}": (kernel, 1), f"addsub{kind}": (kernel, 0)}
+        found |= {f"{name}{kind}": (kernel, 1) for name in ("hadd", "hsub")}
+        found |= {f"{name}{kind}": (kernel, 0) for name in ("add", "sub", "mul", "addsub")}
+    found["divps"] = _of_pairs(SINGLES, denormal_singles_divided), 0
+    found["divpd"] = _of_pairs(DOUBLES, denormal_doubles_divided), 0
     return {f"helper_{name}": _native(kernel, OF_TWO, *more) for name, (kernel, *more) in found.items()}
 
 
@@ -171,9 +173,8 @@ def _of_integers() -> dict[str, Native]:
         found[name] = Native(_converted_of_mmx, OF_TWO, caller=True, original=True)
     for to, signature in _TO_INTEGERS.items():
         kernel = _to_integer(signature)
-        found |= {
-            f"cvt{how}{kind}2{to}": _native(kernel, signature) for how in ("", "t") for kind in ("ss", "sd")
-        }
+        for how in ("cvtss", "cvtsd", "cvttss", "cvttsd"):
+            found[f"{how}2{to}"] = _native(kernel, signature)
     for name, size in (("cvtsi2ss", 4), ("cvtsq2ss", 4), ("cvtsq2sd", 8)):
         found[name] = _native(_converted, _FROM_INTEGERS[name[3:5]], size)
     return {f"helper_{name}": native for name, native in found.items()}
@@ -182,7 +183,7 @@ def _of_integers() -> dict[str, Native]:
 _ROUNDED = {"ps": 16, "pd": 16, "ss": 4, "sd": 8}
 
 #: Ours by the emulator's names.
-CONVERSIONS = {
+REDIRECTED = {
     **_of_numbers(),
     **_of_integers(),
     **{f"helper_round{kind}_xmm": _native(_rounded, OF_TWO_BY, size) for kind, size in _ROUNDED.items()},

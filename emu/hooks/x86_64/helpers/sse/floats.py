@@ -1,4 +1,4 @@
-"""Instructions of SSE arithmetic: `addps` and its like, `dpps`, `dppd`, reciprocals (SDM volume 1, chapter 11).
+"""SSE arithmetic: `addss` and its like, `dpps`, `dppd`, reciprocals (SDM volume 1, chapter 11).
 
 The emulator adds the products of `dpps` one after the other.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.arithmetic import (
+from emu.hooks.x86_64.helpers.sse.arithmetic import (
     DOUBLES,
     NARROWED,
     OF_DOUBLES,
@@ -19,7 +19,7 @@ from emu.hooks.x86_64.helpers.arithmetic import (
     Format,
     narrowed,
 )
-from emu.hooks.x86_64.helpers.mxcsr import DENORMAL, NOTHING, has_flags, settle
+from emu.hooks.x86_64.helpers.sse.mxcsr import DENORMAL, NOTHING, has_flags, settle
 from emu.hooks.x86_64.helpers.state import (
     RAISED,
     RECIPROCALS,
@@ -50,7 +50,7 @@ def _denormals(of: Format, divides: bool) -> Any:
             return NOTHING
         return DENORMAL if peek8(at(status, ZERO_OPERANDS)) == _NO else NOTHING
 
-    @njit
+    @njit(forceinline=True)
     def denormal(a, b, status):
         a, b = a & magnitude, b & magnitude
         if (a < smallest and a != zero) or (b < smallest and b != zero):
@@ -62,9 +62,12 @@ def _denormals(of: Format, divides: bool) -> Any:
 
 #: Functions of two numbers and the address of a `float_status`: `DENORMAL` or `NOTHING`.
 denormal_singles, denormal_doubles = (_denormals(of, divides=False) for of in (SINGLES, DOUBLES))
+denormal_singles_divided, denormal_doubles_divided = (
+    _denormals(of, divides=True) for of in (SINGLES, DOUBLES)
+)
 
 
-@njit
+@njit(forceinline=True)
 def copy_result(env, target, size):
     """The result of an instruction, of so many bytes (4, 8 or 16), to where it belongs."""
     result = at(env, RESULT)
@@ -76,31 +79,20 @@ def copy_result(env, target, size):
         poke64(target + _EIGHT, peek64(result + _EIGHT))
 
 
-def _instruction(of: Format, name: str, operation: Any, lanes: int) -> Any:
-    """`addss` and its like."""
-    read, write, size = of.read, of.write, of.size
+def _of_one(of: Format, name: str, operation: Any) -> Any:
+    """`addss` and its like. Those of all numbers in a register are in `redirected.py`."""
+    read, write = of.read, of.write
     denormal = _denormals(of, divides=name == "div")
 
     @njit
-    def of_one(env, target, operand, caller):
+    def ours(env, target, operand, caller):
         status = at(env, SSE_STATUS)
         a, b = read(target), read(operand)
         found = operation(a, b, status)
         settle(env, denormal(a, b, status), caller)
         write(target, found)
 
-    @njit
-    def of_all(env, target, operand, caller):
-        status, result, more = at(env, SSE_STATUS), at(env, RESULT), NOTHING
-        for lane in range(lanes):
-            place = np.uint64(lane * size)
-            a, b = read(target + place), read(operand + place)
-            write(result + place, operation(a, b, status))
-            more |= denormal(a, b, status)
-        settle(env, more, caller)
-        copy_result(env, target, 16)
-
-    return of_one if lanes == 1 else of_all
+    return ours
 
 
 def _dot_product(of: Format, operations: dict[str, Any], lanes: int) -> Any:
@@ -180,17 +172,11 @@ _RECIPROCALS = ("rcpps", "rcpss", "rsqrtps", "rsqrtss")
 
 
 def _instructions() -> dict[str, Native]:
-    kinds = (("ps", SINGLES, OF_SINGLES), ("pd", DOUBLES, OF_DOUBLES))
+    kinds = (("ss", SINGLES, OF_SINGLES), ("sd", DOUBLES, OF_DOUBLES))
     return {
-        f"helper_{name}{kind[0] if packed else 's'}{kind[1]}": Native(
-            _instruction(of, name, operations[name], 16 // of.size if packed else 1),
-            OF_TWO,
-            caller=True,
-            since=2,
-        )
+        f"helper_{name}{kind}": Native(_of_one(of, name, operations[name]), OF_TWO, caller=True, since=2)
         for kind, of, operations in kinds
         for name in operations
-        for packed in (True, False)
     }
 
 

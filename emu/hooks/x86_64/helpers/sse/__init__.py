@@ -1,0 +1,1 @@
+"""SSE and what came with it: arithmetic, comparisons, conversions, strings, MXCSR."""
