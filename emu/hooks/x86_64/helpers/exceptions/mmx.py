@@ -21,11 +21,11 @@ from emu.native.unicorn import peek64, poke16
 _UPPER_BITS, _EIGHT, _SIXTEEN, _SEVEN = np.uint16(0xFFFF), np.uint64(8), np.uint64(16), np.uint64(7)
 _THREE, _SIX, _ONE = np.uint64(3), np.uint64(6), np.uint64(1)
 #: Which operand an opcode of the two-byte map writes, if that is an MMX register: none, that in ModRM.reg,
-#: that in ModRM.rm.
+#: that in ModRM.rm. Conversions, which may fail, do it themselves (`sse.redirected`).
 _NONE, _REG, _RM = 0, 1, 2
 _WRITTEN = np.zeros(256, np.uint8)
 for _first, _last in (
-    (0x2C, 0x2D), (0x60, 0x6B), (0x6E, 0x70), (0x74, 0x76), (0xC4, 0xC4), (0xD1, 0xD6), (0xD8, 0xE5),
+    (0x60, 0x6B), (0x6E, 0x70), (0x74, 0x76), (0xC4, 0xC4), (0xD1, 0xD6), (0xD8, 0xE5),
     (0xE8, 0xEF), (0xF1, 0xF6), (0xF8, 0xFE),
 ):  # fmt: skip
     _WRITTEN[_first : _last + 1] = _REG

@@ -25,10 +25,10 @@ from emu.hooks.x86_64.helpers.sse.mxcsr import INEXACT, NOTHING, has_flags, sett
 from emu.hooks.x86_64.helpers.sse.packed import was_in_memory
 from emu.hooks.x86_64.helpers.state import RAISED, RESULT, SSE_STATUS, at
 from emu.native.functions import Native, calling
-from emu.native.unicorn import peek8, peek64, poke8, poke64
+from emu.native.unicorn import peek8, peek64, poke8, poke16, poke64
 
 _ADDRESS = types.uint64
-_EIGHT = np.uint64(8)
+_EIGHT, _UPPER_BITS = np.uint64(8), np.uint16(0xFFFF)
 _EXACTLY = np.uint32(8)
 _call_two, _call_two_by = calling(OF_TWO), calling(OF_TWO_BY)
 
@@ -93,10 +93,11 @@ def _converted(env, target, source, caller, theirs, size):
 
 @njit
 def _converted_to_mmx(env, target, source, caller, theirs):
-    # What this does to the x87 registers is done by then, also where it raises an exception.
+    # Top and tags of the x87 registers are set by then, also where it raises an exception.
     _call_two(theirs, (env, at(env, RESULT), source))
     settle(env, NOTHING, caller)
     copy_result(env, target, 8)
+    poke16(target + _EIGHT, _UPPER_BITS)
 
 
 @njit
