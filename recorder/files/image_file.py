@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from corebraid.base.errors import FormatError
 from corebraid.base.memory import PAGE_BYTES
 from recorder.files.frame import DamageError, FileFacts, FileHeader, FrameHeader, FrameWriter, iter_frames
+from recorder.files.one_step import in_one_step
 
 #: Pages in a frame: 256 KiB and their addresses.
 PAGES_PER_FRAME = 64
@@ -47,21 +49,18 @@ def write_image(
     pages: (address, uint8[4096]), addresses strictly ascending and multiples of 4096; pages that are all
     zero are left out. Returns the facts for the manifest. Raises FormatError.
     """
-    partial = path.with_name(path.name + ".partial")
-    writer = FrameWriter(partial, header)
     kept = ((address, page) for address, page in pages if page.any())
     last = -PAGE_BYTES
-    while batch := list(islice(kept, PAGES_PER_FRAME)):
-        for address, page in batch:
-            if address % PAGE_BYTES or address < last + PAGE_BYTES or page.shape != (PAGE_BYTES,):
-                what = "pages of an image must be whole, aligned and ascending"
-                raise FormatError(what, found=hex(address), where=str(path))
-            last = address
-        addresses = np.array([address for address, _ in batch], dtype=_ADDRESS)
-        raw = addresses.tobytes() + b"".join(page.tobytes() for _, page in batch)
-        writer.append(raw, len(batch), batch[0][0], last)
-    writer.close()
-    partial.rename(path)
+    with in_one_step(path) as partial, closing(FrameWriter(partial, header)) as writer:
+        while batch := list(islice(kept, PAGES_PER_FRAME)):
+            for address, page in batch:
+                if address % PAGE_BYTES or address < last + PAGE_BYTES or page.shape != (PAGE_BYTES,):
+                    what = "pages of an image must be whole, aligned and ascending"
+                    raise FormatError(what, found=hex(address), where=str(path))
+                last = address
+            addresses = np.array([address for address, _ in batch], dtype=_ADDRESS)
+            raw = addresses.tobytes() + b"".join(page.tobytes() for _, page in batch)
+            writer.append(raw, len(batch), batch[0][0], last)
     return writer.facts()
 
 

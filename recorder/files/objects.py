@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from recorder.files.frame import open_regular, read_bytes
 from recorder.files.json_fields import Fields, parse_object
 from recorder.files.manifest import PROGRAM_ELF, Manifest
+from recorder.files.one_step import in_one_step
 from recorder.files.sealed_json import HEX_256, check_seal, seal
 
 OBJECTS, OBJECTS_INDEX = "objects", "objects.json"
@@ -91,10 +91,8 @@ class ObjectKeeper:
             for key, mapping in self._mappings
             if (digest := self._digests.get(key)) is not None
         ]
-        path = self._directory / OBJECTS_INDEX
-        partial = path.with_name(f"{path.name}.partial")
-        partial.write_bytes(seal({"id": self._manifest.id.hex(), "mappings": kept}))
-        os.replace(partial, path)
+        with in_one_step(self._directory / OBJECTS_INDEX) as partial:
+            partial.write_bytes(seal({"id": self._manifest.id.hex(), "mappings": kept}))
 
 
 def _described(mapping: Mapping, file: MappedFile) -> ObjectMapping:

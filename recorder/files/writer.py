@@ -5,7 +5,6 @@ The same calls give the same bytes.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -34,6 +33,7 @@ from recorder.files.manifest import (
     check,
     core_log,
 )
+from recorder.files.one_step import in_one_step
 
 Rows = npt.NDArray[np.void]
 
@@ -206,9 +206,9 @@ class RecordingWriter:
 
 def _write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write the manifest, or replace it in one step. Raises FormatError if it cannot be written."""
-    path, partial = directory / MANIFEST, directory / (MANIFEST + ".partial")
+    path = directory / MANIFEST
     try:
-        partial.write_bytes(manifest.render())
-        os.replace(partial, path)
+        with in_one_step(path) as partial:
+            partial.write_bytes(manifest.render())
     except OSError as error:
         raise FormatError(f"cannot be written ({error.strerror})", where=str(path)) from None
