@@ -43,6 +43,9 @@ _COMMANDS = {
 #: In the context of a command line (`click.Context.meta`): its words as they were typed.
 _GIVEN = "corebraid.given"
 _NO_MEMORY = "out of memory; free some, or use fewer --jobs"
+_NO_DESCRIPTORS = "too many open files; allow more (ulimit -n), or use fewer --jobs"
+#: What the machine has no more of, whatever file an error names.
+_NO_MORE = {errno.ENOMEM: _NO_MEMORY, errno.EMFILE: _NO_DESCRIPTORS, errno.ENFILE: _NO_DESCRIPTORS}
 
 
 class Face(click.Group):
@@ -91,7 +94,8 @@ class Face(click.Group):
         except MemoryError:
             code = complain(_NO_MEMORY, 2)
         except OSError as error:
-            code = complain(_NO_MEMORY, 2) if error.errno == errno.ENOMEM else unwritable(error)
+            what = _NO_MORE.get(error.errno or 0)
+            code = complain(what, 2) if what else unwritable(error)
         return code
 
 

@@ -12,6 +12,9 @@ from typing import BinaryIO
 
 from corebraid.base.errors import UsageError
 
+#: Besides SIGINT, how a process is asked to end: by others, by a terminal that goes away.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 
 class GuestOutput:
     """Where the guest's bytes go. A reader that goes away, or a full disk, does not stop the recording."""
@@ -47,15 +50,22 @@ class GuestOutput:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Hold Ctrl-C back while the recorder is at work; gives a function that says whether it came."""
+    """Hold Ctrl-C back while the recorder is at work; gives a function that says whether it came.
+
+    SIGTERM and SIGHUP, unless they are ignored, are held back likewise; a second one ends the process.
+    """
     came = False
 
-    def remember(_: int, __: FrameType | None) -> None:
+    def remember(number: int, _: FrameType | None) -> None:
         nonlocal came
         came = True
+        if number != signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
 
-    before = signal.signal(signal.SIGINT, remember)
+    ending = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    before = {one: signal.signal(one, remember) for one in (signal.SIGINT, *ending)}
     try:
         yield lambda: came
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
