@@ -57,6 +57,7 @@ test: $(READY)
 soak: $(READY)
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/order_soak.py
+	for kind in mutations commands kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
 	$(BIN)/python -m pytest -m soak
 
 bench: $(READY)

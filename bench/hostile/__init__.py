@@ -1,0 +1,10 @@
+"""The campaign of hostile input: whatever a recording, a moment or a guest is, each command ends as it
+should.
+
+    python -m bench.hostile KIND [--cases N] [--seed S] [--jobs J] [--only CASE] [--json]
+
+`__main__.py` has the kinds. A kind makes cases out of a seed and a number, and nothing else; `judging.py`
+says how a command may end, `tally.py` counts. Recordings are taken apart and put together again by
+`sample.py`, which makes all checksums right, and changed by the `mutate_*.py`; `fork_server.py` runs a case
+in a process of its own.
+"""

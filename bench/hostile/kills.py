@@ -1,0 +1,174 @@
+"""Kind `kills`: recorders killed by one of four signals at random moments, firmware and Linux, all evidence,
+TSO.
+
+What is left is nothing, a complete recording, or one that every command names incomplete or empty in one
+line; and no file that a recording does not have, unless the signal was SIGKILL, which nobody can answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from bench.hostile.fork_server import Limits, run_cases
+from bench.hostile.inside import quiet, run_command, run_nested, run_nested_command
+from bench.hostile.judging import Ended, fault_of
+from bench.hostile.mutating import draw_of
+from bench.hostile.recordings import IMAGES, linux_program
+from bench.hostile.tally import Tally
+from corebraid.base.errors import FormatError
+from corebraid.cli.group import cli
+from recorder.files.reader import Recording
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+#: Programs that run long enough to be killed, and how they are recorded.
+PLANS: dict[str, tuple[str, ...]] = {
+    "firmware": ("--strata", "cycles:3000", "--limit", "150000"),
+    "firmware evidence": ("--evidence", "all", "--strata", "cycles:3000", "--limit", "60000"),
+    "firmware tso": ("--model", "tso", "--strata", "cycles:3000", "--limit", "150000"),
+    "linux": ("--slice", "60", "--strata", "cycles:500"),
+    "linux evidence": ("--slice", "60", "--evidence", "linkage,slices,opr,losses"),
+    "linux tso": ("--slice", "60", "--model", "tso", "--cache", "64:2:32"),
+}
+#: What may lie in a recording, besides logs and evidence by their names.
+_KNOWN = {"manifest.json", "objects.json", "objects", "program.elf", "initial.img", "final.img"}
+_EXAMINED = (
+    ("info", "REC"),
+    ("verify", "REC", "--jobs", "1"),
+    ("replay", "REC", "--all", "--jobs", "1"),
+    ("trace", "REC", "--core", "0", "--limit", "5"),
+    ("order", "REC", "--jobs", "1", "--region-timeout", "3"),
+    ("trace", "REC", "--ordered", "--limit", "5"),
+)
+_SAYS_SO = ("incomplete", "empty", "killed", "stopped before", "has not been ordered")
+_MOST_DELAY_S = 1.2
+
+
+def plan_of(seed: int, number: int) -> tuple[str, signal.Signals, float]:
+    """(which plan, the signal, seconds until it comes) of a case."""
+    draw = draw_of(seed, number)
+    name, sent = draw.choice(sorted(PLANS)), SIGNALS[number % len(SIGNALS)]
+    return name, sent, draw.uniform(0, _MOST_DELAY_S) ** 2
+
+
+def record_line(name: str, place: Path) -> list[str]:
+    """The command line of a plan."""
+    if name.startswith("linux"):
+        program = ["--no-system", "--memory", "64m", str(linux_program())]
+    else:
+        program = ["--memory", "8m", str(IMAGES / "uts.elf")]
+    return ["record", "-o", str(place), "--cores", "2", *PLANS[name], *program]
+
+
+def _killed(line: list[str], sent: signal.Signals, delay: float, folder: Path) -> Ended:
+    """How the recorder ends. Its own temporary files go into `folder`."""
+    folder.mkdir()
+
+    def work() -> int:
+        os.environ["TMPDIR"] = str(folder)
+        parent = os.getpid()
+        if os.fork() == 0:
+            time.sleep(delay)
+            with suppress(OSError):
+                os.kill(parent, sent)
+            os._exit(0)
+        return run_command(line)
+
+    return run_nested(work)
+
+
+def _wrong_end(how: Ended, sent: signal.Signals) -> str:
+    """What is wrong with how the recorder ended, or ''."""
+    err = how.err.decode(errors="replace")
+    if how.stopped or "Traceback" in err or "Exception ignored" in err:
+        return how.stopped or f"stderr: {err.strip().splitlines()[-1]}"
+    if how.code in (0, 130, -sent, 128 + sent):
+        return ""
+    return f"exit code {how.code} by {sent.name}: {err.strip()[-200:]}"
+
+
+def strange_files(place: Path) -> list[str]:
+    """What lies in a recording that docs/format.md does not have."""
+    return sorted(
+        path.name
+        for path in place.iterdir()
+        if path.name not in _KNOWN and not (path.name.endswith(".log") and not path.name.startswith("."))
+    )
+
+
+def examine(place: Path, after: str) -> str:
+    """What is wrong with a recording that was killed, or ''. after: the signal's name."""
+    strange = strange_files(place)
+    if strange and after != "SIGKILL":
+        return f"left behind: {', '.join(strange)}"
+    try:
+        complete = Recording.open(place).manifest.complete
+    except FormatError as error:
+        # The manifest is the first that is written, in one step: without it there is an empty directory.
+        names = [path.name for path in place.iterdir() if path.name not in strange]
+        return f"cannot be opened: {error}" if names else ""
+    for line in _EXAMINED:
+        how = run_nested_command(*(str(place) if one == "REC" else one for one in line))
+        if fault := fault_of(line, how, (0,) if complete else (0, 1, 2)):
+            return f"{line[0]}: {fault}"
+        said = (how.err + how.out).decode(errors="replace")
+        if not complete and how.code and not any(words in said for words in _SAYS_SO):
+            return f"{line[0]} does not say that it is incomplete: {said.strip()[-200:]}"
+    return ""
+
+
+def campaign(
+    numbers: Iterable[int],
+    seed: int,
+    folder: Path,
+    jobs: int = 1,
+    limits: Limits | None = None,
+    heard: Callable[[Tally], None] = lambda _: None,
+) -> Tally:
+    """Try the cases with these numbers."""
+    tally = Tally("kills", seed)
+    with quiet():
+        for name in PLANS:
+            place = folder / f"warm-{name.replace(' ', '-')}"
+            for line in (
+                record_line(name, place),
+                *([str(place) if x == "REC" else x for x in row] for row in _EXAMINED),
+            ):
+                cli.main(list(line), prog_name="corebraid", standalone_mode=False)
+
+    def work(number: int, place: Path, note: int) -> int:
+        name, sent, delay = plan_of(seed, number)
+        own = place / "tmp"
+        how = _killed(record_line(name, place / "rec"), sent, delay, own)
+        fault = _wrong_end(how, sent)
+        left = [path.name for path in own.iterdir()]
+        if not fault and left and sent is not signal.SIGKILL:
+            fault = f"temporary files are left: {', '.join(left)}"
+        state = "none"
+        if not fault and (place / "rec").exists():
+            fault = examine(place / "rec", sent.name)
+            with suppress(FormatError):
+                recording = Recording.open(place / "rec")
+                state = (
+                    "complete"
+                    if recording.manifest.complete
+                    else "empty"
+                    if recording.empty
+                    else "incomplete"
+                )
+        os.write(note, f"{state}\n{fault}".encode(errors="replace"))
+        return 0
+
+    def ended(number: int, how: Ended, note: str) -> None:
+        state, _, fault = note.partition("\n")
+        name, sent, delay = plan_of(seed, number)
+        fault = fault or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
+        tally.add(number, name, sent.name, state, fault, f"after {delay:.3f} s", how.seconds)
+        heard(tally)
+
+    run_cases(numbers, work, ended, folder, jobs, limits or Limits(seconds=120.0))
+    return tally

@@ -1,0 +1,136 @@
+"""Kind `mutations`: recordings whose contents are hostile and whose checksums are right, over all
+commands."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bench.hostile.asked import NEW, REC, command_lines, draw_arguments, evidence_of
+from bench.hostile.fork_server import Limits, run_cases
+from bench.hostile.inside import quiet, run_command, run_nested_command
+from bench.hostile.judging import Ended, fault_of
+from bench.hostile.mutating import draw_of, mutate
+from bench.hostile.recordings import samples
+from bench.hostile.sample import Sample
+from bench.hostile.tally import Tally
+from corebraid.cli.group import cli
+from emu.hooks.x86_64.native import load_coprocessor
+from solver.smt.process import PROCESSES
+
+_REC, _NEW = "rec", "new"
+#: So many cases need not all kernels.
+_FEW = 100
+_LONG = Limits(seconds=600.0)
+#: A case in which kernels are compiled is tried again: what it took says nothing.
+_COMPILING, _MOST_ROUNDS = b"compiling the kernels", 5
+
+
+def placed(arguments: Iterable[str], folder: Path) -> list[str]:
+    """A command line for the recording in `folder`."""
+    names = {REC: str(folder / _REC), NEW: str(folder / _NEW)}
+    return [names.get(one, one) for one in arguments]
+
+
+class Cases:
+    """The cases of a seed. originals: the recordings that they change, by name."""
+
+    def __init__(self, originals: dict[str, Sample], seed: int) -> None:
+        self._originals, self._seed = originals, seed
+        self._evidence = {name: evidence_of(sample) for name, sample in originals.items()}
+
+    def chosen(self, number: int) -> tuple[str, tuple[str, ...]]:
+        """(the recording's name, the command line) of a case."""
+        draw = draw_of(self._seed, number)
+        name = draw.choice(sorted(self._originals))
+        return name, draw_arguments(self._evidence[name], draw)
+
+    def make(self, number: int, folder: Path) -> tuple[str, str]:
+        """Write the recording of a case into `folder`; (kind of mutation, what was done)."""
+        name, _ = self.chosen(number)
+        sample = self._originals[name].copy()
+        kind, what = mutate(sample, draw_of(self._seed + 1, number))
+        sample.write(folder / _REC)
+        return kind, f"{name}: {what}"
+
+
+def warm(folder: Path, originals: dict[str, Sample], wanted: set[tuple[str, tuple[str, ...]]] | None) -> None:
+    """Run every command once on every recording, so that all kernels are loaded; leaves one thread.
+
+    wanted: only these (recording's name, command line).
+    """
+    done = set()
+    for name, sample in originals.items():
+        path = folder / f"warm-{name.replace(' ', '-')}"
+        path.mkdir()
+        sample.copy().write(path / _REC)
+        for _, line in command_lines(evidence_of(sample)):
+            key = (line, sample.manifest["model"], sample.manifest["options"].get("guest"))
+            if key in done or (wanted is not None and (name, line) not in wanted):
+                continue
+            done.add(key)
+            if "2" in line:
+                # Its processes have kernels of their own to compile.
+                run_nested_command(*placed(line, path), limits=_LONG)
+                continue
+            with quiet(), contextlib.suppress(SystemExit):
+                cli.main(placed(line, path), prog_name="corebraid", standalone_mode=False)
+    if wanted is None:
+        load_coprocessor()
+    PROCESSES.close()
+    gc.collect()
+    gc.freeze()
+
+
+def campaign(
+    numbers: Iterable[int],
+    seed: int,
+    folder: Path,
+    jobs: int = 1,
+    limits: Limits | None = None,
+    command: Callable[[list[str]], int] = run_command,
+    heard: Callable[[Tally], None] = lambda _: None,
+    kind: str = "mutations",
+    originals: dict[str, Sample] | None = None,
+) -> Tally:
+    """Try the cases with these numbers. command: what is run. heard: told after each case. originals: the
+    recordings that are changed, those of `samples` unless given."""
+    numbers, originals = list(numbers), originals or samples(folder / "originals")
+    cases, tally = Cases(originals, seed), Tally(kind, seed)
+    if command is run_command:
+        few = {cases.chosen(number) for number in numbers} if len(numbers) <= _FEW else None
+        warm(folder, originals, few)
+
+    def work(number: int, place: Path, note: int) -> int:
+        drawn, what = cases.make(number, place)
+        os.write(note, f"{drawn}\n{what}".encode(errors="replace"))
+        return command(placed(cases.chosen(number)[1], place))
+
+    def ended(number: int, how: Ended, note: str) -> None:
+        if how.stopped and _COMPILING in how.err:
+            again.append(number)
+            return
+        drawn, _, what = note.partition("\n")
+        line = cases.chosen(number)[1]
+        codes = (0, 1, 2, 3) if line[0] == "rpc" else (0, 1, 2)
+        shown = " ".join(line) if (fault := fault_of(line, how, codes)) else line[0]
+        tally.add(
+            number,
+            drawn or "unmade",
+            line[0],
+            f"exit code {how.code}",
+            fault,
+            f"{shown}: {what}",
+            how.seconds,
+        )
+        heard(tally)
+
+    again: list[int] = []
+    run_cases(numbers, work, ended, folder, jobs, limits)
+    for _ in range(_MOST_ROUNDS if again else 0):
+        todo, again = again, []
+        run_cases(todo, work, ended, folder, jobs, _LONG)
+    return tally

@@ -1,0 +1,191 @@
+"""The campaign of hostile input finds what is planted, makes its cases again, and takes its recordings apart
+and together without loss. It forks, and runs in processes of its own: only one with one thread may."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.hostile import varints
+from bench.hostile.asked import evidence_of
+from bench.hostile.judging import Ended, fault_of
+from bench.hostile.line_table import with_lines
+from bench.hostile.mutating import KINDS, draw_of, mutate
+from bench.hostile.mutations import Cases
+from bench.hostile.random_guests import code_of
+from bench.hostile.recordings import GOLDEN, ROOT, TINY
+from bench.hostile.sample import Sample
+from bench.hostile.tally import Tally
+from corebraid.base.errors import FormatError
+from corebraid.names.lines import LineTable
+from recorder.files.reader import Recording
+
+SMALL = GOLDEN / "v2" / "tiny"
+
+#: Ways in which a reader can fail, and what is told of each.
+PLANTED = {
+    "raise KeyError('planted')": "Traceback: KeyError: 'planted'",
+    "raise RuntimeError('planted\\ntwice')": "Traceback",
+    "while True: pass": "time limit",
+    "kept = [bytearray(b'x') * (1 << 24) for _ in range(60)]; sys.exit(0)": "memory limit",
+    "os.kill(os.getpid(), 11)": "signal SIGSEGV",
+    "sys.exit(5)": "exit code 5",
+    "sys.exit(2)": "exit code 2 without a word",
+    "sys.exit(0)": "output lost",
+    "print('a line', file=sys.stderr); sys.exit(1)": "a strange line on stderr",
+}
+
+_SCRIPT = """
+import json, os, sys, tempfile
+from pathlib import Path
+from corebraid.base.kernel_cache import use_kernel_cache
+use_kernel_cache()
+from bench.hostile import mutations
+from bench.hostile.fork_server import Limits
+from bench.hostile.inside import run_command
+from bench.hostile.sample import Sample
+from recorder.files import manifest
+
+def planted(*_):
+    {planted}
+
+manifest.parse = planted
+small = {{"small": Sample.read(Path({small!r}))}}
+with tempfile.TemporaryDirectory() as folder:
+    tally = mutations.campaign(range(3), 0, Path(folder), 2, Limits(300 << 20, {seconds}),
+                               lambda _: run_command(["info", str(Path({small!r}))]), originals=small)
+print(json.dumps([one["fault"] for one in tally.failures]))
+"""
+
+
+def campaign(*arguments: object) -> Any:
+    """What `python -m bench.hostile` prints with --json."""
+    command = [sys.executable, "-m", "bench.hostile", *map(str, arguments), "--jobs", "2", "--json"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    print(ran.stderr)
+    found = json.loads(ran.stdout)
+    assert ran.returncode == bool(found["failures"])
+    return found
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=range(len(PLANTED)))
+def test_a_planted_failure_is_reported(planted: str) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        _SCRIPT.format(planted=planted, small=str(SMALL), seconds=2 if "while" in planted else 60),
+    ]
+    one = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    ran = subprocess.run(command, cwd=ROOT, env=one, capture_output=True, text=True, check=False)
+    print(ran.stderr)
+    faults = json.loads(ran.stdout)
+    assert len(faults) == 3
+    assert all(fault.startswith(PLANTED[planted]) for fault in faults), faults
+
+
+@pytest.mark.parametrize("kind", ["mutations", "commands"])
+def test_a_few_mutations(kind: str) -> None:
+    found = campaign(kind, "--cases", 6 if kind == "mutations" else 2, "--seed", 3)
+    assert found["cases"] == (6 if kind == "mutations" else 2)
+    assert found["failures"] == []
+
+
+def test_a_few_kills() -> None:
+    found = campaign("kills", "--cases", 4, "--seed", 2)
+    assert (found["cases"], found["failures"]) == (4, [])
+    assert {row["command"] for row in found["counts"]} == {"SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"}
+
+
+def test_a_few_instructions() -> None:
+    found = campaign("instructions", "--cases", 4, "--seed", 1)
+    assert (found["cases"], found["failures"]) == (4, [])
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to make guests")
+def test_a_few_resources() -> None:
+    """A full disk, a removed output, too few descriptors, a guest that takes all descriptors."""
+    numbers = [part for number in (4, 9, 42, 44) for part in ("--only", number)]
+    found = campaign("resources", *numbers)
+    assert (found["cases"], found["failures"]) == (4, [])
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+
+
+@pytest.mark.parametrize("name", ["v1/tiny", "v1/timer", "v2/tiny", "v2/dma_race"])
+def test_a_recording_is_put_together_as_it_was(name: str, tmp_path: Path) -> None:
+    Sample.read(GOLDEN / name).copy().write(tmp_path / "rec")
+    assert files(tmp_path / "rec") == files(GOLDEN / name)
+
+
+def test_cases_are_made_again_from_seed_and_number(tmp_path: Path) -> None:
+    sample = {"small": Sample.read(SMALL)}
+    for number in range(40):
+        for turn in ("first", "second"):
+            (tmp_path / f"{turn}-{number}").mkdir()
+            Cases(sample, 7).make(number, tmp_path / f"{turn}-{number}")
+        assert files(tmp_path / f"first-{number}") == files(tmp_path / f"second-{number}")
+    assert Cases(sample, 7).chosen(5) == Cases(sample, 7).chosen(5)
+
+
+def test_most_mutations_are_of_sound_files(tmp_path: Path) -> None:
+    """Checksums are made right: what is opened is opened, and every kind is drawn."""
+    sample, opened, kinds = Sample.read(SMALL), 0, set()
+    for number in range(200):
+        changed = sample.copy()
+        kinds.add(mutate(changed, draw_of(11, number))[0])
+        changed.write(tmp_path / str(number))
+        with suppress(FormatError):
+            opened += Recording.open(tmp_path / str(number)) is not None
+    assert kinds >= set(KINDS) - {"order"}
+    assert opened > 120
+
+
+def test_varints_are_taken_apart_and_put_together() -> None:
+    for number in range(200):
+        draw = draw_of(1, number)
+        values = [draw.getrandbits(draw.randrange(1, 65)) for _ in range(draw.randrange(1, 30))]
+        assert varints.split(varints.join(values)) == values
+    assert varints.join([0, 127, 128, 300]) == bytes.fromhex("00 7f 80 01 ac 02")
+
+
+def test_a_program_with_lines_tells_them() -> None:
+    for ranges in (True, False):
+        table = LineTable(with_lines(TINY.read_bytes(), ranges=ranges))
+        assert (table.at(0x401000), table.at(0x401008)) == ("src/guest.c:1", "src/guest.c:4")
+
+
+def test_guests_are_made_again_and_begin_alike() -> None:
+    assert code_of("x") == code_of("x") != code_of("y")
+    assert code_of("x")[:2] == b"\x48\xb8"
+
+
+def test_evidence_is_known_by_its_files() -> None:
+    assert evidence_of(Sample.read(SMALL)) == ()
+
+
+def test_ends_are_judged() -> None:
+    line = b"corebraid: what is wrong\n"
+    assert fault_of(("info",), Ended(2, b"", line)) == ""
+    assert fault_of(("verify",), Ended(1, b"", line * 20)) == ""
+    assert "20 lines" in fault_of(("info",), Ended(2, b"", line * 20))
+    assert "--json" in fault_of(("info", "--json"), Ended(0, b"{", b""))
+    assert fault_of(("info",), Ended(3, b"x", line)).startswith("exit code 3")
+
+
+def test_a_failure_is_told_with_the_command_that_makes_it_again() -> None:
+    tally = Tally("mutations", 5)
+    tally.add(12, "json", "info", "exit code 0", "")
+    tally.add(13, "json", "info", "exit code 1", "time limit", "what")
+    assert (tally.cases, len(tally.failures)) == (2, 1)
+    assert any("python -m bench.hostile mutations --seed 5 --only 13" in line for line in tally.lines())
+    assert json.loads(tally.facts())["cases"] == 2
