@@ -17,6 +17,8 @@ KINDS = {
     "program": (2, mutate_program.MUTATIONS),
 }
 _TRIES = 100
+#: A manifest that was changed before may not say, or not as a number, what a mutation has to know.
+_UNSUITED = (Unsuited, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
 def draw_of(seed: int, number: int) -> Draw:
@@ -37,6 +39,6 @@ def _one(sample: Sample, draw: Draw) -> tuple[str, str]:
         weights, mutations = zip(*KINDS[kind][1], strict=True)
         try:
             return kind, draw.choices(mutations, weights)[0](sample, draw)
-        except Unsuited:
+        except _UNSUITED:
             continue
     return "none", "nothing"
