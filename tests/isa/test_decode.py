@@ -10,6 +10,7 @@ from lengths import Lengths
 
 from emu.core.legality import is_illegal
 from isa.x86_64.decode import decode_block
+from isa.x86_64.faulting import accessed_addresses
 from isa.x86_64.registers import X86_64
 
 NOP = b"\x90"
@@ -111,3 +112,18 @@ def test_the_decoder_and_the_emulator_agree_on_lengths() -> None:
 
 def test_reserved_no_operations_are_executed_and_not_decoded() -> None:
     assert Lengths().of(bytes.fromhex("0f 1c c3") + bytes(12)) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "address"),
+    [
+        ("8b 04 23", 0x5000),  # mov eax, [rbx], with an index byte that names no index
+        ("8b 04 63", 0x5000),
+        ("48 8b 04 65 b0 00 00 00", 0xB0),
+        ("42 8b 04 65 00 00 00 00", 0x200),
+        ("67 8b 04 23", 0x5000),
+    ],
+)
+def test_addresses_of_encodings_without_an_index(code: str, address: int) -> None:
+    registers = {"rbx": 0x5000, "r12": 0x100, "rsp": 0x9000}
+    assert accessed_addresses(bytes.fromhex(code), 0x1000, registers.__getitem__)[0] == address
