@@ -141,9 +141,11 @@ def _is_wrongly_locked(code: bytes, instruction: capstone.CsInsn | None) -> bool
         # The decoder refuses what is locked; without, it must be an instruction.
         bare = bytes(byte for byte in code[:position] if byte != 0xF0) + code[position:]
         return detailed(bare, 0) is not None
-    to_memory = any(o.type == x86.X86_OP_MEM for o in instruction.operands[:1])
-    exchange = instruction.id == x86.X86_INS_XCHG
-    return instruction.mnemonic.split()[-1] not in _LOCKABLE or not (to_memory or exchange)
+    written = (
+        any(o.type == x86.X86_OP_MEM and o.access & capstone.CS_AC_WRITE for o in instruction.operands)
+        or instruction.id in _PAIRS
+    )
+    return instruction.mnemonic.split()[-1] not in _LOCKABLE or not written
 
 
 def _is_reserved_pop(code: bytes) -> bool:

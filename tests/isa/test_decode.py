@@ -69,8 +69,23 @@ def test_what_looks_like_them_is_supported(code: str) -> None:
 @pytest.mark.parametrize(
     "code", ["f0 0f ab c8", "f0 48 0f a3 c1", "f0 0f ba e8 05", "f0 44 0f bb c1", "66 f0 0f b3 c1"]
 )
-def test_locked_bit_tests_of_registers_are_unsupported(code: str) -> None:
-    assert decode_block(NOP + bytes.fromhex(code), 0x1000).unsupported == 1
+def test_locked_bit_tests_of_registers_are_illegal(code: str) -> None:
+    block = decode_block(NOP + bytes.fromhex(code) + NOP, 0x1000)
+    assert (block.offsets, block.illegal, block.unsupported) == ((0, 1), (1,), -1)
+
+
+@pytest.mark.parametrize(
+    "code", ["f0 8b 01", "f0 90", "f0 01 c8", "f0 0f ba 21 05", "f0 38 01", "8f c8", "8f 48 00"]
+)
+def test_what_cannot_be_locked_and_reserved_forms_of_pop_are_illegal(code: str) -> None:
+    assert decode_block(NOP + bytes.fromhex(code) + NOP, 0x1000).illegal == (1,)
+
+
+@pytest.mark.parametrize(
+    "code", ["f0 01 08", "f0 87 08", "f0 87 c8", "f0 0f c7 09", "f0 f7 19", "8f 00", "41 8f 00"]
+)
+def test_what_can_be_locked_and_pop_are_not(code: str) -> None:
+    assert decode_block(NOP + bytes.fromhex(code) + NOP, 0x1000).illegal == ()
 
 
 @pytest.mark.parametrize("code", ["0f c2 c1 08", "f2 44 0f c2 07 ff", "66 0f c2 c1 20"])

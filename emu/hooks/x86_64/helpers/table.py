@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
-from emu.hooks.x86_64.helpers.exchange import EXCHANGES
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
 from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
 from emu.hooks.x86_64.helpers.sse.floats import FLOATS
@@ -23,6 +22,7 @@ from emu.hooks.x86_64.helpers.sse.packed import PACKED
 from emu.hooks.x86_64.helpers.sse.redirected import REDIRECTED
 from emu.hooks.x86_64.helpers.sse.strings import STRINGS
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
+from emu.hooks.x86_64.helpers.translator import TRANSLATOR
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.native.functions import Native, Unless, native_switches, native_table
@@ -39,14 +39,14 @@ HELPERS = {
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
-    **{name: Native(*one) for name, one in EXCHANGES.items()},
+    **{name: Native(*one) for name, one in TRANSLATOR.items()},
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in EXCHANGES:
+    if name in TRANSLATOR:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 

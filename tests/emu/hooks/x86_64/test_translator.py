@@ -1,4 +1,4 @@
-"""`cmpxchg` of 32 bits and `lock neg`: what the translator writes for them, seen from guests."""
+"""What the translator writes for `cmpxchg` of 32 bits, `lock neg` and illegal bit tests, seen from guests."""
 
 from __future__ import annotations
 
@@ -75,3 +75,16 @@ def test_recordings_of_before_are_as_they_were(
     assert recording.manifest.end is not None
     assert recording.manifest.end.exit_code == expected
     assert all(True for _ in CoreReplay(recording, 0).run())
+
+
+#: A constant that ends in f0 before a legal `bts`, and what a `bts` before a `lock` of another kind leaves.
+LOOKS_LOCKED = ("b8 00 00 00 f0 0f ab c8", "48 8d 7f f0 48 8d 7f 10 0f ab 07 0f ab c8", "6a f0 0f ab c8 58")
+
+
+@pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one does")
+def test_what_looks_like_a_locked_bit_test_is_run_as_it_is(tmp_path: Path) -> None:
+    rng, vectors = random.Random(10), Vectors(tmp_path, [Form(text, flags=1) for text in LOOKS_LOCKED])
+    states = [(number, random_state(rng)) for number in range(len(LOOKS_LOCKED)) for _ in range(20)]
+    for _, state in states:
+        state.registers["rax"] &= 0x3F
+    assert not [what for _, _, what in vectors.compare(states, tmp_path / "rec")]

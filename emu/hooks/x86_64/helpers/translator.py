@@ -1,12 +1,14 @@
-"""`cmpxchg` of 32 bits and `lock neg`, where the emulator's translator writes them as intermediate code.
+"""Instructions that the emulator's translator writes wrongly as intermediate code: it is ours in parts.
 
-A processor writes only one of what `cmpxchg` compares: rax is as it was where they are equal, a register as
-it was where they are not (SDM volume 2, CMPXCHG). The translator clears the upper halves of both. Of `lock
-neg` it takes the flags from the value before it.
+`cmpxchg` of 32 bits. A processor writes only one of what it compares: rax is as it was where they are equal,
+a register as it was where they are not (SDM volume 2, CMPXCHG). The translator clears the upper halves of
+both. Of `lock neg` it takes the flags from the value before it. Our functions watch for the pattern of these
+instructions: its parts follow one another at once, as the number of operations written so far tells. What
+was found is kept, while a block is translated, in a word of the translator's state that nothing else reads.
 
-The translator's functions are ours here, and they watch for the pattern of these instructions: its parts
-follow one another at once, as the number of operations written so far tells. What was found is kept, while a
-block is translated, in a word of the translator's state that nothing else reads.
+`lock` before `bts` and its like of registers is illegal. The translator has it read an address that nobody
+has written, and ends the process. So that is written when the opcode behind a `lock` is read; an address is
+of one instruction, so that nothing is lost where these bytes are something else.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION
-from emu.native.unicorn import peek8, peek32, peek64, poke64
+from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, SPARE, at
+from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
 EXTEND = types.void(_ADDRESS, _VALUE, _VALUE)
@@ -23,6 +25,8 @@ CHOOSE = types.void(_ADDRESS, _INT, _VALUE, _VALUE, _VALUE, _VALUE, _VALUE)
 BRANCH = types.void(_ADDRESS, _INT, _VALUE, _VALUE, _ADDRESS)
 EXCHANGE = types.void(_ADDRESS, _VALUE, _VALUE, _VALUE, _VALUE, _ADDRESS, _INT)
 START = types.void(_ADDRESS)
+VALUE = _ADDRESS(_ADDRESS, _INT, _INT)
+CODE = types.uint32(_ADDRESS, _ADDRESS)
 
 #: Of TCGContext: the number of operations, a counter that only statistics read, the processor (CPUState).
 _OPERATIONS, _NOTES, _PROCESSOR = np.uint64(56), np.uint64(216), np.uint64(224)
@@ -30,11 +34,20 @@ _FIRST_REVISION = np.uint8(2)
 _EQUAL, _NOT_EQUAL = np.int32(8), np.int32(9)
 _SIZE, _FOUR_BYTES = np.int32(3), np.int32(2)
 _LONG, _NOT_LOCAL = np.int32(1), np.int32(0)
+#: Which of a block's values is the address of operands in memory.
+_OPERAND_ADDRESS = 2
+#: Of a processor's state, for `code_byte`: the translator, that value, where a byte was read last, and what
+#: was read before it: nothing of interest, `lock` and perhaps more prefixes, 0f behind those.
+_TRANSLATOR, _PLACE, _LAST_READ, _READ = SPARE + 168, SPARE + 176, SPARE + 184, SPARE + 192
+_NO_PREFIX, _LOCKED, _ESCAPED = np.uint8(0), np.uint8(1), np.uint8(2)
+_LOCK, _ESCAPE, _FOUR, _NEXT = np.uint32(0xF0), np.uint32(0x0F), np.uint32(4), np.uint64(1)
+_PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF2, 0xF3)
+_BIT_TESTS = (0xA3, 0xAB, 0xB3, 0xBB, 0xBA)
 
 #: Stages, with up to three values. One and two extended in place; chosen by what they compare: what was in
 #: memory or a register, what goes there, what it was compared with; an exchange with memory; one for `neg`;
-#: what remains to be written is a register.
-_ONE, _TWO, _CHOSEN, _EXCHANGED, _NEGATED, _REGISTER = 1, 2, 3, 4, 5, 6
+#: what remains to be written is a register; a block's first values are made, so many.
+_ONE, _TWO, _CHOSEN, _EXCHANGED, _NEGATED, _REGISTER, _BEGUN = 1, 2, 3, 4, 5, 6, 7
 
 _start = types.ExternalFunction("tcg_func_start_x86_64", START)
 _extend = types.ExternalFunction("tcg_gen_ext32u_i64_x86_64", EXTEND)
@@ -44,7 +57,9 @@ _exchange = types.ExternalFunction("tcg_gen_atomic_cmpxchg_i64_x86_64", EXCHANGE
 _subtract_from = types.ExternalFunction(
     "tcg_gen_subfi_i64_x86_64", types.void(_ADDRESS, _VALUE, _VALUE, _VALUE)
 )
-_new_value = types.ExternalFunction("tcg_temp_new_internal_x86_64", _ADDRESS(_ADDRESS, _INT, _INT))
+_new_value = types.ExternalFunction("tcg_temp_new_internal_x86_64", VALUE)
+_code_byte = types.ExternalFunction("cpu_ldub_code_x86_64", CODE)
+_and = types.ExternalFunction("tcg_gen_andi_i64_x86_64", types.void(_ADDRESS, _VALUE, _VALUE, _VALUE))
 _free_value = types.ExternalFunction("tcg_temp_free_internal_x86_64", types.void(_ADDRESS, _ADDRESS))
 
 
@@ -66,11 +81,17 @@ def _forget(context):
 
 
 @njit
+def _state(context):
+    """The processor's, of which code is translated."""
+    return peek64(context + _PROCESSOR) + np.uint64(PROCESSOR)
+
+
+@njit
 def start(context):
     """`tcg_func_start`: a block begins. Nothing is noted of another, whose number of operations may be the
     same; and blocks that were thrown away have been counted where the notes are."""
     _start(context)
-    _forget(context)
+    _note(context, _BEGUN, 0, 0, 0)
 
 
 @njit
@@ -83,10 +104,44 @@ def _noted(context):
 
 
 @njit
+def new_value(context, kind, local):
+    """`tcg_temp_new_internal`: the first values of a block are the same in all."""
+    stage, _, count, _, _ = _noted(context)
+    value = _new_value(context, kind, local)
+    if stage == _BEGUN:
+        if count == _OPERAND_ADDRESS:
+            _forget(context)
+            state = _state(context)
+            poke64(state + np.uint64(_TRANSLATOR), context)
+            poke64(state + np.uint64(_PLACE), value - context)
+            poke8(state + np.uint64(_READ), _NO_PREFIX)
+        else:
+            _note(context, _BEGUN, count + 1, 0, 0)
+    return value
+
+
+@njit
+def code_byte(env, place):
+    """`cpu_ldub_code`: a byte of the instruction that is translated."""
+    byte = _code_byte(env, place)
+    read = peek8(at(env, _READ)) if peek64(at(env, _LAST_READ)) + _NEXT == place else _NO_PREFIX
+    poke64(at(env, _LAST_READ), place)
+    now = _NO_PREFIX
+    if byte == _LOCK or (read == _LOCKED and (byte in _PREFIXES or byte >> _FOUR == _FOUR)):
+        now = _LOCKED
+    elif read == _LOCKED and byte == _ESCAPE:
+        now = _ESCAPED
+    elif read == _ESCAPED and byte in _BIT_TESTS:
+        address = np.int64(peek64(at(env, _PLACE)))
+        _and(peek64(at(env, _TRANSLATOR)), address, address, 0)
+    poke8(at(env, _READ), now)
+    return byte
+
+
+@njit
 def _wanted(context):
     """Whether it is for an engine that is to be right in this."""
-    state = peek64(context + _PROCESSOR) + np.uint64(PROCESSOR)
-    return peek8(state + np.uint64(REVISION)) >= _FIRST_REVISION
+    return peek8(_state(context) + np.uint64(REVISION)) >= _FIRST_REVISION
 
 
 @njit
@@ -171,8 +226,10 @@ def branch(context, condition, first, second, label):
 
 
 #: Ours by the emulator's names.
-EXCHANGES = {
+TRANSLATOR = {
     "tcg_func_start": (start, START),
+    "tcg_temp_new_internal": (new_value, VALUE),
+    "cpu_ldub_code": (code_byte, CODE),
     "tcg_gen_ext32u_i64": (extend, EXTEND),
     "tcg_gen_movcond_i64": (choose, CHOOSE),
     "tcg_gen_brcond_i64": (branch, BRANCH),
