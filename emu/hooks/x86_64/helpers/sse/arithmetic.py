@@ -148,7 +148,7 @@ def _operation(result: Format, of: Format, name: str, theirs: Any) -> Any:
         poke8(place, before | raised)
         return found
 
-    @njit(forceinline=True)
+    @njit
     def ours(a, b, status):
         modes = peek8(at(status, FLUSHES))
         if modes > FLUSHED:
@@ -170,7 +170,7 @@ def _arithmetic(of: Format, name: str) -> Any:
     operation = _operation(of, of, name, _THEIRS[of.name][name])
     magnitude, infinity, quiet, zero = of.magnitude, of.infinity, of.quiet, of.zero
 
-    @njit(forceinline=True)
+    @njit
     def ours(a, b, status):
         if a & magnitude > infinity and b & magnitude > infinity:
             if a & b & quiet == zero:
