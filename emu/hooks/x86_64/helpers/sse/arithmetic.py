@@ -59,7 +59,8 @@ def _emulators(name: str) -> Any:
     return types.ExternalFunction(f"{name}_x86_64", of.binary)
 
 
-_THEIRS = {
+#: The emulator's functions, by the name of their format and their own.
+THEIRS = {
     of.name: {name: _emulators(f"{of.name}_{name}") for name in ("add", "sub", "mul", "div")}
     for of in (SINGLES, DOUBLES)
 }
@@ -77,7 +78,7 @@ def _tiny(result: Format, of: Format, name: str, theirs: Any) -> Any:
     """Whether a result that is the smallest normal number was tiny: it is with an exponent that has no limit
     that rounding decides (SDM volume 1, 4.9.1.5). A sum so small is exact."""
     scale, magnitude, scaled_smallest = of.scale, of.magnitude, result.scaled_smallest
-    multiply, size = _THEIRS[of.name]["mul"], result.magnitude
+    multiply, size = THEIRS[of.name]["mul"], result.magnitude
     sums, multiplies = name in ("add", "sub"), name == "mul"
 
     @njit
@@ -167,7 +168,7 @@ def _operation(result: Format, of: Format, name: str, theirs: Any) -> Any:
 
 def _arithmetic(of: Format, name: str) -> Any:
     """Of two NaNs, the first, made quiet (SDM volume 1, table 4-7)."""
-    operation = _operation(of, of, name, _THEIRS[of.name][name])
+    operation = _operation(of, of, name, THEIRS[of.name][name])
     magnitude, infinity, quiet, zero = of.magnitude, of.infinity, of.quiet, of.zero
 
     @njit
@@ -183,7 +184,7 @@ def _arithmetic(of: Format, name: str) -> Any:
 
 #: Functions of two numbers and the address of a `float_status`.
 OF_SINGLES, OF_DOUBLES = (
-    {name: _arithmetic(of, name) for name in _THEIRS[of.name]} for of in (SINGLES, DOUBLES)
+    {name: _arithmetic(of, name) for name in THEIRS[of.name]} for of in (SINGLES, DOUBLES)
 )
 _as_single = _operation(SINGLES, DOUBLES, "narrow", _narrowed)
 

@@ -16,11 +16,13 @@ from emu.hooks.x86_64.helpers.sse.arithmetic import (
     OF_DOUBLES,
     OF_SINGLES,
     SINGLES,
+    THEIRS,
     Format,
     narrowed,
 )
 from emu.hooks.x86_64.helpers.sse.mxcsr import DENORMAL, NOTHING, has_flags, settle
 from emu.hooks.x86_64.helpers.state import (
+    FLUSHES,
     RAISED,
     RECIPROCALS,
     RESULT,
@@ -82,14 +84,21 @@ def copy_result(env, target, size):
 def _of_one(of: Format, name: str, operation: Any) -> Any:
     """`addss` and its like. Those of all numbers in a register are in `redirected.py`."""
     read, write = of.read, of.write
-    denormal = _denormals(of, divides=name == "div")
+    denormal, magnitude = _denormals(of, divides=name == "div"), of.magnitude
+    theirs, smallest, normal = THEIRS[of.name][name], of.smallest, of.infinity - of.smallest
 
     @njit
     def ours(env, target, operand, caller):
         status = at(env, SSE_STATUS)
         a, b = read(target), read(operand)
-        found = operation(a, b, status)
-        settle(env, denormal(a, b, status), caller)
+        p, q = a & magnitude, b & magnitude
+        # Almost always: numbers of which nothing is to be said, and exceptions that are masked.
+        if p - smallest < normal and q - smallest < normal and peek8(at(status, FLUSHES)) == NOTHING:
+            found = theirs(a, b, status)
+            settle(env, NOTHING, caller)
+        else:
+            found = operation(a, b, status)
+            settle(env, denormal(a, b, status), caller)
         write(target, found)
 
     return ours
