@@ -75,15 +75,19 @@ def test_locked_bit_tests_of_registers_are_illegal(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["f0 8b 01", "f0 90", "f0 01 c8", "f0 0f ba 21 05", "f0 38 01", "8f c8", "8f 48 00"]
-)
+    "code",
+    ["f0 8b 01", "f0 90", "f0 01 c8", "f0 03 08", "f0 87 c8", "f0 0f ba 21 05", "f0 38 01", "8f c8",
+     "8f 48 00"],
+)  # fmt: skip
 def test_what_cannot_be_locked_and_reserved_forms_of_pop_are_illegal(code: str) -> None:
     assert decode_block(NOP + bytes.fromhex(code) + NOP, 0x1000).illegal == (1,)
 
 
 @pytest.mark.parametrize(
-    "code", ["f0 01 08", "f0 87 08", "f0 87 c8", "f0 0f c7 09", "f0 f7 19", "8f 00", "41 8f 00"]
-)
+    "code",
+    ["f0 01 08", "f0 87 08", "f0 86 08", "f0 0f c7 09", "f0 48 0f c7 09", "f0 0f b1 08", "f0 0f c1 08",
+     "f0 f7 19", "f0 0f ab 08", "f0 0f ba 28 05", "8f 00", "41 8f 00"],
+)  # fmt: skip
 def test_what_can_be_locked_and_pop_are_not(code: str) -> None:
     assert decode_block(NOP + bytes.fromhex(code) + NOP, 0x1000).illegal == ()
 

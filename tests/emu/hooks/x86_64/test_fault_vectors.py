@@ -88,7 +88,8 @@ SEQUENCES = {
     "nx jump": "48 b9 00 10 20 00 00 00 00 00 ff e1", "ro write": "48 b9 00 00 10 00 00 00 00 00 48 89 01",
     "ro rmw": "48 b9 00 00 10 00 00 00 00 00 48 01 01",
     "ro cmpxchg": "48 b9 00 00 10 00 00 00 00 00 48 0f b1 01",
-    "lock bts": "f0 0f ab c8", "lock bt behind a store": "48 89 07 f0 48 0f a3 c1", "lock btr": "90 f0 0f ba f0 05",
+    "lock bts": "f0 0f ab c8", "lock bt behind a store": "48 89 07 f0 48 0f a3 c1",
+    "lock btr": "90 f0 0f ba f0 05",
     "lock btc": "66 f0 0f bb c1", "lock bts of memory": "31 c9 f0 0f ba 29 01",
 }  # fmt: skip
 
