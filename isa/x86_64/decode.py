@@ -141,10 +141,8 @@ def _is_wrongly_locked(code: bytes, instruction: capstone.CsInsn | None) -> bool
         # The decoder refuses what is locked; without, it must be an instruction.
         bare = bytes(byte for byte in code[:position] if byte != 0xF0) + code[position:]
         return detailed(bare, 0) is not None
-    written = (
-        any(o.type == x86.X86_OP_MEM and o.access & capstone.CS_AC_WRITE for o in instruction.operands)
-        or instruction.id in _PAIRS
-    )
+    places = instruction.operands if instruction.id == x86.X86_INS_XCHG else instruction.operands[:1]
+    written = any(operand.type == x86.X86_OP_MEM for operand in places)
     return instruction.mnemonic.split()[-1] not in _LOCKABLE or not written
 
 
