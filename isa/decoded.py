@@ -10,19 +10,20 @@ class Block:
     """A translated block, decoded.
 
     offsets: byte offset of every instruction. atomic: positions of those that are one indivisible access
-    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). helped: positions of those whose accesses the
-    emulator makes in a helper, from which it cannot be stopped. ends_run: the last one transfers control, so
-    that what follows it is another run of instructions. repeats: the last one is a repeated string
-    instruction, which the emulator runs as a block of its own from its second iteration on. nested: it holds
-    an `enter` that copies frame pointers, which may fail after some of its stores. pairs: byte offsets of
-    instructions that compare and exchange more than a register. fences: byte offsets of instructions that
-    make no atomic access and yet wait until the store buffer is empty (SDM volume 3, 9.3 and 12.10).
-    privileged: byte offsets of instructions that only a kernel may run, or nobody (a general-protection
-    fault). unsupported: offset of the first instruction that the emulator would compute wrongly, or -1, and
-    its text. unknown: offset of bytes that are no instruction to the decoder (decoding ends there), or -1.
-    coprocessor: it holds instructions of a unit that few programs use, and what computes them is loaded for.
-    reserved: byte offsets of instructions that programs do not have. illegal: byte offset of what nobody has,
-    though the emulator might run it (decoding ends there).
+    (`lock`, and `xchg` with memory: SDM volume 3, 8.1.2). helped: positions of those that cannot be
+    stopped at an access: the emulator makes it in a helper, or something has changed before a store.
+    ends_run: the last one transfers control, so that what follows it is another run of instructions.
+    repeats: the last one is a repeated string instruction, which the emulator runs as a block of its own
+    from its second iteration on. nested: it holds an `enter` that copies frame pointers, which may fail
+    after some of its stores. pairs: byte offsets of instructions that compare and exchange more than a
+    register. fences: byte offsets of instructions that make no atomic access and yet wait until the store
+    buffer is empty (SDM volume 3, 9.3 and 12.10). privileged: byte offsets of instructions that only a
+    kernel may run, or nobody (a general-protection fault). unsupported: offset of the first instruction
+    that the emulator would compute wrongly, or -1, and its text. unknown: offset of bytes that are no
+    instruction to the decoder (decoding ends there), or -1. coprocessor: it holds instructions of a unit
+    that few programs use, and what computes them is loaded for. reserved: byte offsets of instructions
+    that programs do not have. illegal: byte offset of what nobody has, though the emulator might run it
+    (decoding ends there).
     """
 
     offsets: tuple[int, ...]

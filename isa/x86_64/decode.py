@@ -100,8 +100,14 @@ _HELPED = frozenset(
 )  # fmt: skip
 
 
+#: They have changed the carry flag before they store.
+_ROTATED_WITH_CARRY = (x86.X86_INS_RCL, x86.X86_INS_RCR)
+
+
 def _is_helped(instruction: capstone.CsInsn) -> bool:
     if instruction.id in _HELPED:
+        return True
+    if instruction.id in _ROTATED_WITH_CARRY and instruction.operands[0].type == x86.X86_OP_MEM:
         return True
     if instruction.id not in (x86.X86_INS_FLD, x86.X86_INS_FSTP):
         return False
@@ -350,6 +356,8 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
             return None
         here = code[position : position + size]
+        if mnemonic in ("rcl", "rcr") and "[" in operands:
+            return None
         if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: _opcode_at(here)[0]]):
             return None
         coprocessor = coprocessor or _is_x87(mnemonic)

@@ -55,6 +55,11 @@ def register_number(name: str) -> int:
     return found
 
 
+def place_memory(engine: unicorn.Uc, address: int, n_bytes: int) -> None:
+    """The memory of its processor lies at an address of this process."""
+    engine.reg_write(x86.UC_X86_REG_YMM30, (address | n_bytes << 64) << 128)
+
+
 def run_programs(engine: unicorn.Uc, revision: int) -> None:
     """From now on what runs there is a program of Linux, if instructions are corrected at all."""
     if revision >= _FIRST_WITH_PROGRAMS:
@@ -112,6 +117,7 @@ NATIVE = NativeIsa(
     plain_block=decode_plain_block,
     pair=on_pair,
     load_coprocessor=load_coprocessor,
+    place_memory=place_memory,
     run_programs=run_programs,
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,

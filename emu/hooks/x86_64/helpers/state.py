@@ -31,6 +31,8 @@ X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
 #: By how much the address of unicorn's own part of a processor's state is lower.
 PROCESSOR = 0x8A50
 RIP = 0x80
+#: What the flags are to be worked out from.
+OPERATION = 0xA8
 #: Of the last x87 instruction, and of its operand in memory.
 CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
 #: Where an SSE instruction's result is until it is known that it raises nothing: 64 bytes.
@@ -38,7 +40,10 @@ RESULT = SPARE + 64
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16
-#: There too: exceptions that MXCSR gets when they are delivered.
+#: Where the memory of a processor begins in that of this process, and its bytes: the upper half of ymm30.
+MEMORY = XMM + 30 * 64 + 16
+MEMORY_BYTES = MEMORY + 8
+#: With those of ymm31: exceptions that MXCSR gets when they are delivered.
 DUE = NOTED + 1
 #: There too: by how much the engine's instructions are corrected (`Isa.revision`).
 REVISION = NOTED + 8

@@ -15,6 +15,7 @@ from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
+from emu.hooks.x86_64.helpers.settled_flags import SETTLED_FLAGS
 from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
 from emu.hooks.x86_64.helpers.sse.floats import FLOATS
 from emu.hooks.x86_64.helpers.sse.mxcsr import OF_STATE, load_mxcsr, update_mxcsr
@@ -39,14 +40,14 @@ HELPERS = {
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
-    **{name: Native(*one) for name, one in TRANSLATOR.items()},
+    **{name: Native(*one) for name, one in {**TRANSLATOR, **SETTLED_FLAGS}.items()},
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in TRANSLATOR:
+    if name in TRANSLATOR or name in SETTLED_FLAGS:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 
