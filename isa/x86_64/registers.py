@@ -58,8 +58,7 @@ X86_64 = Isa(
     approximations=("f2xm1 fyl2x fyl2xp1 fpatan fsin fcos fsincos fptan", "rcpps rcpss rsqrtps rsqrtss"),
     omissions=("alignment checks (EFLAGS.AC)",),
     refusals=(
-        (0x100, "a call of the 32-bit kernel (int 0x80)"),
-        (0x101, "a switch to 32-bit code"),
-        (0x102, "a segment register loaded with a selector"),
+        (0x100, "a switch to 32-bit code"),
+        (0x101, "a segment register loaded with a selector"),
     ),
 )

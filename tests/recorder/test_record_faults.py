@@ -191,7 +191,7 @@ FAULTS: dict[Callable[[Code], None], str] = {
     _narrow_call: "computed wrongly: 66 e8 00 00",
     _narrow_condition: "computed wrongly: 66 0f 84",
     _narrow_return: "computed wrongly: 66 c2 08",
-    _locked_bit_test_of_registers: "computed wrongly: f0 0f ab c8",
+    _locked_bit_test_of_registers: "an illegal instruction",
 }
 
 

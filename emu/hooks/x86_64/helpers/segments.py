@@ -24,9 +24,8 @@ _CS, _SS, _FS = 1, 2, 4
 _SEGMENT, _BASE = 24, 8
 _RSP, _RIP = REGS + 4 * 8, REGS + 16 * 8
 _BREAKPOINT, _OVERFLOW, _GENERAL_PROTECTION = 3, 4, np.int32(13)
-_NARROW_GATE = 0x80
 #: Numbers in the place of an exception's: what is not emulated (`isa.table.Isa.refusals`).
-NARROW_CALL, NARROW_CODE, SEGMENT_LOADED = np.int32(0x100), np.int32(0x101), np.int32(0x102)
+NARROW_CODE, SEGMENT_LOADED = np.int32(0x100), np.int32(0x101)
 #: Flags that a program may change by `iretq`, beside DF and the arithmetic ones: ID, AC, NT, TF; interrupts
 #: and their level, which it may not; alignment checks.
 _RESTORED, _GUARDED, _CHECKS = np.uint32(0x244100), np.uint32(0x3200), np.uint64(1 << 18)
@@ -72,12 +71,10 @@ def _fault(env, number, code, caller):
 
 @njit
 def interrupt(env, number, length, caller):
-    """`int`: of the gates a program may use those of breakpoints and overflows, and that of 32-bit calls
-    (SDM volume 3, 6.12.1.2)."""
+    """`int`: of the gates a program may use those of breakpoints and overflows (SDM volume 3, 6.12.1.2), of a
+    kernel without 32-bit calls."""
     if number in (_BREAKPOINT, _OVERFLOW):
         _interrupt(env, number, _ONE, _NO, length)
-    elif number == _NARROW_GATE:
-        _raise(env, NARROW_CALL, _NO, _ZERO)
     else:
         _fault(env, _GENERAL_PROTECTION, np.int64(number) * 8 + 2, _ZERO)
 

@@ -95,7 +95,6 @@ SEQUENCES = {
 
 #: What ends a recording, by what it says.
 REFUSED = {
-    "a call of the 32-bit kernel (int 0x80)": ("cd 80",),
     "a switch to 32-bit code": ("6a 2b 54 9c 6a 23 6a 00 48 cf", "6a 23 6a 00 48 cb"),
     "a segment register loaded with a selector": (
         "b8 2b 00 00 00 8e d8", "b8 33 00 00 00 8e c0", "b8 7b 00 00 00 8e e0", "b8 03 00 00 00 8e e8",
