@@ -9,6 +9,7 @@ from capstone import x86_const as x86
 
 from corebraid.base.errors import GuestFault
 from isa.decoded import Block, RandomRead
+from isa.x86_64.encoding import is_narrow_branch, is_vex, opcode_at, reserved_nop_length
 
 
 @lru_cache(maxsize=1)
@@ -26,67 +27,6 @@ def _printer() -> capstone.Cs:
 def detailed(code: bytes, address: int) -> capstone.CsInsn | None:
     """The instruction that begins `code`, with all that Capstone knows of it."""
     return next(_engine().disasm(code, address, 1), None)
-
-
-#: Legacy prefixes (SDM volume 2, 2.1.1).
-_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
-
-
-def _opcode_at(code: bytes) -> tuple[int, int]:
-    """(where the opcode begins, behind all prefixes; the REX prefix right before it, or 0)."""
-    position, rex = 0, 0
-    while position < len(code) and (code[position] in _PREFIXES or code[position] & 0xF0 == 0x40):
-        rex = code[position] if code[position] & 0xF0 == 0x40 else 0
-        position += 1
-    return position, rex
-
-
-def _is_vex(code: bytes) -> bool:
-    """VEX or EVEX encoding (SDM volume 2, 2.3 and 2.7): 64-bit code has no LDS/LES/BOUND."""
-    position = 0
-    while position < len(code) - 1 and code[position] in (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x67):
-        position += 1
-    return code[position] in (0xC4, 0xC5, 0x62)
-
-
-def _is_narrow_branch(code: bytes) -> bool:
-    """A near branch with an operand-size prefix and no REX.W: 16 bits wide to AMD and to the emulator (AMD64
-    manual volume 3, CALL), of the usual width to Intel and to the decoder (SDM volume 2, CALL)."""
-    position, rex = _opcode_at(code)
-    opcode, second = (*code[position : position + 2], 0, 0)[:2]
-    # The decoder has the length of `ret imm16` wrong with REX.W too.
-    if 0x66 not in code[:position] or (rex & 8 and opcode != 0xC2):
-        return False
-    if opcode == 0x0F:
-        return second & 0xF0 == 0x80
-    if opcode == 0xFF:
-        return second >> 3 & 7 in (2, 4)
-    return opcode in (0xC2, 0xC3, 0xE8, 0xE9, 0xEB) or opcode & 0xF0 == 0x70 or opcode & 0xFC == 0xE0
-
-
-def _operand_length(code: bytes) -> int:
-    """Length of the ModR/M byte that begins `code`, with SIB byte and displacement (SDM volume 2, 2.1.3)."""
-    mode, base, length = code[0] >> 6, code[0] & 7, 1
-    if mode == 3:
-        return length
-    if base == 4:
-        base, length = (code[1] & 7 if len(code) > 1 else 0), 2
-    if mode == 2 or (mode == 0 and base == 5):
-        return length + 4
-    return length + mode
-
-
-def _reserved_nop_length(code: bytes) -> int:
-    """Length of a reserved no-operation, 0f 19 to 0f 1f with a ModR/M byte (SDM volume 2, table A-3), or 0.
-
-    The decoder refuses some of their forms; the emulator executes them all.
-    """
-    position, _ = _opcode_at(code)
-    if len(code) < position + 3 or code[position] != 0x0F or not 0x19 <= code[position + 1] <= 0x1F:
-        return 0
-    if 0xF0 in code[:position]:
-        return 0
-    return position + 2 + _operand_length(code[position + 2 :])
 
 
 #: Instructions whose memory accesses QEMU 5's x86 translator leaves to helper functions.
@@ -140,7 +80,7 @@ _LOCKABLE = frozenset(
 
 def _is_wrongly_locked(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """`lock` before anything else, which is illegal; the emulator takes no notice of some of these."""
-    position, _ = _opcode_at(code)
+    position, _ = opcode_at(code)
     if 0xF0 not in code[:position]:
         return False
     if instruction is None:
@@ -155,7 +95,7 @@ def _is_wrongly_locked(code: bytes, instruction: capstone.CsInsn | None) -> bool
 def _is_reserved_pop(code: bytes) -> bool:
     """8f with anything but /0 (SDM volume 2, table A-6, group 1A): to processors with XOP, which no CPUID
     here offers, an instruction of that."""
-    position, _ = _opcode_at(code)
+    position, _ = opcode_at(code)
     return (
         code[position : position + 1] == b"\x8f"
         and code[position + 1 : position + 2] > b"\0"
@@ -169,7 +109,7 @@ _LONGEST = 15
 
 def _is_too_long(code: bytes) -> bool:
     """An instruction with so many prefixes, which is a general-protection fault."""
-    position, _ = _opcode_at(code)
+    position, _ = opcode_at(code)
     if position >= _LONGEST:
         return True
     bare = next((found for k in range(1, position + 1) if (found := detailed(code[k:], k))), None)
@@ -184,7 +124,7 @@ def _is_illegal(code: bytes, instruction: capstone.CsInsn | None) -> bool:
 def _is_reserved_comparison(code: bytes, size: int) -> bool:
     """`cmpps` and its like with more than 3 bits of an immediate byte, of which a processor takes no notice
     (SDM volume 2, CMPPS: reserved), and which are illegal to the emulator."""
-    position, _ = _opcode_at(code)
+    position, _ = opcode_at(code)
     return code[position : position + 2] == b"\x0f\xc2" and code[size - 1] > 7
 
 
@@ -227,10 +167,10 @@ def _is_privileged(instruction: capstone.CsInsn) -> bool:
 def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the emulator would do otherwise than the processor."""
     if instruction is None:
-        return _is_narrow_branch(code)
-    if instruction.id in _TELLING or _is_vex(code) or _is_reserved_comparison(code, instruction.size):
+        return is_narrow_branch(code)
+    if instruction.id in _TELLING or is_vex(code) or _is_reserved_comparison(code, instruction.size):
         return True
-    return _is_narrow_branch(code)
+    return is_narrow_branch(code)
 
 
 def _is_x87(mnemonic: str) -> bool:
@@ -269,7 +209,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             text = f"{shown.hex(' ')} {disassemble(shown, address + position)}"
         if instruction is None:
             ends_run = repeats = False
-            length = _reserved_nop_length(rest)
+            length = reserved_nop_length(rest)
             if length:
                 position += length
                 continue
@@ -358,7 +298,7 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         here = code[position : position + size]
         if mnemonic in ("rcl", "rcr") and "[" in operands:
             return None
-        if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: _opcode_at(here)[0]]):
+        if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: opcode_at(here)[0]]):
             return None
         coprocessor = coprocessor or _is_x87(mnemonic)
         offsets.append(position)

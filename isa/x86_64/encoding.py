@@ -1,0 +1,63 @@
+"""How instructions are encoded, as far as bytes alone tell (SDM volume 2, chapter 2)."""
+
+from __future__ import annotations
+
+#: Legacy prefixes (SDM volume 2, 2.1.1).
+_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
+
+
+def opcode_at(code: bytes) -> tuple[int, int]:
+    """(where the opcode begins, behind all prefixes; the REX prefix right before it, or 0)."""
+    position, rex = 0, 0
+    while position < len(code) and (code[position] in _PREFIXES or code[position] & 0xF0 == 0x40):
+        rex = code[position] if code[position] & 0xF0 == 0x40 else 0
+        position += 1
+    return position, rex
+
+
+def is_vex(code: bytes) -> bool:
+    """VEX or EVEX encoding (SDM volume 2, 2.3 and 2.7): 64-bit code has no LDS/LES/BOUND."""
+    position = 0
+    while position < len(code) - 1 and code[position] in (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x67):
+        position += 1
+    return code[position] in (0xC4, 0xC5, 0x62)
+
+
+def is_narrow_branch(code: bytes) -> bool:
+    """A near branch with an operand-size prefix and no REX.W: 16 bits wide to AMD and to the emulator (AMD64
+    manual volume 3, CALL), of the usual width to Intel and to the decoder (SDM volume 2, CALL)."""
+    position, rex = opcode_at(code)
+    opcode, second = (*code[position : position + 2], 0, 0)[:2]
+    # The decoder has the length of `ret imm16` wrong with REX.W too.
+    if 0x66 not in code[:position] or (rex & 8 and opcode != 0xC2):
+        return False
+    if opcode == 0x0F:
+        return second & 0xF0 == 0x80
+    if opcode == 0xFF:
+        return second >> 3 & 7 in (2, 4)
+    return opcode in (0xC2, 0xC3, 0xE8, 0xE9, 0xEB) or opcode & 0xF0 == 0x70 or opcode & 0xFC == 0xE0
+
+
+def _operand_length(code: bytes) -> int:
+    """Length of the ModR/M byte that begins `code`, with SIB byte and displacement (SDM volume 2, 2.1.3)."""
+    mode, base, length = code[0] >> 6, code[0] & 7, 1
+    if mode == 3:
+        return length
+    if base == 4:
+        base, length = (code[1] & 7 if len(code) > 1 else 0), 2
+    if mode == 2 or (mode == 0 and base == 5):
+        return length + 4
+    return length + mode
+
+
+def reserved_nop_length(code: bytes) -> int:
+    """Length of a reserved no-operation, 0f 19 to 0f 1f with a ModR/M byte (SDM volume 2, table A-3), or 0.
+
+    The decoder refuses some of their forms; the emulator executes them all.
+    """
+    position, _ = opcode_at(code)
+    if len(code) < position + 3 or code[position] != 0x0F or not 0x19 <= code[position + 1] <= 0x1F:
+        return 0
+    if 0xF0 in code[:position]:
+        return 0
+    return position + 2 + _operand_length(code[position + 2 :])
