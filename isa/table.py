@@ -43,7 +43,7 @@ class Isa:
     omissions: what a program can ask for and is not done. The emulator tells both by bits, in this order.
     refusals: numbers in the place of an exception's, and what a program did that is not emulated.
     revision: of what is computed. 0: whatever the emulator does; 1: results as the processor's; 2: its
-    exception flags too.
+    exception flags and faults too.
     """
 
     name: str

@@ -325,8 +325,11 @@ class Core:
         error code."""
         context, self._asked = self.context(), self.approximated
         due, code = self.native.due(self._engine), self.native.fault_code(self._engine)
+        unlisted = [(number, self._engine.reg_read(number)) for number in self.native.unlisted]
         self._engine.context_restore(self._unharmed)
         self.restore(context)
+        for number, value in unlisted:
+            self._engine.reg_write(number, value)
         if due:
             self._before_due = context
             self.native.deliver(self._engine, due)

@@ -26,6 +26,7 @@ class NativeIsa:
     `Block.pairs`.
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
+    unlisted: Unicorn's numbers of registers that a context header does not hold and an instruction may store.
     place_memory: an emulator's memory lies at an address of this process, so many bytes.
     run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
     fault_code: the error code of the exception that the emulator has just raised.
@@ -44,6 +45,7 @@ class NativeIsa:
     plain_block: Hook | None
     pair: Hook
     load_coprocessor: Callable[[], None]
+    unlisted: tuple[int, ...]
     place_memory: Callable[[unicorn.Uc, int, int], None]
     run_programs: Callable[[unicorn.Uc, int], None]
     fault_code: Callable[[unicorn.Uc], int]

@@ -117,6 +117,14 @@ NATIVE = NativeIsa(
     plain_block=decode_plain_block,
     pair=on_pair,
     load_coprocessor=load_coprocessor,
+    # Where the last x87 instruction was, and its operand.
+    unlisted=(
+        x86.UC_X86_REG_FIP,
+        x86.UC_X86_REG_FCS,
+        x86.UC_X86_REG_FDP,
+        x86.UC_X86_REG_FDS,
+        x86.UC_X86_REG_FOP,
+    ),
     place_memory=place_memory,
     run_programs=run_programs,
     fault_code=fault_code,

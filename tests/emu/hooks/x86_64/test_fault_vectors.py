@@ -125,6 +125,12 @@ def test_they_are_replayed(tmp_path: Path) -> None:
     assert all(True for _ in CoreReplay(Recording.open(tmp_path / "rec"), 0).run())
 
 
+def test_where_the_last_x87_instruction_was_survives_a_fault(tmp_path: Path) -> None:
+    """`fxsave64` stores it; it is in no context header."""
+    FaultVectors(tmp_path, ["dd 00 dd 18", "cd 29", "48 0f ae 00"]).run_recorded(tmp_path / "rec")
+    assert all(True for _ in CoreReplay(Recording.open(tmp_path / "rec"), 0).run())
+
+
 def test_a_difference_is_found() -> None:
     """The comparison sees each field."""
     registers = (("rip", 1), ("error", 4))
