@@ -20,8 +20,9 @@ class Native(NamedTuple):
     C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
     to which it returns. since: the least revision that it is of. before: what those of before have, if it is
     not the other function. prelude: the kernel returns nothing, and the other function follows. original: one
-    more argument, the address (uint64) of the function whose place it takes. constants: more arguments
-    (int64), the last ones."""
+    more argument, the address (uint64) of the function whose place it takes. beside: one more argument, the
+    address (uint64) of ours in the place of another function, which stands before it in the table. constants:
+    more arguments (int64), the last ones."""
 
     kernel: Any
     signature: Any
@@ -30,6 +31,7 @@ class Native(NamedTuple):
     before: Native | None = None
     prelude: bool = False
     original: bool = False
+    beside: str = ""
     constants: tuple[int, ...] = ()
 
 
@@ -126,7 +128,7 @@ def _c_type(context: Any, signature: Any) -> Any:
 
 def _c_function(context: Any, module: Any, native: Native, unless: Unless | None) -> Any:
     """A function with C's calling convention around a compiled kernel."""
-    kinds = native.signature.args + (types.uint64,) * (native.caller + native.original)
+    kinds = native.signature.args + (types.uint64,) * (native.caller + native.original + bool(native.beside))
     kinds += (types.int64,) * len(native.constants)
     signature = (types.void if native.prelude else native.signature.return_type)(*kinds)
     native.kernel.compile(signature)
@@ -142,6 +144,8 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless | None
     if native.original:
         assert unless is not None
         given.append(builder.ptrtoint(_other(module, function, unless), _WORD))
+    if native.beside:
+        given.append(builder.ptrtoint(module.globals[f"our_{native.beside}"], _WORD))
     given += [ir.Constant(_WORD, number) for number in native.constants]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.original or native.constants:

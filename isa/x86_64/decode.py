@@ -9,7 +9,13 @@ from capstone import x86_const as x86
 
 from corebraid.base.errors import GuestFault
 from isa.decoded import Block, RandomRead
-from isa.x86_64.encoding import is_narrow_branch, is_vex, opcode_at, reserved_nop_length
+from isa.x86_64.encoding import (
+    is_narrow_branch,
+    is_reserved_shift,
+    is_vex,
+    opcode_at,
+    reserved_nop_length,
+)
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +124,7 @@ def _is_too_long(code: bytes) -> bool:
 
 def _is_illegal(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the processor refuses what the emulator would run, or the decoder cannot read."""
-    return _is_wrongly_locked(code, instruction) or _is_reserved_pop(code)
+    return _is_wrongly_locked(code, instruction) or _is_reserved_pop(code) or is_reserved_shift(code)
 
 
 def _is_reserved_comparison(code: bytes, size: int) -> bool:

@@ -38,6 +38,22 @@ def is_narrow_branch(code: bytes) -> bool:
     return opcode in (0xC2, 0xC3, 0xE8, 0xE9, 0xEB) or opcode & 0xF0 == 0x70 or opcode & 0xFC == 0xE0
 
 
+#: Shifts of packed integers by a number, by the last byte of their opcode: which there are by ModRM.reg
+#: (SDM volume 2, table A-6, groups 12 to 14), and more of them behind 66.
+_SHIFTS, _SHIFTS_OF_XMM = {0x71: 0x54, 0x72: 0x54, 0x73: 0x44}, {0x73: 0xCC}
+
+
+def is_reserved_shift(code: bytes) -> bool:
+    """0f 71, 0f 72 and 0f 73 of memory, or with a ModRM.reg that is none of theirs."""
+    position, _ = opcode_at(code)
+    if len(code) < position + 3 or code[position] != 0x0F or code[position + 1] not in _SHIFTS:
+        return False
+    opcode, modrm, there = code[position + 1], code[position + 2], _SHIFTS
+    if 0x66 in code[:position]:
+        there = _SHIFTS | _SHIFTS_OF_XMM
+    return modrm >> 6 != 3 or not there[opcode] >> (modrm >> 3 & 7) & 1
+
+
 def _operand_length(code: bytes) -> int:
     """Length of the ModR/M byte that begins `code`, with SIB byte and displacement (SDM volume 2, 2.1.3)."""
     mode, base, length = code[0] >> 6, code[0] & 7, 1

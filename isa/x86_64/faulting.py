@@ -19,7 +19,10 @@ _PROGRAM_COUNTER = (x86.X86_REG_RIP, x86.X86_REG_EIP)
 _STACK_BASES = (x86.X86_REG_RSP, x86.X86_REG_ESP, x86.X86_REG_RBP, x86.X86_REG_EBP)
 _BIT_TESTS = tuple(getattr(x86, f"X86_INS_{name}") for name in ("BT", "BTS", "BTR", "BTC"))
 #: Instructions that write their memory operand although the decoder says that they only read it.
-_WRITING = tuple(getattr(x86, f"X86_INS_{name}") for name in ("CMPXCHG8B", "CMPXCHG16B", "CMPXCHG", "XADD"))
+_WRITING = tuple(
+    getattr(x86, f"X86_INS_{name}")
+    for name in ("CMPXCHG8B", "CMPXCHG16B", "CMPXCHG", "XADD", "RCL", "RCR", "ROL", "ROR")
+)
 
 
 def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Access]:

@@ -1,4 +1,5 @@
-"""Flags of an instruction that is broken off at its store: `setcc` to memory, which works them out before it.
+"""Flags of an instruction that is broken off at an access: `setcc` to memory and rotations of memory through
+the carry flag, which work them out before it.
 
 What sets flags is remembered by the emulator as an operation and its operands, and they are worked out when
 somebody asks (QEMU: CC_OP). An instruction that asks and then fails, or is taken back since a slice ends,
@@ -18,6 +19,8 @@ _ADDRESS = types.uint64
 RESTORE = types.void(_ADDRESS, _ADDRESS, _ADDRESS)
 _EIGHT, _ONE, _LONGEST = np.uint64(8), np.uint64(1), np.uint64(32)
 _ESCAPE, _FIRST, _CONDITIONS, _REGISTERS = 0x0F, 0x90, 16, 3
+#: By a number, by one and by cl, and in ModRM.reg.
+_ROTATIONS, _THROUGH_CARRY = (0xC0, 0xC1, 0xD0, 0xD1, 0xD2, 0xD3), (2, 3)
 _PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF2, 0xF3)
 #: Operations: known when it runs; flags that are worked out; subtractions; those whose overflow is known.
 _DYNAMIC, _WORKED_OUT, _SUBTRACTED, _SUBTRACTED_LAST = 0, np.uint32(1), 14, 17
@@ -43,21 +46,21 @@ def works_out(operation, condition):
 
 
 @njit
-def _pair_of_conditions(env, address):
-    """Of the `setcc` to memory at an address, or -1."""
-    if address + _LONGEST > peek64(at(env, MEMORY_BYTES)):
-        return -1
-    place = peek64(at(env, MEMORY)) + address
+def _worked_out(place, operation):
+    """Whether the instruction at an address in this process has worked the flags out: it is one of these, and
+    the operation was that before it."""
     byte = np.int64(peek8(place))
     while byte in _PREFIXES or byte >> 4 == 4:
         place += _ONE
         byte = np.int64(peek8(place))
+    if byte in _ROTATIONS:
+        modrm = np.int64(peek8(place + _ONE))
+        return modrm >> 6 != _REGISTERS and modrm >> 3 & 7 in _THROUGH_CARRY
     opcode = np.int64(peek8(place + _ONE)) - _FIRST
     if byte != _ESCAPE or opcode < 0 or opcode >= _CONDITIONS:
-        return -1
-    if np.int64(peek8(place + _ONE + _ONE)) >> 6 == _REGISTERS:
-        return -1
-    return opcode >> 1
+        return False
+    in_memory = np.int64(peek8(place + _ONE + _ONE)) >> 6 != _REGISTERS
+    return in_memory and works_out(operation, opcode >> 1)
 
 
 @njit
@@ -65,8 +68,10 @@ def restore(env, block, known):
     """`restore_state_to_opc`: an instruction is broken off. known: two words, its address and the operation
     before it."""
     _restore(env, block, known)
-    condition = _pair_of_conditions(env, peek64(known))
-    if condition >= 0 and works_out(np.int64(np.int32(peek64(known + _EIGHT))), condition):
+    address, operation = peek64(known), np.int64(np.int32(peek64(known + _EIGHT)))
+    if address + _LONGEST > peek64(at(env, MEMORY_BYTES)):
+        return
+    if _worked_out(peek64(at(env, MEMORY)) + address, operation):
         poke32(at(env, OPERATION), _WORKED_OUT)
 
 

@@ -12,6 +12,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
+from emu.hooks.x86_64.helpers.entering_mmx import ENTERING_MMX
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
@@ -41,13 +42,14 @@ HELPERS = {
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
     **{name: Native(*one) for name, one in {**TRANSLATOR, **SETTLED_FLAGS}.items()},
+    **ENTERING_MMX,
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in TRANSLATOR or name in SETTLED_FLAGS:
+    if name in TRANSLATOR or name in SETTLED_FLAGS or name in ENTERING_MMX:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 

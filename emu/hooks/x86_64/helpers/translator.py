@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, SPARE, at
+from emu.hooks.x86_64.helpers.state import ENTERING, PROCESSOR, REVISION, SPARE, at
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -38,7 +38,7 @@ _LONG, _NOT_LOCAL = np.int32(1), np.int32(0)
 _OPERAND_ADDRESS = 2
 #: Of a processor's state, for `code_byte`: the translator, that value, where a byte was read last, and what
 #: was read before it: nothing of interest, `lock` and perhaps more prefixes, 0f behind those.
-_TRANSLATOR, _PLACE, _LAST_READ, _READ = SPARE + 168, SPARE + 176, SPARE + 184, SPARE + 192
+_TRANSLATOR, _PLACE, LAST_READ, _READ = SPARE + 168, SPARE + 176, SPARE + 184, SPARE + 192
 _NO_PREFIX, _LOCKED, _ESCAPED = np.uint8(0), np.uint8(1), np.uint8(2)
 _LOCK, _ESCAPE, _FOUR, _NEXT = np.uint32(0xF0), np.uint32(0x0F), np.uint32(4), np.uint64(1)
 _PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF2, 0xF3)
@@ -81,7 +81,7 @@ def _forget(context):
 
 
 @njit
-def _state(context):
+def state_of(context):
     """The processor's, of which code is translated."""
     return peek64(context + _PROCESSOR) + np.uint64(PROCESSOR)
 
@@ -111,10 +111,11 @@ def new_value(context, kind, local):
     if stage == _BEGUN:
         if count == _OPERAND_ADDRESS:
             _forget(context)
-            state = _state(context)
+            state = state_of(context)
             poke64(state + np.uint64(_TRANSLATOR), context)
             poke64(state + np.uint64(_PLACE), value - context)
             poke8(state + np.uint64(_READ), _NO_PREFIX)
+            poke64(state + np.uint64(ENTERING), np.uint64(0))
         else:
             _note(context, _BEGUN, count + 1, 0, 0)
     return value
@@ -124,8 +125,8 @@ def new_value(context, kind, local):
 def code_byte(env, place):
     """`cpu_ldub_code`: a byte of the instruction that is translated."""
     byte = _code_byte(env, place)
-    read = peek8(at(env, _READ)) if peek64(at(env, _LAST_READ)) + _NEXT == place else _NO_PREFIX
-    poke64(at(env, _LAST_READ), place)
+    read = peek8(at(env, _READ)) if peek64(at(env, LAST_READ)) + _NEXT == place else _NO_PREFIX
+    poke64(at(env, LAST_READ), place)
     now = _NO_PREFIX
     if byte == _LOCK or (read == _LOCKED and (byte in _PREFIXES or byte >> _FOUR == _FOUR)):
         now = _LOCKED
@@ -141,7 +142,7 @@ def code_byte(env, place):
 @njit
 def _wanted(context):
     """Whether it is for an engine that is to be right in this."""
-    return peek8(_state(context) + np.uint64(REVISION)) >= _FIRST_REVISION
+    return peek8(state_of(context) + np.uint64(REVISION)) >= _FIRST_REVISION
 
 
 @njit

@@ -103,7 +103,8 @@ def _converted_to_mmx(env, target, source, caller, theirs):
 @njit
 def _converted_of_mmx(env, target, source, caller, theirs):
     """`cvtpi2ps`, `cvtpi2pd`."""
-    was_in_memory(env, source)
+    if not has_flags(env):
+        was_in_memory(env, source)
     _call_two(theirs, (env, _start(env, target), source))
     if has_flags(env):
         settle(env, NOTHING, caller)
