@@ -6,14 +6,14 @@ import struct
 from pathlib import Path
 
 import pytest
-from guest import DATA, Code, elf, run_many_ways
+from guest import DATA, Code, elf, run_guest, run_many_ways
 from static_guest import call, static_program
 
 import corebraid
 from bench.soak import examine
 from recorder.files.reader import iter_image
 
-ZERO_FLAG = 0x40
+CARRY, ZERO_FLAG = 1, 0x40
 #: Ways to set flags, each from rcx = 2, r9 = 9, rdx = 5.
 WAYS = (
     "48 83 c1 01", "48 83 e9 03", "48 83 c1 ff", "48 83 c8 ff", "48 39 c1", "0f a3 c1", "48 ff c1",
@@ -73,6 +73,39 @@ def test_flags_survive_a_slice_that_ends_at_the_store(instruction: str, tmp_path
         examine(run.path, order=False)
         ends.add(dict(iter_image(run.recording, "final"))[DATA])
     assert len(ends) == 1
+
+
+def undefined(path: Path, test: str) -> Path:
+    """Ways to set all flags, a bit test behind each, the flags to DATA."""
+    code = Code().mov("rsp", DATA + 0x8000).mov("rdi", DATA + 0x400)
+    for number, (value, way) in enumerate(OVERFLOWING):
+        code.mov("rcx", value).mov("rdx", 5).raw(way).raw(test).raw("9c").emit("8f", 0, DATA + 8 * number)
+    return elf(path / "undefined.elf", code.power_off(0))
+
+
+#: With and without overflow and auxiliary carry: rcx before, an instruction.
+_MOST = (1 << 63) - 1
+OVERFLOWING = (
+    (_MOST, "48 83 c1 01"), (_MOST + 1, "48 83 e9 01"), (8, "48 83 c1 08"), (_MOST, "48 ff c1"),
+    (_MOST + 1, "48 f7 d9"), (_MOST, "48 d1 e1"), (_MOST + 1, "48 d1 f9"), (3, "48 0f af c9"),
+    (_MOST, "f9 48 83 d1 00"), (0, "f9 48 83 d9 00"), (7, "48 85 c9"), (7, "31 c9"),
+    (_MOST, "f3 48 0f b8 c9"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("test", ["0f a3 d1", "48 0f ab d1", "0f b3 17", "0f ba e9 05", "f0 0f ba 37 05"])
+def test_a_bit_test_leaves_undefined_flags_wherever_a_slice_begins(test: str, tmp_path: Path) -> None:
+    """As processors do."""
+    ends = set()
+    for run in run_many_ways(undefined(tmp_path, test), tmp_path, 1):
+        examine(run.path, order=False)
+        ends.add(dict(iter_image(run.recording, "final"))[DATA][: 8 * len(OVERFLOWING)])
+    assert len(ends) == 1
+    undisturbed = run_guest(undefined(tmp_path, "0f 1f 00"), tmp_path / "without", 1)
+    without = dict(iter_image(undisturbed.recording, "final"))[DATA]
+    words = (struct.unpack_from(f"<{len(OVERFLOWING)}Q", data) for data in (ends.pop(), without))
+    for way, found, before in zip(OVERFLOWING, *words, strict=True):
+        assert found & ~CARRY == before & ~CARRY, way
 
 
 def by_way(condition: int) -> Code:

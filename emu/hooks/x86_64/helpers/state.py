@@ -39,6 +39,8 @@ CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 
 RESULT = SPARE + 64
 #: While code is translated: what an MMX instruction waits for (`entering_mmx`).
 ENTERING = SPARE + 200
+#: And where that is which the translator knows then (`bit_tests`).
+TRANSLATION = SPARE + 208
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16

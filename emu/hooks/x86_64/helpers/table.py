@@ -12,6 +12,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
+from emu.hooks.x86_64.helpers.bit_tests import BIT_TESTS
 from emu.hooks.x86_64.helpers.entering_mmx import ENTERING_MMX
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
@@ -31,6 +32,7 @@ from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
 from emu.native.state import address_of
 
+_OF_THE_TRANSLATOR = {**TRANSLATOR, **SETTLED_FLAGS, **BIT_TESTS}
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
@@ -41,7 +43,7 @@ HELPERS = {
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
-    **{name: Native(*one) for name, one in {**TRANSLATOR, **SETTLED_FLAGS}.items()},
+    **{name: Native(*one) for name, one in _OF_THE_TRANSLATOR.items()},
     **ENTERING_MMX,
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
@@ -49,7 +51,7 @@ HELPERS = {
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in TRANSLATOR or name in SETTLED_FLAGS or name in ENTERING_MMX:
+    if name in _OF_THE_TRANSLATOR or name in ENTERING_MMX:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.bit_tests import forget_operation
 from emu.hooks.x86_64.helpers.state import ENTERING, PROCESSOR, REVISION, SPARE, at
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
@@ -125,8 +126,12 @@ def new_value(context, kind, local):
 def code_byte(env, place):
     """`cpu_ldub_code`: a byte of the instruction that is translated."""
     byte = _code_byte(env, place)
-    read = peek8(at(env, _READ)) if peek64(at(env, LAST_READ)) + _NEXT == place else _NO_PREFIX
+    goes_on = peek64(at(env, LAST_READ)) + _NEXT == place
+    read = peek8(at(env, _READ)) if goes_on else _NO_PREFIX
     poke64(at(env, LAST_READ), place)
+    escaped = goes_on and byte in _BIT_TESTS and _code_byte(env, place - _NEXT) == _ESCAPE
+    if escaped and peek8(at(env, REVISION)) >= _FIRST_REVISION:
+        forget_operation(env, peek64(at(env, _TRANSLATOR)))
     now = _NO_PREFIX
     if byte == _LOCK or (read == _LOCKED and (byte in _PREFIXES or byte >> _FOUR == _FOUR)):
         now = _LOCKED

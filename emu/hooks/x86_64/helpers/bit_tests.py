@@ -1,0 +1,52 @@
+"""`bt`, `bts`, `btr` and `btc` change CF, and leave alone the flags that are undefined after them (SDM volume
+2, BT), as processors do.
+
+The translator does so only where it does not know, as at the beginning of a block, what the flags are to be
+worked out from; where it knows it leaves others. So it is made to forget that: what it has put off writing to
+the processor's state is written, and flags are worked out there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from emu.hooks.x86_64.helpers.state import PROCESSOR, TRANSLATION, at
+from emu.native.unicorn import peek8, peek32, peek64, poke8, poke32, poke64
+
+_ADDRESS, _INT = types.uint64, types.int32
+TRANSLATE = types.void(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT)
+
+#: Of what is known while a block is translated (DisasContext): the operation that flags are worked out from,
+#: and whether that is yet to be written. Not known.
+_OPERATION, _UNWRITTEN, _UNKNOWN = np.uint64(116), np.uint64(124), np.uint32(0)
+#: Of TCGContext: where the value is that is the operation, relative to it.
+_OPERATION_VALUE = np.uint64(0x9990)
+#: An operation of the intermediate code (tcg-opc.h): 32 bits are set to a number.
+_SET_32 = np.int32(6)
+
+_translate = types.ExternalFunction("translator_loop_x86_64", TRANSLATE)
+_operation = types.ExternalFunction("tcg_gen_op2_x86_64", types.void(_ADDRESS, _INT, _ADDRESS, _ADDRESS))
+
+
+@njit
+def translate(operations, known, processor, block, most):
+    """`translator_loop`: a block is translated. known: what the translator knows of it."""
+    poke64(processor + np.uint64(PROCESSOR + TRANSLATION), known)
+    _translate(operations, known, processor, block, most)
+
+
+@njit
+def forget_operation(env, context):
+    """What flags are worked out from is in the processor's state, and not known to the translator."""
+    known = peek64(at(env, TRANSLATION))
+    operation = peek32(known + _OPERATION)
+    if peek8(known + _UNWRITTEN) != np.uint8(0):
+        value = context + peek64(context + _OPERATION_VALUE)
+        _operation(context, _SET_32, value, np.uint64(operation))
+        poke8(known + _UNWRITTEN, np.uint8(0))
+    poke32(known + _OPERATION, _UNKNOWN)
+
+
+#: Ours by the emulator's names.
+BIT_TESTS = {"translator_loop": (translate, TRANSLATE)}
