@@ -30,6 +30,7 @@ BODIES = {
     "haddps": "f2 0f 7c ca",
     "phaddd of itself": "66 0f 38 02 c9",
     "pcmpistri": "66 0f 3a 63 ca 0c",
+    "add, bt": "48 01 d8 48 0f a3 d8",
     "lock cmpxchg": "f0 0f b1 1f",
     "lock neg": "f0 f7 1f",
     "x87: fadd, fmul": "d8 c1 d8 c9",
