@@ -12,6 +12,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
+from emu.hooks.x86_64.helpers.accesses import ACCESSES
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
@@ -23,13 +24,15 @@ from emu.hooks.x86_64.helpers.sse.packed import PACKED
 from emu.hooks.x86_64.helpers.sse.redirected import REDIRECTED
 from emu.hooks.x86_64.helpers.sse.strings import STRINGS
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
-from emu.hooks.x86_64.helpers.translator import TRANSLATOR
+from emu.hooks.x86_64.helpers.translator import REWRITTEN
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
 from emu.native.state import address_of
 
+#: Those of the translator: they are told of no state of a processor, and ask themselves if they are wanted.
+TRANSLATOR = {**REWRITTEN, **ACCESSES, **SETTLED_FLAGS}
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
@@ -40,14 +43,14 @@ HELPERS = {
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
-    **{name: Native(*one) for name, one in {**TRANSLATOR, **SETTLED_FLAGS}.items()},
+    **{name: Native(*one) for name, one in TRANSLATOR.items()},
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in TRANSLATOR or name in SETTLED_FLAGS:
+    if name in TRANSLATOR:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 
