@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.intermediate import write_two
 from emu.hooks.x86_64.helpers.state import PROCESSOR, TRANSLATION, at
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke32, poke64
 
@@ -26,7 +27,6 @@ _OPERATION_VALUE = np.uint64(0x9990)
 _SET_32 = np.int32(6)
 
 _translate = types.ExternalFunction("translator_loop_x86_64", TRANSLATE)
-_operation = types.ExternalFunction("tcg_gen_op2_x86_64", types.void(_ADDRESS, _INT, _ADDRESS, _ADDRESS))
 
 
 @njit
@@ -43,7 +43,7 @@ def forget_operation(env, context):
     operation = peek32(known + _OPERATION)
     if peek8(known + _UNWRITTEN) != np.uint8(0):
         value = context + peek64(context + _OPERATION_VALUE)
-        _operation(context, _SET_32, value, np.uint64(operation))
+        write_two(context, _SET_32, value, np.uint64(operation))
         poke8(known + _UNWRITTEN, np.uint8(0))
     poke32(known + _OPERATION, _UNKNOWN)
 

@@ -23,7 +23,7 @@ _CS, _SS, _FS = 1, 2, 4
 #: Bytes of a segment register; of its base in it.
 _SEGMENT, _BASE = 24, 8
 _RSP, _RIP = REGS + 4 * 8, REGS + 16 * 8
-_BREAKPOINT, _OVERFLOW, _GENERAL_PROTECTION = 3, 4, np.int32(13)
+_BREAKPOINT, _OVERFLOW, GENERAL_PROTECTION = 3, 4, np.int32(13)
 #: Numbers in the place of an exception's: what is not emulated (`isa.table.Isa.refusals`).
 NARROW_CODE, SEGMENT_LOADED = np.int32(0x100), np.int32(0x101)
 #: Flags that a program may change by `iretq`, beside DF and the arithmetic ones: ID, AC, NT, TF; interrupts
@@ -63,7 +63,7 @@ def begin_program(env):
 
 
 @njit
-def _fault(env, number, code, caller):
+def fault(env, number, code, caller):
     """caller: address in the generated code, from which the emulator knows the instruction; 0: it knows."""
     poke32(at(env, FAULT_CODE), np.uint32(code))
     _raise(env, number, np.int32(code), caller)
@@ -76,7 +76,7 @@ def interrupt(env, number, length, caller):
     if number in (_BREAKPOINT, _OVERFLOW):
         _interrupt(env, number, _ONE, _NO, length)
     else:
-        _fault(env, _GENERAL_PROTECTION, np.int64(number) * 8 + 2, _ZERO)
+        fault(env, GENERAL_PROTECTION, np.int64(number) * 8 + 2, _ZERO)
 
 
 @njit
@@ -96,7 +96,7 @@ def load_segment(env, register, selector, caller):
     elif which != _SS and segment in _LOADABLE:
         _raise(env, SEGMENT_LOADED, _NO, caller)
     else:
-        _fault(env, _GENERAL_PROTECTION, segment, caller)
+        fault(env, GENERAL_PROTECTION, segment, caller)
 
 
 @njit
@@ -107,7 +107,7 @@ def _check_code(env, selector, deepest, caller):
         return
     if segment == _CODE_32 and selector & 3 >= deepest:
         _raise(env, NARROW_CODE, _NO, caller)
-    _fault(env, _GENERAL_PROTECTION, segment, caller)
+    fault(env, GENERAL_PROTECTION, segment, caller)
 
 
 @njit
@@ -115,7 +115,7 @@ def _go_to(env, address, caller):
     """Raises for an address that no program has."""
     upper = np.int64(address) >> 47
     if upper not in (0, -1):
-        _fault(env, _GENERAL_PROTECTION, 0, caller)
+        fault(env, GENERAL_PROTECTION, 0, caller)
     poke64(at(env, _RIP), address)
 
 
@@ -150,7 +150,7 @@ def return_from_interrupt(env, shift, following, caller):
     segment = np.int64(_popped(env, stack + np.uint64(4) * size, shift, caller)) & 0xFFFF
     _check_code(env, code, 3, caller)
     if segment != _STACK:
-        _fault(env, _GENERAL_PROTECTION, segment & ~3, caller)
+        fault(env, GENERAL_PROTECTION, segment & ~3, caller)
     _go_to(env, address, caller)
     poke64(at(env, _RSP), pointer)
     narrow = np.uint32(0xFFFF) if shift == 0 else np.uint32(0xFFFFFFFF)

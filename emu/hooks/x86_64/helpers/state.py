@@ -30,6 +30,8 @@ X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
 )  # fmt: skip
 #: By how much the address of unicorn's own part of a processor's state is lower.
 PROCESSOR = 0x8A50
+#: And in that part, by how much that word is lower which says of what kind the processor is (CPUClass).
+PROCESSOR_CLASS = 0x8A0
 RIP = 0x80
 #: What the flags are to be worked out from.
 OPERATION = 0xA8

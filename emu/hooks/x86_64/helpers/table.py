@@ -12,8 +12,9 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
+from emu.hooks.x86_64.helpers.accesses import ACCESSES
 from emu.hooks.x86_64.helpers.bit_tests import BIT_TESTS
-from emu.hooks.x86_64.helpers.entering_mmx import ENTERING_MMX
+from emu.hooks.x86_64.helpers.entering_mmx import CALLS
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
@@ -25,14 +26,15 @@ from emu.hooks.x86_64.helpers.sse.packed import PACKED
 from emu.hooks.x86_64.helpers.sse.redirected import REDIRECTED
 from emu.hooks.x86_64.helpers.sse.strings import STRINGS
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
-from emu.hooks.x86_64.helpers.translator import TRANSLATOR
+from emu.hooks.x86_64.helpers.translator import REWRITTEN
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
 from emu.native.state import address_of
 
-_OF_THE_TRANSLATOR = {**TRANSLATOR, **SETTLED_FLAGS, **BIT_TESTS}
+#: Those of the translator: they are told of no state of a processor, and ask themselves if they are wanted.
+TRANSLATOR = {**REWRITTEN, **ACCESSES, **SETTLED_FLAGS, **BIT_TESTS}
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
@@ -43,15 +45,15 @@ HELPERS = {
     **MMX,
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
-    **{name: Native(*one) for name, one in _OF_THE_TRANSLATOR.items()},
-    **ENTERING_MMX,
+    **{name: Native(*one) for name, one in TRANSLATOR.items()},
+    **CALLS,
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in _OF_THE_TRANSLATOR or name in ENTERING_MMX:
+    if name in TRANSLATOR or name in CALLS:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 

@@ -16,8 +16,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.accesses import check_alignment
 from emu.hooks.x86_64.helpers.bit_tests import forget_operation
-from emu.hooks.x86_64.helpers.state import ENTERING, PROCESSOR, REVISION, SPARE, at
+from emu.hooks.x86_64.helpers.intermediate import (
+    LONG,
+    NOT_LOCAL,
+    OPERAND_PLACE,
+    TRANSLATOR,
+    free_value,
+    state_of,
+    wanted,
+    write_and,
+)
+from emu.hooks.x86_64.helpers.intermediate import new_value as _new_value
+from emu.hooks.x86_64.helpers.state import ENTERING, SPARE, at
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -29,17 +41,15 @@ START = types.void(_ADDRESS)
 VALUE = _ADDRESS(_ADDRESS, _INT, _INT)
 CODE = types.uint32(_ADDRESS, _ADDRESS)
 
-#: Of TCGContext: the number of operations, a counter that only statistics read, the processor (CPUState).
-_OPERATIONS, _NOTES, _PROCESSOR = np.uint64(56), np.uint64(216), np.uint64(224)
-_FIRST_REVISION = np.uint8(2)
+#: Of TCGContext: the number of operations, a counter that only statistics read.
+_OPERATIONS, _NOTES = np.uint64(56), np.uint64(216)
 _EQUAL, _NOT_EQUAL = np.int32(8), np.int32(9)
 _SIZE, _FOUR_BYTES = np.int32(3), np.int32(2)
-_LONG, _NOT_LOCAL = np.int32(1), np.int32(0)
 #: Which of a block's values is the address of operands in memory.
 _OPERAND_ADDRESS = 2
-#: Of a processor's state, for `code_byte`: the translator, that value, where a byte was read last, and what
-#: was read before it: nothing of interest, `lock` and perhaps more prefixes, 0f behind those.
-_TRANSLATOR, _PLACE, LAST_READ, _READ = SPARE + 168, SPARE + 176, SPARE + 184, SPARE + 192
+#: Of a processor's state, for `code_byte`: where a byte was read last, and what was read before it: nothing
+#: of interest, `lock` and perhaps more prefixes, 0f behind those.
+_LAST_READ, _READ = SPARE + 184, SPARE + 192
 _NO_PREFIX, _LOCKED, _ESCAPED = np.uint8(0), np.uint8(1), np.uint8(2)
 _LOCK, _ESCAPE, _FOUR, _NEXT = np.uint32(0xF0), np.uint32(0x0F), np.uint32(4), np.uint64(1)
 _PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF2, 0xF3)
@@ -58,10 +68,7 @@ _exchange = types.ExternalFunction("tcg_gen_atomic_cmpxchg_i64_x86_64", EXCHANGE
 _subtract_from = types.ExternalFunction(
     "tcg_gen_subfi_i64_x86_64", types.void(_ADDRESS, _VALUE, _VALUE, _VALUE)
 )
-_new_value = types.ExternalFunction("tcg_temp_new_internal_x86_64", VALUE)
 _code_byte = types.ExternalFunction("cpu_ldub_code_x86_64", CODE)
-_and = types.ExternalFunction("tcg_gen_andi_i64_x86_64", types.void(_ADDRESS, _VALUE, _VALUE, _VALUE))
-_free_value = types.ExternalFunction("tcg_temp_free_internal_x86_64", types.void(_ADDRESS, _ADDRESS))
 
 
 @njit
@@ -79,12 +86,6 @@ def _note(context, stage, first, second, third):
 @njit
 def _forget(context):
     poke64(context + _NOTES, np.uint64(0))
-
-
-@njit
-def state_of(context):
-    """The processor's, of which code is translated."""
-    return peek64(context + _PROCESSOR) + np.uint64(PROCESSOR)
 
 
 @njit
@@ -113,10 +114,11 @@ def new_value(context, kind, local):
         if count == _OPERAND_ADDRESS:
             _forget(context)
             state = state_of(context)
-            poke64(state + np.uint64(_TRANSLATOR), context)
-            poke64(state + np.uint64(_PLACE), value - context)
+            poke64(state + np.uint64(TRANSLATOR), context)
+            poke64(state + np.uint64(OPERAND_PLACE), value - context)
             poke8(state + np.uint64(_READ), _NO_PREFIX)
             poke64(state + np.uint64(ENTERING), np.uint64(0))
+            check_alignment(context)
         else:
             _note(context, _BEGUN, count + 1, 0, 0)
     return value
@@ -126,50 +128,45 @@ def new_value(context, kind, local):
 def code_byte(env, place):
     """`cpu_ldub_code`: a byte of the instruction that is translated."""
     byte = _code_byte(env, place)
-    goes_on = peek64(at(env, LAST_READ)) + _NEXT == place
+    goes_on = peek64(at(env, _LAST_READ)) + _NEXT == place
     read = peek8(at(env, _READ)) if goes_on else _NO_PREFIX
-    poke64(at(env, LAST_READ), place)
+    poke64(at(env, _LAST_READ), place)
+    context = peek64(at(env, TRANSLATOR))
     escaped = goes_on and byte in _BIT_TESTS and _code_byte(env, place - _NEXT) == _ESCAPE
-    if escaped and peek8(at(env, REVISION)) >= _FIRST_REVISION:
-        forget_operation(env, peek64(at(env, _TRANSLATOR)))
+    if escaped and wanted(context):
+        forget_operation(env, context)
     now = _NO_PREFIX
     if byte == _LOCK or (read == _LOCKED and (byte in _PREFIXES or byte >> _FOUR == _FOUR)):
         now = _LOCKED
     elif read == _LOCKED and byte == _ESCAPE:
         now = _ESCAPED
     elif read == _ESCAPED and byte in _BIT_TESTS:
-        address = np.int64(peek64(at(env, _PLACE)))
-        _and(peek64(at(env, _TRANSLATOR)), address, address, 0)
+        address = np.int64(peek64(at(env, OPERAND_PLACE)))
+        write_and(peek64(at(env, TRANSLATOR)), address, address, 0)
     poke8(at(env, _READ), now)
     return byte
 
 
 @njit
-def _wanted(context):
-    """Whether it is for an engine that is to be right in this."""
-    return peek8(state_of(context) + np.uint64(REVISION)) >= _FIRST_REVISION
-
-
-@njit
 def _keep_if_same(context, target, value):
     """The target gets the value, 32 bits and zeros, unless its lower half is that."""
-    here, there = _new_value(context, _LONG, _NOT_LOCAL), _new_value(context, _LONG, _NOT_LOCAL)
+    here, there = _new_value(context, LONG, NOT_LOCAL), _new_value(context, LONG, NOT_LOCAL)
     now, new = np.int64(here - context), np.int64(there - context)
     _extend(context, now, target)
     _extend(context, new, value)
     _choose(context, _EQUAL, target, now, new, target, new)
-    _free_value(context, here)
-    _free_value(context, there)
+    free_value(context, here)
+    free_value(context, there)
 
 
 @njit
 def _keep_unless_equal(context, target, value, first, second):
     """The target gets the value, 32 bits and zeros, if the two others are equal."""
-    there = _new_value(context, _LONG, _NOT_LOCAL)
+    there = _new_value(context, LONG, NOT_LOCAL)
     new = np.int64(there - context)
     _extend(context, new, value)
     _choose(context, _EQUAL, target, first, second, new, target)
-    _free_value(context, there)
+    free_value(context, there)
 
 
 @njit
@@ -203,7 +200,7 @@ def choose(context, condition, target, first, second, then, otherwise):
     """`tcg_gen_movcond_i64`: what `cmpxchg` without `lock` writes."""
     stage, at_once, old, compared, _ = _noted(context)
     _choose(context, condition, target, first, second, then, otherwise)
-    if stage != _TWO or not at_once or condition != _EQUAL or not _wanted(context):
+    if stage != _TWO or not at_once or condition != _EQUAL or not wanted(context):
         return
     if first == old and second == compared and then == target and otherwise == first:
         _note(context, _CHOSEN, first, target, second)
@@ -213,7 +210,7 @@ def choose(context, condition, target, first, second, then, otherwise):
 def exchange(context, old, place, compared, new, index, operation):
     """`tcg_gen_atomic_cmpxchg_i64`: of `lock cmpxchg`, and of `lock neg`, which compares with its own."""
     _exchange(context, old, place, compared, new, index, operation)
-    if not _wanted(context):
+    if not wanted(context):
         return
     if old == compared:
         _note(context, _NEGATED, old, 0, 0)
@@ -232,7 +229,7 @@ def branch(context, condition, first, second, label):
 
 
 #: Ours by the emulator's names.
-TRANSLATOR = {
+REWRITTEN = {
     "tcg_func_start": (start, START),
     "tcg_temp_new_internal": (new_value, VALUE),
     "cpu_ldub_code": (code_byte, CODE),

@@ -1,0 +1,126 @@
+"""Operands of SSE instructions in memory, as the translator writes their loads and stores.
+
+It takes 16 bytes, wherever they lie, for most of them. Of an operand that must be aligned
+(`isa.x86_64.operands`) the first of two accesses says so, which costs nothing: where an access lies is
+compared at any rate. One that is not aligned is a general-protection fault, before anything else is looked
+at. Of an operand of 8 or 4 bytes no more than these are read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from emu.hooks.x86_64.helpers.entering_mmx import behind_access
+from emu.hooks.x86_64.helpers.intermediate import (
+    VALUE_BYTES,
+    code_byte,
+    opcode_place,
+    operand_place,
+    state_of,
+    wanted,
+    write_and,
+)
+from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
+from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS
+from emu.native.functions import Native, native_table
+from emu.native.unicorn import peek64
+from isa.x86_64.operands import (
+    ALIGNED,
+    ANY,
+    EIGHT,
+    FOUR,
+    MEMORY_OPERANDS,
+    NO_PREFIX,
+    P66,
+    PF2,
+    PF3,
+    THREE_BYTES_3A,
+    THREE_BYTES_38,
+    TWO_BYTES,
+)
+
+_ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
+ACCESS = types.void(_ADDRESS, _VALUE, _VALUE, _VALUE, _INT)
+MISALIGNED = types.void(_ADDRESS, _ADDRESS, _INT, _INT, _ADDRESS)
+#: Kinds of accesses (MemOp): of 8 bytes, of 4; what makes it one at a multiple of 16.
+_QUAD, _LONG, _AT_SIXTEEN = np.int32(3), np.int32(2), np.int32(4 << 4)
+#: Among a block's first values, how far the one that has half of an operand, and the address of the second
+#: half, are behind the address of the first.
+_HALF, _SECOND = 2 * VALUE_BYTES, VALUE_BYTES
+#: In what the emulator knows of a kind of processor: what is called where an access is not aligned.
+_UNALIGNED = np.uint64(24)
+_ESCAPE, _ONE = 0x0F, np.uint64(1)
+
+_load = types.ExternalFunction("tcg_gen_qemu_ld_i64_x86_64", ACCESS)
+_store = types.ExternalFunction("tcg_gen_qemu_st_i64_x86_64", ACCESS)
+
+
+@njit
+def _misaligned(processor, address, access, index, caller):
+    """`CPUClass.do_unaligned_access`."""
+    fault(processor + np.uint64(PROCESSOR), GENERAL_PROTECTION, 0, caller)
+
+
+_put_misaligned = native_table([(Native(_misaligned, MISALIGNED), None)])
+
+
+@njit
+def check_alignment(context):
+    """From now on the processor of which code is translated has a fault where an operand is not aligned."""
+    if wanted(context):
+        _put_misaligned(peek64(state_of(context) - np.uint64(PROCESSOR_CLASS)) + _UNALIGNED)
+
+
+@njit
+def operand_kind(context):
+    """What the instruction that is translated takes from memory (`isa.x86_64.operands`)."""
+    place, prefix = opcode_place(context)
+    if code_byte(context, place) != _ESCAPE:
+        return ANY
+    opcode, of = code_byte(context, place + _ONE), TWO_BYTES
+    if opcode in (0x38, 0x3A):
+        of = THREE_BYTES_38 if opcode == 0x38 else THREE_BYTES_3A
+        opcode = code_byte(context, place + _ONE + _ONE)
+    column = NO_PREFIX
+    if prefix == 0x66:
+        column = P66
+    elif prefix != 0:
+        column = PF3 if prefix == 0xF3 else PF2
+    return np.int64(MEMORY_OPERANDS[of, column, opcode])
+
+
+@njit
+def load(context, value, address, index, operation):
+    """`tcg_gen_qemu_ld_i64`: 8 bytes are read, or fewer."""
+    if operation == _QUAD and wanted(context):
+        place = operand_place(context)
+        if value == place + _HALF and address in (place, place + _SECOND):
+            kind, first = operand_kind(context), address == place
+            if kind in (EIGHT, FOUR) and not first:
+                write_and(context, value, value, 0)
+                return
+            if kind == FOUR:
+                operation = _LONG
+            elif kind == ALIGNED and first:
+                operation |= _AT_SIXTEEN
+    _load(context, value, address, index, operation)
+    behind_access(context)
+
+
+@njit
+def store(context, value, address, index, operation):
+    """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer."""
+    if operation == _QUAD and wanted(context):
+        place = operand_place(context)
+        if value == place + _HALF and address == place and operand_kind(context) == ALIGNED:
+            operation |= _AT_SIXTEEN
+    _store(context, value, address, index, operation)
+    behind_access(context)
+
+
+#: Ours by the emulator's names.
+ACCESSES = {
+    "tcg_gen_qemu_ld_i64": (load, ACCESS),
+    "tcg_gen_qemu_st_i64": (store, ACCESS),
+}

@@ -1,0 +1,89 @@
+"""The intermediate code that the emulator's translator writes (QEMU: TCG): what ours needs to write some.
+
+A value is named by how far it is from the translator's state (`context`), or by its address. `table.py` knows
+of which versions of unicorn the places and numbers are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, SPARE
+from emu.native.unicorn import peek8, peek64
+
+_ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
+#: Of TCGContext: the processor (CPUState), the address of the instruction that is translated, and the value
+#: that is the processor's state.
+_PROCESSOR, _INSTRUCTION, _STATE = np.uint64(224), np.uint64(0xA650), np.uint64(0x98F0)
+_FIRST_REVISION = np.uint8(2)
+#: Bytes of a value.
+VALUE_BYTES = np.int64(56)
+#: Of a processor's state: the translator, and which value is the address of operands in memory.
+TRANSLATOR, OPERAND_PLACE = SPARE + 168, SPARE + 176
+_OPERAND_PLACE = np.uint64(OPERAND_PLACE)
+#: Kinds of values; whether they outlive a branch.
+SHORT, LONG, NOT_LOCAL, LOCAL = np.int32(0), np.int32(1), np.int32(0), np.int32(1)
+
+new_value = types.ExternalFunction("tcg_temp_new_internal_x86_64", _ADDRESS(_ADDRESS, _INT, _INT))
+free_value = types.ExternalFunction("tcg_temp_free_internal_x86_64", types.void(_ADDRESS, _ADDRESS))
+write_and = types.ExternalFunction("tcg_gen_andi_i64_x86_64", types.void(_ADDRESS, _VALUE, _VALUE, _VALUE))
+#: Operations by their numbers; what they take is named by addresses.
+write_one = types.ExternalFunction("tcg_gen_op1_x86_64", types.void(_ADDRESS, _INT, _ADDRESS))
+write_two = types.ExternalFunction("tcg_gen_op2_x86_64", types.void(_ADDRESS, _INT, _ADDRESS, _ADDRESS))
+write_three = types.ExternalFunction(
+    "tcg_gen_op3_x86_64", types.void(_ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS)
+)
+SET_LABEL, MOVE_SHORT, LOAD_BYTE, MOVE_LONG, STORE_BYTE = (
+    np.int32(number) for number in (0x01, 0x05, 0x09, 0x3F, 0x4A)
+)
+_code_byte = types.ExternalFunction("cpu_ldub_code_x86_64", types.uint32(_ADDRESS, _ADDRESS))
+
+_ONE, _WIDTH, _REPEAT, _REPEAT_NOT = np.uint64(1), 0x66, 0xF3, 0xF2
+_PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3)
+
+
+@njit
+def state_of(context):
+    """The state of the processor of which code is translated."""
+    return peek64(context + _PROCESSOR) + np.uint64(PROCESSOR)
+
+
+@njit
+def wanted(context):
+    """Whether it is for an engine that is to be right in this."""
+    return peek8(state_of(context) + np.uint64(REVISION)) >= _FIRST_REVISION
+
+
+@njit
+def operand_place(context):
+    """The value that is the address of an operand in memory."""
+    return np.int64(peek64(state_of(context) + _OPERAND_PLACE))
+
+
+@njit
+def state_value(context):
+    """The address of the value that is the processor's state."""
+    return context + peek64(context + _STATE)
+
+
+@njit
+def code_byte(context, place):
+    """A byte of code."""
+    return np.int64(_code_byte(state_of(context), place))
+
+
+@njit
+def opcode_place(context):
+    """(where the opcode of the instruction that is translated begins; f3 or f2 if it has such a prefix, else
+    66, else 0)."""
+    place, width, repeat = peek64(context + _INSTRUCTION), 0, 0
+    byte = code_byte(context, place)
+    while byte in _PREFIXES or byte >> 4 == 4:
+        if byte == _WIDTH:
+            width = byte
+        elif byte in (_REPEAT, _REPEAT_NOT):
+            repeat = byte
+        place += _ONE
+        byte = code_byte(context, place)
+    return place, repeat if repeat != 0 else width
