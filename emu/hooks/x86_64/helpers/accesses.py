@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.entering_mmx import behind_access
+from emu.hooks.x86_64.helpers.entering_mmx import enters_behind_access
 from emu.hooks.x86_64.helpers.intermediate import (
     VALUE_BYTES,
     code_byte,
@@ -21,6 +21,7 @@ from emu.hooks.x86_64.helpers.intermediate import (
     wanted,
     write_and,
 )
+from emu.hooks.x86_64.helpers.rotations import rotated_behind_access
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
 from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS
 from emu.native.functions import Native, native_table
@@ -91,6 +92,13 @@ def operand_kind(context):
 
 
 @njit
+def _behind(context):
+    """What has waited for an access."""
+    enters_behind_access(context)
+    rotated_behind_access(context)
+
+
+@njit
 def load(context, value, address, index, operation):
     """`tcg_gen_qemu_ld_i64`: 8 bytes are read, or fewer."""
     if operation == _QUAD and wanted(context):
@@ -105,7 +113,7 @@ def load(context, value, address, index, operation):
             elif kind == ALIGNED and first:
                 operation |= _AT_SIXTEEN
     _load(context, value, address, index, operation)
-    behind_access(context)
+    _behind(context)
 
 
 @njit
@@ -116,7 +124,7 @@ def store(context, value, address, index, operation):
         if value == place + _HALF and address == place and operand_kind(context) == ALIGNED:
             operation |= _AT_SIXTEEN
     _store(context, value, address, index, operation)
-    behind_access(context)
+    _behind(context)
 
 
 #: Ours by the emulator's names.

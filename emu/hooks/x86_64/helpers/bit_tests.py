@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.intermediate import write_two
+from emu.hooks.x86_64.helpers.intermediate import SET_SHORT, operation_value, write_two
 from emu.hooks.x86_64.helpers.state import PROCESSOR, TRANSLATION, at
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke32, poke64
 
@@ -21,10 +21,6 @@ TRANSLATE = types.void(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT)
 #: Of what is known while a block is translated (DisasContext): the operation that flags are worked out from,
 #: and whether that is yet to be written. Not known.
 _OPERATION, _UNWRITTEN, _UNKNOWN = np.uint64(116), np.uint64(124), np.uint32(0)
-#: Of TCGContext: where the value is that is the operation, relative to it.
-_OPERATION_VALUE = np.uint64(0x9990)
-#: An operation of the intermediate code (tcg-opc.h): 32 bits are set to a number.
-_SET_32 = np.int32(6)
 
 _translate = types.ExternalFunction("translator_loop_x86_64", TRANSLATE)
 
@@ -42,8 +38,7 @@ def forget_operation(env, context):
     known = peek64(at(env, TRANSLATION))
     operation = peek32(known + _OPERATION)
     if peek8(known + _UNWRITTEN) != np.uint8(0):
-        value = context + peek64(context + _OPERATION_VALUE)
-        write_two(context, _SET_32, value, np.uint64(operation))
+        write_two(context, SET_SHORT, operation_value(context), np.uint64(operation))
         poke8(known + _UNWRITTEN, np.uint8(0))
     poke32(known + _OPERATION, _UNKNOWN)
 

@@ -15,20 +15,17 @@ import numpy as np
 from numba import njit, types
 
 from emu.hooks.x86_64.helpers.intermediate import (
+    STORE_SHORT,
+    STORE_WORD,
     code_byte,
     free_value,
     opcode_place,
     state_of,
     state_value,
-    wanted,
     write_three,
 )
 from emu.hooks.x86_64.helpers.state import ENTERING, REGISTERS, TAGS, TOP
-from emu.native.functions import Native
 from emu.native.unicorn import peek64, poke64
-
-_ADDRESS, _INT = types.uint64, types.int32
-CALL = types.void(_ADDRESS, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 
 _ONE, _EIGHT, _SIXTEEN = np.uint64(1), np.uint64(8), np.uint64(16)
 _THREE, _SIX, _SEVEN = np.uint64(3), np.uint64(6), np.uint64(7)
@@ -54,14 +51,9 @@ _MASKED_STORE, _MOVES, _TO_XMM = 0xF7, 0xD6, 0xF3
 #: not enter at all: there is no such instruction, or it is a conversion whose MMX operand is in memory and so
 #: none of MMX (SDM volume 2, CVTPI2PD).
 _NOTHING, _AN_ACCESS, _BEFORE_A_CALL, _A_CALL, _NEVER = range(5)
-#: Arguments of a call that computes, at least; accesses are followed by one that has less.
-_WITH_OPERANDS = 3
-#: Operations of the translator's intermediate code (tcg-opc.h): stores of 16 and of 32 bits.
-_STORE_16, _STORE_32 = np.int32(15), np.int32(16)
 _ALL_FULL, _FIRST, _UPPER_BITS = np.int32(0), np.int32(0), np.int32(0xFFFF)
 
-_call = types.ExternalFunction("tcg_gen_callN_x86_64", CALL)
-_constant = types.ExternalFunction("tcg_const_i32_x86_64", _ADDRESS(_ADDRESS, _INT))
+_constant = types.ExternalFunction("tcg_const_i32_x86_64", types.uint64(types.uint64, types.int32))
 
 
 @njit
@@ -110,11 +102,11 @@ def _store(context, operation, value, place):
 @njit
 def _enter(context, register):
     """Code that enters."""
-    _store(context, _STORE_32, _FIRST, TOP)
-    _store(context, _STORE_32, _ALL_FULL, TAGS)
-    _store(context, _STORE_32, _ALL_FULL, TAGS + 4)
+    _store(context, STORE_SHORT, _FIRST, TOP)
+    _store(context, STORE_SHORT, _ALL_FULL, TAGS)
+    _store(context, STORE_SHORT, _ALL_FULL, TAGS + 4)
     if register != _EIGHT:
-        _store(context, _STORE_16, _UPPER_BITS, np.uint64(REGISTERS) + register * _SIXTEEN + _EIGHT)
+        _store(context, STORE_WORD, _UPPER_BITS, np.uint64(REGISTERS) + register * _SIXTEEN + _EIGHT)
 
 
 @njit
@@ -128,28 +120,28 @@ def _come(context, what):
 
 
 @njit
-def behind_access(context):
+def enters_behind_access(context):
     """The code of an access has been written."""
     _come(context, _AN_ACCESS)
 
 
 @njit
-def call(context, function, value, count, arguments, enter_mmx):
-    """`tcg_gen_callN`: a call of a function is written. enter_mmx: ours of that name."""
-    computes = count >= _WITH_OPERANDS
-    if computes:
-        _come(context, _BEFORE_A_CALL)
-    _call(context, function, value, count, arguments)
-    if computes:
-        _come(context, _A_CALL)
-    if function != enter_mmx or not wanted(context):
-        return
+def enters_before_call(context):
+    """The call of what computes is to be written."""
+    _come(context, _BEFORE_A_CALL)
+
+
+@njit
+def enters_behind_call(context):
+    """It has been written."""
+    _come(context, _A_CALL)
+
+
+@njit
+def begins(context):
+    """The call has been written that waits for exceptions: an MMX instruction is translated."""
     what, register = _what_enters(context)
     if what == _NOTHING:
         _enter(context, register)
     elif what != _NEVER:
         poke64(state_of(context) + np.uint64(ENTERING), register << _THREE | np.uint64(what))
-
-
-#: Ours by the emulator's names.
-CALLS = {"tcg_gen_callN": Native(call, CALL, beside="helper_enter_mmx_x86_64")}

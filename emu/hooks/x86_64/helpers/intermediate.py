@@ -13,9 +13,11 @@ from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, SPARE
 from emu.native.unicorn import peek8, peek64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
-#: Of TCGContext: the processor (CPUState), the address of the instruction that is translated, and the value
-#: that is the processor's state.
-_PROCESSOR, _INSTRUCTION, _STATE = np.uint64(224), np.uint64(0xA650), np.uint64(0x98F0)
+#: Of TCGContext: the processor (CPUState), the address of the instruction that is translated, and values: the
+#: processor's state, what flags are worked out from, the flags where they are.
+_PROCESSOR, _INSTRUCTION, _STATE, _OPERATION, _FLAGS = (
+    np.uint64(number) for number in (224, 0xA650, 0x98F0, 0x9990, 0x9980)
+)
 _FIRST_REVISION = np.uint8(2)
 #: Bytes of a value.
 VALUE_BYTES = np.int64(56)
@@ -34,8 +36,8 @@ write_two = types.ExternalFunction("tcg_gen_op2_x86_64", types.void(_ADDRESS, _I
 write_three = types.ExternalFunction(
     "tcg_gen_op3_x86_64", types.void(_ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS)
 )
-SET_LABEL, MOVE_SHORT, LOAD_BYTE, MOVE_LONG, STORE_BYTE = (
-    np.int32(number) for number in (0x01, 0x05, 0x09, 0x3F, 0x4A)
+SET_LABEL, MOVE_SHORT, SET_SHORT, LOAD_BYTE, STORE_WORD, STORE_SHORT, MOVE_LONG, LOAD_LONG, STORE_BYTE = (
+    np.int32(number) for number in (0x01, 0x05, 0x06, 0x09, 0x0F, 0x10, 0x3F, 0x49, 0x4A)
 )
 _code_byte = types.ExternalFunction("cpu_ldub_code_x86_64", types.uint32(_ADDRESS, _ADDRESS))
 
@@ -65,6 +67,18 @@ def operand_place(context):
 def state_value(context):
     """The address of the value that is the processor's state."""
     return context + peek64(context + _STATE)
+
+
+@njit
+def operation_value(context):
+    """The address of the value that says what flags are worked out from."""
+    return context + peek64(context + _OPERATION)
+
+
+@njit
+def flags_value(context):
+    """The address of the value that is the flags where they are worked out, and an operand where not."""
+    return context + peek64(context + _FLAGS)
 
 
 @njit

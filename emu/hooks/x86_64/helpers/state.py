@@ -43,6 +43,9 @@ RESULT = SPARE + 64
 ENTERING = SPARE + 200
 #: And where that is which the translator knows then (`bit_tests`).
 TRANSLATION = SPARE + 208
+#: The flags after a rotation through the carry flag (`rotations`); while code is translated: whether they are
+#: to become the flags.
+ROTATED_FLAGS, ROTATED = SPARE + 216, SPARE + 224
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.accesses import ACCESSES
 from emu.hooks.x86_64.helpers.bit_tests import BIT_TESTS
-from emu.hooks.x86_64.helpers.entering_mmx import CALLS
+from emu.hooks.x86_64.helpers.calls import CALLS
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
+from emu.hooks.x86_64.helpers.rotations import ROTATIONS
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
 from emu.hooks.x86_64.helpers.settled_flags import SETTLED_FLAGS
 from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
@@ -47,6 +48,7 @@ HELPERS = {
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
     **{name: Native(*one) for name, one in TRANSLATOR.items()},
     **CALLS,
+    **ROTATIONS,
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }

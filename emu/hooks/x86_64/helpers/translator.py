@@ -29,7 +29,7 @@ from emu.hooks.x86_64.helpers.intermediate import (
     write_and,
 )
 from emu.hooks.x86_64.helpers.intermediate import new_value as _new_value
-from emu.hooks.x86_64.helpers.state import ENTERING, SPARE, at
+from emu.hooks.x86_64.helpers.state import ENTERING, ROTATED, SPARE, at
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -118,6 +118,7 @@ def new_value(context, kind, local):
             poke64(state + np.uint64(OPERAND_PLACE), value - context)
             poke8(state + np.uint64(_READ), _NO_PREFIX)
             poke64(state + np.uint64(ENTERING), np.uint64(0))
+            poke8(state + np.uint64(ROTATED), np.uint8(0))
             check_alignment(context)
         else:
             _note(context, _BEGUN, count + 1, 0, 0)

@@ -67,6 +67,7 @@ SEQUENCES = {
     "movq": "db e3 d9 e8 0f 6f 19 0f 0b", "movq2dq": "db e3 d9 e8 f3 0f d6 c9 0f 0b",
     "pextrw of memory": "db e3 d9 e8 0f c5 19 01", "rcl null": "31 c9 f9 48 d1 11",
     "rcr null": "31 c9 48 ff c9 c1 19 03", "rol null": "31 c9 c1 01 04",
+    "rcl of code": "f9 48 d1 15 00 00 00 00", "rcr of code": "b1 03 48 d3 1d 00 00 00 00",
     "rcl null by cl": "31 c9 48 ff c1 48 ff c9 d2 11",
     "mov ss 0": "31 c0 8e d0", "mov ss 2b": "b8 2b 00 00 00 8e d0", "mov ss 33": "b8 33 00 00 00 8e d0",
     "mov ss 28": "b8 28 00 00 00 8e d0", "mov ds 0": "31 c0 8e d8", "mov ds 10": "b8 10 00 00 00 8e d8",
