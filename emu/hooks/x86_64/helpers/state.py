@@ -39,6 +39,9 @@ OPERATION = 0xA8
 CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
 #: Where an SSE instruction's result is until it is known that it raises nothing: 64 bytes.
 RESULT = SPARE + 64
+#: Whether the x87 instruction under way has failed and leaves its operands, the stack and memory as they are;
+#: whether an `fcmovcc` moves nothing.
+KEEPS, STAYS = SPARE + 160, SPARE + 162
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16

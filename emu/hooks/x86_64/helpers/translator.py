@@ -22,13 +22,16 @@ from emu.hooks.x86_64.helpers.intermediate import (
     NOT_LOCAL,
     OPERAND_PLACE,
     TRANSLATOR,
+    begin_block,
     free_value,
+    note_value,
     state_of,
     wanted,
     write_and,
 )
 from emu.hooks.x86_64.helpers.intermediate import new_value as _new_value
 from emu.hooks.x86_64.helpers.state import SPARE, at
+from emu.hooks.x86_64.helpers.x87_translation import is_conditional_move, tell_of_move
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -109,6 +112,8 @@ def new_value(context, kind, local):
     """`tcg_temp_new_internal`: the first values of a block are the same in all."""
     stage, _, count, _, _ = _noted(context)
     value = _new_value(context, kind, local)
+    if kind == LONG and local == NOT_LOCAL:
+        note_value(context, value)
     if stage == _BEGUN:
         if count == _OPERAND_ADDRESS:
             _forget(context)
@@ -117,6 +122,7 @@ def new_value(context, kind, local):
             poke64(state + np.uint64(OPERAND_PLACE), value - context)
             poke8(state + np.uint64(_READ), _NO_PREFIX)
             check_alignment(context)
+            begin_block(context)
         else:
             _note(context, _BEGUN, count + 1, 0, 0)
     return value
@@ -214,6 +220,9 @@ def exchange(context, old, place, compared, new, index, operation):
 @njit
 def branch(context, condition, first, second, label):
     """`tcg_gen_brcond_i64`: `lock neg` tries again, or is done, and its flags are those of the new value."""
+    if wanted(context) and is_conditional_move(context):
+        tell_of_move(context, condition, first, second)
+        return
     stage, at_once, old, _, _ = _noted(context)
     _branch(context, condition, first, second, label)
     if stage == _NEGATED and at_once and condition == _NOT_EQUAL and first == old:

@@ -101,21 +101,10 @@ def test_an_exception_that_is_not_masked_is_a_signal_and_replays(tmp_path: Path)
 _APPROXIMATE = {"f2xm1", "fyl2x", "fyl2xp1", "fpatan", "fsin", "fcos", "fsincos", "fptan"}
 
 
-def full(rng: random.Random) -> State:
-    """No empty register: an `fcmovcc` that moves nothing does not notice one."""
-    state = random_state(rng)
-    state.st = [one or (1 << 63, 0x3FFF) for one in state.st]
-    return state
-
-
 def x87_differing(n: int, seed: int, folder: Path) -> list[str]:
     """Of all x87 instructions, without the approximations."""
     forms = [form for form in x87_forms() if form.name not in _APPROXIMATE]
-    moves = [form for form in forms if form.name.startswith("fcmov")]
-    others = [form for form in forms if not form.name.startswith("fcmov")]
-    found = differing(others, n, seed, folder)
-    (folder / "moves").mkdir()
-    return found + differing(moves, n, seed, folder / "moves", full)
+    return differing(forms, n, seed, folder)
 
 
 def test_x87_instructions(tmp_path: Path) -> None:
