@@ -25,9 +25,9 @@ CHANGES = {
     "no page, SIGSEGV blocked": "48 c7 82 e0 00 00 00 40 00 00 00 48 81 8a 28 01 00 00 00 04 00 00",
 }  # fmt: skip
 REFUSED = tuple(CHANGES)[1:3] + tuple(CHANGES)[5:7]
-_ACTION, _HANDLERS, _RAX, _FLAGS = DATA + 0x800, ((4, "ill"), (11, "segv")), 40 + 8 * 13, 40 + 8 * 17
-#: Of the context behind its beginning: the general registers, error and exception but for flags, which have RF
-#: only natively; the mask. Of the image: control and status words, MXCSR, the first registers of both kinds.
+_ACTION, _HANDLERS, _FLAGS = DATA + 0x800, ((4, "ill"), (11, "segv")), 40 + 8 * 17
+#: Of the context: the general registers, error and exception, but for flags, which have RF only natively; the
+#: mask. Of the image: control and status words, the first registers of both kinds; MXCSR alone.
 _TOLD = [*range(40, _FLAGS, 8), *range(_FLAGS + 8, 40 + 8 * 22, 8), 40 + 8 * 22, 296]
 _FLOATS, _SIZE = (0, 32, 160, 176), 0x200
 
