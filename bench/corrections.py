@@ -26,6 +26,7 @@ BODIES = {
     "addps, mulps": "0f 58 ca 0f 59 ca",
     "minsd, maxsd": "f2 0f 5d ca f2 0f 5f ca",
     "cvtsd2ss, cvttsd2si": "f2 0f 5a da f2 0f 2c c2",
+    "movaps, movdqa, paddq of memory": "0f 28 0f 66 0f 6f 57 10 66 0f d4 57 10 0f 29 4f 20",
     "dpps": "66 0f 3a 40 ca ff",
     "haddps": "f2 0f 7c ca",
     "phaddd of itself": "66 0f 38 02 c9",

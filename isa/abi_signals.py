@@ -11,7 +11,8 @@ from isa.layout import Layout
 class FloatImage:
     """How a signal frame stores floating-point and vector registers.
 
-    size, alignment: of the image, bytes. registers: offset of every register that is stored whole.
+    size, alignment: of the image, bytes. boundary: its address must be a multiple of it. registers: offset of
+    every register that is stored whole.
     tags: (the x87 tag word's register, offset of its byte): one bit a physical register, set if it is in use.
     status: the register that holds the top of the x87 stack. stack: the x87 registers from the top on.
     control: (register, bits that it may have). constants: (offset, size, value) of what never changes.
@@ -20,6 +21,7 @@ class FloatImage:
 
     size: int
     alignment: int
+    boundary: int
     registers: dict[str, int]
     tags: tuple[str, int]
     status: str

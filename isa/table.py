@@ -41,6 +41,7 @@ class Isa:
     ISA's own hook reads; none: it cannot ask.
     approximations: of kinds of instructions whose results differ from one processor to the next, their names.
     omissions: what a program can ask for and is not done. The emulator tells both by bits, in this order.
+    omission_flags: (mask, name of an omission): a program asks for it by these bits of `flags_register`.
     refusals: numbers in the place of an exception's, and what a program did that is not emulated.
     revision: of what is computed. 0: whatever the emulator does; 1: results as the processor's; 2: its
     exception flags and faults too.
@@ -64,6 +65,7 @@ class Isa:
     identity: tuple[tuple[int, ...], ...] = ()
     approximations: tuple[str, ...] = ()
     omissions: tuple[str, ...] = ()
+    omission_flags: tuple[tuple[int, str], ...] = ()
     refusals: tuple[tuple[int, str], ...] = ()
     revision: int = 2
 
@@ -89,6 +91,14 @@ class Isa:
         """The value of register `name` in the context header `context`."""
         start, size = self._layout[name]
         return int.from_bytes(context[start : start + size], "little")
+
+    def omitted(self, context: bytes) -> int:
+        """What the flags in `context` ask for and is not done: a bit each, as the emulator tells it."""
+        named, found = self.approximations + self.omissions, 0
+        for mask, name in self.omission_flags:
+            if self.read(context, self.flags_register) & mask:
+                found |= 1 << named.index(name)
+        return found
 
     def with_register(self, context: bytes, name: str, value: int) -> bytes:
         """A copy of `context` in which register `name` holds `value`."""

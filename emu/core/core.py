@@ -317,6 +317,7 @@ class Core:
             self.native.settle_coprocessor(self._engine)
         self._context_bytes[: len(context)] = context
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
+        self._asked |= self.isa.omitted(context)
         self.pc = self.isa.read(context, self.isa.program_counter)
 
     def forget_exception(self) -> int:

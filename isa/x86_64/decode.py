@@ -10,6 +10,7 @@ from capstone import x86_const as x86
 from corebraid.base.errors import GuestFault
 from isa.decoded import Block, RandomRead
 from isa.x86_64.encoding import (
+    has_two_prefixes,
     is_narrow_branch,
     is_reserved_shift,
     is_vex,
@@ -151,8 +152,14 @@ _PRIVILEGED = frozenset(
         "SYSRET", "SYSRETQ", "SYSEXIT", "SYSEXITQ", "SWAPGS",
     )
 )  # fmt: skip
-#: No instructions outside ring 0, or without what CPUID does not offer (SDM volume 2, MONITOR, XSETBV).
-_RESERVED = frozenset((x86.X86_INS_MONITOR, x86.X86_INS_MWAIT, x86.X86_INS_XSETBV))
+#: No instructions outside ring 0, or without what CPUID does not offer (SDM volume 2, MONITOR, XSAVE).
+_RESERVED = frozenset(
+    getattr(x86, f"X86_INS_{name}")
+    for name in (
+        "MONITOR", "MWAIT", "XSETBV", "XGETBV", "XSAVE", "XSAVE64", "XSAVEOPT", "XSAVEOPT64", "XRSTOR",
+        "XRSTOR64",
+    )
+)  # fmt: skip
 #: What tells of tables that only a kernel has, or of a processor's modes.
 _TELLING = frozenset(
     getattr(x86, f"X86_INS_{name}")
@@ -172,6 +179,8 @@ def _is_privileged(instruction: capstone.CsInsn) -> bool:
 
 def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the emulator would do otherwise than the processor."""
+    if has_two_prefixes(code):
+        return True
     if instruction is None:
         return is_narrow_branch(code)
     if instruction.id in _TELLING or is_vex(code) or _is_reserved_comparison(code, instruction.size):
@@ -266,8 +275,8 @@ _SPECIAL = frozenset(
         "fnsave", "fnstenv", "frstor", "fstp", "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli",
         "sti", "in", "invd", "invlpg", "invpcid", "jcxz", "jecxz", "jrcxz", "lgdt", "lidt", "lldt", "lmsw",
         "ltr", "maskmovdqu", "maskmovq", "mfence", "monitor", "mwait", "rdmsr", "rdpmc", "rsm", "swapgs",
-        "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xsetbv", "lar", "lsl", "verr", "verw",
-        "sldt", "str", "sgdt", "sidt", "smsw",
+        "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xgetbv", "xsetbv", "lar", "lsl", "verr",
+        "verw", "sldt", "str", "sgdt", "sidt", "smsw",
     )
 )  # fmt: skip
 _SPECIAL_BEGINNINGS = (
@@ -275,6 +284,7 @@ _SPECIAL_BEGINNINGS = (
     "xsave",
 )  # fmt: skip
 _SEGMENTS = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x67")
+_MANDATORY = frozenset(b"\x66\xf2\xf3")
 _VEX_BEGINNINGS = frozenset(b"\xc4\xc5\x62\x8f")
 
 
@@ -302,6 +312,8 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
             return None
         here = code[position : position + size]
+        if first in _MANDATORY and has_two_prefixes(here):
+            return None
         if mnemonic in ("rcl", "rcr") and "[" in operands:
             return None
         if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: opcode_at(here)[0]]):

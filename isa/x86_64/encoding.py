@@ -54,6 +54,21 @@ def is_reserved_shift(code: bytes) -> bool:
     return modrm >> 6 != 3 or not there[opcode] >> (modrm >> 3 & 7) & 1
 
 
+#: Second bytes of opcodes of SSE and MMX; 0f 38 f0 and what follows are others.
+_SSE = frozenset((*range(0x10, 0x18), *range(0x28, 0x30), *range(0x50, 0x80), 0xC2, *range(0xC4, 0xC7),
+                  *range(0xD0, 0x100), 0x38, 0x3A))  # fmt: skip
+
+
+def has_two_prefixes(code: bytes) -> bool:
+    """An instruction of SSE with two of the prefixes 66, f3 and f2. To a processor the last of f3 and f2 says
+    which one it is (SDM volume 2, 2.1.2), to the emulator 66, or else f3."""
+    position, _ = opcode_at(code)
+    if len({0x66, 0xF2, 0xF3}.intersection(code[:position])) < 2 or code[position : position + 1] != b"\x0f":
+        return False
+    second, third = (*code[position + 1 : position + 3], 0, 0)[:2]
+    return second in _SSE and not (second == 0x38 and third >= 0xF0)
+
+
 def _operand_length(code: bytes) -> int:
     """Length of the ModR/M byte that begins `code`, with SIB byte and displacement (SDM volume 2, 2.1.3)."""
     mode, base, length = code[0] >> 6, code[0] & 7, 1

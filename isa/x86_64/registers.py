@@ -7,6 +7,8 @@ from isa.x86_64.cpuid import CPUID
 
 _GENERAL = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16)))
 
+_ALIGNMENT_CHECKS = "alignment checks (EFLAGS.AC)"
+
 X86_64 = Isa(
     name="x86_64",
     elf_machine="EM_X86_64",
@@ -56,7 +58,8 @@ X86_64 = Isa(
     system_call="syscall",
     identity=CPUID,
     approximations=("f2xm1 fyl2x fyl2xp1 fpatan fsin fcos fsincos fptan", "rcpps rcpss rsqrtps rsqrtss"),
-    omissions=("alignment checks (EFLAGS.AC)",),
+    omissions=(_ALIGNMENT_CHECKS,),
+    omission_flags=((1 << 18, _ALIGNMENT_CHECKS),),
     refusals=(
         (0x100, "a switch to 32-bit code"),
         (0x101, "a segment register loaded with a selector"),

@@ -40,6 +40,7 @@ _FIELDS = {
 _FXSAVE = FloatImage(
     size=512,
     alignment=64,
+    boundary=16,
     registers={
         "fpcw": 0,
         "fpsw": 2,

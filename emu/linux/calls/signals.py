@@ -150,15 +150,18 @@ def sys_rt_sigreturn(task: Task) -> int:
     """rt_sigreturn(2): the registers become those in the frame."""
     signals = task.process.signals
     try:
-        context, mask, stack = pop_frame(task)
+        returned = pop_frame(task)
     except Errno:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return 0
-    task.set_registers(context)
-    signals.set_blocked(task, mask)
+    task.set_registers(returned.context)
+    signals.set_blocked(task, returned.mask)
+    if returned.refused:
+        signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
+        return 0
     # As Linux does: a stack that cannot be set is no reason not to return.
     try:
-        _set_stack(task, stack)
+        _set_stack(task, returned.stack)
     except Errno:
         return 0
     return 0

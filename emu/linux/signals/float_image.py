@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from emu.linux.ground.failure import Errno
+from emu.linux.ground.guest_memory import GuestMemory
 from isa.abi_signals import FloatImage
 from isa.table import Isa
 
@@ -24,6 +25,13 @@ def float_image(isa: Isa, layout: FloatImage, context: bytes) -> bytes:
     for offset, size, value in layout.constants:
         image[offset : offset + size] = value.to_bytes(size, "little")
     return bytes(image)
+
+
+def read_image(memory: GuestMemory, layout: FloatImage, address: int) -> bytes:
+    """The image at an address. Raises Errno(EFAULT): the processor would load none from there."""
+    if address % layout.boundary:
+        raise Errno(errno.EFAULT)
+    return memory.read(address, layout.size)
 
 
 def with_floats(isa: Isa, layout: FloatImage, context: bytes, image: bytes) -> bytes:

@@ -6,12 +6,12 @@ Sources: Linux's arch/x86/kernel/signal.c (get_sigframe), signal_64.c (x64_setup
 from __future__ import annotations
 
 import errno
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.guest_memory import GuestMemory
 from emu.linux.ground.words import unsigned
-from emu.linux.signals.float_image import float_image, initial_floats, with_floats
+from emu.linux.signals.float_image import float_image, initial_floats, read_image, with_floats
 from emu.linux.signals.info import INFO_BYTES, SigInfo
 from emu.linux.signals.numbers import SA_ONSTACK, SA_RESTORER, SS_AUTODISARM, SS_DISABLE
 from emu.linux.signals.of_process import Action
@@ -79,11 +79,20 @@ def push_frame(task: FrameTask, action: Action, info: SigInfo, mask: int) -> byt
     return _entry(task, action, info.signal, address)
 
 
-def pop_frame(task: FrameTask) -> tuple[bytes, int, AlternateStack]:
-    """The registers, the mask and the alternate stack in the frame at the stack pointer.
+class Returned(NamedTuple):
+    """What a frame holds. refused: its floating-point registers cannot be read, or are such as the processor
+    would not take; they are those that a program starts with then, and the others the frame's."""
 
-    What a program must not set is taken from the present registers. Raises Errno(EFAULT): no frame is there,
-    or one that the processor would refuse.
+    context: bytes
+    mask: int
+    stack: AlternateStack
+    refused: bool
+
+
+def pop_frame(task: FrameTask) -> Returned:
+    """The frame at the stack pointer.
+
+    What a program must not set is taken from the present registers. Raises Errno(EFAULT): no frame is there.
     """
     isa, frame, memory = task.process.isa, task.process.abi.signals.frame, task.process.memory
     context = task.registers
@@ -96,13 +105,16 @@ def pop_frame(task: FrameTask) -> tuple[bytes, int, AlternateStack]:
             kept = isa.read(context, name) & ~frame.restored_flags
             value = kept | (value & frame.restored_flags)
         context = isa.with_register(context, name, value)
+    context, refused = initial_floats(isa, frame.floats, context), False
     if fields["fpstate"]:
-        image = memory.read(fields["fpstate"], frame.floats.size)
-        context = with_floats(isa, frame.floats, context, image)
-    else:
-        context = initial_floats(isa, frame.floats, context)
+        try:
+            image = read_image(memory, frame.floats, fields["fpstate"])
+            context = with_floats(isa, frame.floats, context, image)
+        except Errno:
+            # What the system call returns then.
+            context, refused = isa.with_register(context, frame.result, 0), True
     stack = AlternateStack(fields["ss_sp"], fields["ss_size"], fields["ss_flags"])
-    return context, fields["mask"], stack
+    return Returned(context, fields["mask"], stack, refused)
 
 
 def _place(task: FrameTask, action: Action) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from emu.hooks.x86_64.helpers.intermediate import (
 from emu.hooks.x86_64.helpers.rotations import rotated_behind_access
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
 from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS
+from emu.hooks.x86_64.helpers.x87_translation import ACCESS, is_x87_store, store_x87_quad
 from emu.native.functions import Native, native_table
 from emu.native.unicorn import peek64
 from isa.x86_64.operands import (
@@ -41,8 +42,7 @@ from isa.x86_64.operands import (
     TWO_BYTES,
 )
 
-_ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
-ACCESS = types.void(_ADDRESS, _VALUE, _VALUE, _VALUE, _INT)
+_ADDRESS, _INT = types.uint64, types.int32
 MISALIGNED = types.void(_ADDRESS, _ADDRESS, _INT, _INT, _ADDRESS)
 #: Kinds of accesses (MemOp): of 8 bytes, of 4; what makes it one at a multiple of 16.
 _QUAD, _LONG, _AT_SIXTEEN = np.int32(3), np.int32(2), np.int32(4 << 4)
@@ -121,8 +121,12 @@ def store(context, value, address, index, operation):
     """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer."""
     if operation == _QUAD and wanted(context):
         place = operand_place(context)
-        if value == place + _HALF and address == place and operand_kind(context) == ALIGNED:
-            operation |= _AT_SIXTEEN
+        if value == place + _HALF and address == place:
+            if is_x87_store(context):
+                store_x87_quad(context, value, address, index, operation)
+                return
+            if operand_kind(context) == ALIGNED:
+                operation |= _AT_SIXTEEN
     _store(context, value, address, index, operation)
     _behind(context)
 

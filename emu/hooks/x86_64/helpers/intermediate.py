@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, SPARE
-from emu.native.unicorn import peek8, peek64
+from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, share
+from emu.native.unicorn import peek8, peek64, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
 #: Of TCGContext: the processor (CPUState), the address of the instruction that is translated, and values: the
@@ -22,8 +22,11 @@ _FIRST_REVISION = np.uint8(2)
 #: Bytes of a value.
 VALUE_BYTES = np.int64(56)
 #: Of a processor's state: the translator, and which value is the address of operands in memory.
-TRANSLATOR, OPERAND_PLACE = SPARE + 168, SPARE + 176
+TRANSLATOR, OPERAND_PLACE = share("translator"), share("operand_place")
 _OPERAND_PLACE = np.uint64(OPERAND_PLACE)
+#: And the first value that was made for an instruction, and that instruction's address.
+_FIRST, _FIRST_OF = np.uint64(share("first")), np.uint64(share("first_of"))
+_NO_INSTRUCTION, _NO_PROCESSOR = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
 #: Kinds of values; whether they outlive a branch.
 SHORT, LONG, NOT_LOCAL, LOCAL = np.int32(0), np.int32(1), np.int32(0), np.int32(1)
 
@@ -61,6 +64,29 @@ def wanted(context):
 def operand_place(context):
     """The value that is the address of an operand in memory."""
     return np.int64(peek64(state_of(context) + _OPERAND_PLACE))
+
+
+@njit
+def begin_block(context):
+    """A block begins: what is made next is of no instruction."""
+    poke64(context + _INSTRUCTION, _NO_INSTRUCTION)
+
+
+@njit
+def note_value(context, value):
+    """A value was made that holds 64 bits and ends with a branch; its address."""
+    if peek64(context + _PROCESSOR) == _NO_PROCESSOR:
+        return
+    state, instruction = state_of(context), peek64(context + _INSTRUCTION)
+    if peek64(state + _FIRST_OF) != instruction:
+        poke64(state + _FIRST_OF, instruction)
+        poke64(state + _FIRST, value)
+
+
+@njit
+def first_value(context):
+    """The first such value of the instruction that is translated."""
+    return peek64(state_of(context) + _FIRST)
 
 
 @njit

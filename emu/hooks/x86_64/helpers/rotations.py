@@ -20,7 +20,7 @@ from emu.hooks.x86_64.helpers.intermediate import (
     state_value,
     write_three,
 )
-from emu.hooks.x86_64.helpers.state import CC_SRC, ROTATED, ROTATED_FLAGS, at
+from emu.hooks.x86_64.helpers.state import CC_SRC, at, share
 from emu.native.functions import Native
 from emu.native.unicorn import peek8, peek64, poke8, poke64
 
@@ -28,6 +28,7 @@ _VALUE = types.uint64
 OF_ROTATION = _VALUE(_VALUE, _VALUE, _VALUE)
 #: Opcodes of shifts and rotations; in ModRM.reg, of those through the carry flag; the mode of registers.
 _ROTATIONS, _THROUGH_CARRY, _REGISTERS = (0xC0, 0xC1, 0xD0, 0xD1, 0xD2, 0xD3), (2, 3), 3
+_ROTATED, _ROTATED_FLAGS = share("rotated"), share("rotated_flags")
 _ONE, _NO, _YES = np.uint64(1), np.uint8(0), np.uint8(1)
 
 
@@ -38,7 +39,7 @@ def _keeping_flags(name: str) -> Any:
     def rotate(env, number, count):
         before = peek64(at(env, CC_SRC))
         result = theirs(env, number, count)
-        poke64(at(env, ROTATED_FLAGS), peek64(at(env, CC_SRC)))
+        poke64(at(env, _ROTATED_FLAGS), peek64(at(env, CC_SRC)))
         poke64(at(env, CC_SRC), before)
         return result
 
@@ -48,7 +49,7 @@ def _keeping_flags(name: str) -> Any:
 @njit
 def _become_flags(context):
     """Code by which the flags that were kept become the flags."""
-    write_three(context, LOAD_LONG, flags_value(context), state_value(context), np.uint64(ROTATED_FLAGS))
+    write_three(context, LOAD_LONG, flags_value(context), state_value(context), np.uint64(_ROTATED_FLAGS))
 
 
 @njit
@@ -63,13 +64,13 @@ def is_rotated(context):
     if modrm >> 6 == _REGISTERS:
         _become_flags(context)
     else:
-        poke8(state_of(context) + np.uint64(ROTATED), _YES)
+        poke8(state_of(context) + np.uint64(_ROTATED), _YES)
 
 
 @njit
 def rotated_behind_access(context):
     """The code of an access has been written."""
-    place = state_of(context) + np.uint64(ROTATED)
+    place = state_of(context) + np.uint64(_ROTATED)
     if peek8(place) != _NO:
         poke8(place, _NO)
         _become_flags(context)

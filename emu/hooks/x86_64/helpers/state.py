@@ -37,15 +37,29 @@ RIP = 0x80
 OPERATION = 0xA8
 #: Of the last x87 instruction, and of its operand in memory.
 CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
-#: Where an SSE instruction's result is until it is known that it raises nothing: 64 bytes.
-RESULT = SPARE + 64
-#: While code is translated: what an MMX instruction waits for (`entering_mmx`).
-ENTERING = SPARE + 200
-#: And where that is which the translator knows then (`bit_tests`).
-TRANSLATION = SPARE + 208
-#: The flags after a rotation through the carry flag (`rotations`); while code is translated: whether they are
-#: to become the flags.
-ROTATED_FLAGS, ROTATED = SPARE + 216, SPARE + 224
+#: How `SPARE` is shared, by name: (first byte, bytes). In `packed`: a copy of an operand; the top and tags
+#: that an MMX instruction changed. In `x87_state`: no operand is there, no register is free. result: of an
+#: SSE instruction, until it is known that it raises nothing. keeps: the x87 instruction under way has failed
+#: and leaves its operands, the stack and memory as they are; small_operand: it takes 32 or 64 bits; stays: it
+#: is an `fcmovcc` that moves nothing. rotated_flags: those after a rotation through the carry flag.
+#: While code is translated: the translator; which value is the address of operands in memory; where a byte of
+#: code was read last, and what before it; what an MMX instruction waits for; whether a rotation's flags wait;
+#: what the translator knows; the first value that was made for an instruction, and that one's address.
+SHARES = {
+    "copy": (0, 16), "kept_top": (32, 4), "kept_tags": (40, 8), "no_operand": (48, 1), "room": (49, 1),
+    "result": (64, 64), "keeps": (160, 1), "small_operand": (161, 1), "stays": (162, 1), "rotated": (163, 1),
+    "translator": (168, 8), "operand_place": (176, 8), "last_read": (184, 8), "read": (192, 1),
+    "entering": (200, 8), "translation": (208, 8), "rotated_flags": (216, 8), "first": (224, 8),
+    "first_of": (232, 8),
+}  # fmt: skip
+
+
+def share(name: str) -> int:
+    """The offset of one of `SHARES`."""
+    return SPARE + SHARES[name][0]
+
+
+RESULT, KEEPS, STAYS, ENTERING = (share(name) for name in ("result", "keeps", "stays", "entering"))
 #: Which approximations a program has asked for (`X87_APPROXIMATED`, `RECIPROCALS`): where unicorn reads the
 #: upper half of ymm31, which no instruction reaches.
 NOTED = XMM + 31 * 64 + 16

@@ -30,12 +30,13 @@ from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
 from emu.hooks.x86_64.helpers.translator import REWRITTEN
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
+from emu.hooks.x86_64.helpers.x87_translation import X87_TRANSLATION
 from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
 from emu.native.state import address_of
 
 #: Those of the translator: they are told of no state of a processor, and ask themselves if they are wanted.
-TRANSLATOR = {**REWRITTEN, **ACCESSES, **SETTLED_FLAGS, **BIT_TESTS}
+TRANSLATOR = {**REWRITTEN, **ACCESSES, **X87_TRANSLATION, **SETTLED_FLAGS, **BIT_TESTS}
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},

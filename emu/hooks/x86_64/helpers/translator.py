@@ -23,13 +23,16 @@ from emu.hooks.x86_64.helpers.intermediate import (
     NOT_LOCAL,
     OPERAND_PLACE,
     TRANSLATOR,
+    begin_block,
     free_value,
+    note_value,
     state_of,
     wanted,
     write_and,
 )
 from emu.hooks.x86_64.helpers.intermediate import new_value as _new_value
-from emu.hooks.x86_64.helpers.state import ENTERING, ROTATED, SPARE, at
+from emu.hooks.x86_64.helpers.state import ENTERING, at, share
+from emu.hooks.x86_64.helpers.x87_translation import is_conditional_move, tell_of_move
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -49,7 +52,8 @@ _SIZE, _FOUR_BYTES = np.int32(3), np.int32(2)
 _OPERAND_ADDRESS = 2
 #: Of a processor's state, for `code_byte`: where a byte was read last, and what was read before it: nothing
 #: of interest, `lock` and perhaps more prefixes, 0f behind those.
-_LAST_READ, _READ = SPARE + 184, SPARE + 192
+_LAST_READ, _READ = share("last_read"), share("read")
+_ROTATED = share("rotated")
 _NO_PREFIX, _LOCKED, _ESCAPED = np.uint8(0), np.uint8(1), np.uint8(2)
 _LOCK, _ESCAPE, _FOUR, _NEXT = np.uint32(0xF0), np.uint32(0x0F), np.uint32(4), np.uint64(1)
 _PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF2, 0xF3)
@@ -110,6 +114,8 @@ def new_value(context, kind, local):
     """`tcg_temp_new_internal`: the first values of a block are the same in all."""
     stage, _, count, _, _ = _noted(context)
     value = _new_value(context, kind, local)
+    if kind == LONG and local == NOT_LOCAL:
+        note_value(context, value)
     if stage == _BEGUN:
         if count == _OPERAND_ADDRESS:
             _forget(context)
@@ -118,8 +124,9 @@ def new_value(context, kind, local):
             poke64(state + np.uint64(OPERAND_PLACE), value - context)
             poke8(state + np.uint64(_READ), _NO_PREFIX)
             poke64(state + np.uint64(ENTERING), np.uint64(0))
-            poke8(state + np.uint64(ROTATED), np.uint8(0))
+            poke8(state + np.uint64(_ROTATED), np.uint8(0))
             check_alignment(context)
+            begin_block(context)
         else:
             _note(context, _BEGUN, count + 1, 0, 0)
     return value
@@ -222,6 +229,9 @@ def exchange(context, old, place, compared, new, index, operation):
 @njit
 def branch(context, condition, first, second, label):
     """`tcg_gen_brcond_i64`: `lock neg` tries again, or is done, and its flags are those of the new value."""
+    if wanted(context) and is_conditional_move(context):
+        tell_of_move(context, condition, first, second)
+        return
     stage, at_once, old, _, _ = _noted(context)
     _branch(context, condition, first, second, label)
     if stage == _NEGATED and at_once and condition == _NOT_EQUAL and first == old:

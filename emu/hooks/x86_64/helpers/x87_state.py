@@ -14,11 +14,11 @@ from emu.hooks.x86_64.helpers.state import (
     CONTROL_WORD,
     OPERAND,
     REGISTERS,
-    SPARE,
     STATUS_WORD,
     TAGS,
     TOP,
     at,
+    share,
 )
 from emu.native.unicorn import peek8, peek16, peek32, peek64, poke8, poke16, poke32, poke64
 
@@ -29,7 +29,7 @@ _EXCEPTIONS, _SUMMARY = np.uint64(0x3F), np.uint64(0x8080)
 _FULL, _EMPTY = np.uint8(0), np.uint8(1)
 #: Whether the operand of the instruction under way came from an empty register; whether it has made room on
 #: the stack, or would have, but that the register there was full.
-_NO_OPERAND, _ROOM = SPARE + 48, SPARE + 49
+_NO_OPERAND, _ROOM = share("no_operand"), share("room")
 _NONE_MADE, _MADE, _NO_ROOM = np.uint8(0), np.uint8(1), np.uint8(2)
 
 

@@ -91,6 +91,10 @@ SEQUENCES = {
     "xop2": "8f c8 78 00 00", "8f /1": "8f 48 00", "lock nop": "f0 90", "lock add reg": "f0 01 c8",
     "salc": "d6", "06": "06", "0f 04": "0f 04", "0f ff": "0f ff c0",
     "ldmxcsr": "c7 00 00 00 01 00 0f ae 10", "fxsave unal": "0f ae 41 01",
+    "fxrstor reserved": "0f ae 00 c7 40 18 80 1f 01 00 0f ae 08",
+    "fxrstor64 reserved": "48 0f ae 00 c7 40 18 00 00 00 80 48 0f ae 08",
+    "fxrstor": "0f ae 00 0f ae 08", "fxrstor unal": "0f ae 49 08",
+    "int before ldmxcsr": "cd 20", "ldmxcsr after int": "c7 00 00 00 01 00 0f ae 10",
     "cmpxchg16b unal": "48 0f c7 49 01", "clts": "0f 06", "wbinvd": "0f 09", "mov cr0": "0f 20 c0",
     "mov dr": "0f 21 c0", "lmsw": "0f 01 f0", "invlpg": "0f 01 38", "swapgs": "0f 01 f8", "rdpmc": "0f 33",
     "monitor": "0f 01 c8", "rsm": "0f aa", "lgdt": "0f 01 10", "lldt": "0f 00 d0", "ltr": "0f 00 d8",
@@ -113,7 +117,8 @@ REFUSED = {
     ),
     "an instruction that would be computed wrongly": (
         "0f 00 e0", "0f 00 e8", "0f 02 c0", "0f 03 c0", "0f 01 e0", "0f 00 c8", "0f 00 c0", "0f 01 00",
-        "0f 01 08",
+        "0f 01 08", "66 f3 0f 58 c1", "66 f2 0f 10 07", "f3 f2 0f 58 c1", "66 48 f3 0f 6f 07",
+        "66 f2 0f 38 1c c1",
     ),
 }  # fmt: skip
 
@@ -174,6 +179,15 @@ def test_what_is_refused_is_named(what: str, text: str, tmp_path: Path) -> None:
     assert end is not None
     assert end.reason == "fault"
     assert what in end.text
+
+
+@pytest.mark.parametrize("text", ["0f 01 d0", "0f ae 20", "48 0f ae 28", "0f ae 30", "0f ae 28"])
+def test_what_cpuid_does_not_offer_is_illegal(text: str, tmp_path: Path) -> None:
+    """xgetbv, xsave, xrstor64, xsaveopt, xrstor: the emulator has them."""
+    code = Code().mov("rcx", 0).mov("rax", DATA + 64).raw(text)
+    end = Recording.open(record_linux_guest(call(code, 231, rdi=0), tmp_path, "sc")).manifest.end
+    assert end is not None
+    assert end.exit_code == 128 + 4
 
 
 def test_alignment_checks_are_told_of(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from emu.hooks.x86_64.helpers import table
 from emu.hooks.x86_64.helpers.exceptions.x87_computing import COMPUTING
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import BEFORE, ENVIRONMENT
 from emu.hooks.x86_64.helpers.exceptions.x87_moving import MOVING
+from emu.hooks.x86_64.helpers.state import SHARES
 from emu.hooks.x86_64.helpers.x87 import X87, X87_IN_MEMORY
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
 from emu.hooks.x86_64.helpers.x87_stack import STACK
@@ -29,6 +30,14 @@ from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 
 HADD, CODE = "66 0f 38 02 c0", 0x1000
+
+
+def test_nobody_writes_over_anothers_share() -> None:
+    """Of the bytes of a processor's state that nothing else uses."""
+    taken = [byte for first, size in SHARES.values() for byte in range(first, first + size)]
+    assert len(taken) == len(set(taken))
+    assert max(taken) < 256
+    assert all(first % min(size, 8) == 0 for first, size in SHARES.values())
 
 
 def horizontal(engine: unicorn.Uc) -> int:

@@ -19,6 +19,7 @@ store_word = types.ExternalFunction(
     "cpu_stw_data_ra_x86_64", types.void(_ADDRESS, _ADDRESS, types.uint32, _ADDRESS)
 )
 load_quad = types.ExternalFunction("cpu_ldq_data_ra_x86_64", types.uint64(_ADDRESS, _ADDRESS, _ADDRESS))
+load_long = types.ExternalFunction("cpu_ldl_data_ra_x86_64", types.uint32(_ADDRESS, _ADDRESS, _ADDRESS))
 load_word = types.ExternalFunction("cpu_lduw_data_ra_x86_64", types.uint32(_ADDRESS, _ADDRESS, _ADDRESS))
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.exceptions.memory import store_long, store_ten_bytes, store_word
+from emu.hooks.x86_64.helpers.exceptions.memory import (
+    load_long,
+    store_long,
+    store_ten_bytes,
+    store_word,
+)
 from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import begin, refresh, settle
 from emu.hooks.x86_64.helpers.extended import IS_NORMAL, IS_ZERO, kind
+from emu.hooks.x86_64.helpers.sse.mxcsr import check_mxcsr
 from emu.hooks.x86_64.helpers.state import (
     CODE_SEGMENT,
     CONTROL_WORD,
@@ -30,7 +36,8 @@ _initialise = types.ExternalFunction("helper_fninit_x86_64", _OF_STATE)
 _TOP_PLACE = np.uint32(11)
 #: Tags (SDM volume 1, 8.1.7).
 _VALID, _ZERO, _SPECIAL, _EMPTY = (np.uint32(tag) for tag in range(4))
-_SLOT, _SLOTS, _FOP = 16, 32, 6
+#: Of the image of `fxsave`: a register's bytes, the first one, the last operation code, MXCSR.
+_SLOT, _SLOTS, _FOP, _MXCSR = 16, 32, 6, 24
 
 
 @njit
@@ -151,8 +158,10 @@ def before_fxsave(env, address, caller):
 
 @njit
 def before_fxrstor(env, address, caller):
-    """What a store before it has to say is told before, not after."""
+    """What a store before it has to say is told before, not after. MXCSR has no bits that are reserved."""
     settle(env)
+    if address & np.uint64(15) == np.uint64(0):
+        check_mxcsr(env, load_long(env, address + np.uint64(_MXCSR), caller), caller)
 
 
 #: Ours by the emulator's names.

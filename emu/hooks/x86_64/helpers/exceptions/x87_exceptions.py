@@ -2,7 +2,7 @@
 
 An exception that is not masked is raised by the next x87 or MMX instruction that waits. Where one is found
 before anything is computed (invalid, denormal, zero divide) operands stay as they are. A store that fails
-raises it itself: the emulator would store, whatever we say.
+(also by overflow and underflow) leaves memory and the stack as they are (`x87_translation`).
 
 What a store has to say is told when it has happened: it may fail, or be where a slice ends. The emulator says
 so by the data segment that it notes after the store; until then that is one that there is not.
@@ -24,10 +24,10 @@ from emu.hooks.x86_64.helpers.extended import (
 from emu.hooks.x86_64.helpers.state import (
     CONTROL_WORD,
     DATA_SEGMENT,
+    KEEPS,
     KEPT_SEGMENT,
     NO_SEGMENT,
     PENDING,
-    SPARE,
     STATUS_WORD,
     at,
 )
@@ -42,8 +42,7 @@ _RESERVED_OFF, _RESERVED_ON = np.uint16(0x1F3F), np.uint16(0x40)
 _NONE, _NO_SEGMENT = np.uint16(0), np.uint16(NO_SEGMENT)
 #: Beside what a store has to say: that there is something.
 _SOMETHING = np.uint64(0x8000)
-#: Whether the instruction under way leaves its operands as they are, and so the stack.
-_KEEPS, _NO, _YES = SPARE + 160, np.uint8(0), np.uint8(1)
+_NO, _YES = np.uint8(0), np.uint8(1)
 #: An empty register is read; a full one is pushed onto.
 UNDERFLOWED, OVERFLOWED = INVALID | STACK_FAULT, INVALID | STACK_FAULT | C1
 _FLOATING_POINT_ERROR = np.int32(16)
@@ -114,13 +113,13 @@ def begin(env, caller):
     if unmasked(env, np.uint64(peek16(at(env, STATUS_WORD)))) != NOTHING:
         refresh(env)
         _raise(env, _FLOATING_POINT_ERROR, caller)
-    poke8(at(env, _KEEPS), _NO)
+    poke8(at(env, KEEPS), _NO)
 
 
 @njit(cache=True)
 def keeps(env):
     """Whether the instruction under way is one that failed: the stack stays as it is."""
-    return peek8(at(env, _KEEPS)) != _NO
+    return peek8(at(env, KEEPS)) != _NO
 
 
 @njit(cache=True)
@@ -131,7 +130,7 @@ def fails(env, status, conditions):
     stack = status & STACK_FAULT
     kept = _EARLY | STACK_FAULT | conditions if stack != NOTHING else _EARLY
     tell(env, status & kept, C1)
-    poke8(at(env, _KEEPS), _YES)
+    poke8(at(env, KEEPS), _YES)
     return True
 
 
@@ -150,11 +149,12 @@ def answer_missing(env, index):
 
 
 @njit(cache=True)
-def stores(env, status, caller):
-    """A store is under way. What keeps it from happening is raised."""
+def stores(env, status):
+    """A store is under way, unless it fails."""
     if unmasked(env, status & (INVALID | _SCALED)) != NOTHING:
         tell(env, status & (INVALID | STACK_FAULT | _SCALED), C1)
-        _raise(env, _FLOATING_POINT_ERROR, caller)
+        poke8(at(env, KEEPS), _YES)
+        return
     if status & _EXCEPTIONS == NOTHING and np.uint64(peek16(at(env, STATUS_WORD))) & C1 == NOTHING:
         return
     poke16(at(env, PENDING), np.uint16(status | _SOMETHING))

@@ -27,7 +27,7 @@ from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import (
 from emu.hooks.x86_64.helpers.extended import C1, CHOP, DENORMAL, INDEFINITE, INVALID, NOTHING, QUIET_BIT
 from emu.hooks.x86_64.helpers.formats import of_double, of_single, to_double, to_single
 from emu.hooks.x86_64.helpers.integer import fbld, fbstp, fild, fist
-from emu.hooks.x86_64.helpers.state import SPARE, at
+from emu.hooks.x86_64.helpers.state import STAYS, at, share
 from emu.hooks.x86_64.helpers.x87_state import (
     had_room,
     has_made_room,
@@ -47,7 +47,7 @@ from emu.hooks.x86_64.helpers.x87_state import (
 from emu.native.unicorn import peek8, poke8
 
 #: Whether the second operand was a denormal one in memory.
-_SMALL_OPERAND, _NO, _YES = SPARE + 161, np.uint8(0), np.uint8(1)
+_SMALL_OPERAND, _NO, _YES = share("small_operand"), np.uint8(0), np.uint8(1)
 
 
 # -- loads ---------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def _copy_to_top(env, index, caller):
     begin(env, caller)
     if is_empty(env, 0) or is_empty(env, index):
         answer_missing(env, 0)
-    else:
+    elif peek8(at(env, STAYS)) == _NO:
         put(env, 0, number_in(env, index))
 
 
@@ -180,7 +180,7 @@ def _store(convert: Any) -> Any:
     def ours(env, caller):
         begin(env, caller)
         value, status = convert(env)
-        stores(env, UNDERFLOWED if is_empty(env, 0) else status, caller)
+        stores(env, UNDERFLOWED if is_empty(env, 0) else status)
         return value
 
     return ours
@@ -212,16 +212,18 @@ def _store_decimal(env, address, caller):
     """`fbstp`, but for the pop."""
     begin(env, caller)
     decimal, status = fbstp(_stored(env), rounding_of(env))
-    stores(env, UNDERFLOWED if is_empty(env, 0) else status, caller)
-    store_ten_bytes(env, address, decimal, caller)
+    stores(env, UNDERFLOWED if is_empty(env, 0) else status)
+    if not keeps(env):
+        store_ten_bytes(env, address, decimal, caller)
 
 
 @njit
 def _store_register(env, address, caller):
     """`fstp m80fp`, but for the pop."""
     begin(env, caller)
-    stores(env, UNDERFLOWED if is_empty(env, 0) else NOTHING, caller)
-    store_ten_bytes(env, address, _stored(env), caller)
+    stores(env, UNDERFLOWED if is_empty(env, 0) else NOTHING)
+    if not keeps(env):
+        store_ten_bytes(env, address, _stored(env), caller)
 
 
 @njit

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.segments import begin_program
+from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, begin_program, fault
 from emu.hooks.x86_64.helpers.state import (
     DUE,
     FLUSH_RESULTS,
@@ -43,7 +43,7 @@ _KNOWN = 0xFFFF
 #: How far the bits that mask exceptions are above them.
 _MASKS = np.uint32(7)
 _NO_BITS, _WITH_FLAGS = np.uint32(0), np.uint8(2)
-_GENERAL_PROTECTION, _SSE_ERROR = np.int32(13), np.int32(19)
+_SSE_ERROR = np.int32(19)
 
 _theirs_of_mxcsr = types.ExternalFunction("update_mxcsr_status_x86_64", OF_STATE)
 _load_mxcsr = types.ExternalFunction("helper_ldmxcsr_x86_64", types.void(_ADDRESS, types.uint32))
@@ -118,8 +118,14 @@ def update_mxcsr(env):
 
 
 @njit
+def check_mxcsr(env, value, caller):
+    """Raises for bits that are reserved. caller: as for `settle`."""
+    if np.int64(value) & ~_KNOWN:
+        fault(env, GENERAL_PROTECTION, 0, caller)
+
+
+@njit
 def load_mxcsr(env, value, caller):
     """`ldmxcsr`. caller: as for `settle`."""
-    if np.int64(value) & ~_KNOWN:
-        _raise(env, _GENERAL_PROTECTION, np.int32(0), caller)
+    check_mxcsr(env, value, caller)
     _load_mxcsr(env, value)

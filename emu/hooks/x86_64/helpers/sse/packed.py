@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.state import MMX_OPERAND, SPARE, TAGS, TOP, at
+from emu.hooks.x86_64.helpers.state import MMX_OPERAND, TAGS, TOP, at, share
 from emu.native.unicorn import peek32, peek64, poke32, poke64
 
 _ADDRESS = types.uint64
@@ -23,13 +23,13 @@ OF_TWO_BY = types.void(_ADDRESS, _ADDRESS, _ADDRESS, types.uint32)
 _EIGHT = np.uint64(8)
 _ALL_EMPTY, _ALL_FULL, _TOP = np.uint64(0x0101010101010101), np.uint64(0), np.uint32(0)
 #: Where `enter_mmx` keeps what it changed: the top of the stack, the tags.
-_KEPT_TOP, _KEPT_TAGS = SPARE + 32, SPARE + 40
+_COPY, _KEPT_TOP, _KEPT_TAGS = share("copy"), share("kept_top"), share("kept_tags")
 
 
 @njit
 def _copy(env, operand):
     """A copy of a register that an instruction may write to before it has read all of it."""
-    copy = at(env, SPARE)
+    copy = at(env, _COPY)
     poke64(copy, peek64(operand))
     poke64(copy + _EIGHT, peek64(operand + _EIGHT))
     return copy

@@ -1,0 +1,87 @@
+"""rt_sigreturn with floating-point registers that cannot be loaded, against the kernel of this host."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from guest import DATA, Code
+from static_guest import call, static_program
+from vectors import NATIVE
+
+import corebraid
+from recorder.files.reader import Recording
+
+#: What the handler of SIGILL does to its frame: rdx is its context, in which `fpstate` is at 224.
+CHANGES = {
+    "nothing": "90",
+    "a reserved bit of MXCSR": "48 8b 82 e0 00 00 00 81 48 18 00 00 01 00",
+    "eight bytes further": "48 83 82 e0 00 00 00 08",
+    "sixteen bytes further": "48 83 82 e0 00 00 00 10",
+    "no image": "31 c0 48 89 82 e0 00 00 00",
+    "no page": "48 c7 82 e0 00 00 00 40 00 00 00",
+    "no address": "48 b8 00 00 00 00 00 80 00 00 48 89 82 e0 00 00 00",
+    "no page, SIGSEGV blocked": "48 c7 82 e0 00 00 00 40 00 00 00 48 81 8a 28 01 00 00 00 04 00 00",
+}  # fmt: skip
+REFUSED = tuple(CHANGES)[1:3] + tuple(CHANGES)[5:7]
+_ACTION, _HANDLERS, _FLAGS = DATA + 0x800, ((4, "ill"), (11, "segv")), 40 + 8 * 17
+#: Of the context: the general registers, error and exception, but for flags, which have RF only natively; the
+#: mask. Of the image: control and status words, the first registers of both kinds; MXCSR alone.
+_TOLD = [*range(40, _FLAGS, 8), *range(_FLAGS + 8, 40 + 8 * 22, 8), 40 + 8 * 22, 296]
+_FLOATS, _SIZE = (0, 32, 160, 176), 0x200
+
+
+def program(change: str) -> Code:
+    """Writes what SIGSEGV's handler is told, or nothing."""
+    code = Code()
+    code.jump("main").label("ill").raw("48 83 82 a8 00 00 00 02").raw(change).raw("c3")
+    code.label("segv")
+    for k in range(3):
+        code.load("rax", ("rsi", 8 * k)).store(DATA + 8 * k, "rax")
+    for k, offset in enumerate(_TOLD, 3):
+        code.load("rax", ("rdx", offset)).store(DATA + 8 * k, "rax")
+    code.load("rax", ("rdx", 224))
+    for k, offset in enumerate(_FLOATS, 3 + len(_TOLD)):
+        code.load("rcx", ("rax", offset)).store(DATA + 8 * k, "rcx")
+    code.load("rcx", ("rax", 24), 4).store(DATA + _SIZE - 8, "rcx")
+    call(code, 1, rdi=1, rsi=DATA, rdx=_SIZE)
+    call(code, 231, rdi=1).label("restorer").mov("rax", 15).raw("0f 05").label("main")
+    for signal, handler in _HANDLERS:
+        for k, word in enumerate((code.address(handler), 0x44000004, code.address("restorer"), 0)):
+            code.mov("rax", word).store(_ACTION + 8 * k, "rax")
+        call(code, 13, rdi=signal, rsi=_ACTION, rdx=0, r10=8)
+    code.mov("rsp", DATA + 0x8000)
+    for k, register in enumerate(
+        ("rbx", "rbp", *(f"r{n}" for n in range(8, 16)), "rdi", "rdx", "rcx", "rax")
+    ):
+        code.mov(register, 0x1000 + k)
+    code.raw("d9 eb 66 0f 76 c0 0f 0b")
+    return call(code, 231, rdi=2)
+
+
+def recorded(path: Path, folder: Path) -> tuple[int, bytes]:
+    said = bytearray()
+    ended = corebraid.record(path, folder, cores=1, guest="linux", output=said.extend).facts()["end"]
+    assert isinstance(ended, dict)
+    assert corebraid.replay(folder, 0).facts()["bit_exact"] is True
+    return int(ended["exit_code"]), bytes(said)
+
+
+@pytest.mark.skipif(not NATIVE, reason="only Linux on x86-64 can say what it does")
+@pytest.mark.parametrize("change", CHANGES)
+def test_they_are_refused_as_linux_refuses_them(change: str, tmp_path: Path) -> None:
+    path = static_program(tmp_path / "guest", program(CHANGES[change]))
+    natively = subprocess.run([path], capture_output=True, check=False, timeout=60)
+    code = natively.returncode if natively.returncode >= 0 else 128 - natively.returncode
+    assert recorded(path, tmp_path / "rec") == (code, natively.stdout)
+    expected = (1, _SIZE) if change in REFUSED else ((139, 0) if "blocked" in change else (2, 0))
+    assert (code, len(natively.stdout)) == expected
+
+
+def test_alignment_checks_that_a_return_turns_on_are_told_of(tmp_path: Path) -> None:
+    """The handler sets EFLAGS.AC in its frame."""
+    path = static_program(tmp_path / "guest", program("48 81 8a b0 00 00 00 00 00 04 00"))
+    assert recorded(path, tmp_path / "rec") == (2, b"")
+    totals = Recording.open(tmp_path / "rec").manifest.totals
+    assert totals["omitted"] == "alignment checks (EFLAGS.AC)"
