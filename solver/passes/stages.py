@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from solver.check.buffered_seams import BufferedWalker
 from solver.check.region_walk import RegionWalker
 from solver.check.seams import Seam
 from solver.regions.problem import Problem
+from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.traces import Traces
 from solver.sifting.boundary import Net, net_values
@@ -50,6 +52,15 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     if deduced is not None:
         problem = with_deduced(problem, deduced)
     return Sifted(problem, counts, chains, net_values(problem))
+
+
+def quiet_problems(quiet: Quiet) -> Iterator[tuple[Region, Problem]]:
+    """Each of the regions with its problem: what sifting makes of any region without rows, but for its
+    number. It has no granules, so that there are no values at its two ends to compose."""
+    problem: Problem | None = None
+    for region in quiet.regions():
+        problem = problem or sift_region(region).problem
+        yield region, replace(problem, region=region.index)
 
 
 def _is_shared(region: Region) -> bool:
