@@ -18,8 +18,9 @@ from corebraid.base.errors import OrderError
 from solver.passes.ahead import regions_ahead
 from solver.passes.answers import Options, answer_of, solution_of
 from solver.passes.ledger import Ledger
+from solver.passes.quiet import quiet_problems
 from solver.passes.reads_from import BEGIN, Difference, compare, reads_from
-from solver.passes.stages import Walks, quiet_problems, sift_region
+from solver.passes.stages import Walks, sift_region
 from solver.regions.problem import Problem, Solution, Verdict
 from solver.regions.quiet import Quiet, Stretch
 from solver.regions.region import Region

@@ -21,9 +21,10 @@ from solver.passes.ahead import regions_ahead
 from solver.passes.answers import Options, answer
 from solver.passes.ledger import Ledger
 from solver.passes.partial import Partial
+from solver.passes.quiet import quiet_answers
 from solver.passes.results import Answer, OrderResult
 from solver.passes.schedule import Schedule
-from solver.passes.stages import Walks, quiet_problems, sift_region
+from solver.passes.stages import Walks, sift_region
 from solver.regions.problem import Problem, Verdict
 from solver.regions.quiet import Quiet
 from solver.regions.region import Region
@@ -158,8 +159,8 @@ def _alone(
 
 def _pass_quiet(ledger: Ledger, quiet: Quiet, options: Options) -> None:
     ledger.compose_quiet(quiet)
-    for region, problem in quiet_problems(quiet):
-        ledger.answer(region.index, answer(problem, options, region))
+    for region, got in quiet_answers(quiet, options):
+        ledger.answer(region, got)
 
 
 def _fresh(region: Region, problem: Problem, options: Options, kept: Partial | None) -> Answer:

@@ -18,8 +18,9 @@ from solver.passes.cluster import WORKER_DIED, Cluster
 from solver.passes.ledger import Ledger
 from solver.passes.partial import Partial
 from solver.passes.pool import DIED, DONE, FAILED, News, Pool
+from solver.passes.quiet import quiet_answers
 from solver.passes.results import Answer
-from solver.passes.stages import Sifted, Walks, quiet_problems, sift_region
+from solver.passes.stages import Sifted, Walks, sift_region
 from solver.passes.trace_spool import TraceSpool
 from solver.regions.problem import Problem, Verdict, no_order
 from solver.regions.region import Region
@@ -212,8 +213,8 @@ class Schedule:
             end += 1
         quiet = self._spool.quiet(first, end)
         self._ledger.compose_quiet(quiet)
-        for region, problem in quiet_problems(quiet):
-            self._ledger.answer(region.index, answer(problem, self._options))
+        for region, got in quiet_answers(quiet, self._options):
+            self._ledger.answer(region, got)
         self._show()
 
     def _region(self, number: int) -> Region:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,6 @@ from solver.check.buffered_seams import BufferedWalker
 from solver.check.region_walk import RegionWalker
 from solver.check.seams import Seam
 from solver.regions.problem import Problem
-from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.traces import Traces
 from solver.sifting.boundary import Net, net_values
@@ -52,15 +50,6 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     if deduced is not None:
         problem = with_deduced(problem, deduced)
     return Sifted(problem, counts, chains, net_values(problem))
-
-
-def quiet_problems(quiet: Quiet) -> Iterator[tuple[Region, Problem]]:
-    """Each of the regions with its problem: what sifting makes of any region without rows, but for its
-    number. It has no granules, so that there are no values at its two ends to compose."""
-    problem: Problem | None = None
-    for region in quiet.regions():
-        problem = problem or sift_region(region).problem
-        yield region, replace(problem, region=region.index)
 
 
 def _is_shared(region: Region) -> bool:

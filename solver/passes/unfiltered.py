@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, UNCACHED
-from solver.passes.stages import quiet_problems, sift_region
+from solver.passes.quiet import quiet_problems
+from solver.passes.stages import sift_region
 from solver.regions.problem import Problem
 from solver.regions.program_order import core_rows
 from solver.regions.quiet import Quiet

@@ -123,7 +123,7 @@ def test_the_thread_ends_inside_a_region() -> None:
 def test_waiting_for_the_threads_kernels_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     hands, waiting = [0.0], threading.Event()
 
-    def compiled_first(traces: MemoryTraces) -> Iterator[Region]:
+    def compiled_first(traces: MemoryTraces) -> Iterator[Stretch]:
         assert waiting.wait(10)
         with global_compiler_lock:
             hands[0] += 500
