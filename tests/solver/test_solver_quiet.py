@@ -13,9 +13,12 @@ import pytest
 from empty_strata import with_empty_strata
 from evidence_factory import record_with
 from quiet_guest import quiet_elf
-from trace_factory import Shape, make, rows_of
+from trace_factory import Shape, by_hand, make, rows_of
 
 from corebraid.base.errors import FormatError
+from corebraid.base.rows.record import RECORD
+from emu.bus.losses import LOSS
+from emu.bus.sync_points import LEAVE, SYNC_POINT
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 from recorder.files.reader import Recording
@@ -88,23 +91,26 @@ def test_an_error_comes_where_it_comes_to_regions_one_by_one() -> None:
         assert seen_before_an_error(traces, True) == seen_before_an_error(traces, False), f"seed {seed}"
 
 
-def test_a_region_with_a_row_a_sync_point_or_a_loss_is_not_quiet(tmp_path: Path) -> None:
-    guest = quiet_elf(tmp_path / "guest.elf", rounds=3, counted=2000)
-    record_with(guest, tmp_path / "r", cores=2, strata=StrataPolicy("cycles", 200), evidence=("losses",))
-    traces = RecordingTraces(Recording.open(tmp_path / "r"), constraints=LOSSES)
-    lost = {int(loss["stratum"]) for core in range(2) for losses in traces.losses(core) for loss in losses}
-    met = set(traces.syncs["stratum"].tolist())
-    quiet = {
-        region
-        for stretch in iter_stretches(traces)
-        if isinstance(stretch, Quiet)
-        for region in range(stretch.first, stretch.end)
-    }
-    rows = {region.index for region in iter_regions(traces) if region.events}
-    assert quiet
-    assert not quiet & (rows | lost | met)
-    # The first one is never counted, nor is one that only an instruction fetch or a meeting tells of.
-    assert quiet | rows | lost | met | {0} == set(range(len(traces.strata) + 1))
+def runs_of(traces: Traces) -> list[tuple[int, int]]:
+    return [(s.first, s.end) for s in iter_stretches(traces) if isinstance(s, Quiet)]
+
+
+def test_a_region_with_a_row_a_sync_point_or_a_loss_is_not_quiet() -> None:
+    """Three streams, two of them cores, and twelve regions: in 0 and 5 are rows, in 2 a core loses a line."""
+    traces = by_hand([[(64, 0, 1), (64, 1, 2)], [(128, 0, 3)], []], {}, {64: 2, 128: 3})
+    traces.strata = np.zeros((11, 3), np.uint64)
+    traces.strata[:, 0], traces.strata[:5, 1] = np.where(np.arange(11) < 5, 1, 2), 0
+    traces.strata[5:, 1] = 1
+    traces.rows[0]["stratum"], traces.rows[1]["stratum"] = [0, 5], 5
+    assert runs_of(traces) == [(1, 5), (6, 12)]
+    traces.syncs = np.zeros(1, SYNC_POINT)
+    traces.syncs["stratum"], traces.syncs["count"], traces.syncs["way"] = 8, 2, LEAVE
+    assert runs_of(traces) == [(1, 5), (6, 8), (9, 12)]
+    traces.line_bytes = 64
+    traces.logs = [(np.zeros(0, RECORD), np.zeros(0, np.uint8))] * 2
+    traces.lost = [np.zeros(0, LOSS), np.zeros(1, LOSS)]
+    traces.lost[1]["stratum"] = 2
+    assert runs_of(traces) == [(1, 2), (3, 5), (6, 8), (9, 12)]
 
 
 def problems(traces: Traces) -> list[tuple[Any, ...]]:
