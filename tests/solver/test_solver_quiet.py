@@ -140,6 +140,27 @@ def test_problems_are_those_of_regions_one_by_one(
     assert together == problems(traces)
 
 
+def begins_of(region: Region) -> list[list[bytes]]:
+    """Where the tenures of a region begin and what its cores lost, core by core."""
+    found = []
+    for begins in getattr(region.tenures, "begins", ()):
+        columns = [column for name, column in begins._asdict().items() if name != "losses"]
+        found.append([column.tobytes() for column in (*columns, *begins.losses)])
+    return found
+
+
+def test_tenures_go_on_behind_quiet_regions(recording: Recording) -> None:
+    traces = RecordingTraces(recording, constraints=LOSSES)
+    apart = {region.index: begins_of(region) for region in iter_regions(traces)}
+    first_quiet, late_losses = runs_of(traces)[0][0], 0
+    for one in iter_stretches(traces):
+        if isinstance(one, Region):
+            assert begins_of(one) == apart[one.index], f"region {one.index}"
+            begins = getattr(one.tenures, "begins", ())
+            late_losses += sum(len(core.losses.line) for core in begins if one.index > first_quiet)
+    assert late_losses
+
+
 def ordered(traces: Traces, path: Path, jobs: int = 1) -> tuple[object, bytes]:
     """What comes of ordering, but for times, and the certificate."""
     result = order_recording(traces, path, bytes(16), Options(engine="cut"), resources=Resources(jobs))
