@@ -143,6 +143,8 @@ def no_sync_points() -> npt.NDArray[np.void]:
 def sync_points_of(rows: Rows) -> npt.NDArray[np.void]:
     """The sync points among rows of the agent log (AGENT_OP[n]): SYNC_POINT[m]."""
     found = rows[rows["kind"] == SYNC]
+    if not len(found):
+        return no_sync_points()
     syncs = np.zeros(len(found), SYNC_POINT)
     for name, given in (
         ("number", "number"), ("count", "addr"), ("stratum", "stratum"), ("who", "old"), ("core", "cause"),

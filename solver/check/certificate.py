@@ -45,6 +45,8 @@ _VERSION = 1
 FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
 _FRAME_VALUES = 100_000
+#: Of a region without rows: streams, and numbers of rows.
+_NO_RUNS = np.empty(0, np.int64)
 _REMEDY = "order the recording again"
 _Bad = Callable[[str, object, object], FormatError]
 
@@ -132,7 +134,7 @@ class CertificateWriter:
 
     def _put(self, region: int, first: NDArray[np.uint64], rest: NDArray[np.uint64]) -> None:
         values = np.concatenate([first, rest])
-        out = np.empty(_FRAME_VALUES * MAX_VARINT, np.uint8)
+        out = np.empty(min(len(values), _FRAME_VALUES) * MAX_VARINT, np.uint8)
         for at in range(0, len(values), _FRAME_VALUES):
             part = values[at : at + _FRAME_VALUES]
             self._writer.append(out[: encode(part, out)].tobytes(), len(part), region, region)
@@ -195,7 +197,8 @@ class Certificate:
         totals = np.zeros(self.head.n_streams, np.int64)
         for region in range(self.head.n_regions):
             for block in self._region(region, source):
-                np.add.at(totals, block.stream, block.rows)
+                if len(block.stream):
+                    np.add.at(totals, block.stream, block.rows)
                 yield block
         end = source.take(1 + self.head.n_streams)
         if int(end[0]) != self.head.n_regions:
@@ -205,7 +208,7 @@ class Certificate:
         source.expect_end()
 
     def _region(self, region: int, source: _Source) -> Iterator[Block]:
-        number, status = (int(v) for v in source.take(2))
+        number, status = source.take(2).tolist()
         if number != region:
             raise self._bad("region number", region, number)
         if status != ORDERED:
@@ -215,16 +218,16 @@ class Certificate:
             yield Block(region, status, np.arange(self.head.n_streams), rows, True)
             return
         left = int(source.take(1)[0])
-        while True:
+        if left == 0:
+            yield Block(region, ORDERED, _NO_RUNS, _NO_RUNS, True)
+        while left:
             n = min(left, _FRAME_VALUES)
             pairs = source.take(2 * n)
             stream = pairs[0::2]
-            if n and int(stream.max()) >= self.head.n_streams:
+            if int(stream.max()) >= self.head.n_streams:
                 raise self._bad("stream of a run", f"below {self.head.n_streams}", int(stream.max()))
             left -= n
             yield Block(region, ORDERED, stream.astype(np.int64), self._counts(pairs[1::2], 1), left == 0)
-            if left == 0:
-                return
 
     def _counts(self, rows: NDArray[np.uint64], least: int) -> NDArray[np.int64]:
         if len(rows) and (int(rows.min()) < least or int(rows.max()) >= 1 << 56):
@@ -247,15 +250,15 @@ class _Source:
 
     def _hold(self, n: int) -> None:
         """Hold n integers or more from here on."""
-        parts = [self._held[self._at :]]
-        held = len(parts[0])
+        held = len(self._held) - self._at
+        parts = [self._held[self._at :]] if held else []
         while held < n:
             frame = next(self._frames, None)
             if frame is None:
                 raise self._bad("truncated", f"{n} integers", held)
             parts.append(frame)
             held += len(frame)
-        self._held, self._at = np.concatenate(parts), 0
+        self._held, self._at = parts[0] if len(parts) == 1 else np.concatenate(parts), 0
 
     def expect_end(self) -> None:
         if self._at < len(self._held) or next(self._frames, None) is not None:

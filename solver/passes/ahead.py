@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.clock import compiling_time, stand_still, working_time
-from solver.regions.region import Region
+from solver.regions.quiet import Stretch
 from solver.regions.traces import Events, Traces
-from solver.sifting.strata import iter_regions
+from solver.sifting.strata import iter_stretches
 
 #: Regions that wait to be worked on; the next one is on its way meanwhile.
 _WAITING = 1
-#: What a thread hands over: a region, the error that ended it, or its end; and its `compiling_time`.
-_Found = tuple[Region | BaseException | None, float]
+#: What a thread hands over: a region or a run of quiet ones, the error that ended it, or its end; and its
+#: `compiling_time`.
+_Found = tuple[Stretch | BaseException | None, float]
 
 
 class _Stopped(Exception):
@@ -86,16 +87,16 @@ class _Stoppable:
 
 
 @contextmanager
-def regions_ahead(traces: Traces) -> Iterator[Iterator[Region]]:
-    """`iter_regions(traces)` by a thread that lasts as long as the `with`, and is never far ahead. Iterating
-    raises what `iter_regions` does, where it does."""
+def regions_ahead(traces: Traces) -> Iterator[Iterator[Stretch]]:
+    """`iter_stretches(traces)` by a thread that lasts as long as the `with`, and is never far ahead.
+    Iterating raises what `iter_stretches` does, where it does."""
     stop: Event = Event()
     found: Queue[_Found] = Queue(_WAITING)
 
     def extract() -> None:
         end: BaseException | None = None
         try:
-            for region in iter_regions(_Stoppable(traces, stop)):
+            for region in iter_stretches(_Stoppable(traces, stop)):
                 found.put((region, compiling_time()))
                 if stop.is_set():
                     return
@@ -118,7 +119,7 @@ def regions_ahead(traces: Traces) -> Iterator[Iterator[Region]]:
             thread.join(0.01)
 
 
-def _taken(found: Queue[_Found]) -> Iterator[Region]:
+def _taken(found: Queue[_Found]) -> Iterator[Stretch]:
     item, compiled = _next(found, 0.0)
     while item is not None:
         if isinstance(item, BaseException):

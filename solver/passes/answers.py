@@ -150,7 +150,7 @@ def answer_of(problem: Problem, solution: Solution) -> Answer:
     """Place the rows of a region as its solution has them. Raises OrderError if the engine contradicts the
     recording."""
     runs = (no_order(), no_order())
-    if solution.verdict is Verdict.LEGAL:
+    if solution.verdict is Verdict.LEGAL and problem.rows.any():
         _compare_initial(problem, solution)
         runs = runs_of(problem, solution.order)
     return Answer(solution.verdict, solution.engine, solution.seconds, solution.reason, *runs)

@@ -18,9 +18,11 @@ from corebraid.base.errors import OrderError
 from solver.passes.ahead import regions_ahead
 from solver.passes.answers import Options, answer_of, solution_of
 from solver.passes.ledger import Ledger
+from solver.passes.quiet import quiet_problems
 from solver.passes.reads_from import BEGIN, Difference, compare, reads_from
-from solver.passes.stages import Sifted, Walks, sift_region
+from solver.passes.stages import Walks, sift_region
 from solver.regions.problem import Problem, Solution, Verdict
+from solver.regions.quiet import Quiet, Stretch
 from solver.regions.region import Region
 from solver.regions.traces import Traces
 from solver.sifting.words import WordTable
@@ -83,9 +85,9 @@ def crosscheck(
     try:
         with regions_ahead(traces) as regions:
             for region in regions:
-                disagreements += _one_region(region, sift_region(region, words), standings)
+                disagreements += _one_stretch(region, words, standings)
                 if on_region is not None:
-                    on_region(region.index + 1)
+                    on_region(standings[0].ledger.composed)
         if traces.has_final:
             disagreements += _ends(standings, traces.final())
     finally:
@@ -95,11 +97,23 @@ def crosscheck(
     return CrossCheck(sorted(rows, key=lambda row: row.region), disagreements)
 
 
-def _one_region(region: Region, sifted: Sifted, standings: list[_Standing]) -> list[str]:
+def _one_stretch(stretch: Stretch, words: WordTable, standings: list[_Standing]) -> list[str]:
+    if isinstance(stretch, Quiet):
+        for standing in standings:
+            standing.ledger.compose_quiet(stretch)
+        wrong = [_one_region(*found, standings) for found in quiet_problems(stretch)]
+        return [line for lines in wrong for line in lines]
+    sifted = sift_region(stretch, words)
+    for standing in standings:
+        # They all compose the same from the same.
+        problem = standing.ledger.compose(stretch, sifted)
+    return _one_region(stretch, problem, standings)
+
+
+def _one_region(region: Region, problem: Problem, standings: list[_Standing]) -> list[str]:
     wrong: list[str] = []
     first: tuple[Verdict, NDArray[np.int64]] | None = None
     for standing in standings:
-        problem = standing.ledger.compose(region, sifted)
         row, source = _solve(region, problem, standing)
         if standing is standings[0]:
             first = row.verdict, source
@@ -127,7 +141,7 @@ def _solve(region: Region, problem: Problem, standing: _Standing) -> tuple[Row, 
         got = answer_of(problem, solution)
         if standing.ledger.answer(region.index, got):
             standing.ledger.walked(standing.walks.walk(region, *standing.ledger.runs(region.index)))
-            checked = True
+        checked = got.verdict is Verdict.LEGAL
     except OrderError as error:
         standing.out = "out since the checker refused its order"
         why = error.line()

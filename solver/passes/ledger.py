@@ -16,7 +16,8 @@ from solver.check.seams import Seam, Seams
 from solver.passes.results import Answer, OrderResult, RegionResult
 from solver.passes.spool import Spool
 from solver.passes.stages import Sifted
-from solver.regions.problem import Problem, Verdict
+from solver.regions.problem import Problem, Verdict, no_order
+from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.traces import Traces
 from solver.sifting.boundary import Backward, Delta, Forward, Net
@@ -32,6 +33,8 @@ _COLUMNS = {
     for field in _PROBLEM_FIELDS
     if field.default_factory is not MISSING and (empty := field.default_factory()).ndim == 2
 }
+#: What becomes of the rows of a region that has none.
+_NO_ROWS = Counts(0, 0, 0, 0, 0, 0)
 _SEAM_FIELDS = ("word", "known", "first", "last")
 
 
@@ -44,6 +47,7 @@ class Ledger:
         self.n = len(traces.strata) + 1
         self._forward, self._seams = Forward(traces.initial()), Seams(traces.initial())
         self._problems, self._ends, self._runs, self._waiting = (Spool() for _ in range(4))
+        self._quiet = np.zeros(self.n, np.bool_)
         self._counts: list[Counts] = []
         self._results: dict[int, RegionResult] = {}
         self._walked: dict[int, int] = {}
@@ -75,11 +79,21 @@ class Ledger:
             [delta.word, delta.mask, delta.before, delta.after, net.changes, net.initial, net.final],
         )
         self._counts.append(sifted.counts)
-        if self.composed == self.n and self._traces.has_final:
-            backward = Backward(self._traces.final())
-            for number in reversed(range(self.n)):
-                backward.retreat(self.problem(number), *self._ends_of(number))
+        self._compose_backwards()
         return problem
+
+    def compose_quiet(self, quiet: Quiet) -> None:
+        """The next regions, which leave memory as it is."""
+        self._quiet[quiet.first : quiet.end] = True
+        self._counts += [_NO_ROWS] * (quiet.end - quiet.first)
+        self._compose_backwards()
+
+    def _compose_backwards(self) -> None:
+        if self.composed < self.n or not self._traces.has_final:
+            return
+        backward = Backward(self._traces.final())
+        for number in np.flatnonzero(~self._quiet)[::-1].tolist():
+            backward.retreat(self.problem(number), *self._ends_of(number))
 
     def problem(self, region: int) -> Problem:
         """The problem of a composed region."""
@@ -94,16 +108,17 @@ class Ledger:
         return Delta(*arrays[:4]), Net(*arrays[4:])
 
     def answer(self, region: int, answer: Answer) -> bool:
-        """Take an engine's answer. Returns whether there is an order for the checker to walk."""
-        legal = answer.verdict is Verdict.LEGAL
-        if legal:
+        """Take an engine's answer. Returns whether there is an order for the checker to walk; that of a quiet
+        region has nothing to walk."""
+        walkable = answer.verdict is Verdict.LEGAL and not self._quiet[region]
+        if walkable:
             self._runs.put(region, [answer.stream, answer.rows])
         self._results[region] = RegionResult(
             region, self._counts[region], answer.verdict, answer.engine, answer.seconds, answer.reason
         )
-        if not legal:
+        if not walkable:
             self._cross()
-        return legal
+        return walkable
 
     def take_back(self, region: int) -> None:
         """Forget an answer."""
@@ -111,8 +126,16 @@ class Ledger:
 
     def runs(self, region: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(stream, rows) of the runs of a region with an order."""
+        if self._quiet[region]:
+            return no_order(), no_order()
         stream, rows = self._runs.get(region)
         return stream, rows
+
+    def _rows(self, region: int) -> NDArray[np.int64]:
+        """How many rows each stream has in a region."""
+        return (
+            np.zeros(self._traces.n_streams, np.int64) if self._quiet[region] else self.problem(region).rows
+        )
 
     def walked(self, seam: Seam) -> None:
         """Take what the checker found in a region. Raises OrderError if it does not fit to the one before."""
@@ -130,6 +153,8 @@ class Ledger:
             region = self._crossed
             if region in self._walked:
                 self._seams.cross(Seam(region, self._walked[region], *self._waiting.get(region)))
+            elif region in self._results and self._quiet[region]:
+                pass
             elif region in self._results and self._results[region].verdict is not Verdict.LEGAL:
                 self._seams.pass_over(*_bytes_after(self._ends_of(region)[0]))
             else:
@@ -162,9 +187,9 @@ class Ledger:
                 unchecked.replace(path)
         finally:
             unchecked.unlink(missing_ok=True)
-        total = self._counts[0]
-        for count in self._counts[1:]:
-            total = total + count
+        total = _NO_ROWS
+        for region in np.flatnonzero(~self._quiet).tolist():
+            total = total + self._counts[region]
         left = [(r.region, _reason(r)) for r in results if r.verdict is not Verdict.LEGAL]
         passed = sum(self._counts[region].total for region, _ in left)
         return OrderResult(results, total, CheckReport(self._seams.events, passed, left), kept)
@@ -174,7 +199,7 @@ class Ledger:
         writer = CertificateWriter(path, recording, Head(engine, n_streams, len(results)))
         totals = np.zeros(n_streams, np.int64)
         for result in results:
-            rows = self.problem(result.region).rows
+            rows = self._rows(result.region)
             totals += rows
             if result.verdict is Verdict.LEGAL:
                 writer.ordered(result.region, *self.runs(result.region))

@@ -21,10 +21,12 @@ from solver.passes.ahead import regions_ahead
 from solver.passes.answers import Options, answer
 from solver.passes.ledger import Ledger
 from solver.passes.partial import Partial
+from solver.passes.quiet import quiet_answers
 from solver.passes.results import Answer, OrderResult
 from solver.passes.schedule import Schedule
 from solver.passes.stages import Walks, sift_region
 from solver.regions.problem import Problem, Verdict
+from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.traces import Traces
 from solver.sifting.words import WordTable
@@ -139,6 +141,10 @@ def _alone(
     walks, words = Walks(traces), WordTable()
     with regions_ahead(traces) as regions:
         for region in regions:
+            if isinstance(region, Quiet):
+                _pass_quiet(ledger, region, options)
+                show()
+                continue
             problem = ledger.compose(region, sift_region(region, words))
             found = kept.find(problem) if kept is not None and problem.n_ops else None
             try:
@@ -149,6 +155,12 @@ def _alone(
                 ledger.take_back(region.index)
                 _settle(ledger, walks, region, _fresh(region, problem, options, kept))
             show()
+
+
+def _pass_quiet(ledger: Ledger, quiet: Quiet, options: Options) -> None:
+    ledger.compose_quiet(quiet)
+    for region, got in quiet_answers(quiet, options):
+        ledger.answer(region, got)
 
 
 def _fresh(region: Region, problem: Problem, options: Options, kept: Partial | None) -> Answer:

@@ -18,6 +18,7 @@ from solver.passes.cluster import WORKER_DIED, Cluster
 from solver.passes.ledger import Ledger
 from solver.passes.partial import Partial
 from solver.passes.pool import DIED, DONE, FAILED, News, Pool
+from solver.passes.quiet import quiet_answers
 from solver.passes.results import Answer
 from solver.passes.stages import Sifted, Walks, sift_region
 from solver.passes.trace_spool import TraceSpool
@@ -77,7 +78,8 @@ class Schedule:
         )
         self._n_sources = self._spool.n_sources
         self._ready: list[tuple[int, int, str]] = []
-        self._sifted: dict[int, Sifted] = {}
+        #: Regions to be composed; None is a quiet one.
+        self._sifted: dict[int, Sifted | None] = {}
         self._walked_early: dict[int, Seam] = {}
         self._for_cluster: deque[int] = deque()
         self._told: Counter[int] = Counter()
@@ -100,8 +102,11 @@ class Schedule:
         """All regions to their end. Raises what one process would raise: the first region's error."""
         for stream in range(self._n_sources):
             self._add(_EXTRACT, stream)
-        while not self._ledger.complete:
+        while True:
+            self._find_regions()
             self._raise_if_first()
+            if self._ledger.complete:
+                return
             self._dispatch()
             if self._cluster is None:
                 self._take_all(self._pool.news())
@@ -121,26 +126,28 @@ class Schedule:
         heapq.heappush(self._ready, (_URGENCY[stage], number, stage))
 
     def _dispatch(self) -> None:
-        self._find_regions()
         while self._cluster and self._for_cluster and self._cluster.room:
             self._cluster.submit(self._ledger.problem(self._for_cluster.popleft()))
         while self._ready and self._pool.idle:
             _, number, stage = heapq.heappop(self._ready)
             self._start(stage, number)
-            self._find_regions()
 
     def _find_regions(self) -> None:
         """Make those regions ready that all streams are past, as long as solving keeps up."""
-        here = self._next_sift
+        while self._next_sift < (end := self._sift_end()):
+            for here in range(self._next_sift, end):
+                if self._spool.is_quiet(here):
+                    self._sifted[here] = None
+                else:
+                    self._add(_SIFT, here)
+            self._next_sift = end
+            # Quiet regions wait for nobody, and nobody may be at work who would report.
+            self._compose()
+
+    def _sift_end(self) -> int:
         last = self._error[0][0] if self._error else self._ledger.n
-        while (
-            here < min(last, self._ledger.n)
-            and here < self._ledger.answered + _AHEAD
-            and all(self._spool.complete(stream) > here for stream in range(self._n_sources))
-        ):
-            self._add(_SIFT, here)
-            here += 1
-        self._next_sift = here
+        told = (self._spool.complete(source) for source in range(self._n_sources))
+        return min(last, self._ledger.n, self._ledger.answered + _AHEAD, *told)
 
     def _start(self, stage: str, number: int) -> None:
         task, pool, ledger = (stage, number), self._pool, self._ledger
@@ -188,12 +195,27 @@ class Schedule:
     def _compose(self) -> None:
         while (region := self._ledger.composed) in self._sifted:
             sifted = self._sifted.pop(region)
+            if sifted is None:
+                self._pass_quiet(region)
+                continue
             try:
                 problem = self._ledger.compose(self._region(region), sifted)
             except CorebraidError as error:
                 self._note_error((region, 2, 0), error)
                 return
             self._solve(problem)
+
+    def _pass_quiet(self, first: int) -> None:
+        """The run of quiet regions that begins with this one, as far as it is known."""
+        end = first + 1
+        while end in self._sifted and self._sifted[end] is None:
+            del self._sifted[end]
+            end += 1
+        quiet = self._spool.quiet(first, end)
+        self._ledger.compose_quiet(quiet)
+        for region, got in quiet_answers(quiet, self._options):
+            self._ledger.answer(region, got)
+        self._show()
 
     def _region(self, number: int) -> Region:
         return self._spool.region(number, self._spool.borders(number))

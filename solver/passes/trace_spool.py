@@ -19,6 +19,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT
 from corebraid.base.wording import Option, Phrase
 from solver.passes.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
+from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.sync_order import SyncsOfRegions
 from solver.regions.traces import Events, Traces
@@ -54,6 +55,11 @@ class Told:
     ends: tuple[Ends, ...]
     tail: Events | None = None
     begins: BeginsBorder | None = None
+
+    @property
+    def lost(self) -> int:
+        """How many lines the core lost in the region."""
+        return self.begins[2] if self.begins else 0
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,8 @@ class TraceSpool:
         done, told_rows = [(0, 0) for _ in streams], 0
         told: list[Told] = []
         scanner = self._scanner(source)
-        for region in range(len(self._traces.strata) + 1):
+        region, n_regions = 0, len(self._traces.strata) + 1
+        while region < n_regions:
             last_number = 0
             try:
                 for k, cursor in enumerate(cursors):
@@ -168,10 +175,36 @@ class TraceSpool:
                 yield told
                 raise
             told.append(Told(tuple(done), tail, begins))
+            region += 1
+            quiet = self._quiet_from(region, cursors, scanner) - region
+            if quiet:
+                told += [self._told_quiet(source, told[-1])] * quiet
+                region += quiet
             if done[0][0] - told_rows >= _ROWS_A_MESSAGE or len(told) >= _REGIONS_A_MESSAGE:
                 yield told
                 told, told_rows = [], done[0][0]
         yield told
+
+    def _quiet_from(
+        self, region: int, cursors: list[Cursor], scanner: Scanner | BufferedScanner | None
+    ) -> int:
+        """Where the run of regions, perhaps none, ends that begins here and in which a source has no rows and
+        loses no lines. They count as taken."""
+        ahead = [cursor.next_region for cursor in cursors]
+        ahead.append(scanner.next_loss if scanner else None)
+        n_regions = len(self._traces.strata) + 1
+        end = min((at for at in ahead if at is not None), default=n_regions)
+        end = max(region, min(end, n_regions))
+        if isinstance(scanner, BufferedScanner):
+            scanner.pass_over(end - region)
+        return end
+
+    def _told_quiet(self, source: int, before: Told) -> Told:
+        """Of a region in which a source has no rows and loses no lines. before: of the one before it."""
+        tail = None if before.tail is None else before.tail[:0]
+        return Told(
+            before.ends, tail, self._begins.nothing(source) if self._begins and before.begins else None
+        )
 
     def _scanner(self, source: int) -> Scanner | BufferedScanner | None:
         """What finds the tenures of a core, if they are used."""
@@ -203,6 +236,16 @@ class TraceSpool:
     def complete(self, source: int) -> int:
         """How many regions of a source are in its files, as far as `learn` was told."""
         return len(self._told[source]) - 1
+
+    def is_quiet(self, region: int) -> bool:
+        """Whether nothing happens in a region that all sources have told of: see `Quiet`."""
+        return self._syncs.next_region(region) != region and all(
+            told[region].ends == told[region + 1].ends and not told[region + 1].lost for told in self._told
+        )
+
+    def quiet(self, first: int, end: int) -> Quiet:
+        """A run of regions for each of which `is_quiet` holds."""
+        return Quiet(first, end, self._traces.n_streams, self._traces.buffered)
 
     def borders(self, region: int) -> Borders:
         """Where a region is in every stream's file."""

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, UNCACHED
+from solver.passes.quiet import quiet_problems
 from solver.passes.stages import sift_region
 from solver.regions.problem import Problem
 from solver.regions.program_order import core_rows
+from solver.regions.quiet import Quiet
 from solver.regions.region import Region, RowSource
 from solver.regions.traces import Events, Traces
 from solver.sifting.boundary import Forward
-from solver.sifting.strata import iter_regions
+from solver.sifting.strata import iter_stretches
 
 
 def iter_problems(traces: Traces) -> Iterator[tuple[Region, Problem]]:
@@ -24,7 +26,10 @@ def iter_problems(traces: Traces) -> Iterator[tuple[Region, Problem]]:
     hold.
     """
     forward = Forward(traces.initial())
-    for region in iter_regions(traces):
+    for region in iter_stretches(traces):
+        if isinstance(region, Quiet):
+            yield from quiet_problems(region)
+            continue
         sifted = sift_region(region)
         bounded, _delta = forward.compose(region, sifted.problem, sifted.chains, sifted.net)
         yield region, bounded

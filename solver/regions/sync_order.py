@@ -104,6 +104,11 @@ class SyncsOfRegions:
                 remedy=_REMEDY,
             )
 
+    def next_region(self, region: int) -> int | None:
+        """The first region from this one on that has sync points, None if none has."""
+        at = int(self._starts[region]) if region < len(self._starts) else len(self._points)
+        return int(self._points["stratum"][at]) if at < len(self._points) else None
+
     def of(self, region: int) -> RegionSyncs:
         """Those of one region."""
         points = self._points[self._starts[region] : self._starts[region + 1]]

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import FormatError
 from solver.check.certificate import ORDERED, Block, Certificate
+from solver.regions.quiet import Quiet
 from solver.regions.traces import Traces
 from solver.score.places import CertificatePlaces, TruthPlaces
 from solver.score.shared import Accesses, accesses_of, shared_bytes
 from solver.score.sources import UNKNOWN, Sources, compare_sources
 from solver.score.standing import compare_standing
-from solver.sifting.strata import iter_regions
+from solver.sifting.strata import iter_stretches
 
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -110,7 +111,10 @@ class _Scorer:
 
     def run(self, certificate: Certificate) -> Score:
         marks, blocks = shared_bytes(self._traces), certificate.blocks()
-        for region in iter_regions(self._traces):
+        for region in iter_stretches(self._traces):
+            if isinstance(region, Quiet):
+                _pass_over(blocks, region)
+                continue
             accesses = accesses_of(region, self._n, self._buffered, marks)
             rows = np.array([len(stream) for stream in region.streams], np.int64)
             ran = self._truth.order(region.index, accesses, rows)
@@ -133,6 +137,13 @@ class _Scorer:
             accesses, ran, ran if found is None else found, self._n - self._buffered, self._buffered > 0
         )
         self._tally[4:] += (pairs, 0, pairs) if found is None else (pairs, as_ran, 0)
+
+
+def _pass_over(blocks: Iterator[Block], quiet: Quiet) -> None:
+    """Take the blocks of regions that have nothing to compare."""
+    left = quiet.end - quiet.first
+    while left:
+        left -= next(blocks).last
 
 
 def _order_of(blocks: Iterator[Block], accesses: Accesses, region: int) -> NDArray[np.int64] | None:

@@ -9,6 +9,7 @@ from numba import njit
 
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.event import EVENT, GLUED, UNCACHED
+from solver.regions.quiet import Quiet, Stretch
 from solver.regions.region import Region, Rows
 from solver.regions.sync_order import SyncsOfRegions
 from solver.regions.traces import Events, Traces
@@ -116,6 +117,11 @@ class Cursor:
             if len(self._rest):
                 return
 
+    @property
+    def next_region(self) -> int | None:
+        """The region of the next row, once those of the regions before it are taken; None at the end."""
+        return int(self._rest["stratum"][0]) if len(self._rest) else None
+
     def upcoming(self, seq: int) -> Events:
         """The rows not handed out yet whose number is below `seq`."""
         while not len(self._rest) or self._rest["seq"][-1] < seq:
@@ -131,17 +137,53 @@ class Cursor:
         return rows
 
 
+class _Regions:
+    """All streams of traces, cut at the strata side by side. n: how many regions there are."""
+
+    def __init__(self, traces: Traces) -> None:
+        self.n = len(traces.strata) + 1
+        self._cursors = [Cursor(traces, stream, chunks) for stream, chunks in enumerate(traces.streams())]
+        self._n_streams, self._buffered = traces.n_streams, traces.buffered
+        self._syncs, self._tenures = SyncsOfRegions(traces), TenuresOfRegions.of(traces)
+
+    def take(self, index: int) -> Region:
+        """A region; they must come in order."""
+        first = self._n_streams - self._buffered
+        streams = [cursor.rows(index) for cursor in self._cursors]
+        tails = [
+            self._cursors[first + core].upcoming(streams[core].last_number) for core in range(self._buffered)
+        ]
+        tenures = self._tenures.of_region(index, streams) if self._tenures else None
+        return Region(index, streams, tails, self._syncs.of(index), tenures)
+
+    def quiet_from(self, index: int) -> Quiet:
+        """The run of quiet regions, perhaps none, that begins with this one, those before having been taken;
+        they count as taken."""
+        ahead = [cursor.next_region for cursor in self._cursors]
+        ahead += [self._syncs.next_region(index), self._tenures.next_loss if self._tenures else None]
+        end = min((region for region in ahead if region is not None), default=self.n)
+        quiet = Quiet(index, max(index, min(end, self.n)), self._n_streams, self._buffered)
+        if self._tenures:
+            self._tenures.pass_over(quiet.end - quiet.first)
+        return quiet
+
+
 def iter_regions(traces: Traces) -> Iterator[Region]:
     """Every region from the first to the last, n_strata + 1 of them, empty ones included.
 
     Raises FormatError as `Cursor` does.
     """
-    cursors = [Cursor(traces, stream, chunks) for stream, chunks in enumerate(traces.streams())]
-    first = traces.n_streams - traces.buffered
-    syncs, tenures = SyncsOfRegions(traces), TenuresOfRegions.of(traces)
-    for index in range(len(traces.strata) + 1):
-        streams = [cursor.rows(index) for cursor in cursors]
-        tails = [cursors[first + core].upcoming(streams[core].last_number) for core in range(traces.buffered)]
-        yield Region(
-            index, streams, tails, syncs.of(index), tenures.of_region(index, streams) if tenures else None
-        )
+    regions = _Regions(traces)
+    for index in range(regions.n):
+        yield regions.take(index)
+
+
+def iter_stretches(traces: Traces) -> Iterator[Stretch]:
+    """The same, but runs of quiet regions as one. Raises what `iter_regions` does, where it does."""
+    regions, index = _Regions(traces), 0
+    while index < regions.n:
+        yield regions.take(index)
+        quiet = regions.quiet_from(index + 1)
+        if quiet.first < quiet.end:
+            yield quiet
+        index = quiet.end

@@ -131,6 +131,11 @@ class LossMatcher:
         none = np.empty(0, np.int64)
         self._at, self._line, self._first, self._ended = none, none, 0, False
 
+    @property
+    def next_region(self) -> int | None:
+        """The region of the next loss behind those taken, None if there is none."""
+        return int(self._rest["stratum"][0]) if len(self._rest) else None
+
     def take(
         self, region: int
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:

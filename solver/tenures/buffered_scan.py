@@ -175,6 +175,15 @@ class BufferedScanner:
                 self.add(chain, rows)
         return self.take()
 
+    @property
+    def next_loss(self) -> int | None:
+        """The region of the core's next loss, once a region was taken; None if there is none."""
+        return None if self._losses is None else self._losses.next_region
+
+    def pass_over(self, regions: int) -> None:
+        """Go on over so many regions without rows or losses, in which no record gets behind the core."""
+        self._region += regions
+
     def take(self) -> BufferedBegins:
         """What is found in the region whose rows were added, and begin another."""
         loads, stores = (np.concatenate([np.empty(0, EVENT), *rows]) for rows in self._chains)

@@ -61,6 +61,11 @@ class LossCursor:
         self._region = region
         self._low, self._high = np.zeros(len(self._here), np.int64), np.zeros(len(self._here), np.int64)
 
+    @property
+    def next_region(self) -> int | None:
+        """The region of the next loss behind those taken, None if there is none."""
+        return int(self._rest["stratum"][0]) if len(self._rest) else None
+
     def add(self, region: int, rows: Events) -> None:
         """The core's rows of a region that come next."""
         if region != self._region:

@@ -89,6 +89,19 @@ class TenuresOfRegions:
         ]
         return tenures_in(self._traces, begins, self._lines)
 
+    @property
+    def next_loss(self) -> int | None:
+        """The next region in which a core loses a line, None if none does."""
+        return first_of(self._scanners)
+
+    def pass_over(self, regions: int) -> None:
+        """Go on over so many regions without rows or losses, which leave everything as it is."""
+
+
+def first_of(scanners: Sequence[Scanner | BufferedScanner]) -> int | None:
+    """The next region in which one of these cores loses a line, None if none does."""
+    return min((at for scanner in scanners if (at := scanner.next_loss) is not None), default=None)
+
 
 def buffered_scanner_of(traces: Traces, core: int) -> BufferedScanner:
     """`scanner_of` under TSO."""
@@ -116,6 +129,16 @@ class BufferedTenuresOfRegions:
             for core, scanner in enumerate(self._scanners)
         ]
         return BufferedTenures(begins, self._lines, self._by_writes, self._by_losses)
+
+    @property
+    def next_loss(self) -> int | None:
+        """As of `TenuresOfRegions`."""
+        return first_of(self._scanners)
+
+    def pass_over(self, regions: int) -> None:
+        """As of `TenuresOfRegions`."""
+        for scanner in self._scanners:
+            scanner.pass_over(regions)
 
 
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:

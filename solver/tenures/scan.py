@@ -251,6 +251,11 @@ class Scanner:
             self._parts.append(found)
         self._number += len(rows)
 
+    @property
+    def next_loss(self) -> int | None:
+        """The region of the core's next loss, once a region was taken; None if there is none."""
+        return self._losses.next_region
+
     def take(self, region: int) -> Begins:
         """What was found in the region whose rows were added, and begin another."""
         parts, self._parts, self._number = self._parts, [no_begins(self._line_bytes)], 0

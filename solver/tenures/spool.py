@@ -50,6 +50,10 @@ class BeginsSpool:
         self._end[core] = at
         return border
 
+    def nothing(self, core: int) -> Border:
+        """What `write` returns for begins of which there are none."""
+        return self._end[core], 0, 0, 0
+
     def read(self, core: int, border: Border) -> Begins | BufferedBegins:
         """What `write` has returned the border of."""
         first, n, m, k = border

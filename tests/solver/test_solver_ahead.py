@@ -18,9 +18,9 @@ from corebraid.base.rows.event import EVENT
 from emu.core.trace_buffers import TraceBuffers
 from solver.passes import ahead
 from solver.passes.ahead import regions_ahead
-from solver.regions.region import Region
+from solver.regions.quiet import Quiet, Stretch
 from solver.regions.traces import Events, MemoryTraces
-from solver.sifting.strata import iter_regions
+from solver.sifting.strata import iter_stretches
 
 SHAPE = Shape(steps=200, strata=0.2)
 
@@ -41,11 +41,14 @@ def counted(seed: int) -> Counted:
     return Counted(made.rows, made.strata, made.before, made.after, 7)
 
 
-def content(regions: Iterator[Region]) -> list[list[bytes]]:
-    return [[rows_of(region, s).tobytes() for s in range(len(region.streams))] for region in regions]
+def content(stretches: Iterator[Stretch]) -> list[Quiet | list[bytes]]:
+    return [
+        one if isinstance(one, Quiet) else [rows_of(one, s).tobytes() for s in range(len(one.streams))]
+        for one in stretches
+    ]
 
 
-def error_of(regions: Iterator[Region]) -> tuple[int, str]:
+def error_of(regions: Iterator[Stretch]) -> tuple[int, str]:
     """How many regions there are, and the error that ends them."""
     for seen in range(10_000):
         try:
@@ -59,7 +62,7 @@ def test_regions_are_those_of_one_thread() -> None:
     for seed in range(20):
         traces = counted(seed)
         with regions_ahead(traces) as regions:
-            assert content(regions) == content(iter_regions(traces)), f"seed {seed}"
+            assert content(regions) == content(iter_stretches(traces)), f"seed {seed}"
 
 
 def test_an_error_comes_where_one_thread_meets_it() -> None:
@@ -70,7 +73,7 @@ def test_an_error_comes_where_one_thread_meets_it() -> None:
         traces.rows[1]["size"][rng.randrange(len(traces.rows[1]))] = 9
         both = []
         with regions_ahead(traces) as regions:
-            for source in (iter_regions(traces), regions):
+            for source in (iter_stretches(traces), regions):
                 both.append(error_of(source))
         assert both[0] == both[1], f"seed {seed}"
         met.append(both[0][0])
@@ -120,12 +123,12 @@ def test_the_thread_ends_inside_a_region() -> None:
 def test_waiting_for_the_threads_kernels_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     hands, waiting = [0.0], threading.Event()
 
-    def compiled_first(traces: MemoryTraces) -> Iterator[Region]:
+    def compiled_first(traces: MemoryTraces) -> Iterator[Stretch]:
         assert waiting.wait(10)
         with global_compiler_lock:
             hands[0] += 500
         hands[0] += 3
-        yield from iter_regions(counted(5))
+        yield from iter_stretches(counted(5))
 
     def begin_to_wait() -> float:
         now = hands[0]
@@ -134,7 +137,7 @@ def test_waiting_for_the_threads_kernels_is_no_work(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(clock, "monotonic", lambda: hands[0])
     monkeypatch.setattr(ahead, "working_time", begin_to_wait)
-    monkeypatch.setattr(ahead, "iter_regions", compiled_first)
+    monkeypatch.setattr(ahead, "iter_stretches", compiled_first)
     before = working_time()
     with regions_ahead(counted(5)) as regions:
         assert len(list(regions)) > 3
