@@ -112,6 +112,11 @@ def cut_short(sample: Sample, draw: Draw) -> str:
             continue
         del found.frames[draw.randrange(len(found.frames)) :]
         found.tail = draw.randbytes(draw.randrange(44)) if draw.random() < 0.2 else b""
+    if draw.random() < 0.2:
+        # Killed behind its manifest, which is written first.
+        kept = draw.sample(sorted(sample.streams), draw.choice((0, 0, 1, 2)))
+        sample.streams = {name: sample.streams[name] for name in sorted(kept)}
+        sample.others, sample.index = {}, None
     return "a killed recorder's"
 
 
