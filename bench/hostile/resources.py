@@ -187,12 +187,11 @@ def _guests() -> list[Scenario]:
     return [
         *(
             scenario(name, (7,))
-            for name in ("descriptors", "sockets", "pipes", "qpairs", "memory", "threads")
+            for name in ("descriptors", "sockets", "pipes", "qpairs", "memory", "threads", "addresses")
         ),
         scenario("Memory", (3, 137)),
         scenario("output", (0,)),
         scenario("file", (0, 7), "--time-limit", "20"),
-        scenario("addresses", (0, 7), "--time-limit", "20"),
     ]
 
 
