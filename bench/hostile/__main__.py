@@ -17,6 +17,7 @@ from corebraid.base.kernel_cache import use_kernel_cache  # noqa: E402
 use_kernel_cache()
 
 from bench.hostile import kinds  # noqa: E402
+from bench.hostile.campaign import run_campaign  # noqa: E402
 from bench.hostile.tally import Tally  # noqa: E402
 
 
@@ -38,7 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
         chosen.first, chosen.first + (kind.cases if chosen.cases is None else chosen.cases)
     )
     with tempfile.TemporaryDirectory(prefix="corebraid-hostile-", dir=_memory()) as folder:
-        tally = kind.load()(numbers, chosen.seed, Path(folder), chosen.jobs, heard=_Told())
+        trials = kind.load()(numbers, chosen.seed, Path(folder))
+        tally = Tally(chosen.kind, chosen.seed)
+        run_campaign(tally, trials, numbers, Path(folder), chosen.jobs, heard=_Told())
     print(tally.facts() if chosen.json else "\n".join(tally.lines()))
     return 1 if tally.failures else 0
 

@@ -7,7 +7,7 @@ from bench.hostile.sample import Sample
 
 #: Stands for the recording, and for a file that is not there yet.
 REC, NEW = "REC", "NEW"
-_SOON = ("--region-timeout", "3")
+_SOON = ("--region-timeout", "1")
 _ONE = ("--jobs", "1")
 #: How often, command line.
 _ANY: tuple[tuple[int, tuple[str, ...]], ...] = (

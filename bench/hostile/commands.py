@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.hostile import mutations
-from bench.hostile.fork_server import Limits
-from bench.hostile.tally import Tally
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,13 +18,6 @@ def execute(arguments: list[str]) -> int:
     os.execve(sys.executable, [sys.executable, "-m", "corebraid", *arguments], environment)
 
 
-def campaign(
-    numbers: Iterable[int],
-    seed: int,
-    folder: Path,
-    jobs: int = 1,
-    limits: Limits | None = None,
-    heard: Callable[[Tally], None] = lambda _: None,
-) -> Tally:
-    """Try the cases with these numbers."""
-    return mutations.campaign(numbers, seed, folder, jobs, limits, execute, heard, "commands")
+def prepare(numbers: Sequence[int], seed: int, folder: Path) -> mutations.Trials:
+    """The cases with these numbers."""
+    return mutations.prepare(numbers, seed, folder, execute, turns=1)

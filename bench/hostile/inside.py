@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.hostile.fork_server import Limits, run_cases
+from bench.hostile.fork_server import run_cases
 from bench.hostile.judging import Ended
+from bench.hostile.slot import Limits
 from corebraid.__main__ import main
 
 
 def run_command(arguments: list[str]) -> int:
     """Its own entry point; returns the exit code."""
     sys.argv = ["corebraid", *arguments]
+    # As in a process that is new: a command leaves it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()
     except SystemExit as end:

@@ -4,15 +4,15 @@ the recorder may not, and each replay does what was recorded."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench.hostile.fork_server import Limits, run_cases
+from bench.hostile.campaign import Verdict
 from bench.hostile.inside import quiet, run_nested_command
 from bench.hostile.judging import Ended, fault_of
 from bench.hostile.mutating import draw_of
 from bench.hostile.random_guests import code_of, write_guest
-from bench.hostile.tally import Tally
+from bench.hostile.slot import Limits
 from corebraid.cli.group import cli
 from emu.hooks.x86_64.native import load_coprocessor
 
@@ -58,37 +58,37 @@ def examine(number: int, seed: int, folder: Path) -> tuple[str, str, str]:
     return outcome, "", "record"
 
 
-def campaign(
-    numbers: Iterable[int],
-    seed: int,
-    folder: Path,
-    jobs: int = 1,
-    limits: Limits | None = None,
-    heard: Callable[[Tally], None] = lambda _: None,
-) -> Tally:
-    """Try the cases with these numbers."""
-    numbers, tally = list(numbers), Tally("instructions", seed)
+class Trials:
+    """The cases of a seed."""
+
+    limits, turns = Limits(seconds=120.0), 1
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def work(self, number: int, folder: Path, note: int) -> int:
+        """Record, replay and verify."""
+        os.write(note, "\n".join(examine(number, self._seed, folder)).encode())
+        return 0
+
+    def judge(self, number: int, how: Ended, note: str) -> Verdict:
+        """What `examine` said, if it came to an end."""
+        outcome, fault, command = (*note.split("\n", 2), "", "", "")[:3]
+        fault = fault or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
+        options = options_of(self._seed, number)
+        kind = "firmware" if "firmware" in options else "linux"
+        return Verdict(kind, command or "record", outcome, fault, " ".join(options))
+
+
+def prepare(numbers: Sequence[int], seed: int, folder: Path) -> Trials:
+    """The cases with these numbers."""
     with quiet():
         for number in range(min(_WARMED, len(numbers))):
             (folder / f"warm-{number}").mkdir()
             _warm(number, seed, folder / f"warm-{number}")
     if len(numbers) > _WARMED:
         load_coprocessor()
-
-    def work(number: int, place: Path, note: int) -> int:
-        os.write(note, "\n".join(examine(number, seed, place)).encode())
-        return 0
-
-    def ended(number: int, how: Ended, note: str) -> None:
-        outcome, fault, command = (*note.split("\n", 2), "", "", "")[:3]
-        fault = fault or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
-        options = options_of(seed, number)
-        kind = "firmware" if "firmware" in options else "linux"
-        tally.add(number, kind, command or "record", outcome, fault, " ".join(options), how.seconds)
-        heard(tally)
-
-    run_cases(numbers, work, ended, folder, jobs, Limits(seconds=120.0))
-    return tally
+    return Trials(seed)
 
 
 def _warm(number: int, seed: int, folder: Path) -> None:

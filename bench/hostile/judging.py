@@ -25,13 +25,14 @@ _LONGEST_LINE = 6000
 @dataclass(frozen=True)
 class Ended:
     """How a process ended. code: exit code, less than 0: the signal. stopped: the limit at which it was
-    stopped, or ''."""
+    stopped, or ''. before: cases that its process had ended before."""
 
     code: int
     out: bytes
     err: bytes
     stopped: str = ""
     seconds: float = 0.0
+    before: int = 0
 
 
 def fault_of(arguments: tuple[str, ...], ended: Ended, codes: tuple[int, ...] = (0, 1, 2)) -> str:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bench.hostile.fork_server import Limits, run_cases
+from bench.hostile.campaign import Verdict
 from bench.hostile.inside import quiet, run_command, run_nested, run_nested_command
 from bench.hostile.judging import Ended, fault_of
 from bench.hostile.mutating import draw_of
 from bench.hostile.recordings import IMAGES, linux_program
-from bench.hostile.tally import Tally
+from bench.hostile.slot import Limits
 from corebraid.base.errors import FormatError
 from corebraid.cli.group import cli
 from recorder.files.reader import Recording
@@ -121,16 +121,50 @@ def examine(place: Path, after: str) -> str:
     return ""
 
 
-def campaign(
-    numbers: Iterable[int],
-    seed: int,
-    folder: Path,
-    jobs: int = 1,
-    limits: Limits | None = None,
-    heard: Callable[[Tally], None] = lambda _: None,
-) -> Tally:
-    """Try the cases with these numbers."""
-    tally = Tally("kills", seed)
+class Trials:
+    """The cases of a seed."""
+
+    limits, turns = Limits(seconds=120.0), 1
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def work(self, number: int, folder: Path, note: int) -> int:
+        """Record, kill, and look at what is left."""
+        name, sent, delay = plan_of(self._seed, number)
+        own, place = folder / "tmp", folder / "rec"
+        how = _killed(record_line(name, place), sent, delay, own)
+        fault = _wrong_end(how, sent)
+        left = [path.name for path in own.iterdir()]
+        if not fault and left and sent is not signal.SIGKILL:
+            fault = f"temporary files are left: {', '.join(left)}"
+        state = "none"
+        if not fault and place.exists():
+            fault = examine(place, sent.name)
+            state = _state(place)
+        os.write(note, f"{state}\n{fault}".encode(errors="replace"))
+        return 0
+
+    def judge(self, number: int, how: Ended, note: str) -> Verdict:
+        """What was found, if it came to an end."""
+        state, _, fault = note.partition("\n")
+        name, sent, delay = plan_of(self._seed, number)
+        fault = fault or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
+        return Verdict(name, sent.name, state, fault, f"after {delay:.3f} s")
+
+
+def _state(place: Path) -> str:
+    try:
+        recording = Recording.open(place)
+    except FormatError:
+        return "none"
+    if recording.manifest.complete:
+        return "complete"
+    return "empty" if recording.empty else "incomplete"
+
+
+def prepare(numbers: Sequence[int], seed: int, folder: Path) -> Trials:
+    """All cases."""
     with quiet():
         for name in PLANS:
             place = folder / f"warm-{name.replace(' ', '-')}"
@@ -139,36 +173,4 @@ def campaign(
                 *([str(place) if x == "REC" else x for x in row] for row in _EXAMINED),
             ):
                 cli.main(list(line), prog_name="corebraid", standalone_mode=False)
-
-    def work(number: int, place: Path, note: int) -> int:
-        name, sent, delay = plan_of(seed, number)
-        own = place / "tmp"
-        how = _killed(record_line(name, place / "rec"), sent, delay, own)
-        fault = _wrong_end(how, sent)
-        left = [path.name for path in own.iterdir()]
-        if not fault and left and sent is not signal.SIGKILL:
-            fault = f"temporary files are left: {', '.join(left)}"
-        state = "none"
-        if not fault and (place / "rec").exists():
-            fault = examine(place / "rec", sent.name)
-            with suppress(FormatError):
-                recording = Recording.open(place / "rec")
-                state = (
-                    "complete"
-                    if recording.manifest.complete
-                    else "empty"
-                    if recording.empty
-                    else "incomplete"
-                )
-        os.write(note, f"{state}\n{fault}".encode(errors="replace"))
-        return 0
-
-    def ended(number: int, how: Ended, note: str) -> None:
-        state, _, fault = note.partition("\n")
-        name, sent, delay = plan_of(seed, number)
-        fault = fault or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
-        tally.add(number, name, sent.name, state, fault, f"after {delay:.3f} s", how.seconds)
-        heard(tally)
-
-    run_cases(numbers, work, ended, folder, jobs, limits or Limits(seconds=120.0))
-    return tally
+    return Trials(seed)

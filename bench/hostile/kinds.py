@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.hostile.tally import Tally
+from bench.hostile.campaign import Preparation
 
 
 @dataclass(frozen=True)
 class Kind:
-    """module: where its `campaign` is. cases: how many `make soak` tries."""
+    """module: where its `prepare` is. cases: how many `make soak` tries."""
 
     module: str
     cases: int
 
-    def load(self) -> Callable[..., Tally]:
-        """Its function `campaign(numbers, seed, folder, jobs, heard=...)`."""
-        found: Callable[..., Tally] = importlib.import_module(f"bench.hostile.{self.module}").campaign
+    def load(self) -> Preparation:
+        """Its function `prepare`."""
+        found: Preparation = importlib.import_module(f"bench.hostile.{self.module}").prepare
         return found
 
 
@@ -27,5 +26,5 @@ KINDS = {
     "commands": Kind("commands", 200),
     "instructions": Kind("instructions", 1_000),
     "kills": Kind("kills", 200),
-    "resources": Kind("resources", 1_000),
+    "resources": Kind("resources", 54),
 }

@@ -3,8 +3,6 @@ varints."""
 
 from __future__ import annotations
 
-import copy
-
 from bench.hostile import varints
 from bench.hostile.drawing import EDGES, Draw, Mutation, Unsuited, edge, edit_bytes, pick, stream
 from bench.hostile.sample import Frame, Sample
@@ -28,7 +26,7 @@ def frames_moved(sample: Sample, draw: Draw) -> str:
     if way == "drop":
         del frames[at]
     elif way == "repeat":
-        frames.insert(other, copy.deepcopy(frames[at]))
+        frames.insert(other, frames[at].copy())
     elif way == "swap":
         frames[at], frames[other] = frames[other], frames[at]
     elif way == "reverse":
@@ -36,7 +34,7 @@ def frames_moved(sample: Sample, draw: Draw) -> str:
     elif way == "only":
         found.frames = [frames[at]]
     elif way == "many":
-        frames[at:at] = [copy.deepcopy(frames[at]) for _ in range(draw.choice((10, 100)))]
+        frames[at:at] = [frames[at].copy() for _ in range(draw.choice((10, 100)))]
     else:
         found.frames = []
     return f"{name}: frames: {way}"
@@ -89,11 +87,11 @@ def files_moved(sample: Sample, draw: Draw) -> str:
     elif way == "swap":
         sample.streams[name], sample.streams[other] = second, found
     elif way == "same":
-        sample.streams[name] = copy.deepcopy(second)
+        sample.streams[name] = second.copy()
         sample.streams[name].kind, sample.streams[name].number = found.kind, found.number
     else:
-        sample.streams[name] = copy.deepcopy(found)
-        sample.streams[name].frames = copy.deepcopy(second.frames)
+        sample.streams[name] = found.copy()
+        sample.streams[name].frames = [one.copy() for one in second.frames]
     return f"{name}, {other}: {way}"
 
 
@@ -114,6 +112,11 @@ def cut_short(sample: Sample, draw: Draw) -> str:
             continue
         del found.frames[draw.randrange(len(found.frames)) :]
         found.tail = draw.randbytes(draw.randrange(44)) if draw.random() < 0.2 else b""
+    if draw.random() < 0.2:
+        # Killed behind its manifest, which is written first.
+        kept = draw.sample(sorted(sample.streams), draw.choice((0, 0, 1, 2)))
+        sample.streams = {name: sample.streams[name] for name in sorted(kept)}
+        sample.others, sample.index = {}, None
     return "a killed recorder's"
 
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bench.hostile.asked import NEW, REC, command_lines, draw_arguments, evidence_of
-from bench.hostile.fork_server import Limits, run_cases
+from bench.hostile.campaign import Verdict
 from bench.hostile.inside import quiet, run_command, run_nested_command
 from bench.hostile.judging import Ended, fault_of
 from bench.hostile.mutating import draw_of, mutate
 from bench.hostile.recordings import samples
 from bench.hostile.sample import Sample
-from bench.hostile.tally import Tally
+from bench.hostile.slot import Limits
 from corebraid.cli.group import cli
 from emu.hooks.x86_64.native import load_coprocessor
 from solver.smt.process import PROCESSES
@@ -25,8 +25,8 @@ _REC, _NEW = "rec", "new"
 #: So many cases need not all kernels.
 _FEW = 100
 _LONG = Limits(seconds=600.0)
-#: A case in which kernels are compiled is tried again: what it took says nothing.
-_COMPILING, _MOST_ROUNDS = b"compiling the kernels", 5
+#: Most cases that a process takes.
+_TURNS = 500
 
 
 def placed(arguments: Iterable[str], folder: Path) -> list[str]:
@@ -85,52 +85,42 @@ def warm(folder: Path, originals: dict[str, Sample], wanted: set[tuple[str, tupl
     gc.freeze()
 
 
-def campaign(
-    numbers: Iterable[int],
+class Trials:
+    """The cases of a seed, run. command: what is done with a command line."""
+
+    limits = Limits()
+
+    def __init__(self, cases: Cases, command: Callable[[list[str]], int], turns: int) -> None:
+        self._cases, self._command, self.turns = cases, command, turns
+
+    def work(self, number: int, folder: Path, note: int) -> int:
+        """Make the recording, and read it."""
+        drawn, what = self._cases.make(number, folder)
+        os.write(note, f"{drawn}\n{what}".encode(errors="replace"))
+        return self._command(placed(self._cases.chosen(number)[1], folder))
+
+    def judge(self, number: int, how: Ended, note: str) -> Verdict:
+        """Any exit code that the command has is right."""
+        drawn, _, what = note.partition("\n")
+        line = self._cases.chosen(number)[1]
+        fault = fault_of(line, how, (0, 1, 2, 3) if line[0] == "rpc" else (0, 1, 2))
+        shown = " ".join(line) if fault else line[0]
+        return Verdict(drawn or "unmade", line[0], f"exit code {how.code}", fault, f"{shown}: {what}")
+
+
+def prepare(
+    numbers: Sequence[int],
     seed: int,
     folder: Path,
-    jobs: int = 1,
-    limits: Limits | None = None,
     command: Callable[[list[str]], int] = run_command,
-    heard: Callable[[Tally], None] = lambda _: None,
-    kind: str = "mutations",
     originals: dict[str, Sample] | None = None,
-) -> Tally:
-    """Try the cases with these numbers. command: what is run. heard: told after each case. originals: the
-    recordings that are changed, those of `samples` unless given."""
-    numbers, originals = list(numbers), originals or samples(folder / "originals")
-    cases, tally = Cases(originals, seed), Tally(kind, seed)
+    turns: int = _TURNS,
+) -> Trials:
+    """The cases with these numbers. originals: the recordings that are changed, those of `samples` unless
+    given. command: what is run, in one process for at most `turns` cases."""
+    originals = originals or samples(folder / "originals")
+    cases = Cases(originals, seed)
     if command is run_command:
         few = {cases.chosen(number) for number in numbers} if len(numbers) <= _FEW else None
         warm(folder, originals, few)
-
-    def work(number: int, place: Path, note: int) -> int:
-        drawn, what = cases.make(number, place)
-        os.write(note, f"{drawn}\n{what}".encode(errors="replace"))
-        return command(placed(cases.chosen(number)[1], place))
-
-    def ended(number: int, how: Ended, note: str) -> None:
-        if how.stopped and _COMPILING in how.err:
-            again.append(number)
-            return
-        drawn, _, what = note.partition("\n")
-        line = cases.chosen(number)[1]
-        codes = (0, 1, 2, 3) if line[0] == "rpc" else (0, 1, 2)
-        shown = " ".join(line) if (fault := fault_of(line, how, codes)) else line[0]
-        tally.add(
-            number,
-            drawn or "unmade",
-            line[0],
-            f"exit code {how.code}",
-            fault,
-            f"{shown}: {what}",
-            how.seconds,
-        )
-        heard(tally)
-
-    again: list[int] = []
-    run_cases(numbers, work, ended, folder, jobs, limits)
-    for _ in range(_MOST_ROUNDS if again else 0):
-        todo, again = again, []
-        run_cases(todo, work, ended, folder, jobs, _LONG)
-    return tally
+    return Trials(cases, command, turns)

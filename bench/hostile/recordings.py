@@ -37,15 +37,15 @@ class How:
 
 
 HOW = {
-    "firmware": How("bug_lost_update", evidence="all"),
-    "firmware tso": How("peterson", model="tso", strata="cycles:500"),
+    "firmware": How("bug_lost_update", evidence="all", strata="cycles:6000"),
+    "firmware tso": How("peterson", model="tso", strata="cycles:1500"),
     "firmware cache": How("dma_race", cache="64:2:32", strata="downgrades:20", limit=25_000),
     "three cores": How("stride_fig2", cores=3, evidence="all", strata="cycles:500", cache="1k:2:64"),
     "puts and gets": How("pgas_guppie", evidence="opr,losses", strata="cycles:5000", limit=9_000),
-    "messages": How("rpc_divide", evidence="rpc,losses", strata="cycles:9000", limit=20_000),
+    "messages": How("rpc_divide", evidence="rpc,losses", strata="cycles:20000", limit=20_000),
     "fault": How("fault_div", strata="none"),
     "linux": How("", slice=60, strata="cycles:3000", evidence="linkage,slices,opr,losses"),
-    "linux tso": How("", slice=40, strata="cycles:900", model="tso"),
+    "linux tso": How("", slice=40, strata="cycles:2500", model="tso"),
 }
 
 

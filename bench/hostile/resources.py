@@ -1,7 +1,7 @@
 """Kind `resources`: a disk that is full, streams that are closed, an output that is removed during the run,
 and guests that take all there is of something. Each ends as it does natively, or in one line.
 
-A case's number chooses its scenario; there are as many cases as scenarios.
+A case's number chooses its scenario.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.hostile.campaign import Verdict
 from bench.hostile.commands import execute
-from bench.hostile.fork_server import Limits, run_cases
 from bench.hostile.inside import run_nested
 from bench.hostile.judging import Ended, fault_of
 from bench.hostile.recordings import IMAGES, linux_program
-from bench.hostile.tally import Tally
+from bench.hostile.slot import Limits
 
 SOURCE = Path(__file__).parent / "guests" / "exhaust.c"
 _LIMITS = Limits(seconds=300.0)
@@ -187,12 +187,11 @@ def _guests() -> list[Scenario]:
     return [
         *(
             scenario(name, (7,))
-            for name in ("descriptors", "sockets", "pipes", "qpairs", "memory", "threads")
+            for name in ("descriptors", "sockets", "pipes", "qpairs", "memory", "threads", "addresses")
         ),
         scenario("Memory", (3, 137)),
         scenario("output", (0,)),
         scenario("file", (0, 7), "--time-limit", "20"),
-        scenario("addresses", (0, 7), "--time-limit", "20"),
     ]
 
 
@@ -223,7 +222,7 @@ def run_scenario(one: Scenario, place: Path) -> str:
     return ""
 
 
-def _prepare(folder: Path) -> str:
+def _make_ready(folder: Path) -> str:
     """The recording that is read and the guest, in the new folder; what is missing for that, or ''."""
     folder.mkdir()
     recorded = run_nested(lambda: execute(["record", "-o", str(folder / "whole"), *_FIRMWARE]), _LIMITS)
@@ -234,34 +233,34 @@ def _prepare(folder: Path) -> str:
     return f"no guest: {made.stderr}" if made.returncode else ""
 
 
-def campaign(
-    numbers: Iterable[int],
-    seed: int,
-    folder: Path,
-    jobs: int = 1,
-    limits: Limits | None = None,
-    heard: Callable[[Tally], None] = lambda _: None,
-) -> Tally:
-    """Try the scenarios with these numbers."""
-    tally, known = Tally("resources", seed), scenarios()
-    ready = folder / "ready"
-    if missing := _prepare(ready):
-        raise RuntimeError(missing)
+class Trials:
+    """The scenarios; numbers beyond the last one begin again. ready: the folder of what they need."""
 
-    def work(number: int, place: Path, note: int) -> int:
-        for path in ready.iterdir():
-            (shutil.copytree if path.is_dir() else shutil.copy)(path, place / path.name)
-        os.write(note, run_scenario(known[number], place).encode(errors="replace"))
+    limits, turns = Limits(seconds=320.0), 1
+
+    def __init__(self, ready: Path) -> None:
+        self._ready, self._known = ready, scenarios()
+
+    def work(self, number: int, folder: Path, note: int) -> int:
+        """Run a scenario."""
+        for path in self._ready.iterdir():
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / path.name)
+        os.write(note, run_scenario(self._one(number), folder).encode(errors="replace"))
         return 0
 
-    def ended(number: int, how: Ended, fault: str) -> None:
-        one = known[number]
-        fault = fault or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
-        tally.add(
-            number, one.name, one.arguments[0], "as it should", fault, " ".join(one.arguments), how.seconds
-        )
-        heard(tally)
+    def judge(self, number: int, how: Ended, note: str) -> Verdict:
+        """What was wrong, if it came to an end."""
+        one = self._one(number)
+        fault = note or fault_of(("record",), Ended(how.code, b"-", how.err, how.stopped), (0,))
+        return Verdict(one.name, one.arguments[0], "as it should", fault, " ".join(one.arguments))
 
-    todo = [number for number in numbers if number < len(known)]
-    run_cases(todo, work, ended, folder, jobs, limits or Limits(seconds=320.0))
-    return tally
+    def _one(self, number: int) -> Scenario:
+        return self._known[number % len(self._known)]
+
+
+def prepare(numbers: Sequence[int], seed: int, folder: Path) -> Trials:
+    """All scenarios."""
+    ready = folder / "ready"
+    if missing := _make_ready(ready):
+        raise RuntimeError(missing)
+    return Trials(ready)

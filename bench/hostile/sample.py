@@ -6,7 +6,8 @@ import copy
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -40,6 +41,13 @@ CONFIGURATION = (
 PROGRAM = "program.elf"
 
 
+@lru_cache(maxsize=4096)
+def _block(raw: bytes) -> bytes:
+    """Compressed. Most payloads of a case are those of the recording that it changes."""
+    found: bytes = lz4.block.compress(raw, store_size=False)
+    return found
+
+
 @dataclass
 class Frame:
     """What a frame holds. lies: fields of its header that say something else; stored: other bytes on disk."""
@@ -51,9 +59,13 @@ class Frame:
     lies: dict[str, int] = field(default_factory=dict)
     stored: bytes | None = None
 
+    def copy(self) -> Frame:
+        """One that can be changed."""
+        return replace(self, lies=dict(self.lies))
+
     def pack(self, sequence: int, seed: int) -> bytes:
         """The bytes on disk. seed: what the checksum of its header goes on from."""
-        payload = lz4.block.compress(self.raw, store_size=False) if self.stored is None else self.stored
+        payload = _block(self.raw) if self.stored is None else self.stored
         said = {
             "sequence": sequence,
             "raw": len(self.raw),
@@ -85,6 +97,10 @@ class Stream:
         head = FileHeader(self.kind, self.number, own, self.line, self.version).pack()
         seed = zlib.crc32(head if self.version == 1 else head[:_FILE_BODY])
         return b"".join([head, *(frame.pack(k, seed) for k, frame in enumerate(self.frames)), self.tail])
+
+    def copy(self) -> Stream:
+        """One that can be changed."""
+        return replace(self, frames=[one.copy() for one in self.frames])
 
     @property
     def records(self) -> int:
@@ -129,7 +145,15 @@ class Sample:
 
     def copy(self) -> Sample:
         """One that can be changed."""
-        return copy.deepcopy(self)
+        return replace(
+            self,
+            manifest=copy.deepcopy(self.manifest),
+            streams={name: stream.copy() for name, stream in self.streams.items()},
+            others=dict(self.others),
+            index=copy.deepcopy(self.index),
+            told=set(self.told),
+            edits=list(self.edits),
+        )
 
     def write(self, path: Path) -> None:
         """Put it together in the new folder `path`, all checksums right."""

@@ -13,12 +13,14 @@ _MOST_SHOWN = 200
 
 @dataclass
 class Tally:
-    """kind, seed: of the campaign, by which each case can be made again."""
+    """kind, seed: of the campaign, by which each case can be made again. alone: cases that failed behind
+    others and not in a process of their own."""
 
     kind: str
     seed: int
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     failures: list[dict[str, object]] = field(default_factory=list)
+    alone: list[dict[str, object]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     slowest: tuple[float, int] = (0.0, -1)
     seconds: Counter[str] = field(default_factory=Counter)
@@ -49,6 +51,10 @@ class Tally:
                 }
             )
 
+    def passed_alone(self, number: int, fault: str, note: str) -> None:
+        """A case failed behind others and not in a process of its own. fault: how it failed."""
+        self.alone.append({"case": number, "fault": fault, "note": note, "again": self.again(number)})
+
     def again(self, number: int) -> str:
         """The command that makes a case again."""
         return f"python -m bench.hostile {self.kind} --seed {self.seed} --only {number}"
@@ -78,13 +84,17 @@ class Tally:
         return [*table, *self.failed_lines(), f"{end} (the slowest, {number}, took {slow:.1f} s)"]
 
     def failed_lines(self) -> list[str]:
-        """A line for each failure."""
+        """A line for each failure, and for each case that failed only behind others."""
         shown = [
             f"FAILED {one['again']}  # {one['command']}: {one['fault']} [{one['what']}: {one['note']}]"
             for one in self.failures[:_MOST_SHOWN]
         ]
         more = len(self.failures) - len(shown)
-        return [*shown, *([f"and {more} more"] if more else [])]
+        alone = [
+            f"NOT ALONE {one['again']}: behind others of its process {one['fault']} [{one['note']}]"
+            for one in self.alone[:_MOST_SHOWN]
+        ]
+        return [*shown, *([f"and {more} more"] if more else []), *alone]
 
     def facts(self) -> str:
         """All of it as JSON."""
@@ -101,6 +111,7 @@ class Tally:
                 "seconds": seconds,
                 "counts": rows,
                 "failures": self.failures,
+                "not_alone": self.alone,
             },
             indent=2,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from corebraid.base.whole_input import read_input_file, read_stream
-from corebraid.cli.options import positive, seconds, size
+from corebraid.cli.options import Integer, Whole, positive, seconds, size
 from corebraid.cli.wording import typed
 from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, StreamOption
 
@@ -29,7 +29,7 @@ def program_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
 
 _CHOICES = (
     click.option(
-        "--cores", type=int, default=4, show_default=True, help="Cores of the machine, 1 to 64."
+        "--cores", type=Integer(), default=4, show_default=True, help="Cores of the machine, 1 to 64."
     ),
     click.option(
         "--model", type=click.Choice(["sc", "tso"]), default="sc", show_default=True,
@@ -112,11 +112,11 @@ def stream_options() -> list[StreamOption]:
 def evidence_choices(command: Callable[..., Any]) -> Callable[..., Any]:
     """--evidence, and an option for each of `stream_options`: parameters of their keys."""
     for option in reversed(stream_options()):
-        kind: click.Choice[str] | click.IntRange | None = None
+        kind: click.Choice[str] | Whole | None = None
         if option.choices:
             kind = click.Choice(option.choices)
         elif option.bounds:
-            kind = click.IntRange(*option.bounds)
+            kind = Whole(*option.bounds)
         add = click.option(typed(option.option), type=kind, metavar=option.metavar, help=option.says)
         command = add(command)
     streams = "; ".join(f"{row.name}: {row.says}" for row in STREAMS.values())

@@ -43,17 +43,49 @@ def positive(text: str) -> int:
 
 def seconds(text: str) -> float:
     """A time above 0. Raises ValueError, which click reports."""
+    if not _plain(text):
+        raise ValueError
     value = float(text)
     if not 0 < value <= _MOST_SECONDS:
         raise ValueError
     return value
 
 
+def _plain(text: str) -> bool:
+    """Whether a number is written without what only Python takes: other scripts' digits, spaces and _."""
+    return text.isascii() and not any(letter.isspace() or letter == "_" for letter in text)
+
+
+def _written(
+    kind: Integer | Whole | _Seconds, value: Any, param: click.Parameter | None, ctx: click.Context | None
+) -> Any:
+    """A value that is not text, or plain text. Raises click.BadParameter, in click's words."""
+    if isinstance(value, str) and not _plain(value):
+        kind.fail(f"{value!r} is not a valid {kind.name}.", param, ctx)
+    return value
+
+
+class Integer(click.types.IntParamType):
+    """A whole number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises click.BadParameter."""
+        return super().convert(_written(self, value, param, ctx), param, ctx)
+
+
+class Whole(click.IntRange):
+    """A whole number in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises click.BadParameter."""
+        return super().convert(_written(self, value, param, ctx), param, ctx)
+
+
 class _Seconds(click.FloatRange):
     """A time; what is no number is in no range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
+        found = super().convert(_written(self, value, param, ctx), param, ctx)
         if isnan(found):
             self.fail(f"{value} is not a number of seconds.", param, ctx)
         return found

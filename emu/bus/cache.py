@@ -64,6 +64,13 @@ def remove_line(core, line):
             tags[k] = _ZERO
 
 
+def _number(text: str) -> int:
+    """Of ASCII digits alone. Raises ValueError."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError
+    return int(text)
+
+
 @dataclass(frozen=True)
 class CacheGeometry:
     """Size of a private cache. sets == 0: unbounded. line: bytes of a coherence line."""
@@ -83,8 +90,8 @@ class CacheGeometry:
             raise UsageError("a cache geometry has three parts", found=repr(text), remedy=remedy)
         try:
             unit = _UNITS.get(parts[0][-1:], 1)
-            size = int(parts[0][:-1] if unit > 1 else parts[0]) * unit
-            ways, line = int(parts[1]), int(parts[2])
+            size = _number(parts[0][:-1] if unit > 1 else parts[0]) * unit
+            ways, line = _number(parts[1]), _number(parts[2])
         except ValueError:
             raise UsageError("a cache geometry is made of numbers", found=repr(text), remedy=remedy) from None
         return cls._checked(size, ways, line, remedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numba import njit
@@ -77,6 +78,16 @@ class Diverged:
 Step = NeedRows | AtBarrier | TraceFull | Diverged
 
 
+@lru_cache(maxsize=1)
+def _all_rights(pages: int) -> NDArray[np.uint8]:
+    """Every right to every page but the first: one table for all cores, since that of 64 GiB takes longer to
+    fill than many a replay."""
+    rights = np.full(pages, RIGHT_READ | RIGHT_WRITE | RIGHT_EXECUTE, np.uint8)
+    rights[0] = 0
+    rights.setflags(write=False)
+    return rights
+
+
 class IsolatedCore:
     """Replays one core. Feed it rows, call `step` until the log's END barrier.
 
@@ -99,8 +110,9 @@ class IsolatedCore:
     ) -> None:
         self._core_rows = np.zeros(1, CORE)
         self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
-        self.core.page_rights[1:] = RIGHT_READ | RIGHT_WRITE | RIGHT_EXECUTE
         self._row = self.core.row
+        self.core.page_rights = _all_rights(len(self.core.page_rights))
+        self._row["page_rights"] = address_of(self.core.page_rights)
         self._row["core_id"] = number
         self._inputs = np.zeros(0, RECORD)
         self._rows = np.zeros(0, RECORD)

@@ -66,7 +66,8 @@ class Schedule:
         self._spool = TraceSpool(traces)
         spool, words, walks = self._spool, WordTable(), Walks(traces)
         self._pool = Pool(
-            jobs,
+            # Each stream and each region is at most one task at a time.
+            min(jobs, spool.n_sources + ledger.n),
             {
                 _EXTRACT: spool.extract,
                 _SIFT: lambda region, borders: _sift(spool.region(region, borders), words, walks),

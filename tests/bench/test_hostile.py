@@ -17,11 +17,13 @@ import pytest
 from bench.hostile import varints
 from bench.hostile.asked import evidence_of
 from bench.hostile.judging import Ended, fault_of
+from bench.hostile.kinds import KINDS as KINDS_OF_CASES
 from bench.hostile.line_table import with_lines
 from bench.hostile.mutating import KINDS, draw_of, mutate
 from bench.hostile.mutations import Cases
 from bench.hostile.random_guests import code_of
 from bench.hostile.recordings import GOLDEN, ROOT, TINY
+from bench.hostile.resources import scenarios
 from bench.hostile.sample import Sample
 from bench.hostile.tally import Tally
 from corebraid.base.errors import FormatError
@@ -49,9 +51,11 @@ from pathlib import Path
 from corebraid.base.kernel_cache import use_kernel_cache
 use_kernel_cache()
 from bench.hostile import mutations
-from bench.hostile.fork_server import Limits
+from bench.hostile.campaign import run_campaign
+from bench.hostile.slot import Limits
 from bench.hostile.inside import run_command
 from bench.hostile.sample import Sample
+from bench.hostile.tally import Tally
 from recorder.files import manifest
 
 def planted(*_):
@@ -60,8 +64,9 @@ def planted(*_):
 manifest.parse = planted
 small = {{"small": Sample.read(Path({small!r}))}}
 with tempfile.TemporaryDirectory() as folder:
-    tally = mutations.campaign(range(3), 0, Path(folder), 2, Limits(300 << 20, {seconds}),
-                               lambda _: run_command(["info", str(Path({small!r}))]), originals=small)
+    trials = mutations.prepare(range(3), 0, Path(folder), lambda _: run_command(["info", {small!r}]), small)
+    limits = Limits(300 << 20, {seconds})
+    tally = run_campaign(Tally("mutations", 0), trials, range(3), Path(folder), 2, limits)
 print(json.dumps([one["fault"] for one in tally.failures]))
 """
 
@@ -76,17 +81,77 @@ def campaign(*arguments: object) -> Any:
     return found
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=range(len(PLANTED)))
-def test_a_planted_failure_is_reported(planted: str) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        _SCRIPT.format(planted=planted, small=str(SMALL), seconds=2 if "while" in planted else 60),
-    ]
+#: What a case may leave behind, and what comes of it: (cases that fail, those that fail only behind others,
+#: whether the next case has a process of its own).
+LEFT = {
+    "pass": ([], [], False),
+    "kept.append(number); assert number != 7 or len(kept) < 3": ([], [7], False),
+    "if number == 7: os.abort()": ([7], [], True),
+    "if number == 7: os._exit(0)": ([], [], True),
+    "if number == 7: sys.exit(9)": ([7], [], False),
+    "if number == 7: raise KeyError": ([7], [], False),
+    "while number == 7: pass": ([7], [], True),
+    "if number == 7: kept.append(b'x' * (400 << 20))": ([7], [], True),
+    "if number == 7: threading.Thread(target=time.sleep, args=(9,), daemon=True).start()": ([], [], True),
+    "if number == 7: subprocess.Popen(['sleep', '9'])": ([], [], True),
+    "if number == 7: kept.extend(open('/dev/null') for _ in range(99))": ([], [], True),
+    "if number == 7: os.dup2(os.open('/dev/null', os.O_RDWR), 1); os.chdir('/')": ([7], [], False),
+}
+
+_IN_TURN = """
+import json, os, subprocess, sys, tempfile, threading, time
+from pathlib import Path
+from bench.hostile.campaign import Verdict, run_campaign
+from bench.hostile.slot import Limits
+from bench.hostile.tally import Tally
+
+kept, processes = [], {{}}
+
+class Trials:
+    limits, turns = Limits(200 << 20, 2), 100
+
+    def work(self, number, folder, note):
+        os.write(note, str(os.getpid()).encode())
+        (folder / "file").touch(exist_ok=False)
+        (folder / "folder" / "deep").mkdir(parents=True)
+        {left}
+        print(number)
+        return 0
+
+    def judge(self, number, how, note):
+        processes.setdefault(number, note)
+        right = (how.code, how.stopped, how.out) == (0, "", b"%d\\n" % number)
+        return Verdict("", "", "", "" if right or {quiet} else "wrong", "")
+
+with tempfile.TemporaryDirectory() as folder:
+    tally = run_campaign(Tally("mutations", 0), Trials(), range(12), Path(folder))
+told = [[one["case"] for one in some] for some in (tally.failures, tally.alone)]
+print(json.dumps([*told, processes[7] != processes[8], len(set(processes.values()))]))
+"""
+
+
+def in_one_thread(script: str) -> Any:
+    """What a process with one thread prints as JSON."""
     one = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", script]
     ran = subprocess.run(command, cwd=ROOT, env=one, capture_output=True, text=True, check=False)
     print(ran.stderr)
-    faults = json.loads(ran.stdout)
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("left", LEFT, ids=range(len(LEFT)))
+def test_cases_in_one_process_are_as_good_as_alone(left: str) -> None:
+    """A case that ends or spoils its process has it for itself, and is blamed only for what it does alone."""
+    quiet = "number == 7 and how.code == 0 and not how.stopped" if "_exit" in left else "False"
+    failed, not_alone, ends, n = in_one_thread(_IN_TURN.format(left=left, quiet=quiet))
+    assert (failed, not_alone, ends) == LEFT[left]
+    assert n == 1 + ends
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=range(len(PLANTED)))
+def test_a_planted_failure_is_reported(planted: str) -> None:
+    seconds = 2 if "while" in planted else 60
+    faults = in_one_thread(_SCRIPT.format(planted=planted, small=str(SMALL), seconds=seconds))
     assert len(faults) == 3
     assert all(fault.startswith(PLANTED[planted]) for fault in faults), faults
 
@@ -115,6 +180,10 @@ def test_a_few_resources() -> None:
     numbers = [part for number in (4, 9, 42, 44) for part in ("--only", number)]
     found = campaign("resources", *numbers)
     assert (found["cases"], found["failures"]) == (4, [])
+
+
+def test_all_scenarios_are_tried() -> None:
+    assert KINDS_OF_CASES["resources"].cases == len(scenarios())
 
 
 def files(path: Path) -> dict[str, bytes]:

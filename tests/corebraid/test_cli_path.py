@@ -196,6 +196,17 @@ def test_a_killed_recording_can_be_looked_at_ordered_and_verified(copy: Path) ->
     assert 0 <= facts["cores"][1]["instructions"] <= manifest.instructions[1]
 
 
+def test_a_recorder_killed_behind_its_manifest_leaves_nothing_else(copy: Path) -> None:
+    manifest = Recording.open(copy).manifest
+    killed = replace(manifest, complete=False, end=None, instructions=(), totals={}, files={})
+    shutil.rmtree(copy)
+    copy.mkdir()
+    (copy / "manifest.json").write_bytes(killed.render())
+    ran = run("info", copy)
+    assert (ran.code, len(ran.lines)) == (0, 1), ran
+    assert "incomplete" in ran.err
+
+
 def test_a_recorder_killed_before_the_guest_began_leaves_an_empty_recording(copy: Path) -> None:
     manifest = Recording.open(copy).manifest
     killed = replace(manifest, complete=False, end=None, instructions=(), totals={}, files={})

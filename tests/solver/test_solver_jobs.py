@@ -16,9 +16,11 @@ from trace_factory import Shape, damage, make
 from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT, GLUED, OWNED, UNCACHED
 from solver.passes import answers as answers_module
+from solver.passes import schedule
 from solver.passes.answers import Options, solve
 from solver.passes.order import Resources, order_recording
 from solver.passes.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
+from solver.passes.pool import Calls
 from solver.passes.results import OrderResult
 from solver.regions.problem import Problem, Solution, Verdict
 from solver.regions.traces import MemoryTraces
@@ -42,6 +44,22 @@ def test_the_result_is_that_of_one_process(jobs: int, tmp_path: Path) -> None:
         expected = outcome(traces, tmp_path / "alone", 1)
         assert len(expected) == 4
         assert outcome(traces, tmp_path / "together", jobs) == expected, f"seed {seed}"
+
+
+def test_there_are_no_more_processes_than_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task for each stream, then one for each region, whatever --jobs says."""
+    asked = []
+
+    class Counted(schedule.Pool):
+        def __init__(self, n: int, calls: Calls) -> None:
+            asked.append(n)
+            super().__init__(min(n, 2), calls)
+
+    monkeypatch.setattr(schedule, "Pool", Counted)
+    traces = make(3, shape_of(3, (60, 200))).traces
+    found = outcome(traces, tmp_path / "together", 1000)
+    assert asked == [traces.n_streams + len(traces.strata) + 1]
+    assert found == outcome(traces, tmp_path / "alone", 1)
 
 
 def test_a_damaged_recording_gives_the_same_error(tmp_path: Path) -> None:

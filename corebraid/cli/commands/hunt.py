@@ -16,7 +16,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
 from corebraid.cli.newfile import check_new_file, new_file
-from corebraid.cli.options import count, json_option, positive
+from corebraid.cli.options import Whole, count, json_option, positive
 from corebraid.cli.wording import TYPED
 from corebraid.study.conditions import Condition
 from corebraid.study.hunting import MIXED
@@ -42,7 +42,7 @@ _OWN = (
     type=click.Path(path_type=Path),
     help="Where the failing recording goes.  [default: PROGRAM.rec]",
 )
-@click.option("--runs", type=click.IntRange(1), default=200, show_default=True, help="Runs at most.")
+@click.option("--runs", type=Whole(1), default=200, show_default=True, help="Runs at most.")
 @click.option(
     "--seed",
     type=count,
@@ -66,7 +66,7 @@ _OWN = (
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, _MOST_JOBS),
+    type=Whole(1, _MOST_JOBS),
     metavar="N",
     help="Processes; which run is found does not depend on it.  [default: one for each processor]",
 )

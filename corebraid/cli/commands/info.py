@@ -92,7 +92,7 @@ def _show(found: Info) -> None:
         count, size, rate = ("?" if cell is None else f"{cell:,}" for cell in cells)
         click.echo(f"{core['core']:>4} {count:>14} {size:>12} {rate:>15}")
     shown = {name: name if len(name) <= _WIDEST else f"{name[: _WIDEST - 3]}..." for name in found.sizes}
-    width = max(14, *map(len, shown.values()))
+    width = max([14, *map(len, shown.values())])
     click.echo(f"\n{'file':<{width}} {'bytes':>12}")
     for name, bytes_ in found.sizes.items():
         click.echo(f"{shown[name]:<{width}} {bytes_:>12,}")

@@ -10,6 +10,7 @@ import click
 from corebraid.base.wording import said
 from corebraid.cli import console
 from corebraid.cli.options import (
+    Whole,
     budget_option,
     constraints_option,
     json_option,
@@ -64,7 +65,7 @@ _MOST_ROWS = 40
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1, 1024),
+    type=Whole(1, 1024),
     metavar="N",
     help="Processes to use.  [default: one for each processor; one for a short recording]",
 )

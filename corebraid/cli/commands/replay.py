@@ -12,7 +12,7 @@ import click
 from corebraid.api.replay import check_stops
 from corebraid.base.errors import UsageError
 from corebraid.cli import console
-from corebraid.cli.options import count, json_option, recording_argument
+from corebraid.cli.options import Integer, Whole, count, json_option, recording_argument
 from corebraid.cli.wording import TYPED
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ _COLUMNS = 4
 
 @click.command()
 @recording_argument
-@click.option("--core", type=int, metavar="K", help="The core to replay.")
+@click.option("--core", type=Integer(), metavar="K", help="The core to replay.")
 @click.option("--all", "every", is_flag=True, help="Replay every core.")
 @click.option(
     "--jobs",
-    type=click.IntRange(1, 1024),
+    type=Whole(1, 1024),
     metavar="N",
     help="With --all: processes at a time.  [default: what is worth it, one for each processor at most]",
 )

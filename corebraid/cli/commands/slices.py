@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid.cli import console
-from corebraid.cli.options import json_option, recording_argument
+from corebraid.cli.options import Whole, json_option, recording_argument
 
 if TYPE_CHECKING:
     from corebraid.study.evidence.slices import OneSlice, Slices
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="cpu, cuda: all interleavings of a slice. cut: a search over cuts. auto: cpu where there are few.",
 )
-@click.option("--slice", "number", type=click.IntRange(0), metavar="N", help="Show slice N in full.")
+@click.option("--slice", "number", type=Whole(0), metavar="N", help="Show slice N in full.")
 @click.option(
     "--limit",
-    type=click.IntRange(2, 64),
+    type=Whole(2, 64),
     default=18,
     show_default=True,
     metavar="N",

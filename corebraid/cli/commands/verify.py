@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from corebraid.cli import console
-from corebraid.cli.options import json_option, recording_argument
+from corebraid.cli.options import Whole, json_option, recording_argument
 from corebraid.cli.wording import TYPED
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @recording_argument
 @click.option(
     "--jobs",
-    type=click.IntRange(1, 1024),
+    type=Whole(1, 1024),
     metavar="N",
     help="Cores to replay at a time.  [default: what is worth it, one for each processor at most]",
 )

@@ -24,6 +24,8 @@ from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 #: No mapping below (vm.mmap_min_addr).
 LOWEST = 0x10000
+#: Mappings that a process may have (vm.max_map_count).
+MOST_MAPPINGS = 65_530
 #: States of a page: never used, so all zero everywhere; present; used before, with bytes of then.
 CLEAN, PRESENT, STALE = 0, 1, 2
 #: Pages that one fault makes present at most, if they are mapped alike: anonymous ones, a file's.
@@ -94,6 +96,8 @@ class AddressSpace:
             start = self.mappings.find_room(size, file is None)
         if start is None or start < LOWEST or start + size > self.size - PAGE_BYTES:
             raise Errno(errno.ENOMEM)
+        if len(self.mappings) > MOST_MAPPINGS:
+            raise Errno(errno.ENOMEM)
         self.unmap(start, size)
         mapping = Mapping(start, start + size, rights, shared, file, offset, name, may_write)
         self.mappings.insert(mapping)
@@ -124,7 +128,11 @@ class AddressSpace:
                 self._drop(start, end)
 
     def unmap(self, start: int, size: int) -> None:
-        """Unmap whole pages."""
+        """Unmap whole pages. Raises Errno(ENOMEM) where one mapping too many would be left."""
+        around = self.mappings.at(start)
+        hole = around is not None and around.start < start and start + size < around.end
+        if hole and len(self.mappings) >= MOST_MAPPINGS:
+            raise Errno(errno.ENOMEM)
         gone = self.mappings.remove(start, start + size)
         for mapping in gone:
             self._write_back(mapping)
@@ -145,7 +153,8 @@ class AddressSpace:
     def protect(self, start: int, end: int, rights: int) -> None:
         """Change the rights of whole pages, up to the first that may not be changed.
 
-        Raises Errno(ENOMEM) where one is not mapped, Errno(EACCES) where its file was opened to read only.
+        Raises Errno(ENOMEM) where one is not mapped or there would be too many mappings, Errno(EACCES) where
+        its file was opened to read only.
         """
         at = start
         for piece in self.mappings.overlapping(start, end):
@@ -153,6 +162,9 @@ class AddressSpace:
                 break
             if rights & RIGHT_WRITE and not piece.may_write:
                 raise Errno(errno.EACCES)
+            added = self.mappings.cut_by(start, end) if piece.rights != rights else 0
+            if added and len(self.mappings) + added > MOST_MAPPINGS:
+                raise Errno(errno.ENOMEM)
             self._protect(piece.part(at, min(end, piece.end)), rights)
             at = piece.end
         if at < end:

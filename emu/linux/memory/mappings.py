@@ -57,8 +57,12 @@ class Mappings:
         self._starts: list[int] = []
         self._all: list[Mapping] = []
         self._below = high
-        #: Whether a file is mapped shared; None: to be looked up.
-        self._shared_files: bool | None = False
+        self._n_shared_files = 0
+        #: By end and size: where to begin to look for room downwards, since there is none above.
+        self._full: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
 
     def __iter__(self) -> Iterator[Mapping]:
         return iter(self._all)
@@ -89,40 +93,49 @@ class Mappings:
     @property
     def shared_files(self) -> bool:
         """Whether a file is mapped shared."""
-        if self._shared_files is None:
-            self._shared_files = any(mapping.shared and mapping.file for mapping in self._all)
-        return self._shared_files
+        return self._n_shared_files > 0
 
     def insert(self, mapping: Mapping) -> None:
         """Add a mapping to free pages; joined with its neighbours where they are alike."""
-        self._shared_files = None
         index = bisect_left(self._starts, mapping.start)
         if index < len(self._all) and _joins(mapping, self._all[index]):
-            mapping = replace(mapping, end=self._all[index].end)
-            del self._all[index], self._starts[index]
+            mapping = replace(mapping, end=self._take(index).end)
         if index and _joins(self._all[index - 1], mapping):
-            mapping = replace(self._all[index - 1], end=mapping.end)
             index -= 1
-            del self._all[index], self._starts[index]
+            mapping = replace(self._take(index), end=mapping.end)
+        self._put(index, mapping)
+
+    def _put(self, index: int, mapping: Mapping) -> None:
         self._all.insert(index, mapping)
         self._starts.insert(index, mapping.start)
+        self._n_shared_files += mapping.shared and mapping.file is not None
+
+    def _take(self, index: int) -> Mapping:
+        del self._starts[index]
+        mapping = self._all.pop(index)
+        self._n_shared_files -= mapping.shared and mapping.file is not None
+        return mapping
 
     def remove(self, start: int, end: int) -> list[Mapping]:
         """Cut [start, end) out. Returns what was there."""
-        self._shared_files = None
         gone = []
         for mapping in self.overlapping(start, end):
             index = bisect_left(self._starts, mapping.start)
-            del self._all[index], self._starts[index]
+            self._take(index)
             gone.append(mapping.part(max(start, mapping.start), min(end, mapping.end)))
-            rest = []
-            if mapping.start < start:
-                rest.append(mapping.part(mapping.start, start))
             if mapping.end > end:
-                rest.append(mapping.part(end, mapping.end))
-            self._all[index:index] = rest
-            self._starts[index:index] = [piece.start for piece in rest]
+                self._put(index, mapping.part(end, mapping.end))
+            if mapping.start < start:
+                self._put(index, mapping.part(mapping.start, start))
+        if gone:
+            self._full.clear()
         return gone
+
+    def cut_by(self, start: int, end: int) -> int:
+        """How many mappings have pages both inside and outside of [start, end), one with some on both sides
+        twice."""
+        inner = (self.at(start), start), (self.at(end), end)
+        return sum(mapping is not None and mapping.start < place for mapping, place in inner)
 
     def free(self, start: int, end: int) -> bool:
         """Whether [start, end) lies inside and nothing is mapped there."""
@@ -132,30 +145,33 @@ class Mappings:
         """Where `size` bytes fit: downwards from the last place found, then anywhere."""
         gap = size if anonymous and size >= _GROWS_FROM else 0
         for wanted in {size + gap: 0, size: 0}:
-            for top in (self._below, self._high):
-                start = self._room_below(wanted, top)
-                if start is not None:
-                    self._below = start
-                    return start
+            start = self._above(self._end_of_room(wanted, self._below) - wanted)
+            start = self.room_below(wanted, self._high) if start is None else start
+            if start is not None:
+                self._below = start
+                return start
         return None
 
     def room_below(self, size: int, top: int) -> int | None:
         """Where `size` bytes fit below `top`."""
-        return self._room_below(size, top)
+        end = self._full[top, size] = self._end_of_room(size, self._full.get((top, size), top))
+        return self._above(end - size)
 
     def begin_below(self, top: int) -> None:
         """Look for room below `top` from now on."""
         self._below = self._high = top
 
-    def _room_below(self, size: int, top: int) -> int | None:
-        end = top
-        for index in range(bisect_left(self._starts, top) - 1, -1, -1):
+    def _end_of_room(self, size: int, end: int) -> int:
+        """The highest end of `size` free bytes, at most `end`; there may be none of these below `low`."""
+        for index in range(bisect_left(self._starts, end) - 1, -1, -1):
             mapping = self._all[index]
             if mapping.end <= end - size:
                 break
             end = min(end, mapping.start)
-        start = end - size
-        # A page apart, so that running over an end is noticed.
+        return end
+
+    def _above(self, start: int) -> int | None:
+        """The place, unless it is too low: a page apart, so that running over an end is noticed."""
         return start if start >= self._low + PAGE_BYTES else None
 
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 from emu.linux.ground.utsname import HOST, RELEASE, VERSION
+from emu.linux.memory.address_space import MOST_MAPPINGS
 from emu.linux.pseudo.proc_facts import ProcFacts
 
 _HZ_NS = 10_000_000
@@ -79,7 +80,7 @@ CONSTANTS = {
     "swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
     "sys/vm/overcommit_memory": "0\n",
     "sys/vm/overcommit_ratio": "50\n",
-    "sys/vm/max_map_count": "65530\n",
+    "sys/vm/max_map_count": f"{MOST_MAPPINGS}\n",
     "sys/vm/mmap_min_addr": "65536\n",
     "sys/vm/nr_hugepages": "0\n",
     "sys/vm/swappiness": "60\n",

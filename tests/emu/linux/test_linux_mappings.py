@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from emu.linux.files.open_file import MappedFile
 from emu.linux.memory.mappings import Mapping, Mappings
 
 PAGE = 4096
@@ -87,3 +88,30 @@ def test_neighbours_that_are_alike_become_one() -> None:
     assert [(m.start, m.end) for m in mappings] == [(LOW, LOW + 3 * PAGE)]
     mappings.insert(Mapping(LOW + 3 * PAGE, LOW + 4 * PAGE, 5))
     assert len(list(mappings)) == 2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_room_below_is_the_highest_there_is(seed: int) -> None:
+    """Whatever was looked for, mapped and unmapped before; and shared files are known at once."""
+    source, mappings = random.Random(seed), Mappings(LOW, HIGH)
+    for _ in range(300):
+        pages, top = source.randint(1, 6), source.choice((HIGH, HIGH // 2))
+        starts = range(top - pages * PAGE, LOW, -PAGE)
+        wanted = next((start for start in starts if mappings.free(start, start + pages * PAGE)), None)
+        assert mappings.room_below(pages * PAGE, top) == wanted
+        if wanted is not None:
+            file = source.choice((None, MappedFile()))
+            shared = source.random() < 0.2
+            mappings.insert(Mapping(wanted, wanted + pages * PAGE, 3, shared, file))
+        if source.random() < 0.4 or wanted is None:
+            gone = source.randrange(LOW // PAGE, HIGH // PAGE) * PAGE
+            mappings.remove(gone, gone + source.randint(1, 30) * PAGE)
+        assert mappings.shared_files == any(m.shared and m.file is not None for m in mappings)
+
+
+def test_mappings_that_a_cut_adds() -> None:
+    mappings = Mappings(LOW, HIGH)
+    mappings.insert(Mapping(LOW, LOW + 4 * PAGE, 3))
+    assert mappings.cut_by(LOW, LOW + 4 * PAGE) == 0
+    assert mappings.cut_by(LOW, LOW + PAGE) == mappings.cut_by(LOW + 2 * PAGE, LOW + 9 * PAGE) == 1
+    assert mappings.cut_by(LOW + PAGE, LOW + 2 * PAGE) == 2

@@ -159,6 +159,22 @@ def test_low_addresses_on_demand(guest: BootedGuest) -> None:
         assert 0 < mapped(guest, -1, 3, PRIVATE | ANONYMOUS | LOW) < 1 << 31
 
 
+def test_a_process_has_so_many_mappings_and_no_more(guest: BootedGuest) -> None:
+    """vm.max_map_count, whatever would make one more; what room there is is found at once."""
+    at, found = mapped(guest, -1, 3, PRIVATE | ANONYMOUS), []
+    while len(found) < 70_000:
+        rights, flags = len(found) % 2, PRIVATE | ANONYMOUS | LOW
+        found.append(guest.call("mmap", 0, PAGE, rights, flags, -1, 0))
+        if found[-1] < 0:
+            break
+    assert found.pop() == -errno.ENOMEM
+    assert len(guest.process.space.mappings) == 65_531
+    assert guest.call("mprotect", at + PAGE, PAGE, 0) == -errno.ENOMEM
+    assert guest.call("munmap", at + PAGE, PAGE) == -errno.ENOMEM
+    assert guest.call("munmap", found[9], 4 * PAGE) == guest.call("munmap", at + PAGE, PAGE) == 0
+    assert guest.call("mmap", 0, PAGE, READ, PRIVATE | ANONYMOUS, -1, 0) > 0
+
+
 def test_a_file_cut_when_it_is_opened(guest: BootedGuest) -> None:
     fd, memory = filled(guest), guest.process.memory
     at = mapped(guest, fd, 2)
