@@ -79,6 +79,8 @@ def crosscheck(
 
     Raises OrderError if the recording itself is damaged, so that no order can exist.
     """
+    if not contenders:
+        return CrossCheck([], [])
     standings = [_Standing(contender, Ledger(traces), Walks(traces)) for contender in contenders]
     disagreements: list[str] = []
     words = WordTable()

@@ -8,7 +8,7 @@ import pytest
 from guest import DATA, Code, elf, run_many_ways
 
 from bench.soak import examine
-from emu.hooks.x86_64.helpers.entering_mmx import is_there
+from emu.hooks.x86_64.helpers.translation.entering_mmx import is_there
 from recorder.files.reader import iter_image
 
 #: Loads and stores of all sizes, arithmetic, conversions (which are not all MMX instructions), a store that

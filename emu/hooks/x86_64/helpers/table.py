@@ -12,14 +12,9 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
-from emu.hooks.x86_64.helpers.accesses import ACCESSES
-from emu.hooks.x86_64.helpers.bit_tests import BIT_TESTS
-from emu.hooks.x86_64.helpers.calls import CALLS
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
-from emu.hooks.x86_64.helpers.rotations import ROTATIONS
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
-from emu.hooks.x86_64.helpers.settled_flags import SETTLED_FLAGS
 from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
 from emu.hooks.x86_64.helpers.sse.floats import FLOATS
 from emu.hooks.x86_64.helpers.sse.mxcsr import OF_STATE, load_mxcsr, update_mxcsr
@@ -27,10 +22,15 @@ from emu.hooks.x86_64.helpers.sse.packed import PACKED
 from emu.hooks.x86_64.helpers.sse.redirected import REDIRECTED
 from emu.hooks.x86_64.helpers.sse.strings import STRINGS
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
-from emu.hooks.x86_64.helpers.translator import REWRITTEN
+from emu.hooks.x86_64.helpers.translation.accesses import ACCESSES
+from emu.hooks.x86_64.helpers.translation.bit_tests import BIT_TESTS
+from emu.hooks.x86_64.helpers.translation.calls import CALLS
+from emu.hooks.x86_64.helpers.translation.rotations import ROTATIONS
+from emu.hooks.x86_64.helpers.translation.settled_flags import SETTLED_FLAGS
+from emu.hooks.x86_64.helpers.translation.translator import REWRITTEN
+from emu.hooks.x86_64.helpers.translation.x87_translation import X87_TRANSLATION
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.hooks.x86_64.helpers.x87_signatures import X87_SIGNATURES
-from emu.hooks.x86_64.helpers.x87_translation import X87_TRANSLATION
 from emu.native.functions import Native, Unless, native_switches, native_table
 from emu.native.interposition import Interposition
 from emu.native.state import address_of

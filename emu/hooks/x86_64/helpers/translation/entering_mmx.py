@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.intermediate import (
+from emu.hooks.x86_64.helpers.state import ENTERING, REGISTERS, TAGS, TOP
+from emu.hooks.x86_64.helpers.translation.intermediate import (
     STORE_SHORT,
     STORE_WORD,
     code_byte,
@@ -24,7 +25,6 @@ from emu.hooks.x86_64.helpers.intermediate import (
     state_value,
     write_three,
 )
-from emu.hooks.x86_64.helpers.state import ENTERING, REGISTERS, TAGS, TOP
 from emu.native.unicorn import peek64, poke64
 
 _ONE, _EIGHT, _SIXTEEN = np.uint64(1), np.uint64(8), np.uint64(16)

@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.accesses import check_alignment
-from emu.hooks.x86_64.helpers.bit_tests import forget_operation
-from emu.hooks.x86_64.helpers.intermediate import (
+from emu.hooks.x86_64.helpers.state import ENTERING, at, share
+from emu.hooks.x86_64.helpers.translation.accesses import check_alignment
+from emu.hooks.x86_64.helpers.translation.bit_tests import forget_operation
+from emu.hooks.x86_64.helpers.translation.intermediate import (
     LONG,
     NOT_LOCAL,
     OPERAND_PLACE,
@@ -30,9 +31,8 @@ from emu.hooks.x86_64.helpers.intermediate import (
     wanted,
     write_and,
 )
-from emu.hooks.x86_64.helpers.intermediate import new_value as _new_value
-from emu.hooks.x86_64.helpers.state import ENTERING, at, share
-from emu.hooks.x86_64.helpers.x87_translation import is_conditional_move, tell_of_move
+from emu.hooks.x86_64.helpers.translation.intermediate import new_value as _new_value
+from emu.hooks.x86_64.helpers.translation.x87_translation import is_conditional_move, tell_of_move
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64

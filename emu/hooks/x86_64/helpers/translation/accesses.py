@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.entering_mmx import enters_behind_access
-from emu.hooks.x86_64.helpers.intermediate import (
+from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
+from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS
+from emu.hooks.x86_64.helpers.translation.entering_mmx import enters_behind_access
+from emu.hooks.x86_64.helpers.translation.intermediate import (
     VALUE_BYTES,
     code_byte,
     opcode_place,
@@ -21,10 +23,8 @@ from emu.hooks.x86_64.helpers.intermediate import (
     wanted,
     write_and,
 )
-from emu.hooks.x86_64.helpers.rotations import rotated_behind_access
-from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
-from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS
-from emu.hooks.x86_64.helpers.x87_translation import ACCESS, is_x87_store, store_x87_quad
+from emu.hooks.x86_64.helpers.translation.rotations import rotated_behind_access
+from emu.hooks.x86_64.helpers.translation.x87_translation import ACCESS, is_x87_store, store_x87_quad
 from emu.native.functions import Native, native_table
 from emu.native.unicorn import peek64
 from isa.x86_64.operands import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.entering_mmx import begins, enters_before_call, enters_behind_call
-from emu.hooks.x86_64.helpers.intermediate import wanted
-from emu.hooks.x86_64.helpers.rotations import is_rotated
+from emu.hooks.x86_64.helpers.translation.entering_mmx import begins, enters_before_call, enters_behind_call
+from emu.hooks.x86_64.helpers.translation.intermediate import wanted
+from emu.hooks.x86_64.helpers.translation.rotations import is_rotated
 from emu.native.functions import Native
 
 _ADDRESS = types.uint64

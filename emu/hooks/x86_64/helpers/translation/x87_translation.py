@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.intermediate import (
+from emu.hooks.x86_64.helpers.state import KEEPS, STAYS
+from emu.hooks.x86_64.helpers.translation.intermediate import (
     LOAD_BYTE,
     LOCAL,
     LONG,
@@ -36,7 +37,6 @@ from emu.hooks.x86_64.helpers.intermediate import (
     write_three,
     write_two,
 )
-from emu.hooks.x86_64.helpers.state import KEEPS, STAYS
 from emu.native.unicorn import peek16, poke16
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64

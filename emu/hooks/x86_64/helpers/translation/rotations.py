@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.intermediate import (
+from emu.hooks.x86_64.helpers.state import CC_SRC, at, share
+from emu.hooks.x86_64.helpers.translation.intermediate import (
     LOAD_LONG,
     code_byte,
     flags_value,
@@ -20,7 +21,6 @@ from emu.hooks.x86_64.helpers.intermediate import (
     state_value,
     write_three,
 )
-from emu.hooks.x86_64.helpers.state import CC_SRC, at, share
 from emu.native.functions import Native
 from emu.native.unicorn import peek8, peek64, poke8, poke64
 
