@@ -304,6 +304,7 @@ class Core:
             self.native.settle_coprocessor(self._engine)
         read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
+        self.native.show_coprocessor(self.isa, self._context_bytes)
         return bytes(self._context_bytes[: self.isa.context_bytes])
 
     @property

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import unicorn
 
 from emu.native.unicorn import Hook
+from isa.table import Isa
 
 
 class InstructionHook(NamedTuple):
@@ -31,7 +32,8 @@ class NativeIsa:
     run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
-    still have to be told of.
+    still have to be told of. show_coprocessor: a context header of the ISA, changed in place, has its words
+    as a program sees them.
     approximated: which of `Isa.approximations` an emulator was asked for, a bit each. due: what the exception
     that an instruction failed with changes in registers, 0 for nothing. deliver: changes it.
 
@@ -50,6 +52,7 @@ class NativeIsa:
     run_programs: Callable[[unicorn.Uc, int], None]
     fault_code: Callable[[unicorn.Uc], int]
     settle_coprocessor: Callable[[unicorn.Uc], None]
+    show_coprocessor: Callable[[Isa, memoryview], None]
     approximated: Callable[[unicorn.Uc], int]
     due: Callable[[unicorn.Uc], int]
     deliver: Callable[[unicorn.Uc, int], None]

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from corebraid.study.verifying import Verdict
 
 
+#: Findings that are shown.
+_MOST_LINES = 40
+
+
 @click.command()
 @recording_argument
 @click.option(
@@ -31,7 +35,8 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
     which nothing else opens: it must be one of the legal orders. An order is also held against it: how many
     reads of shared bytes have the source that they had, how many conflicting pairs stand as they ran.
 
-    Exit code 0: nothing is wrong. 1: damage, a divergence or an illegal order, each on a line of its own.
+    Exit code 0: nothing is wrong. 1: damage, a divergence or an illegal order, each on a line of its own (the
+    first 40).
 
     \b
     Examples:
@@ -88,11 +93,13 @@ def _complain(verdict: Verdict) -> None:
     recording = verdict.recording
     from recorder.files.manifest import ORDER_CERT
 
-    for finding in verdict.findings:
-        console.note(finding.what)
-    for replay in verdict.replays:
-        if replay.result is None:
-            console.note(replay.line(TYPED))
+    wrong = [finding.what for finding in verdict.findings]
+    wrong += [replay.line(TYPED) for replay in verdict.replays if replay.result is None]
+    for line in wrong[:_MOST_LINES]:
+        console.note(line)
+    if len(wrong) > _MOST_LINES:
+        left = len(wrong) - _MOST_LINES
+        console.note(f"{recording.path}: {left} more findings like these; --json has them all")
     for name, judgement in ((ORDER_CERT, verdict.certificate), ("the sealed truth", verdict.truth)):
         if judgement.legal is False:
             console.note(f"{recording.path}: {name} is not legal: {judgement.message(TYPED)}")

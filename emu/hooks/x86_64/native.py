@@ -21,6 +21,7 @@ from emu.hooks.x86_64.helpers.state import (
     RECIPROCALS,
     REVISION,
     X87_APPROXIMATED,
+    shown,
     told,
 )
 from emu.hooks.x86_64.helpers.table import corrected
@@ -28,6 +29,7 @@ from emu.hooks.x86_64.pair import on_pair
 from emu.hooks.x86_64.plain_code import decode_plain_block
 from emu.hooks.x86_64.system_call import on_replayed_syscall, on_syscall
 from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, on_replayed_rdtscp
+from isa.table import Isa
 
 #: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
 _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
@@ -109,6 +111,20 @@ def settle_coprocessor(engine: unicorn.Uc) -> None:
         engine.reg_write(x86.UC_X86_REG_FPSW, told(word, control, status))
 
 
+_FIRST_SHOWN = 2
+
+
+def show_coprocessor(isa: Isa, context: memoryview) -> None:
+    """The x87's words are as a program sees them. Whatever was loaded into them, they become so only when an
+    instruction looks, which a replay may not reach."""
+    if isa.revision < _FIRST_SHOWN:
+        return
+    control, status = isa.offset("fpcw"), isa.offset("fpsw")
+    words = shown(*(int.from_bytes(context[at : at + 2], "little") for at in (control, status)))
+    for at, word in zip((control, status), words, strict=True):
+        context[at : at + 2] = word.to_bytes(2, "little")
+
+
 _CPUID = InstructionHook(x86.UC_X86_INS_CPUID, on_cpuid)
 
 NATIVE = NativeIsa(
@@ -129,6 +145,7 @@ NATIVE = NativeIsa(
     run_programs=run_programs,
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,
+    show_coprocessor=show_coprocessor,
     approximated=approximated,
     due=due,
     deliver=deliver,

@@ -271,6 +271,18 @@ def test_verify_finds_damage_in_every_other_file(copy: Path, name: str, how: str
     assert "Traceback" not in ran.err
 
 
+def test_verify_says_how_much_more_it_has_found(tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    assert record(path, "fig1", "--cores", 64).code == 0
+    for log in path.glob("core-*.log"):
+        log.unlink()
+    ran = run("verify", path)
+    more = int(ran.lines[-1].split(" more findings like these")[0].split()[-1])
+    assert (ran.code, len(ran.lines)) == (1, 41)
+    found = json.loads(run("verify", path, "--json").out)
+    assert 40 + more == len(found["findings"]) + sum(not core["bit_exact"] for core in found["replays"])
+
+
 def test_a_log_from_another_recording(copy: Path, tmp_path: Path) -> None:
     assert record(tmp_path / "other", "fig1", "--cores", 2, "--seed", 9).code == 0
     shutil.copyfile(tmp_path / "other" / "core-0.log", copy / "core-0.log")

@@ -111,7 +111,6 @@ def begin(env, caller):
     the instruction."""
     settle(env)
     if unmasked(env, np.uint64(peek16(at(env, STATUS_WORD)))) != NOTHING:
-        refresh(env)
         _raise(env, _FLOATING_POINT_ERROR, caller)
     poke8(at(env, KEEPS), _NO)
 

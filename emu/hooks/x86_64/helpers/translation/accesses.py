@@ -3,7 +3,7 @@
 It takes 16 bytes, wherever they lie, for most of them. Of an operand that must be aligned
 (`isa.x86_64.operands`) the first of two accesses says so, which costs nothing: where an access lies is
 compared at any rate. One that is not aligned is a general-protection fault, before anything else is looked
-at. Of an operand of 8 or 4 bytes no more than these are read.
+at. Of an operand of 8 or 4 bytes no more than these are read. `ins` stores once.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import numpy as np
 from numba import njit, types
 
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
-from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS
+from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS, share
 from emu.hooks.x86_64.helpers.translation.entering_mmx import enters_behind_access
 from emu.hooks.x86_64.helpers.translation.intermediate import (
     VALUE_BYTES,
     code_byte,
+    instruction_of,
     opcode_place,
     operand_place,
     state_of,
@@ -26,7 +27,7 @@ from emu.hooks.x86_64.helpers.translation.intermediate import (
 from emu.hooks.x86_64.helpers.translation.rotations import rotated_behind_access
 from emu.hooks.x86_64.helpers.translation.x87_translation import ACCESS, is_x87_store, store_x87_quad
 from emu.native.functions import Native, native_table
-from emu.native.unicorn import peek64
+from emu.native.unicorn import peek64, poke64
 from isa.x86_64.operands import (
     ALIGNED,
     ANY,
@@ -52,6 +53,7 @@ _HALF, _SECOND = 2 * VALUE_BYTES, VALUE_BYTES
 #: In what the emulator knows of a kind of processor: what is called where an access is not aligned.
 _UNALIGNED = np.uint64(24)
 _ESCAPE, _ONE = 0x0F, np.uint64(1)
+_PORT_TO_STRING, _TRIED = (0x6C, 0x6D), share("tried")
 
 _load = types.ExternalFunction("tcg_gen_qemu_ld_i64_x86_64", ACCESS)
 _store = types.ExternalFunction("tcg_gen_qemu_st_i64_x86_64", ACCESS)
@@ -117,8 +119,22 @@ def load(context, value, address, index, operation):
 
 
 @njit
+def _only_tries(context):
+    """Whether the store to be written is the first one of an `ins`, by which the translator tries if there
+    may be one. Ours fails no later: what is read from a port there, nothing, can be read again."""
+    if code_byte(context, opcode_place(context)[0]) not in _PORT_TO_STRING:
+        return False
+    tried, instruction = state_of(context) + np.uint64(_TRIED), instruction_of(context)
+    first = peek64(tried) != instruction
+    poke64(tried, instruction if first else np.uint64(0))
+    return first
+
+
+@njit
 def store(context, value, address, index, operation):
     """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer."""
+    if wanted(context) and _only_tries(context):
+        return
     if operation == _QUAD and wanted(context):
         place = operand_place(context)
         if value == place + _HALF and address == place:

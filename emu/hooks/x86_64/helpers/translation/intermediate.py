@@ -61,6 +61,12 @@ def wanted(context):
 
 
 @njit
+def instruction_of(context):
+    """The address of the instruction that is translated."""
+    return peek64(context + _INSTRUCTION)
+
+
+@njit
 def operand_place(context):
     """The value that is the address of an operand in memory."""
     return np.int64(peek64(state_of(context) + _OPERAND_PLACE))

@@ -1,4 +1,5 @@
-"""MMX instructions with an operand in memory: what they do to the x87's registers, wherever a slice ends."""
+"""What the emulator does before an access, or before an instruction fails, is undone or comes later: MMX
+instructions with an operand in memory, old x87 exceptions, `ins`."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ import pytest
 from guest import DATA, Code, elf, run_many_ways
 
 from bench.soak import examine
+from corebraid.base.rows.event import WRITE
 from emu.hooks.x86_64.helpers.translation.entering_mmx import is_there
 from recorder.files.reader import iter_image
+from recorder.replay.traces import RecordingTraces
 
 #: Loads and stores of all sizes, arithmetic, conversions (which are not all MMX instructions), a store that
 #: is a call in the generated code, SSSE3.
@@ -51,3 +54,42 @@ def test_the_stack_is_the_same_wherever_a_slice_ends(instruction: str, tmp_path:
 )  # fmt: skip
 def test_which_opcodes_there_are(opcode: int, modrm: int, there: bool) -> None:
     assert is_there.py_func(opcode, modrm, modrm >> 6 != 3) == there
+
+
+#: What is loaded into the control word has reserved bits clear, and unmasks an exception that has been.
+LOADS = ("d9 26", "dd 26", "0f ae 0e")
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_words_are_the_same_where_an_instruction_fails_with_an_old_exception(
+    load: str, tmp_path: Path
+) -> None:
+    """`fldenv`, `frstor`, `fxrstor`; a jump to an instruction that waits, which a replay does not reach."""
+    code = Code().mov("rsi", DATA + 0x400)
+    code.raw("db e3 0f ae 06 66 c7 06 00 00 66 c7 46 04 04 00")
+    if load == "0f ae 0e":
+        code.raw("66 c7 46 02 04 00 c7 46 18 80 1f 00 00")
+    code.raw(load).jump("next").label("next").raw("9b")
+    for run in run_many_ways(elf(tmp_path / "guest.elf", code.power_off(0)), tmp_path, 1):
+        assert run.outcome.end.reason == "fault"
+        assert "x87 error" in run.outcome.end.text
+        examine(run.path, order=False)
+
+
+@pytest.mark.parametrize("model", ["sc", "tso"])
+@pytest.mark.parametrize("instruction", ["6c", "66 6d", "6d", "f3 6c"])
+def test_what_is_read_from_a_port_is_stored_once(instruction: str, model: str, tmp_path: Path) -> None:
+    """The emulator's translator tries the store before."""
+    code = Code().mov("rdi", DATA + 0x400).mov("rcx", 5).mov("rdx", 0x60).raw(instruction)
+    options = {"model": "tso", "store_buffer": 8} if model == "tso" else {}
+    for run in run_many_ways(elf(tmp_path / "guest.elf", code.power_off(0)), tmp_path, 1, **options):
+        assert run.outcome.end.reason == "power-off"
+        examine(run.path)
+        stores = [
+            event
+            for stream in RecordingTraces(run.recording).streams()
+            for rows in stream
+            for event in rows
+            if int(event["addr"]) >> 12 == DATA >> 12 and event["kind"] == WRITE
+        ]
+        assert len(stores) == (5 if instruction == "f3 6c" else 1)
