@@ -10,6 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.errors import OrderError, UsageError
+from recorder.files.evidence_names import STREAMS
 from solver.cuts.search import DEFAULT_NODES, solve_cut
 from solver.engines.decide import solve_auto
 from solver.freedom.choose import Choice, choose_order
@@ -156,6 +157,11 @@ def answer_of(problem: Problem, solution: Solution) -> Answer:
     return Answer(solution.verdict, solution.engine, solution.seconds, solution.reason, *runs)
 
 
+#: An engine that goes by values alone cannot be led astray; evidence may be damaged, or that which it is of.
+_OF_VALUES = "this is a defect of corebraid: please report it"
+_OF_EVIDENCE = "the recording is damaged: record again, or run 'corebraid verify' to see where"
+
+
 def _compare_initial(problem: Problem, solution: Solution) -> None:
     wrong = np.flatnonzero(implied_initial(problem, solution.order) != problem.initial)
     if len(wrong):
@@ -165,5 +171,5 @@ def _compare_initial(problem: Problem, solution: Solution) -> None:
             expected=f"{int(problem.initial[g]):#x}",
             found=f"{int(implied_initial(problem, solution.order)[g]):#x}",
             where=f"region {problem.region}, address {int(problem.address[g]):#x}, engine {solution.engine}",
-            remedy="this is a defect of corebraid: please report it",
+            remedy=_OF_EVIDENCE if solution.engine in STREAMS else _OF_VALUES,
         )

@@ -175,16 +175,22 @@ def test_auto_goes_to_smt_when_deduction_says_nothing_either(monkeypatch: pytest
     assert (solution.engine, solution.verdict) == ("smt-chain", Verdict.ILLEGAL)
 
 
+@pytest.mark.parametrize(
+    ("engine", "blamed"), [("wrong", "a defect of corebraid"), ("slices", "the recording is damaged")]
+)
 def test_a_wrong_initial_value_of_an_engine_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, blamed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Evidence may be damaged, or values that it is of."""
+
     def wrong(problem: Problem, options: Options) -> Solution:
-        return Solution(Verdict.LEGAL, "wrong", 0.0, np.array([1, 0]))
+        return Solution(Verdict.LEGAL, engine, 0.0, np.array([1, 0]))
 
     monkeypatch.setattr(answers_module, "solve", wrong)
     traces = by_hand([[(0x100, 5, 6)], [(0x100, 6, 7)]], {0x100: 5}, {0x100: 7})
-    with pytest.raises(OrderError, match="implies another initial value"):
+    with pytest.raises(OrderError, match="implies another initial value") as caught:
         order_recording(traces, tmp_path / "c", RECORDING)
+    assert blamed in str(caught.value)
 
 
 @pytest.mark.parametrize(
