@@ -15,6 +15,7 @@ import click
 import corebraid
 from corebraid.base.errors import CorebraidError
 from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
+from corebraid.base.stack import make_room
 from corebraid.base.wording import MOST_SHOWN, shown, shown_words
 from corebraid.cli.console import note
 from corebraid.cli.wording import TYPED
@@ -83,6 +84,7 @@ class Face(click.Group):
     def _code(self, ctx: click.Context) -> int:
         try:
             with interrupts_heard():
+                make_room()
                 code = int(super().invoke(ctx) or 0)
                 sys.stdout.flush()
         except CorebraidError as error:

@@ -113,16 +113,25 @@ def _refuse_access(core: Core, task: Task, refused: Refused) -> None:
     place, execute = refused_access(core, refused.access), refused.access == FETCH_ACCESS
     if execute and not _is_address(task.process.abi.signals, place.address):
         _go_back(core, task)
-    mapped = task.process.space.mappings.at(place.address) is not None
-    bad_access(task, place, mapped=mapped, execute=execute, beyond=refused.beyond)
+    space = task.process.space
+    mapped = space.mappings.at(place.address) is not None
+    present = mapped and space.is_there(place.address)
+    bad_access(task, place, mapped=mapped, present=present, execute=execute, beyond=refused.beyond)
 
 
 def bad_access(
-    task: Task, place: Access, *, mapped: bool, execute: bool = False, beyond: bool = False
+    task: Task,
+    place: Access,
+    *,
+    mapped: bool,
+    present: bool = False,
+    execute: bool = False,
+    beyond: bool = False,
 ) -> None:
     """An access that the memory map refuses: SIGSEGV, with the task's program counter at the instruction.
 
-    mapped: something is there, but not for this access. beyond: past the end of a mapped file (SIGBUS).
+    mapped: something is there, but not for this access. present: its page is known to the processor. beyond:
+    past the end of a mapped file (SIGBUS).
     """
     abi = task.process.abi.signals
     last = unsigned(place.address + place.size - 1)
@@ -130,7 +139,7 @@ def bad_access(
     if number is not None and not (_is_address(abi, place.address) and _is_address(abi, last)):
         exception(task, number)
         return
-    error = _USER | (_PRESENT if mapped or place.address >= abi.program_end else 0)
+    error = _USER | (_PRESENT if present or place.address >= abi.program_end else 0)
     error |= (_WRITE if place.written else 0) | (_FETCH if execute else 0)
     trap = Trap(abi.page_fault, error, place.address, retried=True)
     if beyond:

@@ -23,6 +23,10 @@ _WRITING = tuple(
     getattr(x86, f"X86_INS_{name}")
     for name in ("CMPXCHG8B", "CMPXCHG16B", "CMPXCHG", "XADD", "RCL", "RCR", "ROL", "ROR")
 )
+#: And how those begin that store to their first operand, though it says the same; one that reads, though it
+#: says that it writes.
+_STORING = ("mov", "set", "fst", "fist", "fnst", "stmxcsr", "pextr", "extractps")
+_READING = x86.X86_INS_FRSTOR
 
 
 def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Access]:
@@ -32,8 +36,8 @@ def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Acce
     if instruction is None:
         return []
     found = [
-        _operand(instruction, operand, read)
-        for operand in instruction.operands
+        _operand(instruction, number, read)
+        for number, operand in enumerate(instruction.operands)
         if operand.type == x86.X86_OP_MEM
     ]
     stack = read("rsp")
@@ -51,8 +55,18 @@ def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) ->
     return [access.address for access in accesses(code, address, read)]
 
 
-def _operand(instruction: capstone.CsInsn, operand: object, read: Callable[[str], int]) -> Access:
-    memory, place = operand.mem, operand.mem.disp  # type: ignore[attr-defined]
+def _is_written(instruction: capstone.CsInsn, number: int) -> bool:
+    """Whether its operand of this number, one in memory, is."""
+    if instruction.id == _READING:
+        return False
+    if instruction.operands[number].access & capstone.CS_AC_WRITE or instruction.id in _WRITING:
+        return True
+    return number == 0 and instruction.mnemonic.startswith(_STORING)
+
+
+def _operand(instruction: capstone.CsInsn, number: int, read: Callable[[str], int]) -> Access:
+    operand = instruction.operands[number]
+    memory, place = operand.mem, operand.mem.disp
     for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
         if register in _PROGRAM_COUNTER:
             place += address_after(instruction)
@@ -62,11 +76,10 @@ def _operand(instruction: capstone.CsInsn, operand: object, read: Callable[[str]
         place += read(_SEGMENT_BASES[memory.segment])
     if instruction.id in _BIT_TESTS and instruction.operands[1].type == x86.X86_OP_REG:
         place += _bits_away(instruction, read)
-    written = bool(operand.access & capstone.CS_AC_WRITE)  # type: ignore[attr-defined]
     return Access(
         place & _MASK,
-        operand.size,  # type: ignore[attr-defined]
-        written=written or instruction.id in _WRITING,
+        operand.size,
+        written=_is_written(instruction, number),
         stack=memory.base in _STACK_BASES and memory.segment not in _SEGMENT_BASES,
     )
 

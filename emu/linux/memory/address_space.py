@@ -231,6 +231,10 @@ class AddressSpace:
         """Whether the page has been used."""
         return bool(self.state[address // PAGE_BYTES] == PRESENT)
 
+    def is_there(self, address: int) -> bool:
+        """Whether a processor would find the page in its tables: it has been used, and may be in some way."""
+        return self.is_present(address) and bool(self.rights[address // PAGE_BYTES])
+
     # -- presence ----------------------------------------------------------------------------------------
 
     def present(self, address: int, need: int) -> bool:

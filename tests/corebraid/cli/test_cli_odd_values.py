@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -156,3 +158,19 @@ def test_an_input_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (ran.code, len(ran.lines)) == (2, 1)
     assert "too long" in ran.err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_small_stack_is_refused_or_grows(tmp_path: Path) -> None:
+    """Compiled code would end the process."""
+    program = FIRMWARE / "fig1.elf"
+    line = f"{sys.executable} -m corebraid record -o {tmp_path / 'rec'} --cores 2 {program}"
+    refused = subprocess.run(
+        f"ulimit -s 256; {line}", shell=True, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines() == [
+        "corebraid: the stack is too small for compiled code: expected 512 KiB or more, found 256 KiB; "
+        "allow it more: ulimit -s 8192"
+    ]
+    grown = subprocess.run(f"ulimit -S -s 256; {line}", shell=True, capture_output=True, check=False)
+    assert grown.returncode == 0
