@@ -57,8 +57,8 @@ test: $(READY)
 soak: $(READY)
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/order_soak.py
-	for kind in mutations commands kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
 	$(BIN)/python -m pytest -m soak
+	for kind in mutations commands kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -22,9 +22,9 @@ class Kind:
 
 
 KINDS = {
-    "mutations": Kind("mutations", 20_000),
-    "commands": Kind("commands", 200),
-    "instructions": Kind("instructions", 1_000),
-    "kills": Kind("kills", 200),
+    "mutations": Kind("mutations", 1_000_000),
+    "commands": Kind("commands", 10_000),
+    "instructions": Kind("instructions", 10_000),
+    "kills": Kind("kills", 1_000),
     "resources": Kind("resources", 54),
 }
