@@ -319,10 +319,13 @@ def byte(address: int) -> Access:
 
 
 def test_a_bad_access_tells_where_and_why():
-    for mapped, write, code, error in ((False, True, 1, 6), (True, True, 2, 7), (True, False, 2, 5)):
+    for mapped, present, write, code, error in (
+        (False, False, True, 1, 6), (True, True, True, 2, 7), (True, True, False, 2, 5),
+        (True, False, False, 2, 4),
+    ):  # fmt: skip
         task = make_task()
         catch(task, SIGSEGV)
-        bad_access(task, replace(byte(0xDEAD_B000), written=write), mapped=mapped)
+        bad_access(task, replace(byte(0xDEAD_B000), written=write), mapped=mapped, present=present)
         assert deliver(task) is None
         frame, number = register(task, "rsp"), task.process.memory.read_number
         assert [number(frame + _INFO + offset, 4) for offset in (0, 4, 8)] == [SIGSEGV, 0, code]
@@ -334,7 +337,7 @@ def test_a_fetch_and_an_access_past_a_files_end():
     task = make_task()
     catch(task, SIGSEGV)
     catch(task, 7)
-    bad_access(task, byte(0x5000), mapped=True, execute=True)
+    bad_access(task, byte(0x5000), mapped=True, present=True, execute=True)
     deliver(task)
     assert task.process.memory.read_number(register(task, "rsp") + _ERR, 8) == 0x15
     bad_access(task, byte(0x5000), mapped=True, beyond=True)

@@ -76,6 +76,7 @@ SEQUENCES = {
     "fistp to code": "df 1d 20 00 00 00", "fnstcw to code": "d9 3d 20 00 00 00",
     "pextrq to code": "66 48 0f 3a 16 05 20 00 00 00 01", "frstor null": "31 c9 dd 21",
     "extractps to code": "66 0f 3a 17 05 20 00 00 00 01",
+    "no right at all": "48 8d bf 00 10 00 00 c6 07 01 be 00 10 00 00 31 d2 b8 0a 00 00 00 0f 05 8a 07",
     "rcl null by cl": "31 c9 48 ff c1 48 ff c9 d2 11",
     "mov ss 0": "31 c0 8e d0", "mov ss 2b": "b8 2b 00 00 00 8e d0", "mov ss 33": "b8 33 00 00 00 8e d0",
     "mov ss 28": "b8 28 00 00 00 8e d0", "mov ds 0": "31 c0 8e d8", "mov ds 10": "b8 10 00 00 00 8e d8",
