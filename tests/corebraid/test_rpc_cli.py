@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_factory import FIRMWARE, ROOT, Ran, run
+from cli_factory import FIRMWARE, ROOT, Ran, refused, run
 from guest import CONSOLE_RX, CYCLES, DATA, Code, elf
 from mailbox_code import ping, put, receive, send
 
@@ -36,14 +36,6 @@ def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(rec: Path, tmp_path: Path) -> Path:
     """A copy of it to be spoilt."""
     return Path(shutil.copytree(rec, tmp_path / "copy"))
-
-
-def refused(ran: Ran, *parts: str, code: int = 2) -> None:
-    """One line on stderr that names what matters, and nothing on stdout."""
-    assert (ran.code, ran.out) == (code, ""), ran
-    assert len(ran.lines) == 1, ran.err
-    for part in parts:
-        assert part in ran.err, ran.err
 
 
 def rewrite(path: Path, receipts: Receipts) -> None:

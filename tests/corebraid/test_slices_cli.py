@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_factory import FIRMWARE, Ran, record, run
+from cli_factory import FIRMWARE, record, refused, run
 
 from bench.true_order import held_traces, in_true_order
 from corebraid.base.rows.event import READ, WRITE
@@ -170,14 +170,6 @@ def test_the_evidence_decides_nothing_else(rec: Path, tmp_path: Path) -> None:
 
 
 # -- bad input ------------------------------------------------------------------------------------------
-
-
-def refused(ran: Ran, *parts: str) -> None:
-    """One line on stderr, exit code 2."""
-    assert ran.code == 2, ran
-    assert len(ran.lines) == 1, ran.err
-    for part in parts:
-        assert part in ran.err, ran.err
 
 
 def test_no_evidence(tmp_path: Path) -> None:

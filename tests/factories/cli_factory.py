@@ -89,3 +89,12 @@ def record(directory: Path, program: Path | str, *more: object) -> Ran:
     """Record a firmware program by name, or an image by path, on 4 cores unless `more` says otherwise."""
     image = FIRMWARE / f"{program}.elf" if isinstance(program, str) else program
     return run("record", "-o", directory, *more, image)
+
+
+def refused(ran: Ran, *parts: str, code: int = 2) -> None:
+    """One line on stderr that names what matters, and nothing on stdout."""
+    assert (ran.code, ran.out) == (code, ""), ran
+    assert len(ran.lines) == 1, ran.err
+    assert ran.err.startswith("corebraid: ")
+    for part in parts:
+        assert part in ran.err, ran.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from dataclasses import replace
@@ -22,21 +21,6 @@ from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import CertificateWriter, Head
 
 ECHO = FIRMWARE / "input_echo.elf"
-
-
-@pytest.fixture(scope="module")
-def uts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording of uts on 3 cores, ordered."""
-    path = tmp_path_factory.mktemp("path") / "uts"
-    assert record(path, "uts", "--cores", 3, "--strata", "cycles:10000").code == 0
-    assert run("order", path).code == 0
-    return path
-
-
-@pytest.fixture
-def copy(uts: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may damage."""
-    return Path(shutil.copytree(uts, tmp_path / "copy"))
 
 
 def image(tmp_path: Path, code: bytes) -> Path:
@@ -179,20 +163,20 @@ def test_info_gives_facts_in_a_stable_order(uts: Path) -> None:
 # -- replay ------------------------------------------------------------------------------------------
 
 
-def test_one_core_replays_from_its_own_log_alone(copy: Path) -> None:
-    manifest = Recording.open(copy).manifest
-    for path in copy.iterdir():
+def test_one_core_replays_from_its_own_log_alone(copy_of_uts: Path) -> None:
+    manifest = Recording.open(copy_of_uts).manifest
+    for path in copy_of_uts.iterdir():
         if path.name not in ("manifest.json", "core-1.log"):
             path.unlink()
-    ran = run("replay", copy, "--core", 1, "--json")
+    ran = run("replay", copy_of_uts, "--core", 1, "--json")
     assert ran.code == 0
     (core,) = json.loads(ran.out)["cores"]
     assert core["bit_exact"]
     assert core["complete"]
     assert core["instructions"] == manifest.instructions[1]
     assert core["digests"] == core["strata"] + 1
-    assert run("trace", copy, "--core", 1, "--limit", 5).code == 0
-    assert run("replay", copy, "--core", 0).code == 2
+    assert run("trace", copy_of_uts, "--core", 1, "--limit", 5).code == 0
+    assert run("replay", copy_of_uts, "--core", 0).code == 2
 
 
 def test_all_cores_replay_in_parallel_as_alone(uts: Path) -> None:
@@ -245,69 +229,71 @@ def test_a_count_beyond_the_end_is_refused(uts: Path) -> None:
 # -- order, check-order, verify ----------------------------------------------------------------------
 
 
-def test_an_order_says_what_it_is(copy: Path) -> None:
-    (copy / "order.cert").unlink()
-    ran = run("order", copy, "--json")
+def test_an_order_says_what_it_is(copy_of_uts: Path) -> None:
+    (copy_of_uts / "order.cert").unlink()
+    ran = run("order", copy_of_uts, "--json")
     facts = json.loads(ran.out)
     assert (ran.code, facts["verdict"]) == (0, "legal")
     assert facts["meaning"] == "a legal order, not necessarily the one that ran"
     events = facts["events"]
     assert events["total"] == sum(count for name, count in events.items() if name != "total")
     assert facts["checked_events"] == events["total"]
-    assert facts["meaning"] in run("order", copy).out
+    assert facts["meaning"] in run("order", copy_of_uts).out
 
 
-def test_undecided_regions_are_named_everywhere_and_are_no_failure(copy: Path) -> None:
-    ran = run("order", copy, "--engine", "smt", "--encoding", "paper", "--region-timeout", 0.001)
+def test_undecided_regions_are_named_everywhere_and_are_no_failure(copy_of_uts: Path) -> None:
+    ran = run("order", copy_of_uts, "--engine", "smt", "--encoding", "paper", "--region-timeout", 0.001)
     assert ran.code == 0
     assert "undecided regions: " in ran.err
-    checked = run("check-order", copy, "--json")
+    checked = run("check-order", copy_of_uts, "--json")
     facts = json.loads(checked.out)
     assert (checked.code, facts["legal"]) == (0, True)
     undecided = {row["region"] for row in facts["unchecked_regions"]}
     assert undecided
     assert facts["unchecked_events"] > 0
-    traced = run("trace", copy, "--ordered", "--format", "jsonl")
+    traced = run("trace", copy_of_uts, "--ordered", "--format", "jsonl")
     rows = [json.loads(line) for line in traced.out.splitlines()]
     assert len(rows) == facts["events"] + facts["unchecked_events"]
     assert {row["stratum"] for row in rows if not row["ordered"]} == undecided
-    text = run("trace", copy, "--ordered", "--region", min(undecided)).out.splitlines()
+    text = run("trace", copy_of_uts, "--ordered", "--region", min(undecided)).out.splitlines()
     assert all(line.startswith("?") for line in text[1:])
-    assert run("verify", copy).code == 0
+    assert run("verify", copy_of_uts).code == 0
 
 
-def test_a_wrong_order_is_caught_by_check_order_and_verify(copy: Path) -> None:
+def test_a_wrong_order_is_caught_by_check_order_and_verify(copy_of_uts: Path) -> None:
     """Every region's streams one after the other: program order holds, load-store semantics do not."""
-    recording = Recording.open(copy)
+    recording = Recording.open(copy_of_uts)
     traces = RecordingTraces(recording)
     n_streams, n_regions = traces.n_streams, len(traces.strata) + 1
     rows = np.zeros((n_regions, n_streams), np.int64)
     for stream in range(n_streams):
         for chunk in traces.chunks(stream):
             rows[:, stream] += np.bincount(chunk["stratum"], minlength=n_regions)
-    (copy / "order.cert").unlink()
-    writer = CertificateWriter(copy / "order.cert", recording.manifest.id, Head("none", n_streams, n_regions))
+    (copy_of_uts / "order.cert").unlink()
+    writer = CertificateWriter(
+        copy_of_uts / "order.cert", recording.manifest.id, Head("none", n_streams, n_regions)
+    )
     for region in range(n_regions):
         streams = np.flatnonzero(rows[region])[::-1].astype(np.int64)
         writer.ordered(region, streams, rows[region][streams])
     writer.finish(rows.sum(axis=0))
-    ran = run("check-order", copy)
+    ran = run("check-order", copy_of_uts)
     assert (ran.code, len(ran.lines)) == (1, 1)
     assert "does not read what memory holds" in ran.err
-    verified = run("verify", copy, "--json")
+    verified = run("verify", copy_of_uts, "--json")
     facts = json.loads(verified.out)
     assert (verified.code, facts["certificate"]["legal"], facts["truth"]["legal"]) == (1, False, True)
 
 
-def test_check_order_of_no_or_a_damaged_certificate(copy: Path) -> None:
-    path = copy / "order.cert"
+def test_check_order_of_no_or_a_damaged_certificate(copy_of_uts: Path) -> None:
+    path = copy_of_uts / "order.cert"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
-    ran = run("check-order", copy)
+    ran = run("check-order", copy_of_uts)
     assert (ran.code, len(ran.lines)) == (1, 1)
     path.unlink()
-    ran = run("check-order", copy)
+    ran = run("check-order", copy_of_uts)
     assert (ran.code, len(ran.lines)) == (2, 1)
     assert "corebraid order" in ran.err
 
@@ -322,20 +308,20 @@ def test_verify_checks_everything(uts: Path) -> None:
     assert "is one of the legal orders" in run("verify", uts).out
 
 
-def test_verify_of_a_recording_without_an_order_says_so(copy: Path) -> None:
-    (copy / "order.cert").unlink()
-    ran = run("verify", copy)
+def test_verify_of_a_recording_without_an_order_says_so(copy_of_uts: Path) -> None:
+    (copy_of_uts / "order.cert").unlink()
+    ran = run("verify", copy_of_uts)
     assert ran.code == 0
     assert "certificate  none" in ran.out
 
 
-def test_verify_finds_a_truth_that_is_not_legal(copy: Path) -> None:
+def test_verify_finds_a_truth_that_is_not_legal(copy_of_uts: Path) -> None:
     """The truth of another run of the same program, under this recording's name."""
-    recording = Recording.open(copy)
+    recording = Recording.open(copy_of_uts)
     slices = np.concatenate(list(iter_sealed_truth(recording)))
     swapped = np.concatenate([slices[slices["stream"] == stream] for stream in (2, 1, 0)]).astype(TRUTH)
     swapped = np.concatenate([swapped, slices[slices["stream"] == 3]])
-    path = copy / "truth.log"
+    path = copy_of_uts / "truth.log"
     path.unlink()
     writer = FrameWriter(path, FileHeader(TRUTH_KIND, 0, recording.manifest.id, recording.manifest.line))
     end, payload = Encoder(4, 1 << 18).encode_some(swapped, 0)
@@ -343,8 +329,8 @@ def test_verify_finds_a_truth_that_is_not_legal(copy: Path) -> None:
     writer.append(payload, end, 0, end - 1)
     writer.close()
     files = {**recording.manifest.files, "truth.log": writer.facts()}
-    (copy / "manifest.json").write_bytes(replace(recording.manifest, files=files).render())
-    ran = run("verify", copy, "--json")
+    (copy_of_uts / "manifest.json").write_bytes(replace(recording.manifest, files=files).render())
+    ran = run("verify", copy_of_uts, "--json")
     facts = json.loads(ran.out)
     assert (ran.code, facts["findings"], facts["truth"]["legal"]) == (1, [], False)
 
@@ -363,8 +349,8 @@ def test_a_reader_that_goes_away_is_no_error(uts: Path) -> None:
     assert err == b""
 
 
-def test_only_verify_opens_the_sealed_truth(copy: Path) -> None:
-    os.unlink(copy / "truth.log")
+def test_only_verify_opens_the_sealed_truth(copy_of_uts: Path) -> None:
+    os.unlink(copy_of_uts / "truth.log")
     for command in (["info"], ["replay", "--all"], ["order"], ["check-order"], ["trace", "--ordered"]):
-        assert run(command[0], copy, *command[1:]).code == 0, command
-    assert run("verify", copy).code == 1
+        assert run(command[0], copy_of_uts, *command[1:]).code == 0, command
+    assert run("verify", copy_of_uts).code == 1

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from cli_factory import ROOT, Ran, run, start
+from cli_factory import refused as assert_refused
 
 from corebraid.__main__ import main
 from corebraid.study.deadlocks import waits_of
@@ -53,11 +54,7 @@ def patched(original: Path, offset: int, layout: str, value: int) -> bytes:
 
 def refused(ran: Ran, *words: str, code: int = 2) -> None:
     """One line of ours with all these words, and nothing left."""
-    assert ran.code == code, ran.err
-    assert len(ran.lines) == 1, ran.err
-    assert ran.lines[0].startswith("corebraid: ")
-    for word in words:
-        assert word in ran.lines[0]
+    assert_refused(ran, *words, code=code)
     assert not Path("rec").exists()
 
 
