@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT
-from emu.board.config import MachineConfig
+from emu.board.config import PAGE, MachineConfig
 from emu.board.faults import Fault
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core
@@ -20,6 +20,7 @@ from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
 from emu.core.core import take_back_stores
 from emu.core.legality import is_illegal
 from emu.core.line_bus import Bus, LineBus
+from emu.core.page_bus import PageBus
 from emu.core.recorded import RecordedCore
 from emu.core.unfetch import give_back_fetch
 from emu.devices.one_sided import ENGINE
@@ -93,6 +94,8 @@ class Board:
         self.cores = [self._make_core(k) for k in range(config.n_cores)]
 
     def _make_bus(self) -> Bus:
+        if self.config.bus == PAGE:
+            return PageBus(self.machine_rows, self.core_rows, self.home)
         return LineBus(self.machine_rows, self.core_rows, self.home, self.config.cache)
 
     def _make_buffers(self) -> None:

@@ -12,13 +12,17 @@ from emu.bus.store_buffer import MOST_BUFFERED
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.devices.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY
 
+#: Buses: the exact model of lines, and rights to whole pages (emu/core/{line,page}_bus.py).
+MESI, PAGE = "mesi", "page"
+
 
 @dataclass(frozen=True)
 class MachineConfig:
     """What a machine is made of. memory_bytes: RAM. downgrade_bound: 0, or D of strata downgrades:D.
     store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
     `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way.
-    surroundings: what the cores meet besides memory; with a kernel memory_bytes is the address space's."""
+    surroundings: what the cores meet besides memory; with a kernel memory_bytes is the address space's.
+    bus: MESI or PAGE; PAGE: without finite caches, store buffers, taps and bounds on downgrades."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -30,6 +34,12 @@ class MachineConfig:
     tapped: bool = False
     mail_latency: int = DEFAULT_MAIL_LATENCY
     surroundings: Surroundings = DEVICES
+    bus: str = MESI
+
+    @property
+    def line(self) -> int:
+        """Bytes that the bus moves at a time."""
+        return PAGE_BYTES if self.bus == PAGE else self.cache.line
 
     def check(self) -> None:
         """Raise UsageError for a machine that cannot be."""
@@ -51,6 +61,11 @@ class MachineConfig:
                 f"a store buffer holds 1 to {MOST_BUFFERED} stores",
                 found=str(self.store_buffer),
                 remedy=another("store_buffer"),
+            )
+        if self.bus == PAGE and (self.cache.sets or self.store_buffer or self.tapped or self.downgrade_bound):
+            raise UsageError(
+                "finite caches, store buffers, evidence of accesses and strata by downgrades need the line bus",
+                remedy=Phrase("choose ", Option("bus"), f" {MESI}"),
             )
         if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:
             raise UsageError(

@@ -34,6 +34,7 @@ from emu.bus.line_state import (
 from emu.bus.losses import DOWNGRADED, note_loss
 from emu.bus.losses import LOST as LINE_LOST
 from emu.bus.miss_log import log_miss
+from emu.bus.pages import receive_page, revoke
 from emu.bus.private_memory import put_line
 from emu.bus.runs import came_late, note_lost
 from emu.bus.store_buffer import lay_over
@@ -75,6 +76,8 @@ def _drop_line(core, machine, line):
         owner[line] = _NO_OWNER
     if core.sets != _ZERO:
         remove_line(core, line)
+    if machine.paged != _ZERO:
+        revoke(core)
     if core.mid_run != _ZERO:
         states[line] |= LOST
         note_lost(core, line)
@@ -120,6 +123,8 @@ def _claim_from_others(core_id, cores, machine, line, for_write):
         held = True
         if not for_write:
             states[line] = (states[line] & ~MESI) | np.uint8(SHARED)
+            if machine.paged != _ZERO:
+                revoke(other)
             _count_downgrade(other, machine, line, DOWNGRADED)
             owner[line] = _NO_OWNER
     others = sharers[line]
@@ -148,6 +153,20 @@ def _receive_line(core, machine, line, count):
 
 
 @njit(cache=True)
+def _receive(core, machine, line, count, flags):
+    """Receive a line that was missed on, and log it. Returns True when the core's bytes changed."""
+    states, for_code = line_states(core, machine), (flags & MISS_FETCH) != 0
+    # An instruction that is fetched has stored nothing; others see what they have stored so far.
+    changed = _receive_line(core, machine, line, count if for_code else _ALL)
+    # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
+    # have replay begin the instruction with its own result. Under TSO that waits in the store buffer.
+    comes_back = (states[line] & (LOST | TAKEN)) == LOST and core.evicted_at == count + _ONE
+    if changed or for_code or machine.tso != _ZERO or not comes_back:
+        log_miss(core, machine, line, count, flags)
+    return changed
+
+
+@njit(cache=True)
 def _fetch_line(core, cores, machine, line, count, for_write, for_code):
     """Serve a miss: get the line, log it, set its state. Returns True when the core's bytes changed."""
     states = line_states(core, machine)
@@ -155,8 +174,6 @@ def _fetch_line(core, cores, machine, line, count, for_write, for_code):
     owner = _owners(machine)
     was_owned = owner[line] != _NO_OWNER
     held = _claim_from_others(core.core_id, cores, machine, line, for_write)
-    # An instruction that is fetched has stored nothing; others see what they have stored so far.
-    changed = _receive_line(core, machine, line, count if for_code else _ALL)
     flags = np.int64(0)
     if for_write:
         flags |= MISS_WRITE
@@ -166,11 +183,10 @@ def _fetch_line(core, cores, machine, line, count, for_write, for_code):
         flags |= MISS_LATE
     if was_owned:
         flags |= MISS_OWNED
-    # A line that this very instruction wrote to and pushed out comes back as it went: a record of it would
-    # have replay begin the instruction with its own result. Under TSO that waits in the store buffer.
-    comes_back = (states[line] & (LOST | TAKEN)) == LOST and core.evicted_at == count + _ONE
-    if changed or for_code or machine.tso != _ZERO or not comes_back:
-        log_miss(core, machine, line, count, flags)
+    if machine.paged != _ZERO:
+        changed = receive_page(core, machine, line, count, flags)
+    else:
+        changed = _receive(core, machine, line, count, flags)
     core.misses += _ONE
     if was_owned:
         core.latency += machine.latency_core

@@ -81,6 +81,9 @@ def run_core(rows, pc, until, renew):
         core.stop_reason = _ZERO
         core.stop_pc = _ZERO
         core.exception = _ZERO
+        if core.revoked != _ZERO:
+            core.revoked = _ZERO
+            uc_ctl_plain(core.handle, FLUSH_TLB)
         status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
         pc = read_pc(core)
         if core.entered != _ZERO:
@@ -143,7 +146,9 @@ class Core:
     memory.
     """
 
-    def __init__(self, row: np.ndarray, isa: Isa, memory_bytes: int, line_bytes: int) -> None:
+    def __init__(
+        self, row: np.ndarray, isa: Isa, memory_bytes: int, line_bytes: int, fill: object = on_fill
+    ) -> None:
         self.rows = row
         self.row = row[0]
         self.words = words_of(row)
@@ -200,7 +205,7 @@ class Core:
         self.privileged_hook: object = None
         self.illegal_hook: object = None
         self.blocks = BlockTable(row)
-        self.add_hook(uc.UC_HOOK_TLB_FILL, on_fill)
+        self.add_hook(uc.UC_HOOK_TLB_FILL, fill)
         self._unharmed = self._engine.context_save()
 
     def add_hook(self, kind: int, callback: object, *extra: int) -> None:

@@ -8,30 +8,32 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
-from corebraid.base.host_memory import host_memory
 from emu.bus.cache import CacheGeometry
 from emu.bus.line_state import watch
-from emu.bus.lines import image, image_of_pages
 from emu.core.core import Core
+from emu.core.directory import Directory
+from emu.devices.registers import DEVICE_BASE
+from emu.hooks.fill import on_fill
 from emu.hooks.record import on_block, on_memory
 from emu.hooks.tap import on_tapped_memory
 from emu.native.state import address_of
-
-#: Modelled latencies in cycles (MICRO 2009, Table 1: a hop to another core's cache, the shared cache's
-#: bank, DRAM).
-LATENCY_CORE, LATENCY_SHARED, LATENCY_MEMORY = 40, 12, 320
-
+from emu.native.unicorn import Hook
 
 class Bus(Protocol):
-    """What keeps the cores' private memories coherent. line: bytes of what it moves at a time.
+    """What keeps the cores' private memories coherent. line: bytes of what it moves at a time. fill: the hook
+    by which a core's TLB is filled.
 
     Its kernels are those of `emu.bus.lines`; each core's hooks call them.
     """
 
     line: int
+    fill: Hook
 
     def connect(self, core: Core, *, tapped: bool) -> None:
         """Install the hooks by which a core asks the bus. tapped: they also keep its accesses."""
+
+    def map_devices(self, core: Core, page: NDArray[np.uint8]) -> None:
+        """Let the core meet device registers (`emu.hooks.access`). page: uint8[PAGE_BYTES], as it sees them."""
 
     def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Let accesses to these lines be counted (`emu.hooks.shared_access`)."""
@@ -46,6 +48,8 @@ class LineBus:
     machine_rows: MACHINE[1]. core_rows: CORE[n]. home: uint8[], home memory.
     """
 
+    fill = on_fill
+
     def __init__(
         self,
         machine_rows: NDArray[Any],
@@ -54,21 +58,8 @@ class LineBus:
         cache: CacheGeometry,
     ) -> None:
         self.line, self._cache = cache.line, cache
-        self._machine, self._cores, self._home = machine_rows, core_rows, home
-        n_lines = len(home) // cache.line
-        self._sharers, self._owner = host_memory(n_lines * 8), host_memory(n_lines)
+        self._directory = Directory(machine_rows, core_rows, home, cache.line)
         self._ways: list[NDArray[np.uint64]] = []
-        for name, value in (
-            ("line_bytes", cache.line),
-            ("n_lines", n_lines),
-            ("home", address_of(home)),
-            ("sharers", address_of(self._sharers)),
-            ("owner", address_of(self._owner)),
-            ("latency_core", LATENCY_CORE),
-            ("latency_shared", LATENCY_SHARED),
-            ("latency_memory", LATENCY_MEMORY),
-        ):
-            machine_rows[0][name] = value
 
     def connect(self, core: Core, *, tapped: bool) -> None:
         """Give the core its cache, and look at its blocks and at every access."""
@@ -81,14 +72,14 @@ class LineBus:
         on_access = on_tapped_memory if tapped else on_memory
         core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
 
+    def map_devices(self, core: Core, page: NDArray[np.uint8]) -> None:
+        """Plain memory, of which each access is seen."""
+        core.map_plain_page(DEVICE_BASE, page)
+
     def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Accesses to them leave the short path."""
         watch(core.line_state, lines)
 
     def image(self, pages: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
         """Home memory, updated in place."""
-        if pages is None:
-            image(self._machine, self._cores, self._home)
-        else:
-            image_of_pages(self._machine, self._cores, self._home, pages)
-        return self._home
+        return self._directory.image(pages)

@@ -26,6 +26,8 @@ from isa.table import Isa
 
 #: Rows a core's log buffer holds, and what one block may add after the last check.
 _ROWS, _ROWS_SLACK = 65536, 32768
+#: Bytes of a row there is room for: a block has few accesses to pages that came whole.
+_MOST_PER_ROW = 512
 #: A RECORD as bytes.
 _PACK_RECORD = struct.Struct("<QQQIHBB").pack_into
 #: Rows that say when stores committed, and what one slice's end may add.
@@ -52,9 +54,11 @@ class RecordedCore(Core):
         tapped: bool = False,
         surroundings: Surroundings = DEVICES,
     ) -> None:
-        super().__init__(core_rows[number : number + 1], isa, memory_bytes, bus.line)
+        super().__init__(core_rows[number : number + 1], isa, memory_bytes, bus.line, bus.fill)
+        self._bus = bus
         self._log_rows = np.zeros(_ROWS, RECORD)
-        self._log_blob = np.zeros(_ROWS * bus.line, np.uint8)
+        per_row = min(bus.line, _MOST_PER_ROW)
+        self._log_blob = np.zeros(_ROWS * per_row, np.uint8)
         self._log_bytes, self._blob_bytes = self._log_rows.view(np.uint8).data, self._log_blob.data
         self.device_page = np.zeros(PAGE_BYTES, np.uint8)
         self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
@@ -74,7 +78,7 @@ class RecordedCore(Core):
             ("rows", address_of(self._log_rows)),
             ("rows_limit", _ROWS - _ROWS_SLACK),
             ("blob", address_of(self._log_blob)),
-            ("blob_limit", (_ROWS - _ROWS_SLACK) * bus.line),
+            ("blob_limit", (_ROWS - _ROWS_SLACK) * per_row),
             ("buffering", 1 if store_buffer else 0),
             ("buffer", address_of(self._buffer)),
             ("buffer_limit", store_buffer),
@@ -91,6 +95,10 @@ class RecordedCore(Core):
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
         surroundings.surround(self, self.device_page, self.call_words)
         self.add_instruction_hooks(self.native.recorded)
+
+    def map_devices(self, page: NDArray[np.uint8]) -> None:
+        """Let it meet device registers. page: uint8[PAGE_BYTES], as it sees them."""
+        self._bus.map_devices(self, page)
 
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""

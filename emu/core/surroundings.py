@@ -41,7 +41,7 @@ class Devices:
     def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
         """Map the page of registers."""
         core.row["devices"] = 1
-        core.map_plain_page(DEVICE_BASE, page)
+        core.map_devices(page)
         core.add_instruction_hooks(core.native.unserved_calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:

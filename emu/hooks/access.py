@@ -93,7 +93,7 @@ def _slow_access(core, is_write, first, last, held):
 
 
 @njit(cache=True)
-def _device_access(core, is_write, address, size, value):
+def device_access(core, is_write, address, size, value):
     """Device registers are plain memory of the core: a read hook fills in what the load will see."""
     # A device acts once: an instruction that touched one must not be taken back and run again, and one that
     # is being taken back (the stop came in a helper before it) must not touch it.
@@ -191,7 +191,7 @@ def access_with_care(core, is_write, address, size, value):
                 cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
                 count = core.count + position_of(core, read_pc(core))
                 commit_all(core, cores, machine_at(core.machine), count)
-            _device_access(core, is_write, address, size, value)
+            device_access(core, is_write, address, size, value)
         return
     if _ends_before(core, is_write, address, size):
         return

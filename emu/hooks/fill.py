@@ -28,16 +28,23 @@ from emu.native.state import (
 from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, hook, pointer, row_getter
 
 _DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
-_PROT_READ, _PROT_WRITE, _PROT_EXECUTE = 1, 2, 4
+#: What a fill may allow (unicorn.h, uc_prot).
+PROT_READ, PROT_WRITE, PROT_EXECUTE = 1, 2, 4
 
 _entry_at = row_getter(TLB_ENTRY)
+
+
+@njit(cache=True)
+def is_device_page(core, page):
+    """Whether it is the page of device registers."""
+    return page == _DEVICE_PAGE and core.devices != np.uint64(0)
 
 
 @njit(cache=True)
 def _rights(core, page):
     if page < core.memory_bytes >> PAGE_SHIFT:
         return np.int64(carray(pointer(core.page_rights), np.int64(page) + 1, np.uint8)[page])
-    if page == _DEVICE_PAGE and core.devices != np.uint64(0):
+    if is_device_page(core, page):
         return np.int64(RIGHT_READ | RIGHT_WRITE)
     return np.int64(0)
 
@@ -54,10 +61,10 @@ def _pad_code(core, page, flags):
 
 
 @njit(cache=True)
-def fill_page(core, address, access, entry):
-    """Decide a page fill; False (with the fault kept in the core's row) when rights do not allow it."""
-    page = address >> PAGE_SHIFT
-    rights = _rights(core, page)
+def asked_right(core, address, access):
+    """(the rights to a page, the one that an access needs); (0, 0), with the fault kept in the core's row,
+    where it is not among them."""
+    rights = _rights(core, address >> PAGE_SHIFT)
     need = RIGHT_READ
     if access == UC_MEM_WRITE:
         need = RIGHT_WRITE
@@ -66,17 +73,27 @@ def fill_page(core, address, access, entry):
     if rights & need == 0:
         core.fault_address = address
         core.fault_access = np.uint64(access)
+        return 0, 0
+    return rights, need
+
+
+@njit(cache=True)
+def fill_page(core, address, access, entry):
+    """Decide a page fill; False when rights do not allow it."""
+    page = address >> PAGE_SHIFT
+    rights, need = asked_right(core, address, access)
+    if need == 0:
         return False
     entry.address = address & ~PAGE_MASK
     allowed = 0
     if rights & RIGHT_READ:
-        allowed |= _PROT_READ
-    if page == _DEVICE_PAGE and core.devices != np.uint64(0):
-        allowed |= _PROT_WRITE
+        allowed |= PROT_READ
+    if is_device_page(core, page):
+        allowed |= PROT_WRITE
     else:
         flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
         if need == RIGHT_WRITE:
-            allowed |= _PROT_WRITE
+            allowed |= PROT_WRITE
             flags[page] |= np.uint8(WRITTEN)
             if (flags[page] & np.uint8(CODE)) != np.uint8(0):
                 mark_unstable(core, page)
@@ -85,7 +102,7 @@ def fill_page(core, address, access, entry):
             _pad_code(core, page, flags)
         # Not before the first instruction fetch has asked: its page must have been padded.
         if rights & RIGHT_EXECUTE and (flags[page] & np.uint8(PADDED)) != np.uint8(0):
-            allowed |= _PROT_EXECUTE
+            allowed |= PROT_EXECUTE
     entry.permissions = np.uint32(allowed)
     return True
 

@@ -88,7 +88,7 @@ def _fetch_block(core, machine, address, size):
 
 
 @njit(cache=True)
-def _wanted(core, machine):
+def wanted_stop(core, machine):
     """Which request for a stop is open, or 0."""
     if machine.power != _ZERO:
         return STOP_POWER
@@ -161,7 +161,7 @@ def enter_block(core, machine, address, size):
         return STOP_SLICE
     # What was fetched for a block is used by its first instruction: no cut comes between them.
     if machine.attention != _ZERO and core.fetched == _ZERO:
-        reason = _wanted(core, machine)
+        reason = wanted_stop(core, machine)
         if reason != 0:
             return reason
     if core.stale_high != _ZERO:

@@ -16,10 +16,13 @@ from corebraid.base.rows.record import (
     MISS,
     MISS_FETCH,
     MISS_LATE,
+    PAGE_LINE,
+    PAGE_LINES,
     RECEIVED,
     RECORD,
 )
 from emu.bus.line_state import mark_received
+from emu.bus.pages import put_page
 from emu.bus.private_memory import put_line
 from emu.code.blocks import (
     OFFSET_MASK,
@@ -35,6 +38,7 @@ from emu.hooks.access import stop
 from emu.hooks.trace import take_back, trace_fetch
 from emu.hooks.trace_tso import receive_bytes, settle_until
 from emu.native.state import (
+    PAGE_SHIFT,
     STOP_BARRIER,
     STOP_DECODE,
     STOP_DIVERGED,
@@ -65,10 +69,26 @@ def _row(core, index):
 
 
 @njit(cache=True)
+def _apply_page_miss(core, row):
+    """The same of a page: those of its lines that were others."""
+    source = core.blob + np.uint64(row.offset)
+    put_page(core, row.addr, source)
+    mark_received(core, row.addr >> PAGE_SHIFT)
+    if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
+        numbers = carray(pointer(source), 1 + PAGE_LINES, np.uint8)
+        for k in range(np.int64(numbers[0])):
+            at = row.addr + np.uint64(numbers[1 + k]) * np.uint64(PAGE_LINE)
+            trace_fetch(core, at, PAGE_LINE, row.count)
+
+
+@njit(cache=True)
 def apply_miss(core, row):
     """Put the line of a miss record into the core's memory."""
     n = np.int64(row.size)
     source = carray(pointer(core.blob + np.uint64(row.offset)), n, np.uint8)
+    if core.line_shift == PAGE_SHIFT:
+        _apply_page_miss(core, row)
+        return
     if core.received != _ZERO:
         settle_until(core, row.value)
         receive_bytes(core, row.addr, source)

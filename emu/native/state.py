@@ -44,6 +44,8 @@ CORE_FIELDS = (
     # the straight run of instructions that this core is in; fetched: a block's lines were fetched and it has
     # not begun
     "mid_run", "lost", "lost_n", "fetched",
+    # nonzero: rights to pages were taken from the core, and the emulator has not forgotten them
+    "revoked",
     # time and statistics
     "latency", "accesses", "misses", "upgrades", "downgrades", "evictions",
     # private memory
@@ -95,7 +97,8 @@ CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
 CORE_AT = SimpleNamespace(**{name: k for k, name in enumerate(CORE_FIELDS)})
 
 MACHINE_FIELDS = (
-    "line_bytes", "n_lines", "home", "sharers", "owner", "latency_core", "latency_shared", "latency_memory",
+    # paged: nonzero if lines are pages, of which the cores are told differences (emu/bus/pages.py)
+    "paged", "line_bytes", "n_lines", "home", "sharers", "owner", "latency_core", "latency_shared", "latency_memory",
     # nonzero: one of power, want_stratum, a full log or console wants the running core to stop
     "attention",
     # nonzero once a timer was set, or an interrupt became pending

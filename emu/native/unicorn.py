@@ -45,6 +45,9 @@ FLUSH_TLB = _control(uc.UC_CTL_TLB_FLUSH, 0)
 
 #: Signatures of native hooks (unicorn.h, uc_cb_*).
 BLOCK_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64)
+REFUSAL_HOOK = types.boolean(
+    types.uint64, types.int32, types.uint64, types.int32, types.int64, types.uint64
+)
 MEMORY_HOOK = types.void(types.uint64, types.int32, types.uint64, types.int32, types.int64, types.uint64)
 FILL_HOOK = types.boolean(types.uint64, types.uint64, types.int32, types.uint64, types.uint64)
 INTERRUPT_HOOK = types.void(types.uint64, types.uint32, types.uint64)
@@ -199,3 +202,11 @@ def map_device_page(handle: int, address: int, size: int, read: Any, write: Any,
         ctypes.c_void_p(user),
     )
     check(status, "map the device page")
+
+
+def forbid_page(handle: int, address: int, size: int) -> None:
+    """Let accesses to a mapped page go through UC_HOOK_MEM_READ_PROT and UC_HOOK_MEM_WRITE_PROT."""
+    status = library.uc_mem_protect(
+        ctypes.c_void_p(handle), ctypes.c_uint64(address), ctypes.c_size_t(size), ctypes.c_uint32(0)
+    )
+    check(status, "protect the device page")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
 from emu.board.board import Board
-from emu.board.config import MachineConfig
+from emu.board.config import MESI, MachineConfig
 from emu.board.watcher import Watcher
 from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
@@ -62,6 +62,7 @@ def machine_config(
         options.store_buffer if options.model == "tso" else 0,
         any(STREAMS[name].of_events for name in options.evidence) or watched,
         surroundings=surroundings,
+        bus=options.bus,
     )
 
 
@@ -81,7 +82,7 @@ class BaseCapture(Watcher):
     ) -> None:  # fmt: skip
         self._options, self._isa = options, isa
         self.board = board
-        self._fingerprints = [Fingerprint(core, options.cache.line) for core in board.cores]
+        self._fingerprints = [Fingerprint(core, board.bus.line) for core in board.cores]
         self._truth: list[tuple[int, int]] = []
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
@@ -130,7 +131,7 @@ class BaseCapture(Watcher):
             program=program,
             n_cores=options.cores,
             memory=options.memory_bytes,
-            line=options.cache.line,
+            line=self.board.bus.line,
             cache=str(options.cache),
             seed=options.seed,
             schedule=schedule,
@@ -300,7 +301,8 @@ class BaseCapture(Watcher):
         totals: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
         totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
         totals[AGENTS_SAY_OWNED] = True
-        totals[MISSES_PROVE_WRITES] = self._options.cache.sets == 0 and not int(rows["undone"].sum())
+        lines = board.config.bus == MESI and board.config.cache.sets == 0
+        totals[MISSES_PROVE_WRITES] = lines and not int(rows["undone"].sum())
         totals |= self._asked_for()
         manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
         return Outcome(manifest, board.fault)

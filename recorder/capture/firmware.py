@@ -66,7 +66,7 @@ class Capture(BaseCapture):
             self.machine.watch(options.shared)
         super().__init__(directory, isa, options, self.machine, program.name, raw, {})
         guest = Guest(
-            options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
+            options.cores, self.machine.bus.line, options.seed, self.machine.home, options.symbols,
             self.machine.executable(), self.machine.post, losses=self.machine.losses,
         )  # fmt: skip
         self._collect(guest, watchers)

@@ -83,7 +83,7 @@ class LinuxCapture(BaseCapture):
             super().__init__(directory, isa, options, self.machine, *self._identity(spec, more or {}))
             self._objects = ObjectKeeper(directory, self.writer.manifest)
             guest = Guest(
-                options.cores, options.cache.line, options.seed, self.machine.home, options.symbols,
+                options.cores, self.machine.bus.line, options.seed, self.machine.home, options.symbols,
                 # Libraries come when they are asked for: any page may hold code.
                 np.ones(ADDRESS_SPACE // PAGE_BYTES if "opr" in options.evidence else 0, np.uint8),
                 used=self._pages(), losses=self.machine.losses,

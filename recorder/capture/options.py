@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
+from emu.board.config import MESI
 from emu.board.faults import Fault
 from emu.bus.cache import CacheGeometry
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
@@ -21,7 +22,7 @@ class RecordOptions:
     model: "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further
     streams (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words
     that the policy is to watch, None: learn them first if it wants to know. scheduler: in place of the
-    policy."""
+    policy. bus: see `emu.board.config.MachineConfig`."""
 
     cores: int = 1
     seed: int = 0
@@ -39,6 +40,7 @@ class RecordOptions:
     symbols: tuple[tuple[int, int], ...] = ()
     shared: SharedWords | None = None
     scheduler: Scheduler | None = None
+    bus: str = MESI
 
     def make_scheduler(self) -> Scheduler:
         """The policy. Raises UsageError."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.errors import FormatError
+from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import (
     CONTEXT,
     CONTEXT_CALL,
@@ -24,6 +25,8 @@ from corebraid.base.rows.record import (
     MISS_LATE,
     MISS_OWNED,
     MISS_WRITE,
+    PAGE_LINE,
+    PAGE_LINES,
     RECEIVED,
     RECORD,
     STRATUM,
@@ -66,7 +69,8 @@ _MOST_FLAGS = np.array(
     _UNUSED,
     _COMMITS_BACK,
     _UNCHANGED,
-) = range(-13, -2)
+    _BAD_PAGE,
+) = range(-14, -2)
 _REASONS = {
     CUT_SHORT: "a record is cut short",
     OVERLONG: "an integer is not in its shortest form",
@@ -80,6 +84,7 @@ _REASONS = {
     _BAD_END: "no such reason for the end of a log",
     _COMMITS_BACK: "the number of committed stores goes back",
     _UNCHANGED: "the state of the store buffer is written though it follows by itself",
+    _BAD_PAGE: "lines of a page are not told in ascending order, or are not in it",
     _UNUSED: "a field that this kind of record does not use is not 0",
 }
 
@@ -87,6 +92,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 _LAST_END = np.uint64(END_EXIT)
 _MOST_SIZE = np.uint64(0xFFFF)
 _INPUT_MOST = np.uint64(INPUT_BYTES)
+_PAGE = np.uint64(PAGE_BYTES)
 
 
 @numba.njit(cache=True)
@@ -96,9 +102,28 @@ def _carries(kind):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _row_error(row, blob_bytes, line, lines, before, committed):  # type: ignore[no-untyped-def]
+def _page_size(data, start):  # type: ignore[no-untyped-def]
+    """Bytes that a miss record of a page carries (data: uint8[], from `start` on), or why it cannot be one:
+    how many lines of the page, their numbers, ascending, their bytes."""
+    if start >= data.shape[0]:
+        return np.int64(_NO_BYTES)
+    n = np.int64(data[start])
+    size = 1 + n * (1 + PAGE_LINE)
+    if n > PAGE_LINES:
+        return np.int64(_BAD_PAGE)
+    if size > data.shape[0] - start:
+        return np.int64(_NO_BYTES)
+    for k in range(n):
+        number = data[start + 1 + k]
+        if number >= PAGE_LINES or (k > 0 and number <= data[start + k]):
+            return np.int64(_BAD_PAGE)
+    return size
+
+
+@numba.njit(cache=True)
+def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not."""
-    kind, size = row.kind, np.uint64(row.size)
+    kind, size, blob_bytes = row.kind, np.uint64(row.size), np.uint64(blob.shape[0])
     if kind < MISS or kind > RECEIVED or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
         return _BAD_TAG
     if kind == MISS and (row.flags & np.uint8(_COMMITTED)) != 0:
@@ -108,7 +133,15 @@ def _row_error(row, blob_bytes, line, lines, before, committed):  # type: ignore
     if kind in (MISS, RECEIVED):
         if row.addr % line != _U0 or row.addr // line >= lines:
             return _BAD_LINE
-        if size != line:
+        if line == _PAGE:
+            if kind == RECEIVED:
+                return _BAD_TAG
+            found = _page_size(blob, np.int64(row.offset))
+            if found < 0:
+                return found
+            if np.uint64(found) != size:
+                return _BAD_SIZE
+        elif size != line:
             return _BAD_SIZE
     if _carries(kind):
         if np.uint64(row.offset) + size > blob_bytes:
@@ -136,11 +169,10 @@ def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-unty
     pos = 0
     before, last_line, next_stratum, committed = _U0, _U0, _U0, _U0
     counting = False
-    blob_bytes = np.uint64(blob.shape[0])
     for i in range(start, rows.shape[0]):
         row = rows[i]
         kind, size = row.kind, np.int64(row.size)
-        error = _row_error(row, blob_bytes, line, lines, before, committed)
+        error = _row_error(row, blob, line, lines, before, committed)
         if error != 0 or pos + RECORD_OVERHEAD + size > out.shape[0]:
             return i, pos, error
         tag_at = pos
@@ -279,6 +311,12 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
                 flags &= ~_COMMITTED
             if kind == MISS:
                 value = committed
+            if line == _PAGE and pos >= 0:
+                found = _page_size(raw, pos) if kind == MISS else np.int64(_BAD_TAG)
+                if found < 0:
+                    pos = found
+                else:
+                    size = np.uint64(found)
         elif kind == STRATUM:
             value, pos = _read_stratum(raw, pos, (flags & _NUMBERED) != 0, counting, next_stratum)
             if flags & _BUFFERED:

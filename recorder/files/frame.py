@@ -24,7 +24,7 @@ from recorder.files.evidence_names import STREAMS
 
 FILE_MAGIC, FRAME_MAGIC = b"CBRD", b"CBFR"
 #: Version of the format that is written, and those that are read (docs/format.md says what each added).
-VERSION, VERSIONS = 2, (1, 2)
+VERSION, VERSIONS = 3, (1, 2, 3)
 #: Kinds of a stream, as the file header names them.
 CORE, AGENT, TRUTH, INITIAL_IMAGE, FINAL_IMAGE = 1, 2, 3, 4, 5
 KIND_NAMES = {

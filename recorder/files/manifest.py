@@ -29,6 +29,8 @@ PROGRAM_ELF = "program.elf"
 #: The order that was found, a file of the solver's (solver/check/certificate.py).
 ORDER_CERT = "order.cert"
 MAX_CORES = 64
+#: Bytes of a line at most, where the bus does not move pages.
+_MOST_LINE = 256
 #: Stores that a core's store buffer holds at most.
 MOST_BUFFERED = 64
 #: Guest memory is the addresses from 0 up to this many bytes at most (1 TiB).
@@ -105,7 +107,8 @@ class Processor:
 class Manifest:
     """What a recording is; `MAX_*` and `_parse` give the range of each field.
 
-    memory: bytes of guest memory, at addresses from 0. line: bytes in a line. cache: "unbounded" or
+    memory: bytes of guest memory, at addresses from 0. line: bytes that the bus moved at a
+    time, those of a page or of a line. cache: "unbounded" or
     SIZE:WAYS:LINE. strata: the policy, as on the command line. agents: names of the agents that are not
     cores. options: whatever else decides the run. complete: the recorder was not killed. totals: counts
     over the whole run. instructions: instructions retired by each core. files: facts of finished files.
@@ -167,6 +170,11 @@ class Manifest:
     def has_losses(self) -> bool:
         """Whether the recording says when its cores lost lines (docs/format.md, section 11)."""
         return LOSSES in self.evidence
+
+    @property
+    def paged(self) -> bool:
+        """Whether the cores had rights to pages (docs/format.md, section 4: misses on pages)."""
+        return self.line == PAGE_BYTES
 
     @property
     def misses_prove_writes(self) -> bool:
@@ -280,9 +288,9 @@ def check(manifest: Manifest) -> None:
 def _parse(fields: Fields, path: Path) -> Manifest:
     program = Fields(fields.take("program"), path, "program")
     n_cores = fields.integer("cores", 1, MAX_CORES)
-    line = fields.integer("line", 16, 256)
-    if line & (line - 1):
-        raise fields.error("line", "a power of two", line)
+    line = fields.integer("line", 16, PAGE_BYTES)
+    if line & (line - 1) or _MOST_LINE < line < PAGE_BYTES:
+        raise fields.error("line", f"a power of two up to {_MOST_LINE}, or {PAGE_BYTES}", line)
     recording = fields.text("id", "[0-9a-f]{32}")
     complete = fields.truth("complete")
     manifest = Manifest(
@@ -319,6 +327,8 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         raise fields.error(
             "options.store_buffer", f"1 to {MOST_BUFFERED}", manifest.options.get("store_buffer")
         )
+    if manifest.paged and (manifest.model != "sc" or manifest.cache != "unbounded"):
+        raise fields.error("line", "a line: the model is tso, or the cache finite", line)
     if manifest.memory % PAGE_BYTES:
         raise fields.error("memory", f"a multiple of {PAGE_BYTES}", manifest.memory)
     if manifest.id.hex() != recording:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.host_memory import host_memory
+from corebraid.base.rows.record import PAGE_LINE
 from recorder.evidence.losses.log import iter_losses
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 from recorder.files.reader import (
@@ -20,6 +21,7 @@ from recorder.files.reader import (
     strata,
 )
 from recorder.replay.core import CoreReplay
+from recorder.replay.page_lines import lines_lost, lines_missed
 from recorder.replay.store_streams import SideBySide
 
 Progress = Callable[[int, int], None]
@@ -58,8 +60,11 @@ class RecordingTraces:
 
     @property
     def line_bytes(self) -> int:
-        """Bytes in a line of the cores' caches, 0 if tenures are not to be used."""
-        return 0 if self._asked == VALUES else self._recording.manifest.line
+        """Bytes in a line of the cores' caches, or in one of a page, 0 if tenures are not to be used."""
+        if self._asked == VALUES:
+            return 0
+        manifest = self._recording.manifest
+        return PAGE_LINE if manifest.paged else manifest.line
 
     @property
     def misses_prove_writes(self) -> bool:
@@ -79,8 +84,9 @@ class RecordingTraces:
 
     @property
     def unbounded(self) -> bool:
-        """Whether a core keeps every line that nobody takes from it."""
-        return self._recording.manifest.cache == "unbounded"
+        """Whether a core keeps every line that nobody takes from it, and loses none for another's sake."""
+        manifest = self._recording.manifest
+        return manifest.cache == "unbounded" and not manifest.paged
 
     @property
     def has_losses(self) -> bool:
@@ -89,11 +95,13 @@ class RecordingTraces:
 
     def losses(self, core: int) -> Iterator[NDArray[np.void]]:
         """What a core lost, in that order, frame by frame: LOSS[n]."""
-        return iter_losses(self._recording, core, self.strata)
+        losses = iter_losses(self._recording, core, self.strata)
+        return map(lines_lost, losses) if self._recording.manifest.paged else losses
 
     def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
         """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""
-        return iter_core_records(self._recording, core)
+        for rows, blob in iter_core_records(self._recording, core):
+            yield (lines_missed(rows, blob) if self._recording.manifest.paged else rows), blob
 
     @cached_property
     def strata(self) -> NDArray[np.uint64]:

@@ -31,6 +31,10 @@ MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 #: the block. MISS_OWNED: the line came from a core that had it alone.
 MISS_WRITE, MISS_FETCH, MISS_LATE, MISS_OWNED = 1, 2, 4, 16
 
+#: Where the bus moves pages, a MISS is of a page, and its blob is how many lines of it differ from what the
+#: core had there, their numbers, and their bytes. Bytes of such a line, and lines of a page.
+PAGE_LINE, PAGE_LINES = 64, 64
+
 INPUT_TIME, INPUT_TIME_AND_CORE, INPUT_RANDOM, INPUT_MMIO, INPUT_CALL = 1, 2, 3, 4, 5
 
 #: CONTEXT_SWITCH: another thread runs from here, or one that had to wait. CONTEXT_SIGNAL: a signal handler.
