@@ -19,6 +19,7 @@ from corebraid.api.asked import (
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.subjects import Asked, Subject, subject_of
+from emu.bus.names import BUSES
 from recorder.capture.guest import LinuxOptions, recording_name
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def record(
     cores: int = 4,
     model: str = "sc",
     store_buffer: int | None = None,
+    bus: str = "mesi",
     cache: str = "unbounded",
     strata: str = "cycles:100000",
     memory: int | None = None,
@@ -80,6 +82,7 @@ def record(
     check_guest(cores=cores, seed=seed, schedule=schedule, model=model,
                 cache=cache, strata=strata, memory=memory, limit=limit, clock=clock, time_limit=time_limit,
                 input=input)  # fmt: skip
+    check_choice("bus", bus, BUSES)
     check_whole("slice", slice, 1)
     check_whole("slice_accesses", slice_accesses, 1)
     for name, text in (("evidence", evidence), ("group", group), ("rset", rset)):
@@ -87,8 +90,8 @@ def record(
     kept = None if keep_writes is None else Path(keep_writes)
     asked = Asked(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule, slice=slice, model=model,
-        store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
-        guest=guest, evidence=evidence,
+        store_buffer=store_buffer, bus=bus, cache=cache, strata=strata, memory=memory, limit=limit,
+        input=input, guest=guest, evidence=evidence,
         linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
         streams={"group": group, "slice_accesses": slice_accesses, "rset": rset},
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from corebraid.base.errors import ImageError, UsageError
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.wording import Option, Phrase
+from emu.bus.names import MESI, PAGE
 from recorder.capture.guest import LinuxOptions, find_program, guest_spec
 from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, check_evidence, parse_names, settled
 
@@ -37,6 +38,7 @@ class Asked:
     slice: int | None = None
     model: str = "sc"
     store_buffer: int | None = None
+    bus: str = MESI
     cache: str = "unbounded"
     strata: str = "cycles:100000"
     memory: int | None = None
@@ -66,6 +68,8 @@ def subject_of(asked: Asked) -> Subject:
     is_linux = _is_linux(path, asked.guest)
     options = _with_model(_options(asked), asked)
     options = _with_evidence(options, path, asked, not is_linux)
+    if asked.bus == PAGE:
+        _check_page_bus(options)
     if not is_linux:
         _check_firmware(asked)
         return Subject(path, options, None, {}, asked.linux.time_limit)
@@ -103,6 +107,7 @@ def _options(asked: Asked) -> RecordOptions:
         seed=asked.seed,
         schedule=asked.schedule,
         longest_slice=asked.slice or DEFAULT_SLICE,
+        bus=asked.bus,
         cache=CacheGeometry.parse(asked.cache),
         strata=StrataPolicy.parse(asked.strata),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
@@ -131,6 +136,26 @@ def _with_evidence(options: RecordOptions, program: Path, asked: Asked, mailboxe
     said = settled(names, asked.streams, options.cores, asked.evidence)
     symbols = objects_of(program) if said.get("group") == "symbol" else ()
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
+
+
+def _check_page_bus(options: RecordOptions) -> None:
+    """Raises UsageError for what only a bus of lines can do: it alone sees single accesses."""
+    from emu.schedule.scheduler import learns
+
+    seen = [name for name in options.evidence if STREAMS[name].of_events]
+    for wanted, name, value in (
+        (options.model == "tso", "model", options.model),
+        (options.cache.sets > 0, "cache", str(options.cache)),
+        (options.strata.kind == "downgrades", "strata", str(options.strata)),
+        (learns(options.schedule), "schedule", options.schedule),
+        (bool(seen), "evidence", ",".join(seen)),
+    ):
+        if wanted:
+            raise UsageError(
+                "the page bus does not see single accesses",
+                found=Option(name, value),
+                remedy=Phrase("leave that out, or use ", Option("bus", MESI)),
+            )
 
 
 def _check_firmware(asked: Asked) -> None:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT
-from emu.board.config import PAGE, MachineConfig
+from emu.board.config import MachineConfig
 from emu.board.faults import Fault
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core
 from emu.bus.losses import LossNotes
+from emu.bus.names import PAGE
 from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
 from emu.core.core import take_back_stores
 from emu.core.legality import is_illegal
@@ -46,8 +47,8 @@ from isa.table import Isa
 
 _CONSOLE_BYTES = 1 << 16
 _AGENT_ROWS = 1 << 14
-#: What agents may add between two looks at how full their buffer is.
-AGENT_SLACK = 1 << 8
+#: What agents may add between two looks at how full their buffer is: the words of a page.
+AGENT_SLACK = 1 << 10
 _MOST_CORES = 64
 
 

@@ -8,12 +8,10 @@ from corebraid.base.errors import UsageError
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.wording import Option, Phrase, another
 from emu.bus.cache import CacheGeometry
+from emu.bus.names import MESI, PAGE
 from emu.bus.store_buffer import MOST_BUFFERED
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.devices.post import DEFAULT_MAIL_LATENCY, MOST_MAIL_LATENCY
-
-#: Buses: the exact model of lines, and rights to whole pages (emu/core/{line,page}_bus.py).
-MESI, PAGE = "mesi", "page"
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class MachineConfig:
     store_buffer: stores that each core's store buffer holds (TSO), 0 for none (SC). tapped: see
     `RecordedCore`; SC only. mail_latency: mean cycles that a message between cores is under way.
     surroundings: what the cores meet besides memory; with a kernel memory_bytes is the address space's.
-    bus: MESI or PAGE; PAGE: without finite caches, store buffers, taps and bounds on downgrades."""
+    bus: one of `emu.bus.names`; PAGE: without finite caches, store buffers, taps and bounds on downgrades."""
 
     n_cores: int
     memory_bytes: int = 64 << 20
@@ -64,7 +62,7 @@ class MachineConfig:
             )
         if self.bus == PAGE and (self.cache.sets or self.store_buffer or self.tapped or self.downgrade_bound):
             raise UsageError(
-                "finite caches, store buffers, evidence of accesses and strata by downgrades need the line bus",
+                "finite caches, store buffers, taps and strata by downgrades need the line bus",
                 remedy=Phrase("choose ", Option("bus"), f" {MESI}"),
             )
         if not 0 <= self.mail_latency <= MOST_MAIL_LATENCY:

@@ -19,6 +19,7 @@ from emu.hooks.tap import on_tapped_memory
 from emu.native.state import address_of
 from emu.native.unicorn import Hook
 
+
 class Bus(Protocol):
     """What keeps the cores' private memories coherent. line: bytes of what it moves at a time. fill: the hook
     by which a core's TLB is filled.
@@ -33,7 +34,7 @@ class Bus(Protocol):
         """Install the hooks by which a core asks the bus. tapped: they also keep its accesses."""
 
     def map_devices(self, core: Core, page: NDArray[np.uint8]) -> None:
-        """Let the core meet device registers (`emu.hooks.access`). page: uint8[PAGE_BYTES], as it sees them."""
+        """Let the core meet device registers. page: uint8[PAGE_BYTES], as it sees them."""
 
     def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Let accesses to these lines be counted (`emu.hooks.shared_access`)."""

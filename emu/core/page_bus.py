@@ -33,9 +33,7 @@ class PageBus:
 
     line, fill = PAGE_BYTES, on_held_fill
 
-    def __init__(
-        self, machine_rows: NDArray[Any], core_rows: NDArray[Any], home: NDArray[np.uint8]
-    ) -> None:
+    def __init__(self, machine_rows: NDArray[Any], core_rows: NDArray[Any], home: NDArray[np.uint8]) -> None:
         self._directory = Directory(machine_rows, core_rows, home, PAGE_BYTES)
         machine_rows[0]["paged"] = 1
 
@@ -48,9 +46,8 @@ class PageBus:
     def map_devices(self, core: Core, page: NDArray[np.uint8]) -> None:
         """Let every access to device registers be refused, so that a hook sees it whole and at its exact
         instruction, and let it happen all the same."""
-        map_device_page(
-            core.handle, DEVICE_BASE, PAGE_BYTES, on_device_bytes, on_device_bytes_written, address_of(core.rows)
-        )
+        read, write = on_device_bytes, on_device_bytes_written
+        map_device_page(core.handle, DEVICE_BASE, PAGE_BYTES, read, write, address_of(core.rows))
         forbid_page(core.handle, DEVICE_BASE, PAGE_BYTES)
         core.add_hook(uc.UC_HOOK_MEM_READ_PROT | uc.UC_HOOK_MEM_WRITE_PROT, on_device_refused)
 

@@ -51,8 +51,11 @@ def _rights(core, page):
 
 @njit(cache=True)
 def _pad_code(core, page, flags):
-    """Unreceived lines of a page that is executed from hold an instruction that ends a block."""
+    """Unreceived lines of a page that is executed from hold an instruction that ends a block. Where whole
+    pages are received it stays as it is: what comes is told by how it differs."""
     flags[page] |= np.uint8(PADDED)
+    if core.line_shift == PAGE_SHIFT:
+        return
     lines = np.int64(1) << (12 - np.int64(core.line_shift))
     n = np.int64(1) << np.int64(core.line_shift)
     for line in range(np.int64(page) * lines, (np.int64(page) + 1) * lines):

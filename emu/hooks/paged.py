@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import carray, njit
+from unicorn.unicorn_const import UC_MEM_WRITE_PROT
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import holds
@@ -16,7 +17,6 @@ from emu.bus.private_memory import mark_dirty
 from emu.bus.runs import end_run
 from emu.code.blocks import account, instructions_of, mark_unstable, probe
 from emu.code.plain_blocks import known_block
-from emu.devices.registers import DEVICE_BASE
 from emu.hooks.access import device_access, stop
 from emu.hooks.fill import PROT_EXECUTE, PROT_READ, PROT_WRITE, asked_right, is_device_page
 from emu.hooks.record import wanted_stop
@@ -48,7 +48,6 @@ from emu.native.unicorn import (
     pointer,
     row_getter,
 )
-from unicorn.unicorn_const import UC_MEM_WRITE_PROT
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 #: Of a page that its core may write to, and whose change since the last digest is known.

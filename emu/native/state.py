@@ -98,7 +98,8 @@ CORE_AT = SimpleNamespace(**{name: k for k, name in enumerate(CORE_FIELDS)})
 
 MACHINE_FIELDS = (
     # paged: nonzero if lines are pages, of which the cores are told differences (emu/bus/pages.py)
-    "paged", "line_bytes", "n_lines", "home", "sharers", "owner", "latency_core", "latency_shared", "latency_memory",
+    "paged", "line_bytes", "n_lines", "home", "sharers", "owner",
+    "latency_core", "latency_shared", "latency_memory",
     # nonzero: one of power, want_stratum, a full log or console wants the running core to stop
     "attention",
     # nonzero once a timer was set, or an interrupt became pending

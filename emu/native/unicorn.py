@@ -45,9 +45,7 @@ FLUSH_TLB = _control(uc.UC_CTL_TLB_FLUSH, 0)
 
 #: Signatures of native hooks (unicorn.h, uc_cb_*).
 BLOCK_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uint64)
-REFUSAL_HOOK = types.boolean(
-    types.uint64, types.int32, types.uint64, types.int32, types.int64, types.uint64
-)
+REFUSAL_HOOK = types.boolean(types.uint64, types.int32, types.uint64, types.int32, types.int64, types.uint64)
 MEMORY_HOOK = types.void(types.uint64, types.int32, types.uint64, types.int32, types.int64, types.uint64)
 FILL_HOOK = types.boolean(types.uint64, types.uint64, types.int32, types.uint64, types.uint64)
 INTERRUPT_HOOK = types.void(types.uint64, types.uint32, types.uint64)

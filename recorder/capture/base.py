@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
 from emu.board.board import Board
-from emu.board.config import MESI, MachineConfig
+from emu.board.config import MachineConfig
 from emu.board.watcher import Watcher
+from emu.bus.names import MESI
 from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
 from emu.schedule.scheduler import is_named_policy, schedule_bytes

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
-from emu.board.config import MESI
 from emu.board.faults import Fault
 from emu.bus.cache import CacheGeometry
+from emu.bus.names import MESI
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
 from emu.schedule.shared_words import SharedWords
 from recorder.capture.strata_policy import StrataPolicy

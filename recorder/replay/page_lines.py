@@ -18,8 +18,8 @@ Rows = NDArray[np.void]
 
 @njit(cache=True)
 def spread_misses(rows, blob, out):  # type: ignore[no-untyped-def]
-    """Fill `out` (RECORD, PAGE_LINES for each of rows) with a miss on each line of each page. rows: RECORD (n,),
-    misses on pages, whose bytes are in `blob` (uint8[])."""
+    """Fill `out` (RECORD, PAGE_LINES for each of rows) with a miss on each line of each page. rows: RECORD
+    (n,), misses on pages, whose bytes are in `blob` (uint8[])."""
     at = 0
     for row in rows:
         start = np.int64(row.offset)

@@ -21,6 +21,7 @@ from corebraid.cli.guest_options import (
 from corebraid.cli.guest_output import GuestOutput, interruptible
 from corebraid.cli.newfile import new_file
 from corebraid.cli.options import count, json_option, positive
+from emu.bus.names import BUSES
 from recorder.capture.guest import find_program
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ _INTERRUPTED = 130
     type=positive,
     metavar="N",
     help="Longest slice of round-robin and random, in instructions.  [default: 10000]",
+)
+@click.option(
+    "--bus",
+    type=click.Choice(BUSES),
+    default="mesi",
+    show_default=True,
+    help="mesi: the exact model of lines. page: cores have rights to whole pages, and run at the emulator's "
+    "own speed; not with --model tso, finite caches, strata by downgrades or evidence of accesses.",
 )
 @machine_choices
 @evidence_choices
@@ -104,6 +113,7 @@ def command(
       corebraid record -o REC --cores 4 uts.elf
       corebraid record -o REC --cache 32k:4:32 --strata cycles:10000 radix.elf
       echo hello | corebraid record -o REC --cores 1 input_echo.elf
+      corebraid record -o REC --bus page radix.elf
       corebraid record -o REC --schedule pct:3 --seed 7 bug_aba.elf
       corebraid record -o REC --model tso --cores 2 litmus.elf
       corebraid record -o REC --evidence linkage --cores 4 fig2.elf
