@@ -19,6 +19,7 @@ from emu.bus.losses import LossNotes
 from emu.bus.names import PAGE
 from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
 from emu.core.core import take_back_stores
+from emu.core.half_done import note_half_done
 from emu.core.legality import is_illegal
 from emu.core.line_bus import Bus, LineBus
 from emu.core.page_bus import PageBus
@@ -218,9 +219,17 @@ class Board:
         """The emulator returned without a hook's asking. None: go on with the slice."""
         raise NotImplementedError
 
+    def _take_back(self, number: int) -> None:
+        """The instruction at which the core has stopped has failed: what it stored is undone, or noted."""
+        core = self.cores[number]
+        if self.config.bus == PAGE:
+            note_half_done(core)
+        else:
+            take_back_stores(core.rows)
+
     def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
         core = self.cores[number]
-        take_back_stores(core.rows)
+        self._take_back(number)
         pc = core.pc if pc is None else pc
         code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
         self.fault = Fault(number, core.count, pc, what, code)

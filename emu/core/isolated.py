@@ -20,7 +20,7 @@ from emu.core.trace_buffers import TraceBuffers
 from emu.hooks.feed import FED, on_fed_access
 from emu.hooks.record import on_exception
 from emu.hooks.replay import apply_due, on_replayed_block
-from emu.hooks.trace import on_traced_access, on_traced_fence
+from emu.hooks.trace import on_traced_access, on_traced_fence, store_half_done
 from emu.hooks.trace_tso import first_unsettled, keep_tail, settle_all, settle_until
 from emu.native.state import (
     CORE,
@@ -47,6 +47,11 @@ _TRACE_ROWS, _TRACE_SLACK = 1 << 17, 1 << 16
 def _apply_reached(rows, before):  # type: ignore[no-untyped-def]
     """Apply the records of instructions that have been reached. rows: one core, as an array."""
     apply_due(rows[0], before, False)
+
+
+@njit(cache=True)
+def _store(rows, address, size, value):  # type: ignore[no-untyped-def]
+    store_half_done(rows[0], address, size, value)
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,10 @@ class IsolatedCore:
         """The row of the last AtBarrier has been dealt with."""
         self._row["rows_next"] += 1
         self._row["next_due"] = 0
+
+    def store(self, row: np.void) -> None:
+        """What an instruction stored that then failed. row: a RECORD, `STORED`."""
+        _store(self.core.rows, np.uint64(row["addr"]), np.int64(row["size"]), np.uint64(row["value"]))
 
     def restore(self, context: bytes) -> None:
         """Go on from a context header's registers."""

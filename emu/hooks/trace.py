@@ -6,14 +6,15 @@ import numpy as np
 from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
-from corebraid.base.rows.event import EVENT, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE, Access
+from corebraid.base.rows.event import EVENT, FAILED, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE, Access
 from corebraid.base.rows.record import RECORD
+from emu.bus.private_memory import mark_dirty
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
 from emu.hooks.trace_tso import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
-from emu.hooks.undo import load_bytes
+from emu.hooks.undo import load_bytes, store_bytes
 from emu.native.registers import read_pc
-from emu.native.state import core_at
+from emu.native.state import PAGE_SHIFT, core_at
 from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, pointer
 
 _ONE = np.uint64(1)
@@ -47,11 +48,21 @@ def trace_fetch(core, address, n, count):
 
 
 @njit(cache=True)
+def store_half_done(core, address, size, value):
+    """The instruction at which the core stands has stored these bytes, and then failed (`STORED`)."""
+    if core.trace != _ZERO:
+        old = load_bytes(core, address, size)
+        _append(core, core.count, core.block_address, Access(WRITE, address, size, old, value), FAILED)
+    store_bytes(core, address, size, value)
+    mark_dirty(core, address >> PAGE_SHIFT)
+
+
+@njit(cache=True)
 def take_back(core):
     """Drop the rows of an instruction that is about to run a second time: a store into its own block."""
     while core.trace_n > _ZERO:
         last = event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES)
-        if last.count != core.count or (last.flags & np.uint8(FETCH)) != np.uint8(0):
+        if last.count != core.count or (last.flags & np.uint8(FETCH | FAILED)) != np.uint8(0):
             return
         core.trace_n -= _ONE
         core.trace_sequence -= _ONE

@@ -21,7 +21,6 @@ from emu.board.watcher import Watcher
 from emu.bus.commit import commit_core
 from emu.bus.runs import begin_run
 from emu.bus.sync_points import ENTER, LEAVE
-from emu.core.core import take_back_stores
 from emu.core.random_read import emulate_random_read
 from emu.hooks.access import log_input
 from emu.hooks.call import finish_call
@@ -363,7 +362,7 @@ class LinuxMachine(Board):
     def _serve_fault(self, number: int, task: Task) -> None:
         """A page that is to be made present, or a fault of the guest's own."""
         core = self.cores[number]
-        take_back_stores(core.rows)
+        self._take_back(number)
         self._settle(number)
         self.meet(number, ENTER, task.tid)
         words = core.words

@@ -27,6 +27,11 @@ _WRITING = tuple(
 #: says that it writes.
 _STORING = ("mov", "set", "fst", "fist", "fnst", "stmxcsr", "pextr", "extractps")
 _READING = x86.X86_INS_FRSTOR
+#: Bytes of operands that the decoder takes for shorter ones.
+_SIZES = {
+    x86.X86_INS_FXSAVE: 512, x86.X86_INS_FXSAVE64: 512, x86.X86_INS_FXRSTOR: 512, x86.X86_INS_FXRSTOR64: 512,
+    x86.X86_INS_FNSAVE: 108, x86.X86_INS_FRSTOR: 108,
+}  # fmt: skip
 
 
 def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Access]:
@@ -78,7 +83,7 @@ def _operand(instruction: capstone.CsInsn, number: int, read: Callable[[str], in
         place += _bits_away(instruction, read)
     return Access(
         place & _MASK,
-        operand.size,
+        _SIZES.get(instruction.id, operand.size),
         written=_is_written(instruction, number),
         stack=memory.base in _STACK_BASES and memory.segment not in _SEGMENT_BASES,
     )
@@ -98,7 +103,7 @@ def _bits_away(instruction: capstone.CsInsn, read: Callable[[str], int]) -> int:
     return bit // (8 * size) * size
 
 
-_STEMS = {"ax": "rax", "bx": "rbx", "cx": "rcx", "dx": "rdx", "si": "rsi", "di": "rdi", "bp": "rbp"}
+_STEMS = {name: "r" + name for name in ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp")}
 
 
 def _register_value(name: str, read: Callable[[str], int]) -> int:

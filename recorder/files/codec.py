@@ -29,6 +29,7 @@ from corebraid.base.rows.record import (
     PAGE_LINES,
     RECEIVED,
     RECORD,
+    STORED,
     STRATUM,
 )
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
@@ -102,6 +103,12 @@ def _carries(kind):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
+def _no_kind(kind, line):  # type: ignore[no-untyped-def]
+    """Whether records of this kind cannot be where the bus moves so many bytes at a time."""
+    return kind > RECEIVED or (kind == RECEIVED if line == _PAGE else kind == STORED)
+
+
+@numba.njit(cache=True)
 def _page_size(data, start):  # type: ignore[no-untyped-def]
     """Bytes that a miss record of a page carries (data: uint8[], from `start` on), or why it cannot be one:
     how many lines of the page, their numbers, ascending, their bytes."""
@@ -124,7 +131,7 @@ def _page_size(data, start):  # type: ignore[no-untyped-def]
 def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not."""
     kind, size, blob_bytes = row.kind, np.uint64(row.size), np.uint64(blob.shape[0])
-    if kind < MISS or kind > RECEIVED or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
+    if _no_kind(kind, line) or row.flags < _LEAST_FLAGS[kind] or row.flags > _MOST_FLAGS[kind]:
         return _BAD_TAG
     if kind == MISS and (row.flags & np.uint8(_COMMITTED)) != 0:
         return _BAD_TAG
@@ -134,8 +141,6 @@ def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-un
         if row.addr % line != _U0 or row.addr // line >= lines:
             return _BAD_LINE
         if line == _PAGE:
-            if kind == RECEIVED:
-                return _BAD_TAG
             found = _page_size(blob, np.int64(row.offset))
             if found < 0:
                 return found
@@ -146,8 +151,10 @@ def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-un
     if _carries(kind):
         if np.uint64(row.offset) + size > blob_bytes:
             return _NO_BYTES
-    elif kind != STRATUM and size > (_INPUT_MOST if kind == INPUT else _U0):
+    elif kind != STRATUM and size > (_INPUT_MOST if kind in (INPUT, STORED) else _U0):
         return _BAD_SIZE
+    if kind == STORED and (size == _U0 or row.addr // line >= lines):
+        return _BAD_SIZE if size == _U0 else _BAD_LINE
     if kind == END and row.addr != _U0:
         return _UNUSED
     if kind == RECEIVED and row.value != _U0:
@@ -215,15 +222,17 @@ def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-unty
 
 @numba.njit(cache=True)
 def _read_plain(raw, pos, kind):  # type: ignore[no-untyped-def]
-    """Fields of an INPUT, DIGEST or CONTEXT: (addr, value, size, position after or why not)."""
+    """Fields of an INPUT, STORED, DIGEST or CONTEXT: (addr, value, size, position after or why not)."""
     value, size = _U0, _U0
     addr, pos = get_varint(raw, pos)
     if pos >= 0:
         value, pos = get_varint(raw, pos)
     if pos >= 0:
         size, pos = get_varint(raw, pos)
-    if pos >= 0 and size > (_INPUT_MOST if kind == INPUT else _MOST_SIZE):
-        pos = _BAD_SIZE
+    if pos >= 0 and size > (_INPUT_MOST if kind in (INPUT, STORED) else _MOST_SIZE):
+        pos = np.int64(_BAD_SIZE)
+    if pos >= 0 and kind == STORED and size == _U0:
+        pos = np.int64(_BAD_SIZE)
     return addr, value, size, pos
 
 
@@ -269,8 +278,8 @@ def _read_line(raw, pos, last_line, lines):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _tag_error(kind, flags):  # type: ignore[no-untyped-def]
-    if kind < MISS or kind > RECEIVED:
+def _tag_error(kind, flags, line):  # type: ignore[no-untyped-def]
+    if _no_kind(kind, line):
         return True
     most = _NUMBERED | _BUFFERED if kind == STRATUM else np.int64(_MOST_FLAGS[kind])
     if kind == MISS:
@@ -291,7 +300,7 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
     while pos < raw.shape[0]:
         at = pos
         kind, flags = np.int64(raw[at] & 7), np.int64(raw[at] >> 3)
-        if _tag_error(kind, flags):
+        if _tag_error(kind, flags, line):
             return n, used, _BAD_TAG, at
         if n == rows.shape[0]:
             return n, used, _TOO_MANY, at
@@ -312,7 +321,7 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
             if kind == MISS:
                 value = committed
             if line == _PAGE and pos >= 0:
-                found = _page_size(raw, pos) if kind == MISS else np.int64(_BAD_TAG)
+                found = _page_size(raw, pos)
                 if found < 0:
                     pos = found
                 else:
@@ -329,6 +338,8 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
                 pos = np.int64(_BAD_END)
         else:
             addr, value, size, pos = _read_plain(raw, pos, kind)
+            if kind == STORED and pos >= 0 and addr // line >= lines:
+                pos = np.int64(_BAD_LINE)
         if pos < 0:
             return n, used, pos, at
         row = rows[n]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import Divergence, FormatError
-from corebraid.base.rows.record import CONTEXT, DIGEST, END, MISS, RECEIVED, RECORD, STRATUM
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, MISS, RECEIVED, RECORD, STORED, STRATUM
 from corebraid.base.wording import Text
 from emu.core.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, TraceFull
 from isa.decoder import decoder_of
@@ -21,7 +21,7 @@ from recorder.files.digest import Digest
 from recorder.files.reader import Recording, iter_core_records
 
 #: Kind of the rows that stand for stops; the log has none of it.
-STOP = 0
+STOP = 8
 #: Bytes of code that a place is shown with.
 CODE_WINDOW = 16
 
@@ -151,6 +151,8 @@ class ReplayDriver:
             self._complete = True
         elif kind == STOP:
             self._stop(int(row["count"]))
+        elif kind == STORED:
+            core.store(row)
         elif kind not in (MISS, RECEIVED):
             raise self._foreign(f"a record of kind {kind}")
         core.pass_barrier()

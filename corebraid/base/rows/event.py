@@ -21,7 +21,8 @@ READ, WRITE, RMW, FENCE = 1, 2, 3, 4
 #: GLUED: indivisible together with the next row of the same stream.
 #: FETCH: the bytes of an instruction block that this core fetched on an instruction-fetch miss.
 #: OWNED: of an agent: it got or took the line from a core that had it alone.
-UNCACHED, GLUED, FETCH, OWNED = 1, 2, 4, 8
+#: FAILED: of an instruction that failed after it, and did not retire.
+UNCACHED, GLUED, FETCH, OWNED, FAILED = 1, 2, 4, 8, 16
 
 #: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired
 #: before the one that made the access). `old` and `new` are the bytes before and after, little-endian,

@@ -23,7 +23,9 @@ import numpy as np
 #: END: value = one of END_*; the core's log ends at exactly this instruction count.
 #: RECEIVED: addr = line address; blob = the line of the MISS before it as it was received, where the core's
 #:        buffered stores have changed it there.
-MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 1, 2, 3, 4, 5, 6, 7
+#: STORED: addr, value, size = 1 to 8 bytes that an instruction stored which then failed; only where the bus
+#:        moves pages.
+STORED, MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 0, 1, 2, 3, 4, 5, 6, 7
 
 #: MISS_WRITE: the miss was a write's. MISS_FETCH: an instruction fetch's. MISS_LATE: this core lost the
 #: line in the middle of the straight run of instructions that missed on it again, or its store buffer
