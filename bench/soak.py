@@ -39,6 +39,7 @@ import numpy as np  # noqa: E402
 from bench.true_order import Broken, compare_boundaries, held_traces  # noqa: E402
 from corebraid.base.errors import CorebraidError  # noqa: E402
 from emu.bus.cache import CacheGeometry  # noqa: E402
+from emu.bus.names import MESI, PAGE  # noqa: E402
 from isa.x86_64.registers import X86_64  # noqa: E402
 from recorder.capture.firmware import Outcome, RecordOptions, record  # noqa: E402
 from recorder.capture.strata_policy import StrataPolicy  # noqa: E402
@@ -150,6 +151,7 @@ class Plan:
     model: str = "sc"
     store_buffer: int = 16
     evidence: tuple[str, ...] = ()
+    bus: str = MESI
 
     @classmethod
     def wild(cls, program: str, cores: int, seed: int, model: str = "sc") -> Plan:
@@ -170,6 +172,17 @@ class Plan:
             store_buffer=draw.choice([1, 2, 4, 8, 64]),
         )
 
+    @classmethod
+    def pages(cls, program: str, cores: int, seed: int) -> Plan:
+        """On the page bus, with unusual slices and strata."""
+        draw = random.Random(f"pages/{program}/{cores}/{seed}")
+        shortest = 100 if program in _SPINNERS else 5
+        return cls(
+            program, cores, seed, draw.choice(["random", "random", "round-robin"]),
+            max(shortest, draw.choice([5, 10, 30, 100, 1000, 10_000])),
+            draw.choice(["cycles:1000", "cycles:20000", "none"]), bus=PAGE,
+        )  # fmt: skip
+
     def options(self, stdin: bytes) -> RecordOptions:
         """As the recorder takes them."""
         return RecordOptions(
@@ -185,6 +198,7 @@ class Plan:
             input=stdin,
             model=self.model,
             store_buffer=self.store_buffer,
+            bus=self.bus,
         )
 
 
@@ -260,14 +274,19 @@ def table(campaign: Campaign) -> str:
 
 
 def plans(programs: list[str], cores: list[int], seeds: int, models: list[str]) -> list[Plan]:
-    """Every program at every number of cores: seeds as `record` runs it, and as many wild ones."""
+    """Every program at every number of cores: seeds as `record` runs it, as many wild ones, as many with
+    pages."""
     return [
         plan
         for seed in range(seeds)
         for model in models
         for n in cores
         for program in programs
-        for plan in (Plan(program, n, seed, model=model), Plan.wild(program, n, seed, model))
+        for plan in (
+            Plan(program, n, seed, model=model),
+            Plan.wild(program, n, seed, model),
+            *([Plan.pages(program, n, seed)] if model == "sc" else []),
+        )
     ]
 
 

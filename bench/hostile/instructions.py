@@ -27,6 +27,8 @@ def options_of(seed: int, number: int) -> list[str]:
     draw = draw_of(seed, number)
     options = ["--cores", str(draw.choice((1, 2, 2, 3))), "--limit", str(_LIMIT), "--seed", str(number)]
     options += ["--guest", draw.choice(("firmware", "linux")), "--slice", str(draw.choice((3, 50, 10_000)))]
+    if draw.random() < 0.3:
+        return [*options, "--bus", "page", "--strata", draw.choice(("none", "cycles:200"))]
     if draw.random() < 0.4:
         options += ["--model", "tso", "--store-buffer", str(draw.choice((1, 4, 64)))]
     elif draw.random() < 0.3:

@@ -30,6 +30,8 @@ PLANS: dict[str, tuple[str, ...]] = {
     "firmware": ("--strata", "cycles:3000", "--limit", "150000"),
     "firmware evidence": ("--evidence", "all", "--strata", "cycles:3000", "--limit", "60000"),
     "firmware tso": ("--model", "tso", "--strata", "cycles:3000", "--limit", "150000"),
+    "firmware pages": ("--bus", "page", "--strata", "cycles:3000", "--limit", "150000"),
+    "linux pages": ("--bus", "page", "--slice", "60", "--strata", "cycles:500"),
     "linux": ("--slice", "60", "--strata", "cycles:500"),
     "linux evidence": ("--slice", "60", "--evidence", "linkage,slices,opr,losses"),
     "linux tso": ("--slice", "60", "--model", "tso", "--cache", "64:2:32"),

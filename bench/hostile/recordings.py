@@ -34,6 +34,7 @@ class How:
     model: str = "sc"
     limit: int | None = None
     slice: int | None = None
+    bus: str = "mesi"
 
 
 HOW = {
@@ -45,6 +46,8 @@ HOW = {
     "messages": How("rpc_divide", evidence="rpc,losses", strata="cycles:20000", limit=20_000),
     "fault": How("fault_div", strata="none"),
     "linux": How("", slice=60, strata="cycles:3000", evidence="linkage,slices,opr,losses"),
+    "pages": How("smc", strata="cycles:2000", bus="page", limit=9_000),
+    "linux pages": How("", slice=60, strata="cycles:3000", bus="page"),
     "linux tso": How("", slice=40, strata="cycles:2500", model="tso"),
 }
 
@@ -62,6 +65,7 @@ def make(how: How, path: Path) -> None:
         model=how.model,
         limit=how.limit,
         slice=how.slice,
+        bus=how.bus,
         memory=_MEMORY,
         system=bool(how.program),
         store_buffer=_BUFFER[how.model],

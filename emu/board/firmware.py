@@ -102,6 +102,8 @@ class Machine(Board):
                 core.row, INPUT_RANDOM, np.uint64(read.count), np.uint64(1), np.uint64(read.value), read.size
             )
             return None
+        # Before it is forgotten what was refused.
+        self._take_back(number)
         return self._fail(number, describe_fill(core))
 
     def _wait(self, number: int) -> Stopped:

@@ -28,14 +28,15 @@ def note_half_done(core: RecordedCore) -> None:
     words = core.words
     border = words[CORE_AT.fault_address] & -PAGE_BYTES
     page = border // PAGE_BYTES - 1
-    if words[CORE_AT.fault_access] != _WRITE or page < 0 or core.pc >= len(core.memory):
+    inside = 0 <= page < len(core.line_state) and core.pc < len(core.memory)
+    if words[CORE_AT.fault_access] != _WRITE or not inside:
         return
     if core.line_state[page] & MESI != np.uint8(MODIFIED):
         return
     code, read = core.memory[core.pc : core.pc + 16].tobytes(), partial(core.isa.read, core.context())
     for access in fault_decoder_of(core.isa).accesses(code, core.pc, read):
-        inside = border - PAGE_BYTES <= access.address < border < access.address + access.size
-        if access.written and inside:
+        crosses = border - PAGE_BYTES <= access.address < border < access.address + access.size
+        if access.written and crosses:
             _note(core, access.address, border)
 
 

@@ -52,6 +52,8 @@ class Devices:
         core.row["devices"] = 1
         read, write = on_replayed_device_read, on_replayed_device_write
         map_device_page(core.handle, DEVICE_BASE, PAGE_BYTES, read, write, address_of(rows))
+        # The last one that it makes ends the log: the emulator would go on somewhere.
+        core.add_instruction_hooks(core.native.unserved_calls)
 
 
 class Kernel:

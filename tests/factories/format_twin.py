@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STORED, STRATUM
 
 
 class Refused(Exception):
@@ -55,7 +55,7 @@ def encode_records(rows: Iterable[Any], blob: bytes, line: int) -> bytes:
             body = varint(value)
         else:
             body = varint(addr) + varint(value) + varint(size)
-            body += blob[at : at + size] if kind != INPUT else b""
+            body += blob[at : at + size] if kind not in (INPUT, STORED) else b""
         out += bytes([kind | flags << 3]) + varint(int(row["count"]) - count) + body
         count = int(row["count"])
     return bytes(out)
@@ -83,7 +83,11 @@ class _Bytes:
         raise Refused("too long")
 
 
+#: Bytes in a line where the bus moves pages.
+PAGE = 4096
+
 _FLAGS = {
+    STORED: range(1),
     MISS: range(16),
     INPUT: range(1, 5),
     STRATUM: range(4),
@@ -101,7 +105,7 @@ def decode_records(raw: bytes, line: int, memory: int) -> tuple[Any, bytes]:
     while data.pos < len(raw):
         tag = data.take(1)[0]
         kind, flags = tag & 7, tag >> 3
-        if flags not in _FLAGS.get(kind, ()):
+        if flags not in _FLAGS.get(kind, ()) or kind == (RECEIVED if line == PAGE else STORED):
             raise Refused("tag")
         count += data.varint()
         addr = value = size = offset = 0
@@ -137,13 +141,24 @@ def decode_records(raw: bytes, line: int, memory: int) -> tuple[Any, bytes]:
             addr, value, size = data.varint(), data.varint(), data.varint()
         if committed >= 2**64:
             raise Refused("range")
-        if count >= 2**64 or size > (8 if kind == INPUT else 65535):
+        if count >= 2**64 or size > (8 if kind in (INPUT, STORED) else 65535):
+            raise Refused("range")
+        if kind == STORED and (size == 0 or addr >= memory):
             raise Refused("range")
         if (kind in (MISS, RECEIVED) and addr + line > memory) or (kind == END and not 1 <= value <= 5):
             raise Refused("range")
         if kind in (MISS, RECEIVED, DIGEST, CONTEXT):
             offset = len(blob)
-            blob += data.take(size)
+            if kind == MISS and line == PAGE:
+                n = data.take(1)[0]
+                numbers = data.take(n)
+                if n > 64 or list(numbers) != sorted(set(numbers)) or any(k > 63 for k in numbers):
+                    raise Refused("lines of a page")
+                blob += bytes([n]) + numbers
+                size, rest = 1 + 65 * n, 64 * n
+            else:
+                rest = size
+            blob += data.take(rest)
         rows.append((count, addr, value, offset, size, kind, flags))
     return np.array(rows, dtype=RECORD), bytes(blob)
 

@@ -10,7 +10,7 @@ from lengths import Lengths
 
 from emu.core.legality import is_illegal
 from isa.x86_64.decode import decode_block
-from isa.x86_64.faulting import accessed_addresses
+from isa.x86_64.faulting import accessed_addresses, accesses
 from isa.x86_64.registers import X86_64
 
 NOP = b"\x90"
@@ -146,3 +146,17 @@ def test_reserved_no_operations_are_executed_and_not_decoded() -> None:
 def test_addresses_of_encodings_without_an_index(code: str, address: int) -> None:
     registers = {"rbx": 0x5000, "r12": 0x100, "rsp": 0x9000}
     assert accessed_addresses(bytes.fromhex(code), 0x1000, registers.__getitem__)[0] == address
+
+
+@pytest.mark.parametrize(
+    ("code", "address", "size"),
+    [
+        ("66 0f a3 23", 0x5000 + 2 * 5, 2),  # bt word ptr [rbx], sp
+        ("48 0f ae 03", 0x5000, 512),  # fxsave64
+        ("dd 33", 0x5000, 108),  # fnsave
+    ],
+)
+def test_operands_that_the_decoder_does_not_tell_by_itself(code: str, address: int, size: int) -> None:
+    registers = {"rbx": 0x5000, "rsp": 0x12345650}
+    found = accesses(bytes.fromhex(code), 0x1000, registers.__getitem__)[0]
+    assert (found.address, found.size) == (address, size)

@@ -12,7 +12,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from corebraid.base.errors import FormatError
-from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STRATUM
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECEIVED, RECORD, STORED, STRATUM
 from recorder.files import agent_codec, codec, truth
 from recorder.files.agent_codec import AGENT_OP, SYNC
 
@@ -30,8 +30,9 @@ def _row(kind: int, line: int) -> st.SearchStrategy[tuple[int, ...]]:
             st.sampled_from([late | owned for late in range(8) for owned in (0, 16)]),
             lines,
             zero,
-            st.just(line),
+            st.just(line) if line < twin.PAGE else st.integers(0, 64).map(lambda n: 1 + 65 * n),
         ),
+        STORED: (zero, st.integers(0, MEMORY - 1), U64, st.integers(1, 8)),
         RECEIVED: (zero, lines, zero, st.just(line)),
         INPUT: (st.integers(1, 4), U64, U64, st.integers(0, 8)),
         STRATUM: (zero, zero, st.one_of(st.integers(0, 3), st.sampled_from([2**64 - 1])), zero),
@@ -44,8 +45,9 @@ def _row(kind: int, line: int) -> st.SearchStrategy[tuple[int, ...]]:
 
 @st.composite
 def _logs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
-    line = draw(st.sampled_from([16, 64, 256]))
-    kinds = st.sampled_from([MISS, MISS, RECEIVED, INPUT, STRATUM, STRATUM, DIGEST, CONTEXT, END])
+    line = draw(st.sampled_from([16, 64, 256, twin.PAGE]))
+    other = STORED if line == twin.PAGE else RECEIVED
+    kinds = st.sampled_from([MISS, MISS, other, INPUT, STRATUM, STRATUM, DIGEST, CONTEXT, END])
     parts = draw(st.lists(kinds.flatmap(lambda kind: _row(kind, line)), max_size=25))
     counts = sorted(draw(st.lists(U64, min_size=len(parts), max_size=len(parts))))
     rows, used = np.zeros(len(parts), dtype=RECORD), 0
@@ -64,7 +66,11 @@ def _logs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
             row["value" if row["kind"] == MISS else "addr"] = committed
     strata = rows["kind"] == STRATUM
     rows["size"][strata] = draw(st.sampled_from([0, 0, 16]))
-    blob = np.frombuffer(random.Random(used).randbytes(used), dtype=np.uint8)
+    content = random.Random(used)
+    blob = np.frombuffer(content.randbytes(used), dtype=np.uint8).copy()
+    for row in rows[rows["kind"] == MISS] if line == twin.PAGE else ():
+        n, at = int(row["size"]) // 65, int(row["offset"])
+        blob[at : at + 1 + n] = [n, *sorted(content.sample(range(64), n))]
     return rows, blob, line
 
 
@@ -100,6 +106,39 @@ def test_hostile_payloads_get_the_twins_verdict(seed_: int) -> None:
         assert rows.tolist() == expected[0].tolist(), f"seed {seed_}"
         assert blob.tobytes() == expected[1]
         assert codec.encode(rows, blob, LINE) == damaged
+
+
+@pytest.mark.parametrize("seed_", range(40))
+def test_hostile_pages_get_the_twins_verdict(seed_: int) -> None:
+    """The same where the bus moves pages."""
+    draw = random.Random(f"pages/{seed_}")
+    rows, blob = np.zeros(12, RECORD), bytearray()
+    for k, row in enumerate(rows):
+        row["count"], row["kind"] = 3 * k, draw.choice((MISS, MISS, STORED, DIGEST))
+        row["addr"] = draw.randrange(9) * (twin.PAGE if row["kind"] == MISS else 1)
+        n, row["size"] = draw.choice((0, 1, 2, 64)), draw.randint(1, 8)
+        if row["kind"] == MISS:
+            row["size"], row["offset"] = 1 + 65 * n, len(blob)
+            blob += bytes([n, *sorted(draw.sample(range(64), n))]) + draw.randbytes(64 * n)
+        elif row["kind"] == DIGEST:
+            row["offset"] = len(blob)
+            blob += draw.randbytes(int(row["size"]))
+    whole = codec.encode(rows, np.frombuffer(bytes(blob), np.uint8), twin.PAGE)
+    for _ in range(60):
+        raw = bytearray(whole)
+        for _ in range(draw.randint(0, 3)):
+            raw[draw.randrange(len(raw))] = draw.choice([0, 1, 2, 63, 64, 65, 128, 255])
+        damaged = bytes(raw[draw.randrange(3) : len(raw) - draw.randrange(20)])
+        try:
+            expected = twin.decode_records(damaged, twin.PAGE, 1 << 16)
+        except twin.Refused:
+            with pytest.raises(FormatError):
+                codec.decode(damaged, twin.PAGE, "test", memory=1 << 16)
+            continue
+        got, data = codec.decode(damaged, twin.PAGE, "test", memory=1 << 16)
+        assert got.tolist() == expected[0].tolist(), f"seed {seed_}"
+        assert data.tobytes() == expected[1]
+        assert codec.encode(got, data, twin.PAGE) == damaged
 
 
 _V, _TOP = twin.varint, 2**64 - 1

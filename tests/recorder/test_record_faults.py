@@ -10,6 +10,7 @@ import pytest
 from guest import DATA, DEVICES, EXECUTE, INT_HANDLER, READ, TEXT, TIMER_PERIOD, Code, elf, run_guest
 
 from bench.soak import examine
+from emu.bus.names import MESI, PAGE
 from recorder.files.reader import iter_image
 
 READ_ONLY = 0x300000
@@ -74,6 +75,10 @@ def _int3(code: Code) -> None:
 
 def _syscall(code: Code) -> None:
     code.emit("ff", 0, DATA + 8).raw("0f 05")
+
+
+def _sysenter(code: Code) -> None:
+    code.emit("ff", 0, DATA + 8).raw("0f 34")
 
 
 def _over_the_end_of_memory(code: Code) -> None:
@@ -175,6 +180,7 @@ FAULTS: dict[Callable[[Code], None], str] = {
     _interrupt: "software interrupt 0x80",
     _int3: "a breakpoint (int3)",
     _syscall: "syscall",
+    _sysenter: "syscall",
     _over_the_end_of_memory: "a write to the page at 0x400000, which is not mapped",
     _read_over_the_end_of_memory: "a read of the page at 0x400000, which is not mapped",
     _into_the_next_page: "a write to the page at 0x210000, which is not mapped",
@@ -203,11 +209,15 @@ def build(path: Path, body: Callable[[Code], None]) -> Path:
     return elf(path / "guest.elf", code, parts, rights=READ | EXECUTE)
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("cores", "bus"), [(1, MESI), (2, MESI), (2, PAGE)])
 @pytest.mark.parametrize("body", FAULTS, ids=lambda body: body.__name__.strip("_"))
-def test_fault_ends_the_recording_cleanly(body: Callable[[Code], None], cores: int, tmp_path: Path) -> None:
+def test_fault_ends_the_recording_cleanly(
+    body: Callable[[Code], None], cores: int, bus: str, tmp_path: Path
+) -> None:
     program = build(tmp_path, body)
-    run = run_guest(program, tmp_path / "rec", cores, strata="cycles:5", longest_slice=6, limit=100_000)
+    run = run_guest(
+        program, tmp_path / "rec", cores, strata="cycles:5", longest_slice=6, limit=100_000, bus=bus
+    )
     fault = run.outcome.fault
     assert run.outcome.end.reason == "fault", run.outcome
     assert fault is not None
