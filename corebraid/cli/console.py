@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Advance = Callable[[int], None]
 _SECONDS_BETWEEN_UPDATES = 0.1
+#: Findings that are shown.
+_MOST_NOTES = 40
 _DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
 
 
@@ -41,6 +43,14 @@ def note(line: Text) -> None:
     # Where stderr is full nobody can be told.
     with suppress(OSError):
         click.echo(f"corebraid: {said(line, TYPED)}", err=True)
+
+
+def notes(lines: Sequence[Text], where: object) -> None:
+    """A note for each of `lines`, but no more than can be read. where: of what they are findings."""
+    for line in lines[:_MOST_NOTES]:
+        note(line)
+    if len(lines) > _MOST_NOTES:
+        note(f"{where}: {len(lines) - _MOST_NOTES} more findings like these; --json has them all")
 
 
 def announce_compilation() -> None:

@@ -103,11 +103,10 @@ def _check(core: int | None, every: bool, jobs: int | None, first: int | None, u
 def _report(replays: Replays, as_json: bool) -> int:
     if as_json:
         console.facts(replays.facts(TYPED))
+    console.notes([one.line(TYPED) for one in replays.cores if one.result is None], replays.recording)
     for verdict in replays.cores:
         result = verdict.result
-        if result is None:
-            console.note(verdict.line(TYPED))
-        elif not as_json:
+        if result is not None and not as_json:
             ending = "" if result.complete else " (the log is incomplete: as far as it goes)"
             click.echo(
                 f"core {result.core}: {result.count:,} instructions, {result.strata} strata, "

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from corebraid.study.verifying import Verdict
 
 
-#: Findings that are shown.
-_MOST_LINES = 40
-
-
 @click.command()
 @recording_argument
 @click.option(
@@ -95,11 +91,7 @@ def _complain(verdict: Verdict) -> None:
 
     wrong = [finding.what for finding in verdict.findings]
     wrong += [replay.line(TYPED) for replay in verdict.replays if replay.result is None]
-    for line in wrong[:_MOST_LINES]:
-        console.note(line)
-    if len(wrong) > _MOST_LINES:
-        left = len(wrong) - _MOST_LINES
-        console.note(f"{recording.path}: {left} more findings like these; --json has them all")
+    console.notes(wrong, recording.path)
     for name, judgement in ((ORDER_CERT, verdict.certificate), ("the sealed truth", verdict.truth)):
         if judgement.legal is False:
             console.note(f"{recording.path}: {name} is not legal: {judgement.message(TYPED)}")

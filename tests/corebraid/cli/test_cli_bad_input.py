@@ -92,7 +92,7 @@ def test_verify_finds_damage_in_every_other_file(copy_of_fig1: Path, name: str, 
     assert "Traceback" not in ran.err
 
 
-def test_verify_says_how_much_more_it_has_found(tmp_path: Path) -> None:
+def test_verify_and_replay_say_how_much_more_they_have_found(tmp_path: Path) -> None:
     path = tmp_path / "rec"
     assert record(path, "fig1", "--cores", 64).code == 0
     for log in path.glob("core-*.log"):
@@ -102,6 +102,9 @@ def test_verify_says_how_much_more_it_has_found(tmp_path: Path) -> None:
     assert (ran.code, len(ran.lines)) == (1, 41)
     found = json.loads(run("verify", path, "--json").out)
     assert 40 + more == len(found["findings"]) + sum(not core["bit_exact"] for core in found["replays"])
+    ran = run("replay", path, "--all")
+    assert (ran.code, len(ran.lines)) == (2, 41)
+    assert "24 more findings like these" in ran.lines[-1]
 
 
 def test_a_log_from_another_recording(copy_of_fig1: Path, tmp_path: Path) -> None:
