@@ -13,6 +13,7 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import BlockTable, block_info, position_of
+from emu.devices.registers import DEVICE_BASE
 from emu.hooks.fill import on_fill
 from emu.hooks.native_isa import InstructionHook
 from emu.hooks.registry import native_isa
@@ -232,6 +233,10 @@ class Core:
         """Let the processor say what it is from the ISA's table (a hook of `NativeIsa.calls`)."""
         self._identity = np.array(self.isa.identity, np.uint64)
         self.row["identity"], self.row["identity_n"] = address_of(self._identity), len(self._identity)
+
+    def map_devices(self, page: NDArray[np.uint8]) -> None:
+        """Let the core meet device registers. page: uint8[PAGE_BYTES], as it sees them."""
+        self.map_plain_page(DEVICE_BASE, page)
 
     def map_plain_page(self, address: int, page: NDArray[np.uint8]) -> None:
         """Map a host page as it is (device registers while recording)."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from numba import njit
 
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import STORED
-from emu.bus.line_state import MESI, MODIFIED
+from emu.bus.line_state import holds
 from emu.core.recorded import RecordedCore
 from emu.native.state import CORE_AT
 from isa.decoder import fault_decoder_of
@@ -22,16 +23,20 @@ from isa.decoder import fault_decoder_of
 _WRITE, _MOST = 17, 8
 
 
+@njit(cache=True)
+def _may_write(rows, page):  # type: ignore[no-untyped-def]
+    """Whether the core (CORE[1]) has the page alone."""
+    return holds(rows[0], page, True)
+
+
 def note_half_done(core: RecordedCore) -> None:
     """Note what the instruction at which the core has stopped may have stored before the page that it was
     refused. To be called before anybody forgets what was refused."""
     words = core.words
     border = words[CORE_AT.fault_address] & -PAGE_BYTES
     page = border // PAGE_BYTES - 1
-    inside = 0 <= page < len(core.line_state) and core.pc < len(core.memory)
-    if words[CORE_AT.fault_access] != _WRITE or not inside:
-        return
-    if core.line_state[page] & MESI != np.uint8(MODIFIED):
+    inside = 0 <= page < len(core.page_flags) and core.pc < len(core.memory)
+    if words[CORE_AT.fault_access] != _WRITE or not inside or not _may_write(core.rows, np.uint64(page)):
         return
     code, read = core.memory[core.pc : core.pc + 16].tobytes(), partial(core.isa.read, core.context())
     for access in fault_decoder_of(core.isa).accesses(code, core.pc, read):

@@ -97,7 +97,7 @@ class RecordedCore(Core):
         self.add_instruction_hooks(self.native.recorded)
 
     def map_devices(self, page: NDArray[np.uint8]) -> None:
-        """Let it meet device registers. page: uint8[PAGE_BYTES], as it sees them."""
+        """As the bus has it."""
         self._bus.map_devices(self, page)
 
     def read_call(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,13 @@ from emu.native.state import address_of
 from emu.native.unicorn import map_device_page
 from isa.registry import linux_abi_of
 
-if TYPE_CHECKING:
-    from emu.core.recorded import RecordedCore
-
 
 class Surroundings(Protocol):
     """most_memory: bytes of memory that a core can have in them."""
 
     most_memory: int
 
-    def surround(self, core: RecordedCore, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
+    def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
         """Install what a core on the bus needs to meet them.
 
         page: uint8[PAGE_BYTES], the device registers as it sees them. words: uint64[CALL_WORDS], what its
@@ -41,7 +38,7 @@ class Devices:
 
     most_memory = DEVICE_BASE
 
-    def surround(self, core: RecordedCore, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
+    def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
         """Map the page of registers."""
         core.row["devices"] = 1
         core.map_devices(page)
@@ -63,7 +60,7 @@ class Kernel:
 
     most_memory = 1 << 40
 
-    def surround(self, core: RecordedCore, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
+    def surround(self, core: Core, page: NDArray[np.uint8], words: NDArray[np.uint64]) -> None:
         """Let calls, and what only a kernel may do, stop the core."""
         core.row["call_words"] = address_of(words)
         core.set_call_registers(linux_abi_of(core.isa))

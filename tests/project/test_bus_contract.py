@@ -10,9 +10,9 @@ from cli_factory import ROOT
 
 #: The six: `image` for all memory, for some pages and for one word (`newest`).
 CONTRACT = {"holds", "need", "fetch_code", "claim", "give_back", "image", "image_of_pages", "newest"}
-#: State of the line bus, and where others may name it: where it is allocated.
+#: State of the bus, and where others may name it: where it is allocated.
 _STATE = re.compile(r"\b(line_state|line_states|sharers|owner)\b")
-ALLOCATED = {"emu/core/core.py", "emu/core/line_bus.py", "emu/native/state.py"}
+ALLOCATED = {"emu/core/core.py", "emu/core/line_bus.py", "emu/core/directory.py", "emu/native/state.py"}
 _MACHINES = ("emu/hooks", "emu/core", "emu/board", "emu/devices", "emu/code", "emu/native")
 
 
@@ -42,6 +42,7 @@ def test_only_the_contract_is_used() -> None:
     }
     assert set().union(*taken.values()) <= CONTRACT
     assert taken["emu/hooks/record.py"] == {"fetch_code"}
+    assert taken["emu/hooks/paged.py"] == {"fetch_code", "need"}
     assert taken["emu/core/unfetch.py"] == {"give_back"}
 
 
