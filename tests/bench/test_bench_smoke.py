@@ -12,7 +12,7 @@ import pytest
 from losses_factory import firmware
 from rich.console import Console
 
-from bench import corrections, ordering, ordering_path, paper, report, scored, settled, speed, sure
+from bench import corrections, ordering, ordering_path, pages, paper, report, scored, settled, speed, sure
 from bench.bare import run_bare
 from bench.logsize import log_bytes, strata_bytes
 from bench.paper_tables import correlation, removed
@@ -57,6 +57,15 @@ def test_every_digest_of_a_larger_image_has_one() -> None:
 def test_the_bare_emulator_agrees_with_the_program() -> None:
     assert run_bare(image("nqueens")).exit_code == 0
     assert run_bare(image("nqueens"), own_pages=True).exit_code == 0
+
+
+def test_pages_runs_on_a_small_program() -> None:
+    console = Console(record=True, width=200, quiet=True)
+    (table,) = pages.main(console, rounds=1, cases=(pages.Case("bug_lost_update", 2, ""),))
+    ((name, instructions, *rest),) = table.rows
+    assert (name, len(rest)) == ("bug_lost_update, 2 cores", 5)
+    assert isinstance(instructions, int)
+    assert instructions > 1000
 
 
 def test_speed_runs_on_a_small_program() -> None:

@@ -18,6 +18,8 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, STORED
 from emu.board.board import Board
 from emu.bus.names import MESI, PAGE
+from emu.schedule.lone import Lone
+from emu.schedule.scheduler import RandomSlices
 from recorder.evidence.losses.log import iter_losses
 from recorder.files.codec import Encoder
 from recorder.files.frame import CORE, FrameWriter
@@ -184,6 +186,14 @@ def test_a_line_that_a_page_record_lacks_is_a_divergence(counter: Run, core: int
     (path / "manifest.json").write_bytes(replace(manifest, files=files).render())
     with pytest.raises(CorebraidError, match="diverged"):
         replay_core(Recording.open(path), core)
+
+
+def test_slices_are_longer_while_one_core_can_run() -> None:
+    policy, lone = RandomSlices(3, 100), Lone(RandomSlices(3, 100), 10)
+    for k in range(200):
+        runnable = [2] if k % 3 else [0, 2]
+        one, other = (of.next(runnable, [0, 0, 0]) for of in (policy, lone))
+        assert other == one._replace(length=one.length * (10 if k % 3 else 1))
 
 
 # -- what fails ------------------------------------------------------------------------------------------

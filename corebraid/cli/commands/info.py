@@ -45,6 +45,10 @@ def _model(manifest: Manifest) -> str:
     return f"tso, {manifest.store_buffer} stores buffered" if manifest.store_buffer else manifest.model
 
 
+def _bus(manifest: Manifest) -> str:
+    return "rights to pages" if manifest.paged else f"lines of {manifest.line} bytes"
+
+
 def _memory(manifest: Manifest) -> str:
     limit = manifest.options.get("memory_limit")
     if manifest.linux and isinstance(limit, int):
@@ -67,7 +71,7 @@ def _guest(manifest: Manifest) -> list[tuple[str, str]]:
 def _show(found: Info) -> None:
     manifest, end = found.manifest, found.manifest.end
     machine = (
-        f"{manifest.n_cores} core(s), {_memory(manifest)}, lines of {manifest.line} bytes, "
+        f"{manifest.n_cores} core(s), {_memory(manifest)}, {_bus(manifest)}, "
         f"cache {manifest.cache}, model {_model(manifest)}"
     )
     lines = [
