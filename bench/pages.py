@@ -1,7 +1,7 @@
 """`python -m bench pages`: recording on both buses, beside a hook-free replay of the same run.
 
 Processor seconds of this process, of the run alone, all in one round one after the other; a ratio is taken
-within a round. One core: private data. Several: data that is shared, at the worst one page that all cores write.
+within a round. One core: private data. Several: data that is shared, at the worst one page that all write.
 """
 
 from __future__ import annotations
