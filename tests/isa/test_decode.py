@@ -151,7 +151,7 @@ def test_addresses_of_encodings_without_an_index(code: str, address: int) -> Non
 @pytest.mark.parametrize(
     ("code", "address", "size"),
     [
-        ("66 0f a3 23", 0x5000 + 2 * 5, 2),  # bt word ptr [rbx], sp
+        ("66 0f a3 23", 0x5000 + 0x5650 // 16 * 2, 2),  # bt word ptr [rbx], sp
         ("48 0f ae 03", 0x5000, 512),  # fxsave64
         ("dd 33", 0x5000, 108),  # fnsave
     ],
