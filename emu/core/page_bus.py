@@ -1,8 +1,8 @@
 """The bus that gives rights to whole pages: recording at the emulator's own speed.
 
 Which page a core may read or write stands in the page table by which the emulator fills its TLB; so a core
-that has what it needs asks nobody. See `emu.bus.pages`, and docs/pages.md for what that costs and what it cannot:
-finite caches, store buffers, and whatever looks at single accesses need the line bus.
+that has what it needs asks nobody. See `emu.bus.pages`, and docs/pages.md for what that costs and what it
+cannot: finite caches, store buffers, and whatever looks at single accesses need the line bus.
 """
 
 from __future__ import annotations
