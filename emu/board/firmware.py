@@ -73,6 +73,12 @@ class Machine(Board):
         stopped = self.run_slice(piece.core, length, exact=piece.exact, events=piece.events)
         self.watcher.ran(piece.core, failed=stopped is Stopped.FAULT)
 
+    def undisturbed(self) -> bool:
+        """Whether no device has anything to do that happens between slices."""
+        words = self.words
+        waits = words[MACHINE_AT.timers] | words[MACHINE_AT.interrupts] | words[MACHINE_AT.dma_left]
+        return not (waits | words[MACHINE_AT.transfers] or self.post.under_way)
+
     def stands_still(self) -> str:
         """Whether nothing can wake a core."""
         return "halted" if self.deadlocked() else ""

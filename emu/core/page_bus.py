@@ -25,7 +25,7 @@ from emu.hooks.paged import (
     on_held_fill,
 )
 from emu.native.state import address_of
-from emu.native.unicorn import forbid_page, map_device_page
+from emu.native.unicorn import add_hook, forbid_page, map_device_page
 
 
 class PageBus:
@@ -49,7 +49,11 @@ class PageBus:
         read, write = on_device_bytes, on_device_bytes_written
         map_device_page(core.handle, DEVICE_BASE, PAGE_BYTES, read, write, address_of(core.rows))
         forbid_page(core.handle, DEVICE_BASE, PAGE_BYTES)
-        core.add_hook(uc.UC_HOOK_MEM_READ_PROT | uc.UC_HOOK_MEM_WRITE_PROT, on_device_refused)
+        # There alone: a hook on accesses to other pages keeps the emulator from storing to them by itself.
+        add_hook(
+            core.handle, uc.UC_HOOK_MEM_READ_PROT | uc.UC_HOOK_MEM_WRITE_PROT, on_device_refused,
+            address_of(core.rows), at=DEVICE_BASE, size=PAGE_BYTES,
+        )  # fmt: skip
 
     def watch(self, core: Core, lines: NDArray[np.uint64]) -> None:
         """Raises ValueError: nobody counts accesses."""

@@ -172,8 +172,11 @@ def check(status: int, what: str) -> None:
         )
 
 
-def add_hook(handle: int, kind: int, callback: Any, user: int, *extra: int, at: int | None = None) -> None:
-    """Install a native hook for all addresses, or for `at`. `extra`: the instruction, for UC_HOOK_INSN."""
+def add_hook(
+    handle: int, kind: int, callback: Any, user: int, *extra: int, at: int | None = None, size: int = 1
+) -> None:
+    """Install a native hook for all addresses, or for `size` of them from `at` on. `extra`: the instruction,
+    for UC_HOOK_INSN."""
     slot = ctypes.c_size_t()
     status = library.uc_hook_add(
         ctypes.c_void_p(handle),
@@ -182,7 +185,7 @@ def add_hook(handle: int, kind: int, callback: Any, user: int, *extra: int, at: 
         ctypes.c_void_p(callback.address),
         ctypes.c_void_p(user),
         ctypes.c_uint64(1 if at is None else at),
-        ctypes.c_uint64(0 if at is None else at),
+        ctypes.c_uint64(0 if at is None else at + size - 1),
         *(ctypes.c_int(number) for number in extra),
     )
     check(status, "install a hook")

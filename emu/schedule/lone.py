@@ -3,16 +3,20 @@ less often."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from emu.schedule.policy import Runner, Scheduler, Slice
 
+#: How much longer slices are: what is between two of them takes longer than one of the usual length.
+LONE = 10
+
 
 class Lone(Runner):
-    """A policy whose slices are `factor` times as long where one core alone can run."""
+    """A policy whose slices are `factor` times as long where one core alone can run, and `undisturbed` says
+    that nothing else is under way that ends with a slice."""
 
-    def __init__(self, policy: Scheduler, factor: int) -> None:
-        self._policy, self._factor = policy, factor
+    def __init__(self, policy: Scheduler, factor: int, undisturbed: Callable[[], bool]) -> None:
+        self._policy, self._factor, self._undisturbed = policy, factor, undisturbed
 
     def next(
         self,
@@ -23,4 +27,6 @@ class Lone(Runner):
     ) -> Slice:
         """The policy's, made longer."""
         piece = self._policy.next(runnable, counts, events, who)
-        return piece._replace(length=piece.length * self._factor) if len(runnable) == 1 else piece
+        if len(runnable) > 1 or not self._undisturbed():
+            return piece
+        return piece._replace(length=piece.length * self._factor)

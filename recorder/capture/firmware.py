@@ -17,6 +17,9 @@ from corebraid.base.rows.record import (
 from emu.board.elf import load_image
 from emu.board.firmware import Machine
 from emu.board.run import run
+from emu.bus.names import PAGE
+from emu.schedule.lone import LONE, Lone
+from emu.schedule.scheduler import is_named_policy
 from isa.table import Isa
 from recorder.capture.base import BaseCapture, Console, Progress, machine_config
 from recorder.capture.learning import (
@@ -62,6 +65,8 @@ class Capture(BaseCapture):
         image, raw = load_image(program, isa, options.memory_bytes)
         self._console = console
         self.machine = Machine(config, isa, image, self)
+        if options.bus == PAGE and options.scheduler is None and is_named_policy(options.schedule):
+            self._scheduler = Lone(self._scheduler, LONE, self.machine.undisturbed)
         if options.shared is not None:
             self.machine.watch(options.shared)
         super().__init__(directory, isa, options, self.machine, program.name, raw, {})

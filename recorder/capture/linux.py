@@ -21,7 +21,7 @@ from emu.linux.ground.failure import Unsupported
 from emu.linux.machine import LinuxMachine
 from emu.linux.tasks.waiting import shown, tell
 from emu.native.state import MACHINE_AT
-from emu.schedule.lone import Lone
+from emu.schedule.lone import LONE, Lone
 from emu.schedule.scheduler import is_named_policy, learns
 from isa.abi import LinuxAbi
 from isa.table import Isa
@@ -49,10 +49,6 @@ _END_CODES = {
     "time-limit": END_STOPPED, "interrupted": END_STOPPED,
 }  # fmt: skip
 
-#: How much longer slices are on the page bus while one task alone can run: a timer may go off so much later,
-#: and what is between two slices takes longer than a slice itself.
-_LONE = 10
-
 
 class LinuxCapture(BaseCapture):
     """One recording of a Linux program in the making. output, error: take what it prints."""
@@ -77,7 +73,8 @@ class LinuxCapture(BaseCapture):
         config.check()
         self._scheduler = options.make_scheduler()
         if options.bus == PAGE and options.scheduler is None and is_named_policy(options.schedule):
-            self._scheduler = Lone(self._scheduler, _LONE)
+            # A timer may go off so much later.
+            self._scheduler = Lone(self._scheduler, LONE, lambda: True)
         #: Told of system calls that are made while there are several tasks: task, number.
         self.on_call: Callable[[int, int], None] = lambda who, number: None
         self._total = 0
