@@ -25,14 +25,13 @@ from corebraid.base.rows.record import (
     MISS_LATE,
     MISS_OWNED,
     MISS_WRITE,
-    PAGE_LINE,
-    PAGE_LINES,
     RECEIVED,
     RECORD,
     STORED,
     STRATUM,
 )
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
+from recorder.files.page_miss import BAD_LINES, NO_BYTES, page_miss_size
 
 Rows = npt.NDArray[np.void]
 Bytes = npt.NDArray[np.uint8]
@@ -70,8 +69,7 @@ _MOST_FLAGS = np.array(
     _UNUSED,
     _COMMITS_BACK,
     _UNCHANGED,
-    _BAD_PAGE,
-) = range(-14, -2)
+) = range(-13, -2)
 _REASONS = {
     CUT_SHORT: "a record is cut short",
     OVERLONG: "an integer is not in its shortest form",
@@ -85,7 +83,8 @@ _REASONS = {
     _BAD_END: "no such reason for the end of a log",
     _COMMITS_BACK: "the number of committed stores goes back",
     _UNCHANGED: "the state of the store buffer is written though it follows by itself",
-    _BAD_PAGE: "lines of a page are not told in ascending order, or are not in it",
+    NO_BYTES: "a record's data runs past the end",
+    BAD_LINES: "lines of a page are not told in ascending order, or are not in it",
     _UNUSED: "a field that this kind of record does not use is not 0",
 }
 
@@ -109,25 +108,6 @@ def _no_kind(kind, line):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _page_size(data, start):  # type: ignore[no-untyped-def]
-    """Bytes that a miss record of a page carries (data: uint8[], from `start` on), or why it cannot be one:
-    how many lines of the page, their numbers, ascending, their bytes."""
-    if start >= data.shape[0]:
-        return np.int64(_NO_BYTES)
-    n = np.int64(data[start])
-    size = 1 + n * (1 + PAGE_LINE)
-    if n > PAGE_LINES:
-        return np.int64(_BAD_PAGE)
-    if size > data.shape[0] - start:
-        return np.int64(_NO_BYTES)
-    for k in range(n):
-        number = data[start + 1 + k]
-        if number >= PAGE_LINES or (k > 0 and number <= data[start + k]):
-            return np.int64(_BAD_PAGE)
-    return size
-
-
-@numba.njit(cache=True)
 def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not."""
     kind, size, blob_bytes = row.kind, np.uint64(row.size), np.uint64(blob.shape[0])
@@ -141,7 +121,7 @@ def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-un
         if row.addr % line != _U0 or row.addr // line >= lines:
             return _BAD_LINE
         if line == _PAGE:
-            found = _page_size(blob, np.int64(row.offset))
+            found = page_miss_size(blob, np.int64(row.offset))
             if found < 0:
                 return found
             if np.uint64(found) != size:
@@ -321,7 +301,7 @@ def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def
             if kind == MISS:
                 value = committed
             if line == _PAGE and pos >= 0:
-                found = _page_size(raw, pos)
+                found = page_miss_size(raw, pos)
                 if found < 0:
                     pos = found
                 else:
