@@ -14,12 +14,11 @@ from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import holds
 from emu.bus.lines import fetch_code, need
 from emu.bus.private_memory import mark_dirty
-from emu.bus.runs import end_run
-from emu.code.blocks import account, instructions_of, mark_unstable, probe
+from emu.code.blocks import instructions_of, mark_unstable, probe
 from emu.code.plain_blocks import known_block
 from emu.hooks.access import device_access, stop
 from emu.hooks.fill import PROT_EXECUTE, PROT_READ, PROT_WRITE, asked_right, is_device_page
-from emu.hooks.record import wanted_stop
+from emu.hooks.record import leave_block, wanted_stop
 from emu.native.state import (
     CODE,
     CORE,
@@ -126,16 +125,7 @@ def _goes_on(core, machine, address, size):
 @njit(cache=True)
 def enter_held_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
-    left, end = core.entered, core.count + instructions_of(core.entered)
-    if account(core, address, size):
-        core.mid_run = _ZERO
-        if core.lost_n != _ZERO:
-            end_run(core, machine)
-    if left != _ZERO and core.count != end:
-        # The emulator broke an instruction off and runs it again: what was fetched for it is to be used yet.
-        core.fetched = _ONE
-    core.block_address = address
-    core.block_size = size
+    leave_block(core, machine, address, size)
     if core.count >= core.stop_at:
         return STOP_SLICE
     if machine.attention != _ZERO and core.fetched == _ZERO:

@@ -141,8 +141,8 @@ def goes_on(core, machine, address, size):
 
 
 @njit(cache=True)
-def enter_block(core, machine, address, size):
-    """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+def leave_block(core, machine, address, size):
+    """The block before has ended, and the one at `address` is to begin."""
     left, end = core.entered, core.count + instructions_of(core.entered)
     if account(core, address, size):
         core.mid_run = _ZERO
@@ -152,11 +152,17 @@ def enter_block(core, machine, address, size):
         # The emulator broke an instruction off and runs it again: what was fetched for it is to be used yet.
         core.fetched = _ONE
         take_back(core)
+    core.block_address = address
+    core.block_size = size
+
+
+@njit(cache=True)
+def enter_block(core, machine, address, size):
+    """Everything that happens between two blocks. Returns why the core must stop, or 0."""
+    leave_block(core, machine, address, size)
     if core.buffered != _ZERO:
         # Of an instruction that the emulator broke off and runs again: a store into its own block.
         drop_newest(core, core.count)
-    core.block_address = address
-    core.block_size = size
     if core.count >= core.stop_at:
         return STOP_SLICE
     # What was fetched for a block is used by its first instruction: no cut comes between them.
