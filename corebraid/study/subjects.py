@@ -69,7 +69,7 @@ def subject_of(asked: Asked) -> Subject:
     options = _with_model(_options(asked), asked)
     options = _with_evidence(options, path, asked, not is_linux)
     if asked.bus == PAGE:
-        _check_page_bus(options)
+        _check_page_bus(options, asked)
     if not is_linux:
         _check_firmware(asked)
         return Subject(path, options, None, {}, asked.linux.time_limit)
@@ -138,15 +138,15 @@ def _with_evidence(options: RecordOptions, program: Path, asked: Asked, mailboxe
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
 
 
-def _check_page_bus(options: RecordOptions) -> None:
+def _check_page_bus(options: RecordOptions, asked: Asked) -> None:
     """Raises UsageError for what only a bus of lines can do: it alone sees single accesses."""
     from emu.schedule.scheduler import learns
 
     seen = [name for name in options.evidence if STREAMS[name].of_events]
     for wanted, name, value in (
         (options.model == "tso", "model", options.model),
-        (options.cache.sets > 0, "cache", str(options.cache)),
-        (options.strata.kind == "downgrades", "strata", str(options.strata)),
+        (options.cache.sets > 0, "cache", asked.cache),
+        (options.strata.kind == "downgrades", "strata", asked.strata),
         (learns(options.schedule), "schedule", options.schedule),
         (bool(seen), "evidence", ",".join(seen)),
     ):

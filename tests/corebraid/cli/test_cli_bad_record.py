@@ -60,6 +60,25 @@ def test_record_refuses_options_that_make_no_sense(
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ["--model", "tso"],
+        ["--cache", "32k:4:32"],
+        ["--strata", "downgrades:5"],
+        ["--schedule", "pct:3"],
+        ["--schedule", "chaos"],
+        ["--evidence", "linkage,losses"],
+    ],
+    ids=" ".join,
+)
+def test_the_page_bus_refuses_what_looks_at_accesses(tmp_path: Path, wanted: list[str]) -> None:
+    path = tmp_path / "rec"
+    shown = f"{wanted[0]} {wanted[1].removesuffix(',losses')}"
+    refused(record(path, "fig1", "--bus", "page", *wanted), "page bus", shown, "--bus mesi")
+    assert not path.exists()
+
+
 def test_a_schedule_file_is_checked_line_by_line(tmp_path: Path) -> None:
     schedule = tmp_path / "schedule"
     schedule.write_text("0 10\n9 10\n")
