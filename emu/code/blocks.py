@@ -12,6 +12,7 @@ from numba import carray, njit
 from numpy.typing import NDArray
 
 from corebraid.base.golden_ratio import GOLDEN
+from emu.native.recursion import hear_again
 from emu.native.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of, words_of
 from emu.native.unicorn import peek8, peek16, peek64, pointer, row_getter
 from isa.decoded import Block
@@ -173,6 +174,7 @@ def account(core, address, size):
     if core.unstable != _ZERO:
         k = _restarted(core, address, size)
         if k != _NOT:
+            hear_again(core.handle)
             core.count += k
             core.entered = _ZERO
             return False

@@ -125,8 +125,7 @@ def _goes_on(core, machine, address, size):
 @njit(cache=True)
 def enter_held_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
-    leave_block(core, machine, address, size)
-    if core.count >= core.stop_at:
+    if leave_block(core, machine, address, size):
         return STOP_SLICE
     if machine.attention != _ZERO and core.fetched == _ZERO:
         reason = wanted_stop(core, machine)

@@ -142,28 +142,32 @@ def goes_on(core, machine, address, size):
 
 @njit(cache=True)
 def leave_block(core, machine, address, size):
-    """The block before has ended, and the one at `address` is to begin."""
+    """The block before has ended, and the one at `address` is to begin. Returns whether the slice ends
+    here: not where the emulator broke an instruction off, some of whose bytes may be stored by then, and runs
+    it again."""
     left, end = core.entered, core.count + instructions_of(core.entered)
     if account(core, address, size):
         core.mid_run = _ZERO
         if core.lost_n != _ZERO:
             end_run(core, machine)
-    if left != _ZERO and core.count != end:
-        # The emulator broke an instruction off and runs it again: what was fetched for it is to be used yet.
+    broken_off = left != _ZERO and core.count != end
+    if broken_off:
+        # What was fetched for it is to be used yet.
         core.fetched = _ONE
         take_back(core)
     core.block_address = address
     core.block_size = size
+    return core.count >= core.stop_at and not broken_off
 
 
 @njit(cache=True)
 def enter_block(core, machine, address, size):
     """Everything that happens between two blocks. Returns why the core must stop, or 0."""
-    leave_block(core, machine, address, size)
+    ends = leave_block(core, machine, address, size)
     if core.buffered != _ZERO:
         # Of an instruction that the emulator broke off and runs again: a store into its own block.
         drop_newest(core, core.count)
-    if core.count >= core.stop_at:
+    if ends:
         return STOP_SLICE
     # What was fetched for a block is used by its first instruction: no cut comes between them.
     if machine.attention != _ZERO and core.fetched == _ZERO:

@@ -70,6 +70,15 @@ def take_back(core):
 
 
 @njit(cache=True)
+def _old_of_first_try(core, count, address, old):
+    """What a store was about to overwrite. One that runs a second time may have stored some of its bytes
+    before the one that broke it off; its first row, taken back, is still where the next one goes."""
+    row = event_at(core.trace + core.trace_n * EVENT_BYTES)
+    again = row.seq == core.trace_sequence and row.count == count and row.addr == address
+    return row.old if again and row.kind == np.uint8(WRITE) else old
+
+
+@njit(cache=True)
 def trace_position(core, pc):
     """How many instructions of the block precede pc, and whether pc's is atomic; pcs only go forward."""
     info = block_info(core)
@@ -159,6 +168,7 @@ def trace_data(core, is_write, atomic, count, pc, address, value, size):
     elif is_write:
         if core.buffering != _ZERO:
             trace_store(core, address, size, value, count)
+        old = _old_of_first_try(core, count, address, old)
         _append(core, count, pc, Access(WRITE, address, size, old, value), 0)
     else:
         _append(core, count, pc, Access(READ, address, size, old, old), 0)

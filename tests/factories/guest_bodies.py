@@ -149,6 +149,22 @@ def own_code(code: Code) -> None:
     code.emit("00", "rdx", DATA + 0x21, wide=False).loop("rcx", "more").label("over")
 
 
+def own_code_at_odd_addresses(code: Code) -> None:
+    """The same by stores that are not aligned, which the emulator makes byte by byte: into the constant
+    ahead; and from before the block's first byte on, so that some bytes are stored when it is broken off.
+    What is accessed after that, in the same slice, is shared."""
+    code.compare("rbx", 0).jump_if("nz", "others").mov("rcx", 8).mov("rdx", 0).label("again")
+    code.raw("89 0d 02 00 00 00  81 c2 00 00 00 00")  # mov [rip + 2], ecx; add edx, 0 (patched)
+    code.emit("01", "rdx", DATA + 0x20).emit("ff", 0, DATA + 0x28, prefix="f0").loop("rcx", "again")
+    code.mov("rcx", 8).mov("rax", 0x90000000).jump("before").align(16).raw("90 90 90 90").label("before")
+    code.raw("90  89 05 f6 ff ff ff  83 c0 01")  # nop; mov [rip - 10], eax: 3 bytes and that nop; add eax, 1
+    code.emit("01", "rax", DATA + 0x20).emit("ff", 0, DATA + 0x28, prefix="f0")
+    code.loop("rcx", "before").jump("over")
+    code.label("others").mov("rcx", 40).label("more")
+    code.emit("01", "rcx", DATA + 0x20).emit("ff", 0, DATA + 0x28, prefix="f0").loop("rcx", "more")
+    code.label("over")
+
+
 def others_code(code: Code) -> None:
     """Core 0 rewrites a function that the others call; each runs some version, never a mixture."""
     code.mov("r12", 12).compare("rbx", 0).jump_if("nz", "caller")
@@ -242,6 +258,7 @@ GUESTS: dict[Callable[[Code], None], int] = {
     reserved_no_operations: 2,
     calls: 2,
     own_code: 2,
+    own_code_at_odd_addresses: 3,
     others_code: 2,
     others_code_of_other_length: 3,
     inputs: 2,

@@ -6,17 +6,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
+from guest import run_guest
+from guest_bodies import build, own_code, own_code_at_odd_addresses, sizes, vectors
 from unicorn import Uc
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from bench.soak import IMAGES, Plan
-from corebraid.base.rows.event import FETCH, READ, RMW, UNCACHED, WRITE
+from corebraid.base.rows.event import FENCE, FETCH, READ, RMW, UNCACHED, WRITE
+from emu.bus.names import BUSES
 from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import record
-from recorder.files.reader import Recording
+from recorder.files.reader import Recording, load_image
 from recorder.replay.core import CoreReplay
 
 DEVICES, POWER_OFF = 0xF0000000, 0xF0000010
@@ -78,3 +82,20 @@ def test_trace_is_what_the_emulator_alone_does(program: str, tmp_path: Path) -> 
         assert a == b, f"access {number}"
     assert len(found) == len(expected)
     assert [int(row["seq"]) for row in rows] == sorted({int(row["seq"]) for row in rows})
+
+
+@pytest.mark.parametrize("bus", BUSES)
+@pytest.mark.parametrize("body", [own_code, own_code_at_odd_addresses, sizes, vectors])
+def test_what_an_access_found_is_what_the_ones_before_left(body: Any, bus: str, tmp_path: Path) -> None:
+    """Also of a store that the emulator broke off and ran again, when some of its bytes were there."""
+    run = run_guest(build(tmp_path, body), tmp_path / "rec", 1, bus=bus)
+    memory, written = np.zeros(run.recording.manifest.memory, np.uint8), 0
+    load_image(run.recording, "initial", memory)
+    for row in (row for piece in CoreReplay(run.recording, 0, traced=True).run() for row in piece):
+        if row["flags"] & UNCACHED or row["kind"] == FENCE:
+            continue
+        here = slice(int(row["addr"]), int(row["addr"] + row["size"]))
+        assert int.from_bytes(memory[here].tobytes(), "little") == row["old"], row
+        memory[here] = list(int(row["new"]).to_bytes(8, "little")[: row["size"]])
+        written += int(row["kind"] != READ)
+    assert written > 8
