@@ -33,6 +33,9 @@ class FaultDecoder(Protocol):
     def accessed_addresses(self, code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
         """Where that is."""
 
+    def frame_made(self, code: bytes, address: int, read: Callable[[str], int]) -> Access | None:
+        """What the instruction that starts `code` stores in parts, if it may fail between two of them."""
+
     def branch(self, code: bytes, address: int) -> Branch | None:
         """The near branch that starts `code`, or None."""
 

@@ -224,6 +224,10 @@ class Core:
         self._call_registers = np.array([*map(self.native.register_number, names)], np.int64)
         self.row["call_registers"] = address_of(self._call_registers)
 
+    def try_stores(self) -> None:
+        """Have the emulator store all of an operand or nothing."""
+        self.native.try_stores(self._engine)
+
     def run_programs(self) -> None:
         """What runs here from now on are programs of an operating system."""
         self.native.run_programs(self._engine, self.isa.revision)

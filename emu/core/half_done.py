@@ -1,8 +1,9 @@
 """What an instruction stored before it failed, on a bus that sees no access.
 
-A store over two pages whose second page is refused may have written to the first (`movups`, `fstp` of 10
-bytes, `fxsave`). The line bus takes such stores back (`emu.hooks.undo`). Here what is in memory then is noted
-as the core's own: its replay does not execute an instruction that has failed.
+The line bus takes such stores back (`emu.hooks.undo`). Here the emulator tries a store that it makes in parts
+before the first of them (`NativeIsa.try_stores`); but what copies frame pointers reads and stores by turns,
+as on a processor. So what is in memory there is noted as the core's own: its replay does not execute an
+instruction that has failed.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from emu.core.recorded import RecordedCore
 from emu.native.state import CORE_AT
 from isa.decoder import fault_decoder_of
 
-#: Unicorn's kind of a refused write, and bytes of a record at most.
-_WRITE, _MOST = 17, 8
+#: Bytes of a record at most.
+_MOST = 8
 
 
 @njit(cache=True)
@@ -30,19 +31,18 @@ def _may_write(rows, page):  # type: ignore[no-untyped-def]
 
 
 def note_half_done(core: RecordedCore) -> None:
-    """Note what the instruction at which the core has stopped may have stored before the page that it was
-    refused. To be called before anybody forgets what was refused."""
-    words = core.words
-    border = words[CORE_AT.fault_address] & -PAGE_BYTES
-    page = border // PAGE_BYTES - 1
-    inside = 0 <= page < len(core.page_flags) and core.pc < len(core.memory)
-    if words[CORE_AT.fault_access] != _WRITE or not inside or not _may_write(core.rows, np.uint64(page)):
+    """Note what the instruction at which the core has stopped may have stored before it failed. To be called
+    before anybody forgets what was refused."""
+    if not core.words[CORE_AT.fault_access] or core.pc >= len(core.memory):
         return
     code, read = core.memory[core.pc : core.pc + 16].tobytes(), partial(core.isa.read, core.context())
-    for access in fault_decoder_of(core.isa).accesses(code, core.pc, read):
-        crosses = border - PAGE_BYTES <= access.address < border < access.address + access.size
-        if access.written and crosses:
-            _note(core, access.address, border)
+    made = fault_decoder_of(core.isa).frame_made(code, core.pc, read)
+    if made is None:
+        return
+    end = made.address + made.size
+    for page in range(made.address // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
+        if page < len(core.page_flags) and _may_write(core.rows, np.uint64(page)):
+            _note(core, max(made.address, page * PAGE_BYTES), min(end, (page + 1) * PAGE_BYTES))
 
 
 def _note(core: RecordedCore, first: int, end: int) -> None:

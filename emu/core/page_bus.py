@@ -41,6 +41,7 @@ class PageBus:
         """Look at the core's blocks. Raises ValueError: accesses cannot be tapped."""
         if tapped:
             raise ValueError("on the page bus nobody sees an access")
+        core.try_stores()
         core.add_hook(uc.UC_HOOK_BLOCK, on_held_block)
 
     def map_devices(self, core: Core, page: NDArray[np.uint8]) -> None:

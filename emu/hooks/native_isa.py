@@ -30,6 +30,8 @@ class NativeIsa:
     unlisted: Unicorn's numbers of registers that a context header does not hold and an instruction may store.
     place_memory: an emulator's memory lies at an address of this process, so many bytes.
     run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
+    try_stores: an emulator makes no part of a store from now on that fails in another part; without that a
+    hook on its accesses is needed to take the first part back.
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
     still have to be told of. show_coprocessor: a context header of the ISA, changed in place, has its words
@@ -50,6 +52,7 @@ class NativeIsa:
     unlisted: tuple[int, ...]
     place_memory: Callable[[unicorn.Uc, int, int], None]
     run_programs: Callable[[unicorn.Uc, int], None]
+    try_stores: Callable[[unicorn.Uc], None]
     fault_code: Callable[[unicorn.Uc], int]
     settle_coprocessor: Callable[[unicorn.Uc], None]
     show_coprocessor: Callable[[Isa, memoryview], None]

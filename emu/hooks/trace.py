@@ -19,6 +19,8 @@ from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, pointer
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+#: Flags of a row that was taken back and is behind the last one.
+_BROKEN_OFF = np.uint8(0xFF)
 
 
 @njit(cache=True)
@@ -64,6 +66,7 @@ def take_back(core):
         last = event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES)
         if last.count != core.count or (last.flags & np.uint8(FETCH | FAILED)) != np.uint8(0):
             return
+        last.flags = _BROKEN_OFF
         core.trace_n -= _ONE
         core.trace_sequence -= _ONE
         drop_newest(core, core.count)
@@ -74,8 +77,8 @@ def _old_of_first_try(core, count, address, old):
     """What a store was about to overwrite. One that runs a second time may have stored some of its bytes
     before the one that broke it off; its first row, taken back, is still where the next one goes."""
     row = event_at(core.trace + core.trace_n * EVENT_BYTES)
-    again = row.seq == core.trace_sequence and row.count == count and row.addr == address
-    return row.old if again and row.kind == np.uint8(WRITE) else old
+    again = row.flags == _BROKEN_OFF and row.seq == core.trace_sequence and row.count == count
+    return row.old if again and row.addr == address and row.kind == np.uint8(WRITE) else old
 
 
 @njit(cache=True)

@@ -72,7 +72,8 @@ _FENCES = frozenset(
 _PAIRS = (x86.X86_INS_CMPXCHG8B, x86.X86_INS_CMPXCHG16B)
 
 
-def _is_nested_enter(instruction: capstone.CsInsn) -> bool:
+def is_nested_enter(instruction: capstone.CsInsn) -> bool:
+    """Whether it copies frame pointers."""
     return instruction.id == x86.X86_INS_ENTER and instruction.operands[1].imm & 31 != 0
 
 
@@ -240,7 +241,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             fences.append(position)
         if _is_privileged(instruction):
             privileged.append(position)
-        nested = nested or _is_nested_enter(instruction)
+        nested = nested or is_nested_enter(instruction)
         coprocessor = coprocessor or _is_x87(instruction.mnemonic)
         groups = instruction.groups
         ends_run = any(

@@ -11,7 +11,7 @@ import capstone
 from capstone import x86_const as x86
 
 from isa.decoded import Access, Branch
-from isa.x86_64.decode import detailed
+from isa.x86_64.decode import detailed, is_nested_enter
 
 _MASK = (1 << 64) - 1
 _SEGMENT_BASES = {x86.X86_REG_FS: "fs_base", x86.X86_REG_GS: "gs_base"}
@@ -27,6 +27,8 @@ _WRITING = tuple(
 #: says that it writes.
 _STORING = ("mov", "set", "fst", "fist", "fnst", "stmxcsr", "pextr", "extractps")
 _READING = x86.X86_INS_FRSTOR
+#: The prefix of 16-bit operands; what counts of the levels of a frame.
+_NARROW, _LEVELS = 0x66, 31
 #: Bytes of operands that the decoder takes for shorter ones.
 _SIZES = {
     x86.X86_INS_FXSAVE: 512, x86.X86_INS_FXSAVE64: 512, x86.X86_INS_FXRSTOR: 512, x86.X86_INS_FXRSTOR64: 512,
@@ -58,6 +60,18 @@ def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Acce
 def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
     """Where `accesses` are."""
     return [access.address for access in accesses(code, address, read)]
+
+
+def frame_made(code: bytes, address: int, read: Callable[[str], int]) -> Access | None:
+    """What the instruction that begins `code` stores from its first store to its last, if it may fail between
+    them: an `enter` that copies frame pointers (SDM volume 2, ENTER), at one that it copies or at the end of
+    the stack. None: it is another."""
+    instruction = detailed(code, address)
+    if instruction is None or not is_nested_enter(instruction):
+        return None
+    narrow = instruction.prefix[2] == _NARROW
+    size = (2 if narrow else 8) * ((instruction.operands[1].imm & _LEVELS) + 1)
+    return Access(read("rsp") - size & _MASK, size, written=True, stack=True)
 
 
 def _is_written(instruction: capstone.CsInsn, number: int) -> bool:

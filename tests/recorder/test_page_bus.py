@@ -17,7 +17,7 @@ from bench.soak import IMAGES, Plan, examine, run_plan
 from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, STORED
 from emu.board.board import Board
-from emu.bus.names import MESI, PAGE
+from emu.bus.names import BUSES, MESI, PAGE
 from emu.schedule.lone import Lone
 from emu.schedule.scheduler import RandomSlices
 from recorder.evidence.losses.log import iter_losses
@@ -200,32 +200,61 @@ def test_slices_are_longer_while_one_core_can_run() -> None:
 # -- what fails ------------------------------------------------------------------------------------------
 
 
-def _half_stored(code: Code) -> None:
-    """16 bytes, of which the first 8 fit the last page that may be written."""
-    code.mov("rax", TOP + 0xFF5).raw("0f 11 00")  # movups [rax], xmm0
+#: Bytes before the end of the last page that may be written, and what stores over that end from there.
+FAILING = {
+    "movups": (11, "0f 11 00"),
+    "movupd": (8, "66 0f 11 00"),
+    "movdqu": (1, "f3 0f 7f 00"),
+    "maskmovdqu": (5, "66 0f 76 c9 48 89 c7 66 0f f7 c1"),  # pcmpeqd xmm1, xmm1; mov rdi, rax
+    "maskmovq": (5, "0f 76 c9 48 89 c7 0f f7 c1"),  # pcmpeqd mm1, mm1
+    "fstp": (9, "d9 eb db 38"),  # fldpi
+    "fbstp": (3, "d9 eb df 30"),
+    "fnstenv": (20, "d9 30"),
+    "fnsave": (100, "d9 eb dd 30"),
+    "fxsave": (256, "0f ae 00"),
+    "fxsave64": (16, "48 0f ae 00"),
+}
 
 
-def _half_saved(code: Code) -> None:
-    code.mov("rax", TOP + 0xF00).raw("0f ae 00")  # fxsave [rax]
+def _final(path: Path) -> np.ndarray:
+    memory = np.zeros(4 << 20, np.uint8)
+    load_image(Recording.open(path), "final", memory)
+    return memory
 
 
-@pytest.mark.parametrize(("body", "size"), [(_half_stored, 11), (_half_saved, 256)])
-def test_what_was_stored_before_a_failure_is_in_the_log(
-    body: Callable[[Code], None], size: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("bus", BUSES)
+@pytest.mark.parametrize("name", FAILING)
+def test_a_store_that_fails_has_stored_nothing(name: str, bus: str, tmp_path: Path) -> None:
+    """As on a processor, also where the emulator makes it in parts and the first would not fail."""
+    before, instruction = FAILING[name]
     code = Code(TEXT).mov("rsp", DATA + 0x8000).mov("rax", -1).mov("rdx", TOP + 0xF00)
     for k in range(0, 256, 8):
         code.store(("rdx", k), "rax")
-    body(code)
+    code.mov("rax", TOP + 0x1000 - before).raw(instruction)
     program = elf(tmp_path / "guest.elf", code.power_off(0), [(TOP, b"", 0x1000, READ | 2)])
-    run = run_guest(program, tmp_path / "rec", 1, bus=PAGE)
+    run = run_guest(program, tmp_path / "rec", 1, bus=bus)
     assert run.outcome.end.reason == "fault"
-    rows = np.concatenate([rows for rows, _ in _rows(run.path, 0)])
-    stored = rows[rows["kind"] == STORED]
-    assert int(stored["size"].sum()) == size
-    assert set(stored["count"].tolist()) == {run.outcome.manifest.instructions[0]}
-    final = np.zeros(4 << 20, np.uint8)
-    load_image(Recording.open(run.path), "final", final)
-    # Something was stored: all was ones.
-    assert (final[TOP + 0xFF5 : TOP + 0xFF5 + 8] == 0).all()
+    assert (_final(run.path)[TOP + 0xF00 : TOP + 0x1000] == 0xFF).all()
+    assert examine(run.path).truths == 1
+
+
+@pytest.mark.parametrize("bus", BUSES)
+@pytest.mark.parametrize(
+    ("stack", "frame"), [(DATA + 0x10, DATA + 0x100), (DATA + 0x80, 8), (DATA + 0x1008, DATA + 0x100)]
+)
+def test_a_frame_that_fails_is_in_the_log(stack: int, frame: int, bus: str, tmp_path: Path) -> None:
+    """`enter` reads and stores by turns: below the stack is no page, or at the frames that it copies; or all
+    is well, over two pages."""
+    code = Code(TEXT).mov("rsp", stack).mov("rbp", frame).raw("c8 00 00 04").mov("rsp", DATA).power_off(0)
+    run = run_guest(elf(tmp_path / "guest.elf", code), tmp_path / "rec", 1, bus=bus)
+    good = stack == DATA + 0x1008
+    assert run.outcome.end.reason == ("power-off" if good else "fault")
+    if bus == PAGE:
+        rows = np.concatenate([rows for rows, _ in _rows(run.path, 0)])
+        stored = rows[rows["kind"] == STORED]
+        assert (int(stored["size"].sum()) > 0) == (not good)
+        assert set(stored["count"].tolist()) <= {run.outcome.manifest.instructions[0]}
+    if not good:
+        kept = int.from_bytes(_final(run.path)[stack - 8 : stack].tobytes(), "little")
+        assert kept == (frame if bus == PAGE else 0)
     assert examine(run.path).truths == 1

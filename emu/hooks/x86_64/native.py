@@ -20,6 +20,7 @@ from emu.hooks.x86_64.helpers.state import (
     PROGRAM,
     RECIPROCALS,
     REVISION,
+    TRIES,
     X87_APPROXIMATED,
     shown,
     told,
@@ -36,8 +37,8 @@ _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
 
 
 #: Of ymm31, as these are of a processor's state.
-_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT, _PENDING_BIT, _SEGMENT_BIT, _DUE_BIT = (
-    128 + 8 * (place - NOTED) for place in (REVISION, PROGRAM, FAULT_CODE, PENDING, KEPT_SEGMENT, DUE)
+_REVISION_BIT, _PROGRAM_BIT, _FAULT_CODE_BIT, _PENDING_BIT, _SEGMENT_BIT, _DUE_BIT, _TRIES_BIT = (
+    128 + 8 * (place - NOTED) for place in (REVISION, PROGRAM, FAULT_CODE, PENDING, KEPT_SEGMENT, DUE, TRIES)
 )
 _FIRST_WITH_PROGRAMS = 2
 
@@ -68,6 +69,12 @@ def run_programs(engine: unicorn.Uc, revision: int) -> None:
         noted = engine.reg_read(x86.UC_X86_REG_YMM31)
         engine.reg_write(x86.UC_X86_REG_YMM31, noted | 1 << _PROGRAM_BIT)
         engine.reg_write(x86.UC_X86_REG_MXCSR, engine.reg_read(x86.UC_X86_REG_MXCSR))
+
+
+def try_stores(engine: unicorn.Uc) -> None:
+    """From now on it tries stores that it makes in parts before the first one."""
+    noted = engine.reg_read(x86.UC_X86_REG_YMM31)
+    engine.reg_write(x86.UC_X86_REG_YMM31, noted | 1 << _TRIES_BIT)
 
 
 def fault_code(engine: unicorn.Uc) -> int:
@@ -143,6 +150,7 @@ NATIVE = NativeIsa(
     ),
     place_memory=place_memory,
     run_programs=run_programs,
+    try_stores=try_stores,
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,
     show_coprocessor=show_coprocessor,

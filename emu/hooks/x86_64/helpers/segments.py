@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from emu.hooks.x86_64.helpers.exceptions.memory import try_store
 from emu.hooks.x86_64.helpers.state import ALIGNMENT, FAULT_CODE, REGS, SEGMENTS, at, note
 from emu.native.unicorn import peek64, poke32, poke64
 
@@ -181,6 +182,7 @@ def call_far(env, selector, address, shift, following, caller):
     """A far `call` (SDM volume 2, CALL)."""
     size, stack = np.uint64(2 << np.int64(shift)), peek64(at(env, _RSP))
     _check_code(env, np.int64(selector) & 0xFFFF, 0, caller)
+    try_store(env, stack - np.uint64(2) * size, np.uint64(2) * size, caller)
     _push(env, stack - size, np.uint64(_CODE), shift, caller)
     _push(env, stack - np.uint64(2) * size, following, shift, caller)
     _go_to(env, address, caller)

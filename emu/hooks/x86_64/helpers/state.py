@@ -33,8 +33,8 @@ PROCESSOR = 0x8A50
 #: And in that part, by how much that word is lower which says of what kind the processor is (CPUClass).
 PROCESSOR_CLASS = 0x8A0
 RIP = 0x80
-#: What the flags are to be worked out from.
-OPERATION = 0xA8
+#: What the flags are to be worked out from; in what mode the processor is, the privilege level first.
+OPERATION, MODE = 0xA8, 0xB0
 #: Of the last x87 instruction, and of its operand in memory.
 CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 0x300
 #: How `SPARE` is shared, by name: (first byte, bytes). In `packed`: a copy of an operand; the top and tags
@@ -75,6 +75,8 @@ REVISION = NOTED + 8
 PROGRAM, FAULT_CODE = NOTED + 9, NOTED + 4
 #: There too: what an x87 store that is under way has to say (`x87_exceptions`), 16 bits each.
 PENDING, KEPT_SEGMENT = NOTED + 10, NOTED + 12
+#: There too: whether a store of 16 bytes is tried before it is made (`translation.accesses`).
+TRIES = NOTED + 14
 #: In `DATA_SEGMENT`, until the store has happened.
 NO_SEGMENT = 0xFFFF
 X87_APPROXIMATED, RECIPROCALS, ALIGNMENT = 1, 2, 4

@@ -21,6 +21,7 @@ from emu.hooks.x86_64.helpers.sse.mxcsr import OF_STATE, load_mxcsr, update_mxcs
 from emu.hooks.x86_64.helpers.sse.packed import PACKED
 from emu.hooks.x86_64.helpers.sse.redirected import REDIRECTED
 from emu.hooks.x86_64.helpers.sse.strings import STRINGS
+from emu.hooks.x86_64.helpers.sse.tried_stores import TRIED_STORES, TRY_SIXTEEN
 from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
 from emu.hooks.x86_64.helpers.translation.accesses import ACCESSES
 from emu.hooks.x86_64.helpers.translation.bit_tests import BIT_TESTS
@@ -36,7 +37,7 @@ from emu.native.interposition import Interposition
 from emu.native.state import address_of
 
 #: Those of the translator: they are told of no state of a processor, and ask themselves if they are wanted.
-TRANSLATOR = {**REWRITTEN, **ACCESSES, **X87_TRANSLATION, **SETTLED_FLAGS, **BIT_TESTS}
+TRANSLATOR = {**REWRITTEN, **X87_TRANSLATION, **SETTLED_FLAGS, **BIT_TESTS}
 #: By the name that QEMU gives them; unicorn adds one suffix for each processor that it has.
 HELPERS = {
     **{name: Native(*one) for name, one in {**STRINGS, **PACKED}.items()},
@@ -48,6 +49,9 @@ HELPERS = {
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
     **{name: Native(*one) for name, one in TRANSLATOR.items()},
+    **TRY_SIXTEEN,
+    **TRIED_STORES,
+    **ACCESSES,
     **CALLS,
     **ROTATIONS,
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
@@ -56,7 +60,7 @@ HELPERS = {
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in TRANSLATOR or name in CALLS:
+    if name in TRANSLATOR or name in ACCESSES or name in CALLS:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-_ADDRESS = types.uint64
+from emu.hooks.x86_64.helpers.state import MODE, at
+from emu.native.state import PAGE_SHIFT
+from emu.native.unicorn import peek32
+
+_ADDRESS, _INT = types.uint64, types.int32
 store_quad = types.ExternalFunction(
     "cpu_stq_data_ra_x86_64", types.void(_ADDRESS, _ADDRESS, types.uint64, _ADDRESS)
 )
@@ -21,11 +25,30 @@ store_word = types.ExternalFunction(
 load_quad = types.ExternalFunction("cpu_ldq_data_ra_x86_64", types.uint64(_ADDRESS, _ADDRESS, _ADDRESS))
 load_long = types.ExternalFunction("cpu_ldl_data_ra_x86_64", types.uint32(_ADDRESS, _ADDRESS, _ADDRESS))
 load_word = types.ExternalFunction("cpu_lduw_data_ra_x86_64", types.uint32(_ADDRESS, _ADDRESS, _ADDRESS))
+_probe = types.ExternalFunction(
+    "probe_access_x86_64", _ADDRESS(_ADDRESS, _ADDRESS, _INT, _INT, _INT, _ADDRESS)
+)
+#: Of `probe_access`: no byte is to be accessed yet; a store. How the emulator numbers what may be accessed by
+#: programs and by kernels; the privilege level of programs, and where a state has it.
+_NO_BYTES, _STORE, _OF_PROGRAM, _OF_KERNEL = (np.int32(number) for number in (0, 1, 1, 2))
+_LEVEL, _ONE = np.uint32(3), np.uint64(1)
+
+
+@njit
+def try_store(env, address, n_bytes, caller):
+    """What is to store n_bytes, at least one, by more than one store fails now if it may not: a processor
+    stores all of an operand or nothing."""
+    last = address + n_bytes - _ONE
+    if address >> PAGE_SHIFT != last >> PAGE_SHIFT:
+        index = _OF_PROGRAM if peek32(at(env, MODE)) & _LEVEL == _LEVEL else _OF_KERNEL
+        _probe(env, address, _NO_BYTES, _STORE, index, caller)
+        _probe(env, last >> PAGE_SHIFT << PAGE_SHIFT, _NO_BYTES, _STORE, index, caller)
 
 
 @njit
 def store_ten_bytes(env, address, number, caller):
     """A number of the x87, (low, high)."""
+    try_store(env, address, np.uint64(10), caller)
     store_quad(env, address, number[0], caller)
     store_word(env, address + np.uint64(8), np.uint32(number[1]), caller)
 

@@ -10,6 +10,7 @@ from emu.hooks.x86_64.helpers.exceptions.memory import (
     store_long,
     store_ten_bytes,
     store_word,
+    try_store,
 )
 from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import begin, refresh, settle
 from emu.hooks.x86_64.helpers.extended import IS_NORMAL, IS_ZERO, kind
@@ -38,6 +39,8 @@ _TOP_PLACE = np.uint32(11)
 _VALID, _ZERO, _SPECIAL, _EMPTY = (np.uint32(tag) for tag in range(4))
 #: Of the image of `fxsave`: a register's bytes, the first one, the last operation code, MXCSR.
 _SLOT, _SLOTS, _FOP, _MXCSR = 16, 32, 6, 24
+#: Bytes of that image; of an environment, short and long; of the registers behind it.
+_IMAGE, _SHORT, _LONG, _NUMBERS = (np.uint64(size) for size in (512, 14, 28, 80))
 
 
 @njit
@@ -116,14 +119,17 @@ def _store_environment(env, address, long, caller):
 
 @njit
 def _fnstenv(env, address, long, caller):
+    try_store(env, address, _LONG if long != 0 else _SHORT, caller)
     _store_environment(env, address, long, caller)
     _load_control(env, np.uint32(np.uint32(peek16(at(env, CONTROL_WORD))) | _ALL_MASKED))
 
 
 @njit
 def _fnsave(env, address, long, caller):
+    environment = _LONG if long != 0 else _SHORT
+    try_store(env, address, environment + _NUMBERS, caller)
     _store_environment(env, address, long, caller)
-    address += np.uint64(28 if long != 0 else 14)
+    address += environment
     for index in range(8):
         store_ten_bytes(env, address + np.uint64(10 * index), number_in(env, index), caller)
     _initialise(env)
@@ -148,6 +154,7 @@ def _before_clearing(env, caller):
 def before_fxsave(env, address, caller):
     """What the emulator leaves as it is in memory: the last operation code, what follows each register."""
     if address & np.uint64(15) == np.uint64(0):
+        try_store(env, address, _IMAGE, caller)
         refresh(env)
         store_word(env, address + np.uint64(_FOP), np.uint32(0), caller)
         for index in range(8):

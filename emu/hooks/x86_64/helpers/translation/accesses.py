@@ -3,7 +3,8 @@
 It takes 16 bytes, wherever they lie, for most of them. Of an operand that must be aligned
 (`isa.x86_64.operands`) the first of two accesses says so, which costs nothing: where an access lies is
 compared at any rate. One that is not aligned is a general-protection fault, before anything else is looked
-at. Of an operand of 8 or 4 bytes no more than these are read. `ins` stores once.
+at. Of an operand of 8 or 4 bytes no more than these are read. `ins` stores once. One of 16 bytes that need
+not be aligned is stored by two stores: where nobody could take the first one back, both are tried before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numba import njit, types
 
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
-from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS, share
+from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS, TRIES, share
 from emu.hooks.x86_64.helpers.translation.entering_mmx import enters_behind_access
 from emu.hooks.x86_64.helpers.translation.intermediate import (
     VALUE_BYTES,
@@ -21,13 +22,15 @@ from emu.hooks.x86_64.helpers.translation.intermediate import (
     opcode_place,
     operand_place,
     state_of,
+    state_value,
     wanted,
     write_and,
+    write_call,
 )
 from emu.hooks.x86_64.helpers.translation.rotations import rotated_behind_access
 from emu.hooks.x86_64.helpers.translation.x87_translation import ACCESS, is_x87_store, store_x87_quad
 from emu.native.functions import Native, native_table
-from emu.native.unicorn import peek64, poke64
+from emu.native.unicorn import peek8, peek64, poke64
 from isa.x86_64.operands import (
     ALIGNED,
     ANY,
@@ -54,6 +57,8 @@ _HALF, _SECOND = 2 * VALUE_BYTES, VALUE_BYTES
 _UNALIGNED = np.uint64(24)
 _ESCAPE, _ONE = 0x0F, np.uint64(1)
 _PORT_TO_STRING, _TRIED = (0x6C, 0x6D), share("tried")
+#: `movups` and `movupd`, `movdqu`: opcodes of stores, and where in a state it says that these are tried.
+_MOVUPS, _MOVDQU, _TRIES, _NEVER = 0x11, 0x7F, np.uint64(TRIES), np.uint8(0)
 
 _load = types.ExternalFunction("tcg_gen_qemu_ld_i64_x86_64", ACCESS)
 _store = types.ExternalFunction("tcg_gen_qemu_st_i64_x86_64", ACCESS)
@@ -131,8 +136,18 @@ def _only_tries(context):
 
 
 @njit
-def store(context, value, address, index, operation):
-    """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer."""
+def _is_sixteen(context):
+    """Whether the instruction that is translated stores 16 bytes, wherever they lie."""
+    place, prefix = opcode_place(context)
+    if code_byte(context, place) != _ESCAPE:
+        return False
+    opcode = code_byte(context, place + _ONE)
+    return (opcode == _MOVUPS and prefix in (0, 0x66)) or (opcode == _MOVDQU and prefix == 0xF3)
+
+
+@njit
+def store(context, value, address, index, operation, try_sixteen):
+    """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer. try_sixteen: ours of that name."""
     if wanted(context) and _only_tries(context):
         return
     if operation == _QUAD and wanted(context):
@@ -143,12 +158,14 @@ def store(context, value, address, index, operation):
                 return
             if operand_kind(context) == ALIGNED:
                 operation |= _AT_SIXTEEN
+            elif peek8(state_of(context) + _TRIES) != _NEVER and _is_sixteen(context):
+                write_call(context, try_sixteen, state_value(context), context + np.uint64(address))
     _store(context, value, address, index, operation)
     _behind(context)
 
 
 #: Ours by the emulator's names.
 ACCESSES = {
-    "tcg_gen_qemu_ld_i64": (load, ACCESS),
-    "tcg_gen_qemu_st_i64": (store, ACCESS),
+    "tcg_gen_qemu_ld_i64": Native(load, ACCESS),
+    "tcg_gen_qemu_st_i64": Native(store, ACCESS, beside="helper_bndldx64_x86_64"),
 }

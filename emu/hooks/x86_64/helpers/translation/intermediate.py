@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, share
+from emu.hooks.x86_64.helpers.state import PROCESSOR, RESULT, REVISION, share
 from emu.native.unicorn import peek8, peek64, poke64
 
 _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
@@ -42,8 +42,13 @@ write_three = types.ExternalFunction(
 SET_LABEL, MOVE_SHORT, SET_SHORT, LOAD_BYTE, STORE_WORD, STORE_SHORT, MOVE_LONG, LOAD_LONG, STORE_BYTE = (
     np.int32(number) for number in (0x01, 0x05, 0x06, 0x09, 0x0F, 0x10, 0x3F, 0x49, 0x4A)
 )
+_call = types.ExternalFunction(
+    "tcg_gen_callN_x86_64", types.void(_ADDRESS, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
+)
 _code_byte = types.ExternalFunction("cpu_ldub_code_x86_64", types.uint32(_ADDRESS, _ADDRESS))
 
+#: While code is translated no instruction has a result: room for what a call is given.
+_ARGUMENTS, _NO_VALUE, _WORD = np.uint64(RESULT), np.uint64(0), np.uint64(8)
 _ONE, _WIDTH, _REPEAT, _REPEAT_NOT = np.uint64(1), 0x66, 0xF3, 0xF2
 _PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3)
 
@@ -117,6 +122,17 @@ def flags_value(context):
 def code_byte(context, place):
     """A byte of code."""
     return np.int64(_code_byte(state_of(context), place))
+
+
+@njit
+def write_call(context, function, first, second):
+    """A call of one of the emulator's functions with three arguments, the third one the second again. All but
+    the context by their addresses."""
+    place = state_of(context) + _ARGUMENTS
+    poke64(place, first)
+    poke64(place + _WORD, second)
+    poke64(place + _WORD + _WORD, second)
+    _call(context, function, _NO_VALUE, np.int32(3), place)
 
 
 @njit
