@@ -42,6 +42,7 @@ import numpy as np  # noqa: E402
 
 from bench.true_order import Broken  # noqa: E402
 from emu.bus.cache import CacheGeometry  # noqa: E402
+from emu.bus.names import MESI  # noqa: E402
 from isa.x86_64.linux import LINUX_X86_64  # noqa: E402
 from isa.x86_64.registers import X86_64  # noqa: E402
 from recorder.capture.guest import LinuxOptions, guest_spec  # noqa: E402
@@ -85,6 +86,7 @@ class Plan:
     store_buffer: int = 16
     evidence: tuple[str, ...] = DEFAULT_EVIDENCE
     evidence_options: Mapping[str, Scalar] = field(default_factory=dict)
+    bus: str = MESI
 
     @classmethod
     def wild(cls, program: str, cores: int, seed: int, model: str = "sc") -> Plan:
@@ -117,6 +119,7 @@ class Plan:
             limit=_FOREVER if self.program in _NEVER_END else 0,
             model=self.model,
             store_buffer=self.store_buffer,
+            bus=self.bus,
         )
 
 

@@ -6,13 +6,13 @@ import random
 from enum import Enum
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
+from emu.board.stretch import Calm, Ran, fastest, run_slices
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core
 from emu.bus.losses import LossNotes
@@ -51,15 +51,6 @@ _AGENT_ROWS = 1 << 14
 #: What agents may add between two looks at how full their buffer is: the words of a page.
 AGENT_SLACK = 1 << 10
 _MOST_CORES = 64
-
-
-@njit(cache=True)
-def fastest(cores):  # type: ignore[no-untyped-def]
-    """The highest cycle count. cores: CORE[n]."""
-    most = np.uint64(0)
-    for k in range(len(cores)):
-        most = max(most, cores[k].count + cores[k].latency)
-    return most
 
 
 class Stopped(Enum):
@@ -140,8 +131,16 @@ class Board:
         """The task that runs on each core, 0 for none; None: there are no tasks."""
         return None
 
-    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
-        """One slice of a core, with what falls in it. length: instructions, in place of the slice's own."""
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None) -> None:
+        """One slice of a core, with what falls in it. length: instructions, in place of the slice's own.
+        begun: it has stopped, with this status, but not ended."""
+        raise NotImplementedError
+
+    def slices_ran(self) -> None:
+        """A stretch has ended, perhaps within a slice."""
+
+    def calm(self) -> Calm | None:
+        """Until when nothing happens between slices; None: something may after the next one."""
         raise NotImplementedError
 
     def stands_still(self) -> str:
@@ -158,25 +157,70 @@ class Board:
 
     # -- running -------------------------------------------------------------------------------------
 
-    def run_slice(self, number: int, length: int, *, exact: bool = True, events: int = 0) -> Stopped:
-        """Run a core for about `length` instructions: see `emu.schedule.scheduler.Slice`."""
+    def take_stretch(self, runnable: list[int], total: int, scheduler: Scheduler) -> int | None:
+        """Slices one after the other, and the last of them to its end. total: instructions of all cores.
+        Returns whose that was; None: one slice at a time."""
+        if (ahead := scheduler.ahead()) is None or (room := self.watcher.room(total)) is None:
+            return None
+        if (calm := self.calm()) is None:
+            return None
+        lone = ahead.lone if len(runnable) == 1 else 1
+        clock = min(room.clock, calm.clock)
+        limits = np.array(
+            [lone, room.longest, max(0, room.instructions - total), clock, *calm.counts], np.uint64
+        )
+        ran = self._run_slices(ahead.rows, runnable, limits, calm.words)
+        done = len(ran.slices)
+        ahead.use(done + (ran.core >= 0))
+        self.slices_ran()
+        self.watcher.slices_ran(ran.slices)
+        if ran.core < 0:
+            return int(ran.slices[-1, 0])
+        words = self.cores[ran.core].words
+        left = words[CORE_AT.stop_at] - words[CORE_AT.count]
+        self.turn(Slice(ran.core, left, bool(words[CORE_AT.exact])), left, scheduler, ran.status)
+        return ran.core
+
+    def _run_slices(
+        self,
+        chosen: NDArray[np.uint64],
+        runnable: list[int],
+        limits: NDArray[np.uint64],
+        words: NDArray[np.uint64],
+    ) -> Ran:
+        pcs = np.array([core.pc for core in self.cores], np.uint64)
+        slices = np.empty((len(chosen), 2), np.uint64)
+        done, number, status = run_slices(
+            self.core_rows, self.machine_rows, pcs, chosen, np.array(runnable), limits, words, slices
+        )
+        for core, pc in zip(self.cores, pcs.tolist(), strict=True):
+            core.pc = pc
+        return Ran(slices[:done], number, status)
+
+    def run_slice(
+        self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
+    ) -> Stopped:
+        """Run a core for about `length` instructions: see `emu.schedule.policy.Slice`. begun: see `turn`."""
         core = self.cores[number]
         words = core.words
-        words[CORE_AT.exact] = exact
-        self.words[MACHINE_AT.shared_stop] = self.words[MACHINE_AT.shared] + events if events else 0
-        words[CORE_AT.stop_at] = core.count + length
-        stopped = self._run_until_stopped(number)
+        if begun is None:
+            words[CORE_AT.exact] = exact
+            self.words[MACHINE_AT.shared_stop] = self.words[MACHINE_AT.shared] + events if events else 0
+            words[CORE_AT.stop_at] = core.count + length
+        stopped = self._run_until_stopped(number, begun)
         if stopped is Stopped.FAULT:
             words[CORE_AT.failed] = 1
         else:
             give_back_fetch(core.rows, self.machine_rows)
         return stopped
 
-    def _run_until_stopped(self, number: int) -> Stopped:
+    def _run_until_stopped(self, number: int, status: int | None = None) -> Stopped:
+        """status: with which it has stopped already."""
         core = self.cores[number]
         words = core.words
         while True:
-            status = core.run(renew=True)
+            if status is None:
+                status = core.run(renew=True)
             reason = words[CORE_AT.stop_reason]
             if reason == STOP_DECODE:
                 if self._refuses(number, core.learn_block()):
@@ -193,6 +237,7 @@ class Board:
                 return Stopped.KERNEL
             elif (stopped := self._ended_by_itself(number, status)) is not None:
                 return stopped
+            status = None
 
     def _refuses(self, number: int, block: Block) -> bool:
         """Fail at a block that would run or be counted wrongly. It is named before it runs: the core stays at

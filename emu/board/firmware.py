@@ -11,6 +11,7 @@ from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
 from emu.board.faults import describe_exception, describe_fill
+from emu.board.stretch import NEVER, Calm
 from emu.board.watcher import Watcher
 from emu.bus.agents import step_dma, write_frame
 from emu.bus.runs import end_run
@@ -20,7 +21,7 @@ from emu.devices.one_sided import step_transfers
 from emu.devices.post import Post
 from emu.devices.registers import CAUSE_TIMER
 from emu.hooks.access import log_input
-from emu.native.state import MACHINE_AT
+from emu.native.state import MACHINE_AT, address_of
 from emu.schedule.policy import Scheduler, Slice
 from isa.table import Isa
 
@@ -39,6 +40,10 @@ class Machine(Board):
         self._parked: set[int] = set()
         self.post = Post(self.machine_rows, config.n_cores, config.seed, config.mail_latency)
         self._load(image)
+        names = ("timers", "interrupts", "dma_left", "transfers", "console_n", "want_stratum")
+        machine = address_of(self.machine_rows)
+        words = [machine + 8 * getattr(MACHINE_AT, name) for name in names] + self.post.addresses
+        self._calm = Calm(np.array(words, np.uint64), [NEVER] * config.n_cores)
 
     def _load(self, image: Image) -> None:
         for segment in image.segments:
@@ -68,10 +73,14 @@ class Machine(Board):
             return self._all
         return [k for k in self._all if k not in self._parked and not resting >> k & 1]
 
-    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None) -> None:
         """One slice of a core."""
-        stopped = self.run_slice(piece.core, length, exact=piece.exact, events=piece.events)
+        stopped = self.run_slice(piece.core, length, exact=piece.exact, events=piece.events, begun=begun)
         self.watcher.ran(piece.core, failed=stopped is Stopped.FAULT)
+
+    def calm(self) -> Calm | None:
+        """As long as no device has anything to do, nothing is printed and no core waits for mail."""
+        return self._calm if self.undisturbed() and not self.post.resting else None
 
     def undisturbed(self) -> bool:
         """Whether no device has anything to do that happens between slices."""

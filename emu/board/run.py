@@ -21,9 +21,10 @@ def run(machine: Board, scheduler: Scheduler) -> tuple[str, int | None]:
             return reason, None
         ran = None
         if runnable := machine.runnable():
-            piece = scheduler.next(runnable, counts, words[MACHINE_AT.shared], machine.tasks())
-            ran = piece.core
-            machine.turn(piece, watcher.bounded(piece.length), scheduler)
+            if (ran := machine.take_stretch(runnable, sum(counts), scheduler)) is None:
+                piece = scheduler.next(runnable, counts, words[MACHINE_AT.shared], machine.tasks())
+                ran = piece.core
+                machine.turn(piece, watcher.bounded(piece.length), scheduler)
         elif reason := machine.stands_still():
             return reason, None
         if reason := machine.ended():

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.board.stretch import Room
+
 
 class Watcher:
     """Told what a machine does, as it happens; this one does not look."""
@@ -14,6 +19,14 @@ class Watcher:
     def bounded(self, length: int) -> int:
         """The length of the next slice, if it is not to be longer. length: instructions."""
         return length
+
+    def room(self, total: int) -> Room | None:
+        """Until when it need not be told more than `slices_ran`; None: it is to be told of every slice as it
+        ends. total: as of `before_slice`."""
+        return None
+
+    def slices_ran(self, slices: NDArray[np.uint64]) -> None:
+        """Slices have ended by their length: `emu.board.stretch.Ran`."""
 
     def drain(self, number: int) -> None:
         """A core's log must be emptied (`RecordedCore.take_log`)."""

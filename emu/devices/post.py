@@ -98,6 +98,13 @@ class Post:
         """Messages that have been posted and not delivered."""
         return int(self._row["flying"])
 
+    @property
+    def addresses(self) -> list[int]:
+        """Where numbers (uint64) are that are 0 while no core waits and no message is under way."""
+        fields = POST.fields
+        assert fields is not None
+        return [address_of(self._rows) + int(fields[name][1]) for name in ("resting", "flying")]
+
     def wake(self, core: int) -> None:
         """An interrupt has come for a core: it waits no longer."""
         self._row["resting"] = np.uint64(self.resting & ~(1 << core))

@@ -17,6 +17,7 @@ from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWI
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
+from emu.board.stretch import Calm
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_core
 from emu.bus.runs import begin_run
@@ -24,6 +25,7 @@ from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.random_read import emulate_random_read
 from emu.hooks.access import log_input
 from emu.hooks.call import finish_call
+from emu.linux.calm import calm_of
 from emu.linux.faults import FETCH_ACCESS, WRITE_ACCESS, Refused, force
 from emu.linux.ground.clock import CYCLE_NS, VirtualClock
 from emu.linux.ground.failure import Errno, Exit, Unsupported
@@ -35,6 +37,7 @@ from emu.linux.signals.numbers import SIGKILL
 from emu.linux.tasks.deadlock import waits
 from emu.linux.tasks.ending import let_go
 from emu.linux.tasks.run_queue import RunQueue
+from emu.linux.tasks.running_time import RunningTime
 from emu.linux.tasks.task import State, Task
 from emu.linux.tasks.waiting import Waiting
 from emu.linux.turn import take_turn
@@ -53,7 +56,7 @@ class LinuxMachine(Board):
     def __init__(self, config: MachineConfig, isa: Isa, watcher: Watcher) -> None:
         super().__init__(config, isa, watcher)
         self.queue = RunQueue(config.n_cores, config.seed)
-        self._since = [0] * config.n_cores
+        self._running_time = RunningTime(self.cores)
         self._status = 0
         self._beyond = False
         self.killed: Death | None = None
@@ -101,9 +104,17 @@ class LinuxMachine(Board):
         """The task on each core, 0 for none."""
         return [0 if task is None else task.tid for task in self.queue.current]
 
-    def turn(self, piece: Slice, length: int, scheduler: Scheduler) -> None:
+    def turn(self, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None) -> None:
         """One slice of a core, with the kernel's work that falls in it."""
-        take_turn(self, piece, length, scheduler)
+        take_turn(self, piece, length, scheduler, begun)
+
+    def slices_ran(self) -> None:
+        """Tasks are charged for what they ran."""
+        self._running_time.charge_all(self.queue.current)
+
+    def calm(self) -> Calm | None:
+        """Until a task gives up its core, or something happens at its time."""
+        return calm_of(self)
 
     def stands_still(self) -> str:
         """Whether no task can be woken."""
@@ -130,9 +141,7 @@ class LinuxMachine(Board):
         self.now()
         queue, current, signals = self.queue, self.queue.current, self.process.signals
         # Timers of running time go off without a call of the task's.
-        for number, task in enumerate(current):
-            if task is not None:
-                self._charge(number, task)
+        self._running_time.charge_all(current)
         self.kernel.expire()
         for number, task in enumerate(current):
             if task is None:
@@ -225,12 +234,7 @@ class LinuxMachine(Board):
         """A core that was idle, or slow, has waited until now."""
         core = self.cores[number]
         core.words[CORE_AT.latency] += max(0, self.clock() - core.cycles)
-        self._since[number] = core.cycles
-
-    def _charge(self, number: int, task: Task) -> None:
-        cycles = self.cores[number].cycles
-        task.cycles += cycles - self._since[number]
-        self._since[number] = cycles
+        self._running_time.begin(number)
 
     def _unload(self, number: int) -> Task:
         """Take the core's task off it, registers kept."""
@@ -240,7 +244,7 @@ class LinuxMachine(Board):
         self.meet(number, ENTER, task.tid)
         task.context = task.registers
         task.fetch = None
-        self._charge(number, task)
+        self._running_time.charge(number, task)
         begin_run(self.core_rows, self.machine_rows, number)
         return self.queue.end(number)
 
@@ -294,7 +298,7 @@ class LinuxMachine(Board):
         task = self.queue.current[number]
         assert task is not None
         self.now()
-        self._charge(number, task)
+        self._running_time.charge(number, task)
         self.guest.facts.caller = task
         if self.cores[number].words[CORE_AT.stop_reason] == STOP_CALL:
             self._serve_call(number, task)
@@ -350,7 +354,7 @@ class LinuxMachine(Board):
             process.exit_code = ended.code
             return
         let_go(process, task)
-        self._charge(number, task)
+        self._running_time.charge(number, task)
         task.state, task.changed = State.DEAD, False
         process.ended_cycles += task.cycles
         del process.tasks[task.tid]

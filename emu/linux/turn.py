@@ -23,7 +23,9 @@ class Turning(Protocol):
     queue: RunQueue
     process: Process
 
-    def run_slice(self, number: int, length: int, *, exact: bool = True, events: int = 0) -> Stopped:
+    def run_slice(
+        self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
+    ) -> Stopped:
         """Run a core for about `length` instructions."""
 
     def serve(self, number: int) -> None:
@@ -36,9 +38,12 @@ class Turning(Protocol):
         """Whether the scheduler is to be asked after a call."""
 
 
-def take_turn(machine: Turning, piece: Slice, length: int, scheduler: Scheduler) -> None:
+def take_turn(
+    machine: Turning, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None
+) -> None:
     """Run a core for about `length` instructions, its kernel's calls and pages served. The slice ends early
-    when its task is gone, at a call that counts as its last event, or where `scheduler` wants to be asked."""
+    when its task is gone, at a call that counts as its last event, or where `scheduler` wants to be asked.
+    begun: see `emu.board.board.Board.turn`."""
     number, watcher, queue = piece.core, machine.watcher, machine.queue
     core, words = machine.cores[number], machine.words
     task, end = queue.current[number], core.count + length
@@ -46,7 +51,8 @@ def take_turn(machine: Turning, piece: Slice, length: int, scheduler: Scheduler)
     arrivals = queue.arrivals
     while True:
         left = last_event - words[MACHINE_AT.shared] if last_event else 0
-        stopped = machine.run_slice(number, end - core.count, exact=piece.exact, events=left)
+        stopped = machine.run_slice(number, end - core.count, exact=piece.exact, events=left, begun=begun)
+        begun = None
         watcher.ran(number, failed=stopped is Stopped.FAULT)
         if stopped is not Stopped.KERNEL:
             return

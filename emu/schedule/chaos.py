@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emu.schedule.policy import Ints, Slice
+from emu.schedule.policy import Ints, Runner, Slice
 
 if TYPE_CHECKING:
     from emu.schedule.shared_words import SharedWords
@@ -29,7 +29,7 @@ _NAPS_BITS, _NAP_BITS = (0, 4), (6, 12)
 _HELD, _PATIENCE = 1 << 62, 1 << 20
 
 
-class Chaos:
+class Chaos(Runner):
     """Some runs consist of stretches of random length, each with its mood: all tasks alike, some starved, or
     one alone. In most a task that is about to make one of some shared events, drawn at the beginning, takes a
     nap, for a time or until nobody else can run. In one half of both, tasks that begin wait until nobody else

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emu.schedule.policy import Ints, Slice
+from emu.schedule.policy import Ints, Runner, Slice
 
 if TYPE_CHECKING:
     from emu.schedule.shared_words import SharedWords
@@ -26,7 +26,7 @@ _BY_INSTRUCTIONS = 6
 _GOLDEN = 0.6180339887498949
 
 
-class Pct:
+class Pct(Runner):
     """Random priorities and D - 1 random change points.
 
     The task of the highest priority that can run runs. At a change point it falls behind all others; so does

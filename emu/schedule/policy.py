@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 Ints = Sequence[int]
 
@@ -22,6 +25,19 @@ class Slice(NamedTuple):
     events: int = 0
 
 
+class Ahead(NamedTuple):
+    """Slices that a policy has chosen before anybody knows which cores can run.
+
+    rows: uint64[n, 3]: of the cores that can run the one of this number, modulo how many they are; length,
+    instructions; nonzero: exact. lone: how much longer they are while one core alone can run. use: told how
+    many of them were taken, the first ones.
+    """
+
+    rows: NDArray[np.uint64]
+    lone: int
+    use: Callable[[int], None]
+
+
 class Scheduler(Protocol):
     """A scheduling policy. eager: it wants to be asked as soon as another task could run."""
 
@@ -37,6 +53,9 @@ class Scheduler(Protocol):
         """The next slice. runnable: cores that can run, ascending. counts: instruction counts of all. events:
         shared events so far. who: the task that runs on each of all cores; None: the core itself."""
 
+    def ahead(self) -> Ahead | None:
+        """The next slices, some of them; None: each is chosen when the one before has ended."""
+
     def yielded(self, who: int) -> None:
         """The task has said that others should run (sched_yield)."""
 
@@ -48,6 +67,10 @@ class Runner:
     """What a policy does that knows no tasks, only cores."""
 
     eager = False
+
+    def ahead(self) -> Ahead | None:
+        """Not known."""
+        return None
 
     def yielded(self, who: int) -> None:
         """Others run soon anyway."""

@@ -10,10 +10,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corebraid.base.errors import UsageError, reason_of
 from emu.schedule.chaos import Chaos
 from emu.schedule.pct import Pct
-from emu.schedule.policy import Runner, Scheduler, Slice
+from emu.schedule.policy import Ahead, Runner, Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
 
 __all__ = [
@@ -26,6 +29,8 @@ __all__ = [
 DEFAULT_SLICE = 10_000
 #: Most bytes of a schedule file, and most digits of a number in it.
 _MOST_BYTES, _MOST_DIGITS = 64 << 20, 20
+#: Random slices that are drawn at once, and 32-bit words for each.
+_DRAWN, _WORDS = 128, 3
 
 
 class RoundRobin(Runner):
@@ -51,6 +56,8 @@ class RandomSlices(Runner):
 
     def __init__(self, seed: int, longest: int) -> None:
         self._random, self._longest = random.Random(f"schedule/{seed}"), longest
+        #: See `Ahead.rows`.
+        self._drawn = np.zeros((0, 3), np.uint64)
 
     def next(
         self,
@@ -60,10 +67,30 @@ class RandomSlices(Runner):
         who: Sequence[int] | None = None,
     ) -> Slice:
         """Uniform core; length uniform, one slice in eight very short; one in four ends inside a block."""
-        bits = self._random.getrandbits(96)
-        longest = self._longest if bits & 7 else max(1, self._longest // 128)
-        core = runnable[(bits >> 5 & 0xFFFFFF) % len(runnable)]
-        return Slice(core, 1 + (bits >> 32) % longest, exact=not bits >> 3 & 3)
+        number, length, exact = self.ahead().rows[0].tolist()
+        self._use(1)
+        return Slice(runnable[number % len(runnable)], length, exact=bool(exact))
+
+    def ahead(self) -> Ahead:
+        """Some slices, at least one."""
+        if not len(self._drawn):
+            self._drawn = self._draw()
+        return Ahead(self._drawn, 1, self._use)
+
+    def _use(self, many: int) -> None:
+        self._drawn = self._drawn[many:]
+
+    def _draw(self) -> NDArray[np.uint64]:
+        bits = self._random.getrandbits(32 * _WORDS * _DRAWN)
+        words = np.frombuffer(bits.to_bytes(4 * _WORDS * _DRAWN, "little"), "<u4").reshape(_DRAWN, _WORDS)
+        first = words[:, 0]
+        number = words[:, 1] | words[:, 2].astype(np.uint64) << np.uint64(32)
+        longest = np.where(first & 7, self._longest, max(1, self._longest // 128)).astype(np.uint64)
+        rows = np.empty((_DRAWN, 3), np.uint64)
+        rows[:, 0] = first >> 5 & 0xFFFFFF
+        rows[:, 1] = number % longest + np.uint64(1)
+        rows[:, 2] = (first >> 3 & 3) == 0
+        return rows
 
 
 class Explicit(Runner):

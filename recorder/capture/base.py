@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
 from emu.board.board import Board
 from emu.board.config import MachineConfig
+from emu.board.stretch import NEVER, Room
 from emu.board.watcher import Watcher
 from emu.bus.names import MESI
 from emu.core.fingerprint import Fingerprint
@@ -178,6 +179,22 @@ class BaseCapture(Watcher):
         """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
         policy = self._options.strata
         return min(length, policy.bound) if policy.kind == "cycles" else length
+
+    def room(self, total: int) -> Room | None:
+        """Until a stratum is due, or logs are to be written. None where somebody takes the events of each
+        slice, or stores commit between them."""
+        config, policy = self.board.config, self._options.strata
+        if config.tapped or config.store_buffer:
+            return None
+        due = min(self._options.limit or NEVER, self._written_at + FLUSH_EVERY)
+        if policy.kind != "cycles":
+            return Room(due)
+        return Room(due, self._next_stratum, policy.bound)
+
+    def slices_ran(self, slices: NDArray[np.uint64]) -> None:
+        """Note how far each core came."""
+        for number, end in slices.tolist():
+            self._note_slice(number, end)
 
     def ran(self, number: int, *, failed: bool) -> None:
         """Note how far the core is. An instruction that fails does not retire, but it was fetched."""

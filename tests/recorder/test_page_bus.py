@@ -119,6 +119,7 @@ def test_what_the_emulator_asks_again_leaves_no_trace(
         return run_slice(self, number, length, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Board, "run_slice", flushing)
+    monkeypatch.setattr(Board, "take_stretch", lambda *arguments: None)
     run_guest(image, tmp_path / "two", 3, seed=4, longest_slice=500, bus=PAGE, evidence=("losses",))
     assert len(flushed) > 3
     assert _logs(tmp_path / "one") == _logs(tmp_path / "two")

@@ -46,6 +46,7 @@ def before_slices(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Machine, in
         return run_slice(machine, number, length, **options)
 
     monkeypatch.setattr(Machine, "run_slice", meddled)
+    monkeypatch.setattr(Machine, "take_stretch", lambda *arguments: None)
 
 
 def test_lost_invalidation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

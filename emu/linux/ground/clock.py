@@ -47,13 +47,18 @@ class VirtualClock:
         """Since the machine was started."""
         return _SINCE_BOOT_NS + self._cycles * CYCLE_NS
 
+    @staticmethod
+    def cycle_of(monotonic: int) -> int:
+        """From which cycle on it is that late."""
+        return -(-(monotonic - _SINCE_BOOT_NS) // CYCLE_NS)
+
     def realtime(self) -> int:
         """Since 1970."""
         return _EPOCH_NS + self.monotonic()
 
     def skip_to(self, monotonic: int) -> None:
         """Jump ahead."""
-        self._cycles = max(self._cycles, -(-(monotonic - _SINCE_BOOT_NS) // CYCLE_NS))
+        self._cycles = max(self._cycles, self.cycle_of(monotonic))
 
 
 class HostClock:

@@ -152,6 +152,11 @@ class Alarms:
         if self._running:
             self._expire_running()
 
+    @property
+    def measures_tasks(self) -> bool:
+        """Whether one goes off after a task has run for so long."""
+        return bool(self._running)
+
     def _expire_running(self) -> None:
         for alarm in list(self._running):
             assert alarm.reads is not None

@@ -65,6 +65,12 @@ class RunQueue:
         self._ready.remove(task)
         return task
 
+    def turns_end(self) -> list[int]:
+        """At which instruction count of each core its task may have to give it up; 0: none waits for it."""
+        if not self._ready:
+            return [0] * len(self.current)
+        return [since + quantum for since, quantum in zip(self._since, self._quantum, strict=True)]
+
     def must_yield(self, core: int, count: int) -> bool:
         """Whether the core's task has to give it up now."""
         task = self.current[core]

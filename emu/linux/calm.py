@@ -1,0 +1,36 @@
+"""How long the kernel of a Linux guest has nothing to do unless it is called."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emu.board.stretch import NEVER, Calm
+from emu.linux.ground.clock import VirtualClock
+from emu.linux.kernel import Kernel
+from emu.linux.tasks.process import Process
+from emu.linux.tasks.run_queue import RunQueue
+from emu.native.state import MACHINE_AT, address_of
+
+
+class Calming(Protocol):
+    """What is looked at of the machine, see `emu.linux.machine.LinuxMachine`."""
+
+    machine_rows: NDArray[np.void]
+    kernel: Kernel
+    process: Process
+    queue: RunQueue
+
+
+def calm_of(machine: Calming) -> Calm | None:
+    """Until a task may have to give up its core, or something happens at its time; None where that is not
+    known beforehand: by the host's clock, after some running time of a task, or by ranks."""
+    process, queue = machine.process, machine.queue
+    if not isinstance(process.clock, VirtualClock) or process.alarms.measures_tasks or queue.rank is not None:
+        return None
+    deadline = machine.kernel.next_deadline()
+    clock = NEVER if deadline is None else max(0, process.clock.cycle_of(deadline))
+    words = np.array([address_of(machine.machine_rows) + 8 * MACHINE_AT.want_stratum], np.uint64)
+    return Calm(words, [count or NEVER for count in queue.turns_end()], clock)
