@@ -18,6 +18,7 @@ from guest import (
     DMA_SRC,
     DMA_START,
     DMA_STATUS,
+    TEXT,
     WAYS,
     Code,
     elf,
@@ -26,6 +27,7 @@ from guest import (
 )
 from guest_bodies import GUESTS, build, finish, start
 from random_code import emit_one
+from static_guest import record_linux_guest
 
 from corebraid.base.rows.event import EVENT
 from recorder.files.reader import Recording, iter_sealed_truth
@@ -204,3 +206,19 @@ def test_a_piece_of_a_trace_without_rows_has_no_streams() -> None:
     both = SideBySide(iter([rows, rows[:0], rows, rows[:0]]))
     assert sum(map(len, both.loads())) == 4
     assert sum(map(len, both.stores())) == 2
+
+
+@pytest.mark.parametrize("model", ["sc", "tso"])
+@pytest.mark.parametrize("sets", ["83 e9 01", "83 d9 00 83 d9 01", "66 29 d9", "c1 e1 1f c1 e9 1f f5"])
+def test_flags_outlive_cpuid(sets: str, model: str, tmp_path: Path) -> None:
+    """Flags that are not worked out yet when it waits for the store buffer."""
+    code = Code(TEXT).mov("rcx", 0).mov("rbx", 0x4068).mov("rax", 0).mov("rdx", DATA).raw("89 0a")
+    code.raw(sets).raw("0f a2 eb 00  9f  0f b7 f8")  # cpuid; a block ends; lahf; movzx edi, ax
+    code.raw("c1 ef 08 83 e7 01").mov("rax", 231).raw("0f 05")  # shr edi, 8; and edi, 1: CF; exit_group
+    recording = Recording.open(record_linux_guest(code, tmp_path, model))
+    assert recording.manifest.end is not None
+    assert recording.manifest.end.exit_code == 1
+    for core in range(2):
+        replay_core(recording, core)
+        # With hooks at each access and fence.
+        assert core or sum(map(len, RecordingTraces(recording).chunks(core)))

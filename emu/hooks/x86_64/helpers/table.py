@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
+from emu.hooks.x86_64.helpers.identity import IDENTITY
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
 from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
 from emu.hooks.x86_64.helpers.sse.floats import FLOATS
@@ -49,6 +50,7 @@ HELPERS = {
     "helper_ldmxcsr": Native(load_mxcsr, types.void(types.uint64, types.uint32), caller=True),
     **{name: Native(*one) for name, one in SEGMENTS_OF_PROGRAM.items()},
     **{name: Native(*one) for name, one in TRANSLATOR.items()},
+    **IDENTITY,
     **TRY_SIXTEEN,
     **TRIED_STORES,
     **ACCESSES,
