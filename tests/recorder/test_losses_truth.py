@@ -124,11 +124,14 @@ class Onlooker:
 @pytest.mark.parametrize("model", ["sc", "tso"])
 @pytest.mark.parametrize("cache", ["unbounded", "1k:2:32", "512:1:16"])
 @pytest.mark.parametrize("name", ["uts", "litmus"])
-def test_losses_are_what_the_cores_states_show(name: str, cache: str, model: str, tmp_path: Path) -> None:
+def test_losses_are_what_the_cores_states_show(
+    name: str, cache: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = RecordOptions(
         cores=4, seed=1, cache=CacheGeometry.parse(cache), model=model, memory_bytes=4 << 20,
         longest_slice=250, limit=60_000, evidence=("losses",), strata=StrataPolicy.parse("none"),
     )  # fmt: skip
+    monkeypatch.setattr(Capture, "room", lambda *_: None)  # one slice after the other, so that it sees each
     capture = Capture(FIRMWARE / f"{name}.elf", tmp_path / "rec", X86_64, options, lambda _: None)
     onlooker = Onlooker(capture)
     with capture.writer:
