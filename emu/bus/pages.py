@@ -16,6 +16,7 @@ from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, RECORD
 from emu.bus.line_state import is_received
 from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import mark_unstable
+from emu.code.broken_off import received_before
 from emu.native.state import CODE, PADDED, PAGE_SHIFT
 from emu.native.unicorn import peek64, pointer
 
@@ -38,6 +39,7 @@ def put_page_line(core, address, source):
     code there are marked stale."""
     mine = carray(pointer(core.memory + address), PAGE_LINE, np.uint8)
     mine[:] = carray(pointer(source), PAGE_LINE, np.uint8)
+    received_before(core, address, _LINE)
     page = address >> PAGE_SHIFT
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):

@@ -7,6 +7,7 @@ from numba import carray, njit
 
 from emu.bus.line_state import is_received
 from emu.code.blocks import mark_unstable
+from emu.code.broken_off import received_before
 from emu.native.state import CODE, DIRTY, PADDED, PAGE_SHIFT
 from emu.native.unicorn import pointer
 
@@ -33,6 +34,7 @@ def put_line(core, base, line):
         if line[k] != mine[k]:
             changed = True
             mine[k] = line[k]
+    received_before(core, base, np.uint64(line.size))
     page = base >> PAGE_SHIFT
     mark_dirty(core, page)
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)

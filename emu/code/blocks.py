@@ -12,7 +12,8 @@ from numba import carray, njit
 from numpy.typing import NDArray
 
 from corebraid.base.golden_ratio import GOLDEN
-from emu.native.recursion import hear_again
+from emu.code.broken_off import keep_before, put_before
+from emu.native.recursion import hear_again, runs_again
 from emu.native.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of, words_of
 from emu.native.unicorn import peek8, peek16, peek64, pointer, row_getter
 from isa.decoded import Block
@@ -22,10 +23,10 @@ from isa.decoded import Block
 VALID, ENDS_RUN, REPEATS, NESTED = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
 N_SHIFT, _N_MASK, ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 
-#: An instruction's entry in the offset pool: its byte offset, and whether it is atomic and helped
-#: (`isa.x86_64.decode.Block`).
-ATOMIC, HELPED = np.uint16(0x8000), np.uint16(0x4000)
-OFFSET_MASK = np.uint16(0x3FFF)
+#: An instruction's entry in the offset pool: its byte offset, and whether it is atomic, helped and rewrites
+#: (`isa.decoded.Block`).
+ATOMIC, HELPED, REWRITES = np.uint16(0x8000), np.uint16(0x4000), np.uint16(0x2000)
+OFFSET_MASK = np.uint16(0x1FFF)
 
 #: One known block. `first` indexes the pool of instruction offsets, `code` the pool of code bytes.
 INFO = np.dtype([("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code", "<u8"), ("n", "<u8")])
@@ -96,6 +97,10 @@ def mark_unstable(core, page):
     """A page that has been executed from may change, or has changed: compare its blocks from here on."""
     carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)[page] |= np.uint8(UNSTABLE)
     core.unstable = _ONE
+    if core.entered != _ZERO:
+        address = block_info(core).address
+        if core.before_of != address:
+            keep_before(core, address)
 
 
 @njit(cache=True)
@@ -143,7 +148,8 @@ def _restarted(core, address, size):
     """Position at which the emulator broke the block off to run one instruction again, or _NOT.
 
     A store into the block that executes it makes QEMU restart that store as a block of its own; seen from
-    the hooks, a one-instruction block inside the previous one that nothing branched to.
+    the hooks, a one-instruction block inside the previous one that nothing branched to; where the last one
+    may branch to itself, the emulator's own note of it tells.
     """
     info = block_info(core)
     if address < info.address or address >= info.address + info.size:
@@ -157,9 +163,8 @@ def _restarted(core, address, size):
         end = np.uint64(instruction_offset(core, info, k + _ONE) & OFFSET_MASK)
     if start != address - info.address or end - start != size:
         return _NOT
-    if k + _ONE == info.n and (core.entered & (ENDS_RUN | REPEATS)) != _ZERO:
-        return _NOT
-    return k
+    last = k + _ONE == info.n and (core.entered & (ENDS_RUN | REPEATS)) != _ZERO
+    return _NOT if last and not runs_again(core.handle, address) else k
 
 
 @njit(cache=True)
@@ -175,6 +180,9 @@ def account(core, address, size):
         k = _restarted(core, address, size)
         if k != _NOT:
             hear_again(core.handle)
+            info = block_info(core)
+            if instruction_offset(core, info, k) & REWRITES != np.uint16(0):
+                put_before(core, info.address)
             core.count += k
             core.entered = _ZERO
             return False
@@ -279,6 +287,8 @@ class BlockTable:
             pool[list(block.atomic)] |= ATOMIC
         if block.helped:
             pool[list(block.helped)] |= HELPED
+        if block.rewrites:
+            pool[list(block.rewrites)] |= REWRITES
         self._offsets[first : first + n] = pool
         self._bytes[at : at + len(code)] = np.frombuffer(code, np.uint8)
         words[CORE_AT.known], words[CORE_AT.offsets_n], words[CORE_AT.code_n] = (

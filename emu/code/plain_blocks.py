@@ -16,6 +16,7 @@ from emu.code.blocks import (
     find_slot,
     info_at,
 )
+from emu.code.broken_off import keep_before
 from emu.native.state import CODE, PAGE_SHIFT, UNSTABLE, WRITTEN
 from emu.native.unicorn import call_plain_block, peek8, pointer
 
@@ -67,4 +68,8 @@ def learn_plain(core, address, size):
 def known_block(core, address, size):
     """`find_block`, which learns plain blocks meanwhile; 0 when the block must be decoded outside."""
     entry = find_block(core, address, size)
-    return entry if entry != _ZERO else learn_plain(core, address, size)
+    if entry == _ZERO:
+        entry = learn_plain(core, address, size)
+    if core.unstable != _ZERO:
+        keep_before(core, address)
+    return entry

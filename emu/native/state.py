@@ -63,6 +63,8 @@ CORE_FIELDS = (
     # are filled, and how far they may be without growing
     "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes", "entries",
     "known", "known_limit", "offsets_n", "offsets_limit", "code_n", "code_limit",
+    # the 8 bytes before a block at the address before_of, as they were before it (emu/code/broken_off.py)
+    "before", "before_of",
     # finite cache
     "sets", "ways", "tags", "stamps", "clock", "evicted_at",
     # log being written, or being replayed

@@ -17,6 +17,7 @@ from isa.x86_64.encoding import (
     opcode_at,
     reserved_nop_length,
 )
+from isa.x86_64.plain import rewrites
 
 
 @lru_cache(maxsize=1)
@@ -203,6 +204,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     privileged: list[int] = []
     reserved: list[int] = []
     illegal: list[int] = []
+    stored: list[int] = []
     ends_run, repeats, nested, coprocessor, position = False, False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
@@ -235,6 +237,8 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             atomic.append(len(offsets) - 1)
         if _is_helped(instruction):
             helped.append(len(offsets) - 1)
+        if rewrites(rest):
+            stored.append(len(offsets) - 1)
         if instruction.id in _PAIRS:
             pairs.append(position)
         if instruction.id in _FENCES:
@@ -253,7 +257,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
         tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor, tuple(reserved),
-        tuple(illegal),
+        tuple(illegal), tuple(stored),
     )  # fmt: skip
 
 
@@ -298,7 +302,7 @@ def _kind_of(mnemonic: str) -> int:
 
 def _decode_plain(code: bytes, address: int) -> Block | None:
     """A block in which nothing is special, as nearly all are; None of another."""
-    offsets, position, kind, coprocessor = [], 0, _PLAIN, False
+    offsets, stored, position, kind, coprocessor = [], [], 0, _PLAIN, False
     for _, size, mnemonic, operands in _printer().disasm_lite(code, address):
         kind = _kind_of(mnemonic)
         first = code[position]
@@ -320,11 +324,16 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: opcode_at(here)[0]]):
             return None
         coprocessor = coprocessor or _is_x87(mnemonic)
+        if rewrites(here):
+            stored.append(len(offsets))
         offsets.append(position)
         position += size
     if position != len(code):
         return None
-    return Block(tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), -1, "", -1, coprocessor)
+    return Block(
+        tuple(offsets), (), (), kind == _CONTROL, False, False, (), (), (), -1, "", -1, coprocessor,
+        rewrites=tuple(stored),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=65536)

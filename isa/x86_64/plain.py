@@ -12,6 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.x86_64.encoding import opcode_at
+
 #: Legacy prefixes that may stand before the opcode: none, 66, f3, f2.
 NO_PREFIX, P66, PF3, PF2 = 1, 2, 4, 8
 #: MODRM: a ModR/M byte follows. IMM8, IMMZ: an immediate of 1 byte; of 4, with 66 of 2. CONTROL: a branch.
@@ -22,6 +24,8 @@ MODRM, IMM8, IMMZ, CONTROL, MEMORY, REGISTER = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1
 BARE, FULL, TEST, INDIRECT, NO_REX, NOP = 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15
 #: From this bit on: which of ModR/M's /0 to /7 are plain.
 REG_SHIFT = 16
+#: It may store where it has read, if ModR/M names memory.
+REWRITES = 1 << 24
 
 _WIDTHS = NO_PREFIX | P66
 _SSE = NO_PREFIX | P66 | PF3 | PF2
@@ -72,6 +76,9 @@ def _one_byte() -> Map:
     _set(table, [0xF7], _WIDTHS | MODRM | IMMZ | TEST, (0, 2, 3, 4, 5, 6, 7))
     _set(table, [0xFE], NO_PREFIX | MODRM, (0, 1))
     _set(table, [0xFF], NO_PREFIX | MODRM | INDIRECT, (0, 1, 2, 4, 6))
+    operations = [k for k in range(0x38) if k % 8 < 2]
+    groups = [0x80, 0x81, 0x83, 0x8F, 0xC0, 0xC1, *range(0xD0, 0xD4), 0xF6, 0xF7, 0xFE, 0xFF]
+    table[[*operations, 0x86, 0x87, *groups]] |= REWRITES
     return table
 
 
@@ -114,6 +121,7 @@ def _two_bytes() -> Map:
     _set(table, [0xD7], P66 | MODRM | REGISTER)
     _set(table, [0xE6], P66 | PF3 | PF2 | MODRM)
     _set(table, [0xE7], P66 | MODRM | MEMORY)
+    table[[0xA4, 0xA5, 0xAB, 0xAC, 0xAD, 0xB0, 0xB1, 0xB3, 0xBA, 0xBB, 0xC0, 0xC1, 0xC7]] |= REWRITES
     return table
 
 
@@ -129,3 +137,13 @@ def _three_bytes() -> tuple[Map, Map]:
 
 ONE_BYTE, TWO_BYTES = _one_byte(), _two_bytes()
 THREE_BYTES_38, THREE_BYTES_3A = _three_bytes()
+
+
+def rewrites(code: bytes) -> bool:
+    """Whether the instruction at the start of `code` may store where it has read: with a ModR/M operand in
+    memory, or as `movs` does."""
+    position, _ = opcode_at(code)
+    opcode, second, third = (*code[position : position + 3], 0, 0, 0)[:3]
+    if opcode == 0x0F:
+        return bool(TWO_BYTES[second] & REWRITES) and third >> 6 != 3
+    return opcode in (0xA4, 0xA5) or (bool(ONE_BYTE[opcode] & REWRITES) and second >> 6 != 3)

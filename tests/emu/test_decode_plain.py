@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from emu.code.blocks import OFFSET_MASK, REWRITES
 from emu.hooks.x86_64.plain_code import plain_block, plain_instruction
 from emu.native.state import address_of
 from isa.x86_64.decode import Block, decode_block, decode_in_detail
@@ -36,8 +37,10 @@ def _decoded_natively(code: bytes) -> Block | None:
     n = int(plain_block(np.uint64(address_of(raw)), len(code), np.uint64(address_of(offsets))))
     if n == 0:
         return None
-    found = tuple(offsets[: abs(n)].tolist())
-    return Block(found, (), (), n < 0, False, False, (), (), (), -1, "", -1)
+    found = offsets[: abs(n)]
+    stored = tuple(np.flatnonzero(found & REWRITES).tolist())
+    at = tuple((found & OFFSET_MASK).tolist())
+    return Block(at, (), (), n < 0, False, False, (), (), (), -1, "", -1, rewrites=stored)
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)
@@ -81,7 +84,7 @@ def test_every_opcode_natively() -> None:
             rex = source.choice((b"", b"", b"\x41", b"\x48"))
             code = source.choice(prefixes) + rex + opcode + source.randbytes(15)
             raw = np.frombuffer(code, np.uint8).copy()
-            length = abs(int(plain_instruction(np.uint64(address_of(raw)), 15)))
+            length = abs(int(plain_instruction(np.uint64(address_of(raw)), 15)[0]))
             if length:
                 native += 1
                 block = decode_in_detail(code[:length], 0x1000)

@@ -165,6 +165,30 @@ def own_code_at_odd_addresses(code: Code) -> None:
     code.label("over")
 
 
+#: Where `own_code_that_it_reads` leaves what it has read last, what it has counted, where it returned to.
+READ_LAST, COUNTED, RETURNED = DATA + 0x40, DATA + 0x48, DATA + 0x50
+
+
+def own_code_that_it_reads(code: Code) -> None:
+    """Instructions that store into their own block, byte by byte, what they compute from what they read
+    there; a string copied over the block that copies it; a return address stored into the block that calls.
+    All that is broken off, and done once."""
+    code.compare("rbx", 0).jump_if("nz", "others").mov("rcx", 8).label("again").mov("r13", 3)
+    # add eax, 0; lock xadd [rip - 12], r13: that constant's upper bytes, before the block of what is locked.
+    code.raw("05 00 00 00 00  f0 4c 0f c1 2d f4 ff ff ff").emit("89", "r13", READ_LAST)
+    code.emit("01", "rcx", DATA + 0x20).loop("rcx", "again")
+    code.mov("rcx", 8).mov("rax", 1).jump("before").align(16).raw("90 90 90 90").label("before")
+    # nop; add [rip - 10], eax: three bytes before the block, and that nop.
+    code.raw("90  01 05 f6 ff ff ff").emit("01", "rcx", DATA + 0x20).loop("rcx", "before")
+    code.emit("8b", "rax", code.address("before") - 3, wide=False).emit("89", "rax", COUNTED)
+    code.mov("r14", 4).label("copied").mov("rsi", code.address("copied")).mov("rdi", code.address("copied"))
+    code.mov("rcx", 32).raw("f3 a4").emit("01", "r14", DATA + 0x20).emit("89", "rsp", "r11").label("called")
+    code.mov("r15", 0).mov("rsp", code.address("called") + 10).raw("e8 00 00 00 00").emit("89", "r11", "rsp")
+    code.emit("89", "r15", RETURNED).loop("r14", "copied").jump("after")
+    code.label("others").mov("rcx", 40).label("more").emit("01", "rcx", DATA + 0x20).loop("rcx", "more")
+    code.label("after")
+
+
 def others_code(code: Code) -> None:
     """Core 0 rewrites a function that the others call; each runs some version, never a mixture."""
     code.mov("r12", 12).compare("rbx", 0).jump_if("nz", "caller")
@@ -259,6 +283,7 @@ GUESTS: dict[Callable[[Code], None], int] = {
     calls: 2,
     own_code: 2,
     own_code_at_odd_addresses: 3,
+    own_code_that_it_reads: 3,
     others_code: 2,
     others_code_of_other_length: 3,
     inputs: 2,

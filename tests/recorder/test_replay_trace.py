@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 from guest import run_guest
-from guest_bodies import build, own_code, own_code_at_odd_addresses, sizes, vectors
+from guest_bodies import (
+    READ_LAST,
+    build,
+    own_code,
+    own_code_at_odd_addresses,
+    own_code_that_it_reads,
+    sizes,
+    vectors,
+)
 from unicorn import Uc
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
@@ -21,7 +29,7 @@ from emu.bus.names import BUSES
 from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import record
 from recorder.files.reader import Recording, load_image
-from recorder.replay.core import CoreReplay
+from recorder.replay.core import CoreReplay, replay_core
 
 DEVICES, POWER_OFF = 0xF0000000, 0xF0000010
 MEMORY_BYTES = 8 << 20
@@ -85,7 +93,9 @@ def test_trace_is_what_the_emulator_alone_does(program: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bus", BUSES)
-@pytest.mark.parametrize("body", [own_code, own_code_at_odd_addresses, sizes, vectors])
+@pytest.mark.parametrize(
+    "body", [own_code, own_code_at_odd_addresses, own_code_that_it_reads, sizes, vectors]
+)
 def test_what_an_access_found_is_what_the_ones_before_left(body: Any, bus: str, tmp_path: Path) -> None:
     """Also of a store that the emulator broke off and ran again, when some of its bytes were there."""
     run = run_guest(build(tmp_path, body), tmp_path / "rec", 1, bus=bus)
@@ -99,3 +109,20 @@ def test_what_an_access_found_is_what_the_ones_before_left(body: Any, bus: str, 
         memory[here] = list(int(row["new"]).to_bytes(8, "little")[: row["size"]])
         written += int(row["kind"] != READ)
     assert written > 8
+
+
+@pytest.mark.parametrize("longest", [1, 2, 3, 7, 50, 1000])
+@pytest.mark.parametrize("bus", BUSES)
+def test_what_is_broken_off_is_done_once(bus: str, longest: int, tmp_path: Path) -> None:
+    """Wherever slices end, in a run and in its replay."""
+    run = run_guest(
+        build(tmp_path, own_code_that_it_reads), tmp_path / "rec", 3, bus=bus, longest_slice=longest
+    )
+    memory = np.zeros(run.recording.manifest.memory, np.uint8)
+    load_image(run.recording, "final", memory)
+    read, counted, returned = memory[READ_LAST : READ_LAST + 24].view(np.uint64).tolist()
+    assert (read & 0xFF, counted) == (21, 0x90909098)
+    code = bytes(memory[returned - 5 : returned])
+    assert code == bytes.fromhex("e8 00 00 00 00")
+    for core in range(3):
+        replay_core(run.recording, core)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
+from emu.code.blocks import REWRITES as STORED
 from emu.native.unicorn import PLAIN_BLOCK, hook, peek8, pointer
 from isa.x86_64.plain import (
     BARE,
@@ -25,6 +26,7 @@ from isa.x86_64.plain import (
     PF3,
     REG_SHIFT,
     REGISTER,
+    REWRITES,
     TEST,
     THREE_BYTES_3A,
     THREE_BYTES_38,
@@ -36,6 +38,7 @@ _LONGEST = 15
 #: ModR/M of endbr64, the only plain one of 0f 1e.
 _ENDBR64 = 0xFA
 _ZERO, _ONE, _TWO = np.int64(0), np.uint64(1), np.uint64(2)
+_NOTHING = np.uint16(0)
 
 
 @njit(cache=True)
@@ -120,54 +123,56 @@ def _immediate_length(properties, wide, narrow):
 
 @njit(cache=True)
 def plain_instruction(at, left):
-    """Length of the instruction at the host address `at` (uint64), of which `left` bytes may be looked at; 0
-    unless it is plain and lies within them. A branch's is negative."""
-    left = min(left, _LONGEST)
+    """(length of the instruction at the host address `at` (uint64), whether it may store where it has read).
+    left: bytes that may be looked at. Length 0 unless it is plain and lies within them. A branch's is
+    negative."""
+    left, stored = min(left, _LONGEST), False
     start, prefix, segments, rex = _prefixes(at, left)
     if start < 0 or start >= left:
-        return 0
+        return 0, False
     length, properties = _opcode(at + np.uint64(start), left - start)
     position, wide = start + length, rex & 8 != 0
     if properties & (prefix if prefix != 0 else NO_PREFIX) == 0:
-        return 0
+        return 0, False
     if (properties & BARE != 0 and start != 0) or (properties & NO_REX != 0 and rex != 0):
-        return 0
+        return 0, False
     # A segment of cs is only in long forms of nop.
     if (segments & 2 != 0 and properties & NOP == 0) or (wide and prefix == P66 and properties & IMMZ != 0):
-        return 0
+        return 0, False
     control, immediate = properties & CONTROL != 0, properties & (IMM8 | IMMZ) != 0
     if properties & MODRM != 0:
         if position >= left:
-            return 0
+            return 0, False
         modrm = np.int64(peek8(at + np.uint64(position)))
         if not _has_plain_operand(properties, modrm, segments & 1 != 0):
-            return 0
+            return 0, False
         if properties & INDIRECT != 0:
             control = modrm >> 3 & 7 in (2, 4)
+        stored = properties & REWRITES != 0 and modrm >> 6 != 3
         if properties & TEST != 0:
             immediate = modrm >> 3 & 7 == 0
         position += _operand_length(at + np.uint64(position), left - position)
     elif segments != 0:
-        return 0
+        return 0, False
     if immediate:
         position += _immediate_length(properties, wide, prefix == P66)
     if position > left:
-        return 0
-    return -position if control else position
+        return 0, False
+    return -position if control else position, stored
 
 
 @njit(cache=True)
 def plain_block(code, size, offsets):
     """Decode the `size` bytes of a translated block at the host address `code` (uint64) into `offsets`, the
-    address of uint16[size]. Returns how many instructions it has, negative if the last one is a branch; 0
+    address of uint16[size] (`emu.code.blocks.REWRITES` where it applies). Returns how many instructions it has, negative if the last one is a branch; 0
     unless all are plain."""
     out = carray(pointer(offsets), size, np.uint16)
     position, n, length = 0, 0, 0
     while position < size:
-        length = plain_instruction(code + np.uint64(position), size - position)
+        length, stored = plain_instruction(code + np.uint64(position), size - position)
         if length == 0:
             return 0
-        out[n] = np.uint16(position)
+        out[n] = np.uint16(position) | (STORED if stored else _NOTHING)
         position += abs(length)
         n += 1
     return -n if length < 0 else n
