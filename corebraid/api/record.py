@@ -41,7 +41,7 @@ def record(
     cores: int = 4,
     model: str = "sc",
     store_buffer: int | None = None,
-    bus: str = "mesi",
+    bus: str | None = None,
     cache: str = "unbounded",
     strata: str = "cycles:100000",
     memory: int | None = None,
@@ -67,7 +67,8 @@ def record(
     """Record a Linux program, or a firmware image, into the new directory `directory`.
 
     program: a path, or a name that is looked up in PATH. directory: of a Linux program PROGRAM.rec if None.
-    Options are those of `corebraid record`, in its words; None: its default. memory: bytes. slice, limit:
+    Options are those of `corebraid record`, in its words; None: its default. bus: `Recorded.because` says
+    what has chosen that of lines. memory: bytes. slice, limit:
     instructions. input: what the guest reads, or a function that gives it. env, bind: as --env and --bind
     take them ("NAME=VALUE", "HOST:GUEST:rw"). group, slice_accesses, rset: how evidence is recorded.
     time_limit: seconds. output, error: called with what the guest prints. progress: called after slices with
@@ -82,7 +83,8 @@ def record(
     check_guest(cores=cores, seed=seed, schedule=schedule, model=model,
                 cache=cache, strata=strata, memory=memory, limit=limit, clock=clock, time_limit=time_limit,
                 input=input)  # fmt: skip
-    check_choice("bus", bus, BUSES)
+    if bus is not None:
+        check_choice("bus", bus, BUSES)
     check_whole("slice", slice, 1)
     check_whole("slice_accesses", slice_accesses, 1)
     for name, text in (("evidence", evidence), ("group", group), ("rset", rset)):
@@ -169,4 +171,4 @@ def _recorded(
             where=str(directory),
             remedy="check the disk; if the guest had begun, what was written so far is readable",
         ) from None
-    return Recorded(directory, outcome, unknown)
+    return Recorded(directory, outcome, unknown, subject.because)

@@ -56,6 +56,7 @@ class Info:
             "guest": "linux" if manifest.linux else "firmware",
             "threads": manifest.totals.get("tasks"),
             "calls": manifest.totals.get("calls"),
+            "bus": manifest.bus,
             "line": manifest.line,
             "cache": manifest.cache,
             "seed": manifest.seed,

@@ -150,6 +150,7 @@ def again_of(asked: Asked, directory: Path, run: Run, limit: int) -> Call:
     given |= {"schedule": run.attempt.schedule, "seed": run.attempt.seed} | (
         {"limit": limit} if limit else {}
     )
+    given |= {"bus": run.attempt.bus} if run.attempt.bus else {}
     options = [Option("directory", f"{directory}.again"), *(Option(*one) for one in given.items())]
     # What it read may be anything, of any length.
     options += [Option("input")] if asked.input != b"" else []

@@ -24,6 +24,8 @@ from corebraid.base.interrupts import interrupting
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.subjects import Subject
+from emu.bus.names import MESI
+from emu.schedule.scheduler import learns
 from solver.passes.pool import interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
@@ -47,6 +49,11 @@ class Attempt:
     number: int
     seed: int
     schedule: str
+
+    @property
+    def bus(self) -> str | None:
+        """The bus to name so that a recording has that of hunts; None: the schedule chooses it."""
+        return None if learns(self.schedule) else MESI
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corebraid.base.errors import GuestFault
+from corebraid.base.wording import Option
 from corebraid.study.deadlocks import deadlock_lines
 
 if TYPE_CHECKING:
@@ -26,11 +27,12 @@ _FAILURES = {
 @dataclass(frozen=True)
 class Recorded:
     """The recording in `directory`. unknown: system calls that are not emulated, and how often each was
-    made."""
+    made. because: the options that have chosen the bus of lines, where nobody named a bus."""
 
     directory: Path
     outcome: Outcome
     unknown: Mapping[str, int] = field(default_factory=dict)
+    because: tuple[Option, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -55,6 +57,7 @@ class Recorded:
             "id": manifest.id.hex(),
             "program": asdict(manifest.program),
             "cores": manifest.n_cores,
+            "bus": manifest.bus,
             "instructions": list(manifest.instructions),
             "totals": manifest.totals,
             "end": self.end.facts(),

@@ -27,6 +27,7 @@ GUESTS = ("auto", "linux", "firmware")
 class Asked:
     """What is to be recorded, in the words of whoever asks. slice: the longest, in instructions. memory:
     bytes. limit: instructions. input: what the guest reads, or what reads that. guest: one of `GUESTS`.
+    bus: one of `emu.bus.names`; None: pages, unless something asked for needs the bus of lines.
     evidence: names with commas, "all" or "none"; None: what is recorded of every guest. streams: what was
     said of how evidence is recorded, by the key of its `StreamOption`. None: as nobody asked."""
 
@@ -38,7 +39,7 @@ class Asked:
     slice: int | None = None
     model: str = "sc"
     store_buffer: int | None = None
-    bus: str = MESI
+    bus: str | None = None
     cache: str = "unbounded"
     strata: str = "cycles:100000"
     memory: int | None = None
@@ -53,13 +54,14 @@ class Asked:
 @dataclass(frozen=True)
 class Subject:
     """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
-    time_limit: seconds for one run."""
+    time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus."""
 
     program: Path
     options: RecordOptions
     spec: GuestSpec | None
     more: dict[str, Scalar]
     time_limit: float | None
+    because: tuple[Option, ...] = ()
 
 
 def subject_of(asked: Asked) -> Subject:
@@ -68,14 +70,13 @@ def subject_of(asked: Asked) -> Subject:
     is_linux = _is_linux(path, asked.guest)
     options = _with_model(_options(asked), asked)
     options = _with_evidence(options, path, asked, not is_linux)
-    if asked.bus == PAGE:
-        _check_page_bus(options, asked)
+    options, because = _with_bus(options, asked)
     if not is_linux:
         _check_firmware(asked)
-        return Subject(path, options, None, {}, asked.linux.time_limit)
+        return Subject(path, options, None, {}, asked.linux.time_limit, because)
     spec = guest_spec(path, asked.program, asked.arguments, asked.memory, options.input, asked.linux)
     options = replace(options, memory_bytes=ADDRESS_SPACE)
-    return Subject(path, options, spec, asked.linux.facts(), asked.linux.time_limit)
+    return Subject(path, options, spec, asked.linux.facts(), asked.linux.time_limit, because)
 
 
 def _is_linux(path: Path, guest: str) -> bool:
@@ -107,7 +108,6 @@ def _options(asked: Asked) -> RecordOptions:
         seed=asked.seed,
         schedule=asked.schedule,
         longest_slice=asked.slice or DEFAULT_SLICE,
-        bus=asked.bus,
         cache=CacheGeometry.parse(asked.cache),
         strata=StrataPolicy.parse(asked.strata),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
@@ -138,24 +138,39 @@ def _with_evidence(options: RecordOptions, program: Path, asked: Asked, mailboxe
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
 
 
-def _check_page_bus(options: RecordOptions, asked: Asked) -> None:
-    """Raises UsageError for what only a bus of lines can do: it alone sees single accesses."""
+def pages_cannot(options: RecordOptions, asked: Asked) -> tuple[Option, ...]:
+    """What of these only the bus of lines can do: it alone sees single accesses."""
     from emu.schedule.scheduler import learns
 
     seen = [name for name in options.evidence if STREAMS[name].of_events]
-    for wanted, name, value in (
+    wants = (
         (options.model == "tso", "model", options.model),
         (options.cache.sets > 0, "cache", asked.cache),
         (options.strata.kind == "downgrades", "strata", asked.strata),
         (learns(options.schedule), "schedule", options.schedule),
         (bool(seen), "evidence", ",".join(seen)),
-    ):
-        if wanted:
+    )
+    return tuple(Option(name, value) for wanted, name, value in wants if wanted)
+
+
+def _with_bus(options: RecordOptions, asked: Asked) -> tuple[RecordOptions, tuple[Option, ...]]:
+    """The options with a bus, and what has chosen that of lines. Raises UsageError for pages where lines are
+    needed."""
+    from emu.schedule.scheduler import is_named_policy
+
+    cannot = pages_cannot(options, asked)
+    if asked.bus is not None:
+        if asked.bus == PAGE and cannot:
             raise UsageError(
                 "the page bus does not see single accesses",
-                found=Option(name, value),
+                found=cannot[0],
                 remedy=Phrase("leave that out, or use ", Option("bus", MESI)),
             )
+        return replace(options, bus=asked.bus), ()
+    if not is_named_policy(options.schedule):
+        # A file says after which instruction a slice ends; that of pages ends it where the next block begins.
+        cannot += (Option("schedule", options.schedule),)
+    return replace(options, bus=MESI if cannot else PAGE), cannot
 
 
 def _check_firmware(asked: Asked) -> None:

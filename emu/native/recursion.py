@@ -32,8 +32,8 @@ def hear_again(handle):
 
 @njit(cache=True)
 def runs_again(handle, address):
-    """Whether the block at `address` that the engine begins is of one instruction that it broke off. True once
-    for each: the engine may come to other blocks there without looking for them."""
+    """Whether the block at `address` that the engine begins is of one instruction that it broke off. True
+    once for each: the engine may come to other blocks there without looking for them."""
     mixed = address ^ (address >> _SHIFT)
     found = (mixed >> _SHIFT) & _PAGES | mixed & _IN_PAGE
     place = peek64(handle + _CPU) + _FOUND + (found << _THREE)

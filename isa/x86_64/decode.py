@@ -302,7 +302,9 @@ def _kind_of(mnemonic: str) -> int:
 
 def _decode_plain(code: bytes, address: int) -> Block | None:
     """A block in which nothing is special, as nearly all are; None of another."""
-    offsets, stored, position, kind, coprocessor = [], [], 0, _PLAIN, False
+    offsets: list[int] = []
+    stored: list[int] = []
+    position, kind, coprocessor = 0, _PLAIN, False
     for _, size, mnemonic, operands in _printer().disasm_lite(code, address):
         kind = _kind_of(mnemonic)
         first = code[position]

@@ -315,12 +315,14 @@ class BaseCapture(Watcher):
         self._evidence.finish()
         self.writer.write_image("final", nonzero_pages(board.final_image(), pages=self._pages()))
         rows = board.core_rows
-        names = ("accesses", "misses", "upgrades", "downgrades", "evictions")
+        lines = board.config.bus == MESI
+        # Of pages nobody counts accesses.
+        names = ("accesses",) * lines + ("misses", "upgrades", "downgrades", "evictions")
         totals: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
         totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
         totals[AGENTS_SAY_OWNED] = True
-        lines = board.config.bus == MESI and board.config.cache.sets == 0
-        totals[MISSES_PROVE_WRITES] = lines and not int(rows["undone"].sum())
+        proven = lines and board.config.cache.sets == 0 and not int(rows["undone"].sum())
+        totals[MISSES_PROVE_WRITES] = proven
         totals |= self._asked_for()
         manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
         return Outcome(manifest, board.fault)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from corebraid.base.errors import FormatError, reason_of
 from corebraid.base.memory import PAGE_BYTES
+from emu.bus.names import MESI, PAGE
 from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.registry import isa_named
 from isa.table import Isa
@@ -175,6 +176,11 @@ class Manifest:
     def paged(self) -> bool:
         """Whether the cores had rights to pages (docs/format.md, section 4: misses on pages)."""
         return self.line == PAGE_BYTES
+
+    @property
+    def bus(self) -> str:
+        """One of `emu.bus.names`."""
+        return PAGE if self.paged else MESI
 
     @property
     def misses_prove_writes(self) -> bool:

@@ -191,7 +191,7 @@ def test_a_trace_is_left_early_only_when_nothing_wanted_follows() -> None:
         ["--from", "2000", "--until", "9000"],
         ["--core", "2", "--until", "500"],
         ["--region", "1"],
-        ["--core", "0", "--region", "2", "--kind", "R"],
+        ["--core", "0", "--region", "1", "--kind", "R"],
         ["--addr", "dma_source"],
         ["--addr", "dma_destination:dma_source"],
         ["--addr", "0xf0000000:0xf0001000"],
@@ -247,7 +247,7 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path, format_name: str) -
     for name, limit in (("small", 200_000), ("large", 2_000_000)):
         path = tmp_path / name
         assert record(path, image, "--cores", 1, "--limit", limit).code == 0
-        assert Recording.open(path).manifest.totals["accesses"] >= limit // 2
+        assert Recording.open(path).manifest.instructions[0] >= limit
         peaks.append(peak_kib("trace", path, "--format", format_name, "-o", tmp_path / f"{name}.out"))
     assert peaks[1] - peaks[0] < 30 << 10, peaks
 

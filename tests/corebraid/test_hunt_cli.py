@@ -116,6 +116,7 @@ def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.code == 0, ran.err
     assert ran.out.startswith("good_counter: expected 40 found 40\nfound in run 1 ")
+    assert "--bus mesi" in next(line for line in ran.out.splitlines() if line.startswith("once more: "))
 
 
 def test_a_run_that_does_not_end(tmp_path: Path) -> None:

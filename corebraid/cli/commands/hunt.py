@@ -110,7 +110,7 @@ def command(
     Each run has a seed of its own. Recordings of runs that do not fail are deleted, and what they print is
     not shown. Of the run that is found the guest's output is shown, with the command that records it again
     and what looks suspicious in it. A first run, which is not counted, shows which memory threads share;
-    schedules switch threads right before accesses to it.
+    schedules switch threads right before accesses to it, so that runs are on the bus of lines.
 
     Exit code 0: found; 1: not in so many runs.
 
@@ -180,6 +180,7 @@ def _again(program: str, arguments: tuple[str, ...], finding: Finding) -> str:
     words = ["corebraid", "record", "-o", f"{finding.recording}.again", *_given(click.get_current_context())]
     tried = finding.run.attempt
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
+    words += ["--bus", tried.bus] if tried.bus else []
     if finding.limit:
         words += ["--limit", str(finding.limit)]
     return shlex.join([*words, "--", program, *arguments])

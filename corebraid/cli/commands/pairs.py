@@ -66,8 +66,8 @@ def command(recording: Path, witness: str | None, as_json: bool, **asked: Any) -
     Examples:
       corebraid pairs REC --summary
       corebraid pairs REC --only may --addr idle_cores
-      corebraid pairs REC --witness 0:15228,2:27082
-      corebraid order REC --choose before:2:27082,0:15228
+      corebraid pairs REC --witness 0:15228,2:27098
+      corebraid order REC --choose before:2:27098,0:15228
     """
     console.announce_compilation()
     from corebraid.api.pairs import pairs

@@ -21,6 +21,7 @@ from corebraid.cli.guest_options import (
 from corebraid.cli.guest_output import GuestOutput, interruptible
 from corebraid.cli.newfile import new_file
 from corebraid.cli.options import count, json_option, positive
+from corebraid.cli.wording import TYPED
 from emu.bus.names import BUSES
 from recorder.capture.guest import find_program
 
@@ -64,10 +65,9 @@ _INTERRUPTED = 130
 @click.option(
     "--bus",
     type=click.Choice(BUSES),
-    default="mesi",
-    show_default=True,
-    help="mesi: the exact model of lines. page: cores have rights to whole pages, and run at the emulator's "
-    "own speed; not with --model tso, finite caches, strata by downgrades or evidence of accesses.",
+    help="page: cores have rights to whole pages, and run at the emulator's own speed. mesi: the exact model "
+    "of lines, which sees every access.  [default: page; mesi with --model tso, a finite --cache, strata by "
+    "downgrades, --schedule pct:D, chaos or a file, and evidence of accesses]",
 )
 @machine_choices
 @evidence_choices
@@ -113,7 +113,7 @@ def command(
       corebraid record -o REC --cores 4 uts.elf
       corebraid record -o REC --cache 32k:4:32 --strata cycles:10000 radix.elf
       echo hello | corebraid record -o REC --cores 1 input_echo.elf
-      corebraid record -o REC --bus page radix.elf
+      corebraid record -o REC --bus mesi radix.elf
       corebraid record -o REC --schedule pct:3 --seed 7 bug_aba.elf
       corebraid record -o REC --model tso --cores 2 litmus.elf
       corebraid record -o REC --evidence linkage --cores 4 fig2.elf
@@ -181,6 +181,9 @@ def _tell(recorded: Recorded) -> None:
     if recorded.unknown:
         calls = ", ".join(f"{name} ({n})" for name, n in sorted(recorded.unknown.items()))
         console.note(f"system calls that are not emulated, answered with ENOSYS: {calls}")
+    if recorded.because:
+        options = ", ".join(map(TYPED, recorded.because))
+        console.note(f"--bus mesi, as is needed for {options} (docs/pages.md)")
     manifest, end = recorded.manifest, recorded.end
     if approximated := manifest.totals.get("approximated"):
         console.note(

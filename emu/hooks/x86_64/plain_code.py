@@ -164,8 +164,8 @@ def plain_instruction(at, left):
 @njit(cache=True)
 def plain_block(code, size, offsets):
     """Decode the `size` bytes of a translated block at the host address `code` (uint64) into `offsets`, the
-    address of uint16[size] (`emu.code.blocks.REWRITES` where it applies). Returns how many instructions it has, negative if the last one is a branch; 0
-    unless all are plain."""
+    address of uint16[size] (`emu.code.blocks.REWRITES` where it applies). Returns how many instructions it
+    has, negative if the last one is a branch; 0 unless all are plain."""
     out = carray(pointer(offsets), size, np.uint16)
     position, n, length = 0, 0, 0
     while position < size:

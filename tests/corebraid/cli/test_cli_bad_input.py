@@ -131,7 +131,8 @@ def test_a_divergence_is_1_and_says_how_to_look_closer(copy_of_fig1: Path) -> No
     for rows, blob in pieces:
         data = blob.copy()
         last = rows[rows["kind"] == MISS][-1]
-        data[last["offset"] : last["offset"] + last["size"]] ^= 0xFF
+        end = last["offset"] + last["size"]
+        data[end - 8 : end] ^= 0xFF
         end, payload = encoder.encode_some(rows, data, 0)
         assert end == len(rows)
         writer.append(payload, end, int(rows["count"][0]), int(rows["count"][-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from cli_factory import BASE, FIRMWARE, elf, record, refused, run
+
+from recorder.files.reader import Recording
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +80,41 @@ def test_the_page_bus_refuses_what_looks_at_accesses(tmp_path: Path, wanted: lis
     shown = f"{wanted[0]} {wanted[1].removesuffix(',losses')}"
     refused(record(path, "fig1", "--bus", "page", *wanted), "page bus", shown, "--bus mesi")
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "because"),
+    [
+        ([], ""),
+        (["--strata", "cycles:500"], ""),
+        (["--schedule", "round-robin", "--slice", "7"], ""),
+        (["--evidence", "none"], ""),
+        (["--model", "tso"], "--model tso"),
+        (["--cache", "1k:2:32", "--strata", "downgrades:5"], "--cache 1k:2:32, --strata downgrades:5"),
+        (["--schedule", "chaos"], "--schedule chaos"),
+        (["--evidence", "slices"], "--evidence slices"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_bus_is_chosen_and_that_is_said(tmp_path: Path, wanted: list[str], because: str) -> None:
+    ran = record(tmp_path / "rec", "fig1", "--json", *wanted)
+    assert ran.code == 0
+    assert json.loads(ran.out[ran.out.index("{") :])["bus"] == ("mesi" if because else "page")
+    said = f"corebraid: --bus mesi, as is needed for {because} (docs/pages.md)"
+    assert (said in ran.lines) == bool(because)
+    named = record(tmp_path / "named", "fig1", "--bus", "mesi", *wanted)
+    assert named.code == 0
+    assert "as is needed for" not in named.err
+    assert Recording.open(tmp_path / "named").manifest.bus == "mesi"
+
+
+def test_a_schedule_file_chooses_lines_and_may_go_with_pages(tmp_path: Path) -> None:
+    schedule = tmp_path / "schedule"
+    schedule.write_text("0 10\n1 10\n" * 400)
+    for name, more, bus in (("exact", [], "mesi"), ("rounded", ["--bus", "page"], "page")):
+        ran = record(tmp_path / name, "fig1", "--cores", 2, "--schedule", schedule, "--limit", 4000, *more)
+        assert (f"--schedule {schedule}" in ran.err) == (bus == "mesi"), ran.err
+        assert Recording.open(tmp_path / name).manifest.bus == bus
 
 
 def test_a_schedule_file_is_checked_line_by_line(tmp_path: Path) -> None:
