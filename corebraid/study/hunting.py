@@ -25,7 +25,6 @@ from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.subjects import Subject
 from emu.bus.names import MESI
-from emu.schedule.scheduler import learns
 from solver.passes.pool import interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ class Attempt:
     @property
     def bus(self) -> str | None:
         """The bus to name so that a recording has that of hunts; None: the schedule chooses it."""
+        from emu.schedule.scheduler import learns
+
         return None if learns(self.schedule) else MESI
 
 

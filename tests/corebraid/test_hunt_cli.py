@@ -119,6 +119,19 @@ def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:
     assert "--bus mesi" in next(line for line in ran.out.splitlines() if line.startswith("once more: "))
 
 
+@pytest.mark.parametrize(("stdin", "more"), [(b"x", ()), (b"", ()), (b"x", ("--input", "file"))])
+def test_that_it_read_standard_input_is_said(stdin: bytes, more: tuple[str, ...], tmp_path: Path) -> None:
+    """The command that is printed needs the same."""
+    (tmp_path / "file").write_bytes(b"y")
+    given = [tmp_path / one if one == "file" else one for one in more]
+    ran = run(
+        "hunt", "-o", tmp_path / "rec", "--runs", 1, "--jobs", 1, "--no-explain", *given,
+        GUESTS / "exit_seven", stdin=stdin,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ("the same standard input" in ran.err) == (stdin != b"" and not more)
+
+
 def test_a_run_that_does_not_end(tmp_path: Path) -> None:
     ran = run(
         "hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--until", "timeout", "--limit", 200_000,

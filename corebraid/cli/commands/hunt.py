@@ -132,10 +132,12 @@ def command(
     console.announce_compilation()
     with ExitStack() as shown:
         show: console.Advance = _ignore
+        piped = False
 
         def read() -> bytes:
-            nonlocal show
+            nonlocal show, piped
             data = read_input(source)
+            piped = source is None and data != b""
             show = shown.enter_context(console.progress("runs", runs))
             return data
 
@@ -152,6 +154,8 @@ def command(
     if explain:
         hunted = hunted.explained()
     _show(hunted, program, arguments, as_json)
+    if piped:
+        console.note("once more: with the same standard input")
     return 0
 
 
