@@ -67,12 +67,12 @@ def record(
     """Record a Linux program, or a firmware image, into the new directory `directory`.
 
     program: a path, or a name that is looked up in PATH. directory: of a Linux program PROGRAM.rec if None.
-    Options are those of `corebraid record`, in its words; None: its default. bus: `Recorded.because` says
-    what has chosen that of lines. memory: bytes. slice, limit:
-    instructions. input: what the guest reads, or a function that gives it. env, bind: as --env and --bind
-    take them ("NAME=VALUE", "HOST:GUEST:rw"). group, slice_accesses, rset: how evidence is recorded.
-    time_limit: seconds. output, error: called with what the guest prints. progress: called after slices with
-    the instructions so far; it may raise KeyboardInterrupt, which ends the recording as Ctrl-C does.
+    Options are those of `corebraid record`, in its words; None: its default. bus: None: pages, or lines where
+    another option needs them (`Recorded.because`). memory: bytes. slice, limit: instructions. input: what the
+    guest reads, or a function that gives it. env, bind: as --env and --bind take them ("NAME=VALUE",
+    "HOST:GUEST:rw"). group, slice_accesses, rset: how evidence is recorded. time_limit: seconds. output,
+    error: called with what the guest prints. progress: called after slices with the instructions so far; it
+    may raise KeyboardInterrupt, which ends the recording as Ctrl-C does.
 
     A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
     """

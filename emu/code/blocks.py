@@ -179,10 +179,10 @@ def account(core, address, size):
     if core.unstable != _ZERO:
         k = _restarted(core, address, size)
         if k != _NOT:
-            hear_again(core.handle)
+            size = hear_again(core.handle)
             info = block_info(core)
             if instruction_offset(core, info, k) & REWRITES != np.uint16(0):
-                put_before(core, info.address)
+                put_before(core, info.address, size)
             core.count += k
             core.entered = _ZERO
             return False

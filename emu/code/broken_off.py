@@ -12,7 +12,7 @@ from numba import carray, njit
 
 from emu.native.unicorn import peek8, peek64, pointer
 
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_ZERO, _ONE, _THREE = np.uint64(0), np.uint64(1), np.uint64(3)
 #: Bytes that an instruction reads and stores at most, and so many before the block are kept.
 _KEPT = np.uint64(8)
 
@@ -42,7 +42,12 @@ def received_before(core, address, n):
 
 
 @njit(cache=True)
-def put_before(core, address):
-    """Lay what stood before the block at `address` where it was."""
-    if core.before_of == address:
-        carray(pointer(core.memory + address - _KEPT), 1, np.uint64)[0] = core.before
+def put_before(core, address, size):
+    """Lay what stood before the block at `address` where it was: as far as a store of `size` bytes, that had
+    one to go at least, can have come."""
+    if core.before_of != address or size == _ZERO:
+        return
+    count = min(size - _ONE, _KEPT)
+    memory = carray(pointer(core.memory + address - count), np.int64(count) + 1, np.uint8)
+    for k in range(count):
+        memory[np.int64(k)] = np.uint8(core.before >> ((_KEPT - count + np.uint64(k)) << _THREE))

@@ -20,14 +20,17 @@ _RECURSION, _CPU, _FOUND, _FLAGS = np.uint64(0x568), np.uint64(0x1B8), np.uint64
 _ASKED = np.uint64(0x7FFF)
 #: Bits of an address by which a block is looked for: of its page, and in it.
 _PAGES, _IN_PAGE, _SHIFT = np.uint64(0xFC0), np.uint64(0x3F), np.uint64(6)
-_NONE = np.uint32(0)
+_NONE, _LOW = np.uint32(0), np.uint64(0xFFFFFFFF)
 _ZERO, _ONE, _THREE = np.uint64(0), np.uint64(1), np.uint64(3)
 
 
 @njit(cache=True)
 def hear_again(handle):
-    """Have the engine call memory hooks again. handle: address of its uc_struct."""
+    """Have the engine call memory hooks again. handle: address of its uc_struct. Returns how many bytes the
+    store has that it broke off between two of them, 0 for one that is made at once."""
+    size = peek64(handle + _RECURSION) & _LOW
     poke32(handle + _RECURSION, _NONE)
+    return size
 
 
 @njit(cache=True)

@@ -166,7 +166,7 @@ def own_code_at_odd_addresses(code: Code) -> None:
 
 
 #: Where `own_code_that_it_reads` leaves what it has read last, what it has counted, where it returned to.
-READ_LAST, COUNTED, RETURNED = DATA + 0x40, DATA + 0x48, DATA + 0x50
+READ_LAST, COUNTED, RETURNED, KEPT = DATA + 0x40, DATA + 0x48, DATA + 0x50, DATA + 0x58
 
 
 def own_code_that_it_reads(code: Code) -> None:
@@ -181,6 +181,12 @@ def own_code_that_it_reads(code: Code) -> None:
     # nop; add [rip - 10], eax: three bytes before the block, and that nop.
     code.raw("90  01 05 f6 ff ff ff").emit("01", "rcx", DATA + 0x20).loop("rcx", "before")
     code.emit("8b", "rax", code.address("before") - 3, wide=False).emit("89", "rax", COUNTED)
+    code.mov("rcx", 8).jump("kept").align(16).raw("90 90 90 90 90 90 90 90").label("kept")
+    # A store before the block stays where an aligned one into the block is broken off: inc edx's constant.
+    code.emit("89", "rcx", code.address("kept") - 4, wide=False)
+    code.emit("ff", 0, code.address("kept") + 20, wide=False).raw("90 90 90 ba 00 00 00 00")
+    code.loop("rcx", "kept")
+    code.emit("8b", "rax", code.address("kept") - 4, wide=False).emit("89", "rax", KEPT)
     code.mov("r14", 4).label("copied").mov("rsi", code.address("copied")).mov("rdi", code.address("copied"))
     code.mov("rcx", 32).raw("f3 a4").emit("01", "r14", DATA + 0x20).emit("89", "rsp", "r11").label("called")
     code.mov("r15", 0).mov("rsp", code.address("called") + 10).raw("e8 00 00 00 00").emit("89", "r11", "rsp")
