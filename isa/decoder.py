@@ -36,6 +36,9 @@ class FaultDecoder(Protocol):
     def frame_made(self, code: bytes, address: int, read: Callable[[str], int]) -> Access | None:
         """What the instruction that starts `code` stores in parts, if it may fail between two of them."""
 
+    def may_store(self, code: bytes, address: int) -> bool:
+        """Whether one of the instructions that are `code` may store to memory."""
+
     def branch(self, code: bytes, address: int) -> Branch | None:
         """The near branch that starts `code`, or None."""
 

@@ -42,6 +42,8 @@ class Isa:
     approximations: of kinds of instructions whose results differ from one processor to the next, their names.
     omissions: what a program can ask for and is not done. The emulator tells both by bits, in this order.
     omission_flags: (mask, name of an omission): a program asks for it by these bits of `flags_register`.
+    own_code: names of omissions: what code that changes itself does, in the order of the bits of
+    `emu.code.blocks`.
     refusals: numbers in the place of an exception's, and what a program did that is not emulated.
     revision: of what is computed. 0: whatever the emulator does; 1: results as the processor's; 2: its
     exception flags and faults too.
@@ -66,6 +68,7 @@ class Isa:
     approximations: tuple[str, ...] = ()
     omissions: tuple[str, ...] = ()
     omission_flags: tuple[tuple[int, str], ...] = ()
+    own_code: tuple[str, ...] = ()
     refusals: tuple[tuple[int, str], ...] = ()
     revision: int = 2
 
@@ -99,6 +102,11 @@ class Isa:
             if self.read(context, self.flags_register) & mask:
                 found |= 1 << named.index(name)
         return found
+
+    def own_code_bits(self, done: int) -> int:
+        """The bits of `done`, one for each of `own_code`, as the emulator tells omissions."""
+        named = self.approximations + self.omissions
+        return sum(1 << named.index(name) for k, name in enumerate(self.own_code) if done >> k & 1)
 
     def with_register(self, context: bytes, name: str, value: int) -> bytes:
         """A copy of `context` in which register `name` holds `value`."""

@@ -28,6 +28,10 @@ N_SHIFT, _N_MASK, ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 ATOMIC, HELPED, REWRITES = np.uint16(0x8000), np.uint16(0x4000), np.uint16(0x2000)
 OFFSET_MASK = np.uint16(0x1FFF)
 
+#: Bits of a core's `own_code`: a repeated instruction went on as what it had stored over itself; what an
+#: instruction had stored before its block was taken back with what a later one of the block, broken off, had.
+BECAME_ANOTHER, TAKEN_BACK = 1, 2
+
 #: One known block. `first` indexes the pool of instruction offsets, `code` the pool of code bytes.
 INFO = np.dtype([("address", "<u8"), ("size", "<u8"), ("first", "<u8"), ("code", "<u8"), ("n", "<u8")])
 
@@ -168,6 +172,20 @@ def _restarted(core, address, size):
 
 
 @njit(cache=True)
+def _became_another(core, address):
+    """Whether the repeated instruction at `address`, which the block that runs ends with, is another one now:
+    it has more to do, and has stored over itself."""
+    info = block_info(core)
+    start = np.uint64(instruction_offset(core, info, info.n - _ONE) & OFFSET_MASK)
+    if address != info.address + start:
+        return False
+    for k in range(start, info.size):
+        if peek8(core.memory + info.address + k) != peek8(core.code_bytes + info.code + k):
+            return True
+    return False
+
+
+@njit(cache=True)
 def account(core, address, size):
     """Add the previous block's instructions to the count, now that the block at `address` is entered.
 
@@ -182,10 +200,15 @@ def account(core, address, size):
             size = hear_again(core.handle)
             info = block_info(core)
             if instruction_offset(core, info, k) & REWRITES != np.uint16(0):
-                put_before(core, info.address, size)
+                changed = put_before(core, info.address, size)
+                where = entry ^ address
+                if changed and k != _ZERO and core.judged != where:
+                    core.doubtful, core.judged = entry, where
             core.count += k
             core.entered = _ZERO
             return False
+        if (entry & REPEATS) != _ZERO and _became_another(core, address):
+            core.own_code |= np.uint64(BECAME_ANOTHER)
     core.entered = _ZERO
     core.count += instructions_of(entry)
     return (entry & ENDS_RUN) != _ZERO
@@ -249,6 +272,12 @@ class BlockTable:
         info = self._infos[left >> int(ROW_SHIFT)]
         last = self._offsets[int(info["first"]) + int(info["n"]) - 1] & OFFSET_MASK
         return int(info["address"]) + int(last)
+
+    def before(self, entry: int, pc: int) -> tuple[int, bytes]:
+        """(address, code) of the instructions before `pc` in the block with this entry."""
+        info = self._infos[entry >> int(ROW_SHIFT)]
+        address, first = int(info["address"]), int(info["code"])
+        return address, self._bytes[first : first + pc - address].tobytes()
 
     def _bind(self) -> None:
         words = self._words

@@ -44,10 +44,13 @@ def received_before(core, address, n):
 @njit(cache=True)
 def put_before(core, address, size):
     """Lay what stood before the block at `address` where it was: as far as a store of `size` bytes, that had
-    one to go at least, can have come."""
+    one to go at least, can have come. Returns whether that changed anything."""
     if core.before_of != address or size == _ZERO:
-        return
-    count = min(size - _ONE, _KEPT)
+        return False
+    count, changed = min(size - _ONE, _KEPT), False
     memory = carray(pointer(core.memory + address - count), np.int64(count) + 1, np.uint8)
     for k in range(count):
-        memory[np.int64(k)] = np.uint8(core.before >> ((_KEPT - count + np.uint64(k)) << _THREE))
+        byte = np.uint8(core.before >> ((_KEPT - count + np.uint64(k)) << _THREE))
+        changed = changed or memory[np.int64(k)] != byte
+        memory[np.int64(k)] = byte
+    return changed

@@ -67,8 +67,8 @@ def learn_plain(core, address, size):
 @njit(cache=True)
 def known_block(core, address, size):
     """`find_block`, which learns plain blocks meanwhile; 0 when the block must be decoded outside."""
-    entry = find_block(core, address, size)
-    if entry == _ZERO:
+    entry = find_block(core, address, size) if core.doubtful == _ZERO else _ZERO
+    if entry == _ZERO and core.doubtful == _ZERO:
         entry = learn_plain(core, address, size)
     if core.unstable != _ZERO:
         keep_before(core, address)

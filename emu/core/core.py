@@ -12,7 +12,7 @@ from unicorn import unicorn_const as uc
 from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.store_buffer import drop_newest
-from emu.code.blocks import BlockTable, block_info, position_of
+from emu.code.blocks import TAKEN_BACK, BlockTable, block_info, position_of
 from emu.devices.registers import DEVICE_BASE
 from emu.hooks.fill import on_fill
 from emu.hooks.native_isa import InstructionHook
@@ -34,7 +34,7 @@ from emu.native.unicorn import (
 )
 from isa.abi import LinuxAbi
 from isa.decoded import Block
-from isa.decoder import decoder_of
+from isa.decoder import decoder_of, fault_decoder_of
 from isa.table import Isa
 
 _TCG_BUFFER_BYTES = 64 << 20
@@ -267,6 +267,8 @@ class Core:
     def learn_block(self) -> Block:
         """Decode the block at which the core stopped, and make it known."""
         address, size = self.words[CORE_AT.block_address], self.words[CORE_AT.block_size]
+        if self.words[CORE_AT.doubtful]:
+            self._judge(address)
         code = self.memory[address : address + size].tobytes()
         block = decoder_of(self.isa).decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)
@@ -285,6 +287,14 @@ class Core:
         for offset in block.reserved if self.privileged_hook else ():
             self._hook_at(address + offset, self.illegal_hook)
         return block
+
+    def _judge(self, pc: int) -> None:
+        """What the instruction at `pc`, broken off, had stored before its block was taken back: with what
+        another one had, if one before it in the block stores."""
+        doubtful, self.words[CORE_AT.doubtful] = self.words[CORE_AT.doubtful], 0
+        address, code = self.blocks.before(doubtful, pc)
+        if fault_decoder_of(self.isa).may_store(code, address):
+            self.words[CORE_AT.own_code] |= TAKEN_BACK
 
     def _begin_block_at(self, address: int) -> None:
         """Break blocks off before the instruction at `address`, one of `Block.pairs`."""
@@ -323,8 +333,9 @@ class Core:
 
     @property
     def approximated(self) -> int:
-        """Which of `Isa.approximations` the core was asked for, a bit each."""
-        return self._asked | self.native.approximated(self._engine)
+        """Which of `Isa.approximations` and `Isa.omissions` the core was asked for, a bit each."""
+        own_code = self.isa.own_code_bits(self.words[CORE_AT.own_code])
+        return self._asked | own_code | self.native.approximated(self._engine)
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""

@@ -63,8 +63,11 @@ CORE_FIELDS = (
     # are filled, and how far they may be without growing
     "table", "key_mask", "key_shift", "infos", "unstable", "offsets", "code_bytes", "entries",
     "known", "known_limit", "offsets_n", "offsets_limit", "code_n", "code_limit",
-    # the 8 bytes before a block at the address before_of, as they were before it (emu/code/broken_off.py)
-    "before", "before_of",
+    # the 8 bytes before a block at the address before_of, as they were before it (emu/code/broken_off.py);
+    # doubtful: entry of a block that an earlier instruction of its own may have changed there, when an
+    # instruction was broken off; judged: where that was last; own_code: bits of what code that changes
+    # itself did that a processor does otherwise
+    "before", "before_of", "doubtful", "judged", "own_code",
     # finite cache
     "sets", "ways", "tags", "stamps", "clock", "evicted_at",
     # log being written, or being replayed

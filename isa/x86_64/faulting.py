@@ -27,6 +27,8 @@ _WRITING = tuple(
 #: says that it writes.
 _STORING = ("mov", "set", "fst", "fist", "fnst", "stmxcsr", "pextr", "extractps")
 _READING = x86.X86_INS_FRSTOR
+#: Those that store where no operand says.
+_STORING_ELSEWHERE = (x86.X86_INS_MASKMOVQ, x86.X86_INS_MASKMOVDQU)
 #: The prefix of 16-bit operands; what counts of the levels of a frame.
 _NARROW, _LEVELS = 0x66, 31
 #: Bytes of operands that the decoder takes for shorter ones.
@@ -72,6 +74,20 @@ def frame_made(code: bytes, address: int, read: Callable[[str], int]) -> Access 
     narrow = instruction.prefix[2] == _NARROW
     size = (2 if narrow else 8) * ((instruction.operands[1].imm & _LEVELS) + 1)
     return Access(read("rsp") - size & _MASK, size, written=True, stack=True)
+
+
+def may_store(code: bytes, address: int) -> bool:
+    """Whether an instruction of those at `address`, which are `code`, may store to memory: one that changes
+    the stack pointer may too."""
+    position = 0
+    while (instruction := detailed(code[position:], address + position)) is not None:
+        places = [k for k, operand in enumerate(instruction.operands) if operand.type == x86.X86_OP_MEM]
+        if any(_is_written(instruction, k) for k in places) or instruction.id in _STORING_ELSEWHERE:
+            return True
+        if x86.X86_REG_RSP in instruction.regs_access()[1]:
+            return True
+        position += instruction.size
+    return position < len(code)
 
 
 def _is_written(instruction: capstone.CsInsn, number: int) -> bool:

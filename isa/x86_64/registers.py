@@ -8,6 +8,10 @@ from isa.x86_64.cpuid import CPUID
 _GENERAL = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16)))
 
 _ALIGNMENT_CHECKS = "alignment checks (EFLAGS.AC)"
+_OWN_CODE = (
+    "old bytes of a repeated string instruction that stores over itself",
+    "two stores of a block to the bytes before it where the second runs into the block",
+)
 
 X86_64 = Isa(
     name="x86_64",
@@ -58,8 +62,9 @@ X86_64 = Isa(
     system_call="syscall",
     identity=CPUID,
     approximations=("f2xm1 fyl2x fyl2xp1 fpatan fsin fcos fsincos fptan", "rcpps rcpss rsqrtps rsqrtss"),
-    omissions=(_ALIGNMENT_CHECKS,),
+    omissions=(_ALIGNMENT_CHECKS, *_OWN_CODE),
     omission_flags=((1 << 18, _ALIGNMENT_CHECKS),),
+    own_code=_OWN_CODE,
     refusals=(
         (0x100, "a switch to 32-bit code"),
         (0x101, "a segment register loaded with a selector"),

@@ -195,6 +195,19 @@ def own_code_that_it_reads(code: Code) -> None:
     code.label("after")
 
 
+def repeated_over_itself(code: Code) -> None:
+    """`rep stosb` that becomes a nop and a `stosb`."""
+    code.compare("rbx", 0).jump_if("nz", "after").mov("rax", 0x90).mov("rcx", 5)
+    code.raw("48 8d 3d 00 00 00 00  f3 aa").label("after")
+
+
+def stored_before_its_block(code: Code) -> None:
+    """A store before its own block, then an instruction that reads and stores that and goes on into it."""
+    code.compare("rbx", 0).jump_if("nz", "after").mov("rcx", 3).jump("here").align(16).raw("90 90 90 90")
+    code.label("here").raw("90 90 90").emit("89", "rcx", code.address("here") - 4, wide=False)
+    code.emit("01", "rcx", code.address("here") - 3, wide=False).loop("rcx", "here").label("after")
+
+
 def others_code(code: Code) -> None:
     """Core 0 rewrites a function that the others call; each runs some version, never a mixture."""
     code.mov("r12", 12).compare("rbx", 0).jump_if("nz", "caller")
@@ -290,6 +303,8 @@ GUESTS: dict[Callable[[Code], None], int] = {
     own_code: 2,
     own_code_at_odd_addresses: 3,
     own_code_that_it_reads: 3,
+    repeated_over_itself: 2,
+    stored_before_its_block: 2,
     others_code: 2,
     others_code_of_other_length: 3,
     inputs: 2,

@@ -16,7 +16,9 @@ from guest_bodies import (
     own_code,
     own_code_at_odd_addresses,
     own_code_that_it_reads,
+    repeated_over_itself,
     sizes,
+    stored_before_its_block,
     vectors,
 )
 from unicorn import Uc
@@ -124,5 +126,25 @@ def test_what_is_broken_off_is_done_once(bus: str, longest: int, tmp_path: Path)
     assert (read & 0xFF, counted, kept) == (21, 0x90909098, 1)
     code = bytes(memory[returned - 5 : returned])
     assert code == bytes.fromhex("e8 00 00 00 00")
+    assert "omitted" not in run.recording.manifest.totals
     for core in range(3):
+        replay_core(run.recording, core)
+
+
+@pytest.mark.parametrize("bus", BUSES)
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (repeated_over_itself, "old bytes of a repeated string instruction that stores over itself"),
+        (
+            stored_before_its_block,
+            "two stores of a block to the bytes before it where the second runs into the block",
+        ),
+    ],
+)
+def test_what_a_processor_does_otherwise_is_told(body: Any, told: str, bus: str, tmp_path: Path) -> None:
+    """Of code that changes itself."""
+    run = run_guest(build(tmp_path, body), tmp_path / "rec", 2, bus=bus)
+    assert run.recording.manifest.totals["omitted"] == told
+    for core in range(2):
         replay_core(run.recording, core)
