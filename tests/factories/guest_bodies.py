@@ -304,7 +304,6 @@ GUESTS: dict[Callable[[Code], None], int] = {
     own_code_at_odd_addresses: 3,
     own_code_that_it_reads: 3,
     repeated_over_itself: 2,
-    stored_before_its_block: 2,
     others_code: 2,
     others_code_of_other_length: 3,
     inputs: 2,
