@@ -20,6 +20,8 @@ VERSION = 1
 #: Bytes of a frame before compression, about.
 _FRAME_BYTES = 1 << 18
 _HEAD = struct.Struct("<HHHH")
+#: More than there are kinds of rows.
+_KINDS = 8
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,21 @@ class OprWriter:
             self._written, start = first + n, end
 
 
+def _gone_back(rows: Rows, reached: dict[int, int]) -> tuple[int, int] | None:
+    """(expected, found) if rows of a frame begin before those of their member and kind in earlier ones end.
+    reached: where those do, updated. The decoder sees to the order within a frame."""
+    of = rows["member"].astype(np.int64) * _KINDS + rows["kind"]
+    for which, at in zip(*(found.tolist() for found in np.unique(of, return_index=True)), strict=True):
+        if int(rows["sn"][at]) < reached.get(which, 0):
+            return reached[which], int(rows["sn"][at])
+    for which, at in zip(*(found.tolist() for found in np.unique(of[::-1], return_index=True)), strict=True):
+        reached[which] = int(rows["sn"][len(rows) - 1 - at])
+    return None
+
+
 def _frames(recording: Recording) -> Iterator[Head | Rows]:
     path, manifest = recording.path / evidence_log(OPR), recording.manifest
-    head, number = None, 0
+    head, number, reached = None, 0, dict[int, int]()
     for frame, raw in iter_evidence(recording, OPR):
         try:
             if head is None:
@@ -91,6 +105,10 @@ def _frames(recording: Recording) -> Iterator[Head | Rows]:
         if (frame.first, frame.last) != (number, number + len(rows) - 1):
             found = f"{frame.first} to {frame.last}"
             raise DamageError(path, frame.offset, "rows in a frame", expected=f"from {number}", found=found)
+        if back := _gone_back(rows, reached):
+            least, found = map(str, back)
+            what = "the number of an access goes back"
+            raise DamageError(path, frame.offset, what, expected=f"at least {least}", found=found)
         number += len(rows)
         yield rows
     if head is None and not recording.killed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +13,7 @@ from cli_factory import FIRMWARE
 from evidence_factory import record_with
 from opr_factory import StaleBlock, recorded
 
-from corebraid.base.errors import Divergence
+from corebraid.base.errors import Divergence, FormatError
 from corebraid.study.opr_score import score
 from emu.bus.cache import CacheGeometry
 from isa.x86_64.registers import X86_64
@@ -20,9 +21,11 @@ from recorder.capture import base as capture
 from recorder.capture.firmware import RecordOptions, record
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.evidence.opr import collector as opr_collector
+from recorder.evidence.opr import log as opr_log
+from recorder.evidence.opr.codec import Encoder
 from recorder.evidence.opr.log import OprLog, read_opr
-from recorder.evidence.opr.rows import CHECK, CODE, EXACT, RELAXED, VALUE
-from recorder.files.reader import Recording
+from recorder.evidence.opr.rows import CHECK, CODE, EXACT, OPR_ROW, RELAXED, VALUE
+from recorder.files.reader import Recording, iter_evidence
 from recorder.replay.value_check import compare_replays
 from solver.evidence.opr.inference import OUTSIDE, replay_group, select
 from solver.evidence.opr.order_log import WAIT, OrderLog
@@ -186,6 +189,28 @@ def test_a_killed_recorder(tmp_path: Path) -> None:
     assert found[0][0] > 2
     assert found == sorted(found, reverse=True)
     assert found[0] != found[-1]
+
+
+@pytest.mark.parametrize(("second", "fine"), [(5, True), (4, False)])
+def test_numbers_of_a_later_frame_do_not_go_back(
+    second: int, fine: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay would wait for ever for an access that it has had."""
+    recording = recorded("ring", tmp_path, 2, "0,1")
+    frames = list(iter_evidence(recording, "opr"))[:2]
+    payloads = []
+    for sn in (5, second):
+        rows = np.zeros(1, OPR_ROW)
+        rows["kind"], rows["sn"] = CHECK, sn
+        payloads.append(bytes(Encoder(2, 100, 1 << 20).encode_some(rows, 0)[1]))
+    header = frames[1][0]
+    made = [(replace(header, records=1, first=k, last=k), raw) for k, raw in enumerate(payloads)]
+    monkeypatch.setattr(opr_log, "iter_evidence", lambda *_: iter([frames[0], *made]))
+    if fine:
+        assert read_opr(recording).checks(0)["sn"].tolist() == [5, 5]
+        return
+    with pytest.raises(FormatError, match="goes back"):
+        read_opr(recording)
 
 
 def hostile(log: OprLog, draw: random.Random) -> OprLog:
