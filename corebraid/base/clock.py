@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from time import monotonic
 
-from numba.core import event
+from corebraid.base.compiled.begin import when_busy
 
 
 class _Compiling(threading.local):
@@ -19,19 +19,19 @@ class _Compiling(threading.local):
     seconds = 0.0
 
 
-class _Watch(event.Listener):  # type: ignore[misc]
-    """Hears when a thread goes into the compiler, or loads what is cached, and when it comes back."""
+class _Watch:
+    """Hears when a thread goes into the compiler, or loads what that has cached, and when it comes back."""
 
     def __init__(self) -> None:
         self.here = _Compiling()
 
-    def on_start(self, _: event.Event) -> None:
+    def on_start(self) -> None:
         """Into the compiler, or deeper."""
         if self.here.depth == 0:
             self.here.since = monotonic()
         self.here.depth += 1
 
-    def on_end(self, _: event.Event) -> None:
+    def on_end(self) -> None:
         """One level back."""
         self.here.depth -= 1
         if self.here.depth == 0:
@@ -39,7 +39,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
 
 
 _WATCH = _Watch()
-event.register("numba:compiler_lock", _WATCH)
+when_busy("numba:compiler_lock", _WATCH.on_start, _WATCH.on_end)
 
 
 def compiling_time() -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from numba.core import event
+from corebraid.base.compiled.begin import when_busy
 
 
-class _Teller(event.Listener):  # type: ignore[misc]
+class _Teller:
     """Calls `tell` when Numba begins to compile for the first time, in whichever forked process."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
@@ -18,15 +18,12 @@ class _Teller(event.Listener):  # type: ignore[misc]
         os.write(end, b"!")
         os.close(end)
 
-    def on_start(self, _: event.Event) -> None:
+    def on_start(self) -> None:
         """A kernel is compiled that is not cached."""
         if os.read(self._untold, 1):
             self._tell()
 
-    def on_end(self, _: event.Event) -> None:
-        """It has been."""
-
 
 def tell_compilation(tell: Callable[[], None]) -> None:
     """Call `tell`, once, as soon as a kernel has to be compiled, in this process or one forked from it."""
-    event.register("numba:compile", _Teller(tell))
+    when_busy("numba:compile", _Teller(tell).on_start, lambda: None)

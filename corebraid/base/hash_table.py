@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.kernels import inner
 

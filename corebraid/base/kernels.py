@@ -10,7 +10,7 @@ array of a tuple is seven words, which a call copies.
 
 from __future__ import annotations
 
-from numba import njit
+from corebraid.base.compiled import njit
 
 inner = njit(cache=True, _nrt=False)
 inlined = njit(cache=True, _nrt=False, forceinline=True)

@@ -6,8 +6,9 @@ The shortest form is the only one accepted, so that equal records have equal byt
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from corebraid.base.compiled import njit
 
 #: Longest encoding of 64 bits.
 MAX_VARINT = 10
@@ -20,7 +21,7 @@ _LOW, _MORE = np.uint64(0x7F), np.uint64(0x80)
 _U63 = np.uint64(63)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def put_varint(out, pos, value):  # type: ignore[no-untyped-def]
     """Write `value` (uint64) at `pos` of `out` (uint8[]), which has room; returns the position after."""
     while value >= _MORE:
@@ -31,7 +32,7 @@ def put_varint(out, pos, value):  # type: ignore[no-untyped-def]
     return pos + 1
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def get_varint(raw, pos):  # type: ignore[no-untyped-def]
     """Read one integer at `pos` of `raw` (uint8[]): (value as uint64, position after or an error < 0)."""
     value = _U0
@@ -49,14 +50,14 @@ def get_varint(raw, pos):  # type: ignore[no-untyped-def]
     return value, OVERLONG
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def zigzag(new, old):  # type: ignore[no-untyped-def]
     """The difference `new - old` (uint64, modulo 2**64) with its sign folded into bit 0: near is small."""
     delta = new - old
     return (delta << _U1) ^ (_U0 - (delta >> _U63))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def unzigzag(folded, old):  # type: ignore[no-untyped-def]
     """The inverse of `zigzag`: the uint64 that lies the folded difference away from `old`."""
     return old + ((folded >> _U1) ^ (_U0 - (folded & _U1)))

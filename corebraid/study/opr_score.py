@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT, FETCH, READ, UNCACHED
 from recorder.files.agent_codec import GET, PUT

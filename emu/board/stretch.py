@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from emu.core.core import run_core
 from emu.core.unfetch import give_back_fetch
 from emu.native.state import STOP_SLICE

@@ -7,8 +7,8 @@ rows of the stream after the last core's.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import READ, WRITE, Access
 from emu.bus.agent_log import log_agent
 from emu.bus.lines import claim

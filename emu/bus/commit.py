@@ -8,8 +8,8 @@ store in it is old; and some at random, while the core accesses memory and betwe
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.random_bits import next_random
 from emu.bus.lines import need
 from emu.bus.store_buffer import ADDRESS, COUNT, OLDEST, SIZE, VALUE, buffer_rows, drop_oldest, nth

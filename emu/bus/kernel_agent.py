@@ -8,8 +8,8 @@ how far they came.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import READ, RMW, WRITE, Access
 from emu.bus.agent_log import log_agent
 from emu.bus.lines import claim, newest

@@ -6,9 +6,9 @@ Only this package reads these bytes; hooks ask `holds` and `ready`.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import carray, njit
 from emu.native.unicorn import peek8, pointer
 
 #: MESI state, in the low two bits.

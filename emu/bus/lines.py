@@ -14,8 +14,8 @@ go through to home memory, so nothing is ever written back from a core's memory 
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import OWNED
 from corebraid.base.rows.record import MISS_FETCH, MISS_LATE, MISS_OWNED, MISS_WRITE
 from emu.bus.cache import insert_line, remove_line, touch_line

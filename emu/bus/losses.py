@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import carray, njit
 from emu.native.state import address_of
 from emu.native.unicorn import pointer
 

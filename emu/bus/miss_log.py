@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.record import MISS, RECEIVED, RECORD
 from emu.bus.store_buffer import lay_over
 from emu.native.unicorn import pointer

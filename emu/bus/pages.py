@@ -9,8 +9,8 @@ the core runs again.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, RECORD
 from emu.bus.line_state import is_received

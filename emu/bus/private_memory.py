@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.bus.line_state import is_received
 from emu.code.blocks import mark_unstable
 from emu.code.broken_off import received_before

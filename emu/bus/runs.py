@@ -7,8 +7,8 @@ wait for its instruction (`MISS_LATE`).
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.bus.line_state import INVALID, LOST, MESI, line_states
 from emu.native.unicorn import peek8, pointer
 

@@ -11,8 +11,8 @@ In a traced replay the same buffer holds stores that have not been seen to commi
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.native.unicorn import pointer
 
 #: Rows of the ring, a power of two: the largest capacity, and the stores of one instruction (`fxsave`) more.

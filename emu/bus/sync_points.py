@@ -8,8 +8,8 @@ it works for. The notes stand among the agent's own accesses, in its order. They
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.native.unicorn import pointer
 
 #: Ways in which order goes at a sync point. ENTER: what the core did below its count comes before all that

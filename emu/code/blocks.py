@@ -8,9 +8,9 @@ that packs all that the hot path needs.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.golden_ratio import GOLDEN
 from emu.code.broken_off import keep_before, put_before
 from emu.native.recursion import hear_again, runs_again

@@ -8,8 +8,8 @@ block. An instruction that stores what it computes from what it read there would
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.native.unicorn import peek8, peek64, pointer
 
 _ZERO, _ONE, _THREE = np.uint64(0), np.uint64(1), np.uint64(3)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.code.blocks import (
     ENDS_RUN,
     INFO_BYTES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
+from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.store_buffer import drop_newest

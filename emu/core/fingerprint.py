@@ -8,9 +8,9 @@ replay (a store that was taken back, for example); the sum does not.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import is_received
 from emu.core.core import Core

@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import STORED
 from emu.bus.line_state import holds

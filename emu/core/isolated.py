@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
+from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.record import INPUT, INPUT_RANDOM, RECORD
 from emu.bus.store_buffer import new_buffer

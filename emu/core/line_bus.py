@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
+from corebraid.base.compiled import CFunction
 from emu.bus.cache import CacheGeometry
 from emu.bus.line_state import watch
 from emu.core.core import Core
@@ -17,7 +18,6 @@ from emu.hooks.fill import on_fill
 from emu.hooks.record import on_block, on_memory
 from emu.hooks.tap import on_tapped_memory
 from emu.native.state import address_of
-from emu.native.unicorn import Hook
 
 
 class Bus(Protocol):
@@ -28,7 +28,7 @@ class Bus(Protocol):
     """
 
     line: int
-    fill: Hook
+    fill: CFunction
 
     def connect(self, core: Core, *, tapped: bool) -> None:
         """Install the hooks by which a core asks the bus. tapped: they also keep its accesses."""

@@ -8,8 +8,8 @@ first, or its page is not there) the lines are fetched anew when it runs.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import MISS, MISS_FETCH, RECORD
 from emu.bus.lines import give_back

@@ -11,8 +11,8 @@ handed a request only when it is that request's turn, and a test is answered as 
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.random_bits import next_random
 from emu.devices.mail_state import (
     ENTRY_POINTS,

@@ -8,8 +8,8 @@ slices, in an order that the machine's seed decides.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.bus.agents import agent_read, agent_write, reachable
 from emu.native.unicorn import pointer
 

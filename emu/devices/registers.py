@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.random_bits import next_random
 from emu.bus.sync_points import ENTER, note_left, note_sync
 from emu.devices.mailbox import MAIL_AWAIT, MAIL_END, MAIL_FIRST, MAIL_POST, MAIL_TAKE, mail_read, mail_write

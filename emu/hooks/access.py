@@ -7,8 +7,8 @@ measured), so an access that faults never reaches the bus.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_MMIO, RECORD
 from emu.bus.cache import touch_line

@@ -6,8 +6,8 @@ What an instruction set's own instruction does to registers is its hook's: `emu.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.record import INPUT_CALL
 from emu.bus.commit import commit_all
 from emu.bus.runs import end_run

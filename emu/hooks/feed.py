@@ -7,9 +7,9 @@ addresses (OPR, section 4.1 and Algorithm 4).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import READ
 from emu.hooks.trace import trace_access
 from emu.hooks.trace_tso import EVENT_BYTES, event_at

@@ -7,9 +7,9 @@ nothing for an access.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_FETCH, UC_MEM_WRITE
 
+from corebraid.base.compiled import carray, njit
 from emu.bus.line_state import is_received
 from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import mark_unstable

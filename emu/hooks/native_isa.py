@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import unicorn
 
-from emu.native.unicorn import Hook
+from corebraid.base.compiled import CFunction
 from isa.table import Isa
 
 
@@ -16,7 +16,7 @@ class InstructionHook(NamedTuple):
     """A hook that the emulator calls in place of an instruction. instruction: Unicorn's number of that."""
 
     instruction: int
-    callback: Hook
+    callback: CFunction
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class NativeIsa:
 
     new_engine: Callable[[int], unicorn.Uc]
     register_number: Callable[[str], int]
-    plain_block: Hook | None
-    pair: Hook
+    plain_block: CFunction | None
+    pair: CFunction
     load_coprocessor: Callable[[], None]
     unlisted: tuple[int, ...]
     place_memory: Callable[[unicorn.Uc, int, int], None]

@@ -7,9 +7,9 @@ Rights to pages are asked for by the emulator itself, when it fills its TLB, and
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_WRITE_PROT
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import holds
 from emu.bus.lines import fetch_code, need

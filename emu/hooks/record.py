@@ -7,9 +7,9 @@ measured), so an access that faults never reaches the bus.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
+from corebraid.base.compiled import carray, njit
 from emu.bus.cache import touch_line
 from emu.bus.commit import commit_some
 from emu.bus.line_state import holds, ready

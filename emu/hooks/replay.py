@@ -9,8 +9,8 @@ other rows are barriers, reached at exactly their instruction count.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.record import (
     INPUT_MMIO,
     MISS,

@@ -7,8 +7,8 @@ in the line states of every core, which sends its accesses the slow way; all oth
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.native.unicorn import peek8
 
 _ZERO, _ONE, _THREE, _SEVEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(7)

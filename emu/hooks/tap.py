@@ -8,9 +8,9 @@ core without one runs the hooks of `emu/hooks/record.py` as they are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import FETCH
 from emu.hooks.record import note_access
 from emu.hooks.trace import low_bytes, trace_data, trace_device, trace_position

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from unicorn.unicorn_const import UC_MEM_WRITE
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import EVENT, FAILED, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE, Access
 from corebraid.base.rows.record import RECORD
 from emu.bus.private_memory import mark_dirty

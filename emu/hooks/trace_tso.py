@@ -10,8 +10,8 @@ is old.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import EVENT
 from emu.bus.store_buffer import (
     ADDRESS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from emu.native.state import PAGE_MASK, PAGE_SHIFT, RIGHT_WRITE
 from emu.native.unicorn import peek8, peek64, pointer

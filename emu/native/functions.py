@@ -8,11 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
-_WORD = ir.IntType(64)
+from corebraid.base.compiled import intrinsic, ir, real, types
 
 
 class Native(NamedTuple):
@@ -53,11 +49,11 @@ def native_table(functions: Sequence[tuple[Native, Unless | None]]) -> Callable[
     @intrinsic
     def put(typing_context: Any, place: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-            words = builder.inttoptr(arguments[0], _WORD.as_pointer())
+            words = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
             for number, (function, unless) in enumerate(functions):
                 made = _c_function(context, builder.module, function, unless)
-                at = builder.gep(words, [ir.Constant(_WORD, number)])
-                builder.store(builder.ptrtoint(made, _WORD), at)
+                at = builder.gep(words, [ir.Constant(ir.IntType(64), number)])
+                builder.store(builder.ptrtoint(made, ir.IntType(64)), at)
             return context.get_dummy_value()
 
         return types.void(types.uint64), generate
@@ -74,10 +70,11 @@ def calling(signature: Any) -> Callable[..., Any]:
         def generate(context: Any, builder: Any, _: Any, given: Any) -> Any:
             target = builder.inttoptr(given[0], _c_type(context, signature).as_pointer())
             value = builder.call(target, [builder.extract_value(given[1], k) for k in range(count)])
-            return context.get_dummy_value() if signature.return_type == types.void else value
+            return context.get_dummy_value() if real(signature).return_type == types.void.real else value
 
         count = len(signature.args)
-        return signature.return_type(types.uint64, types.Tuple(signature.args)), generate
+        made = real(signature)
+        return made.return_type(types.uint64.real, types.Tuple.real(made.args)), generate
 
     return call
 
@@ -90,15 +87,15 @@ def native_switches(signatures: Sequence[Any]) -> Callable[[Any, Any], None]:
     @intrinsic
     def put(typing_context: Any, place: Any, targets: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-            words = [builder.inttoptr(argument, _WORD.as_pointer()) for argument in arguments]
+            words = [builder.inttoptr(argument, ir.IntType(64).as_pointer()) for argument in arguments]
             for number, signature in enumerate(signatures):
-                target = ir.GlobalVariable(builder.module, _WORD, f"target_{number}")
-                target.initializer, target.linkage = ir.Constant(_WORD, 0), "internal"
+                target = ir.GlobalVariable(builder.module, ir.IntType(64), f"target_{number}")
+                target.initializer, target.linkage = ir.Constant(ir.IntType(64), 0), "internal"
                 for where, what in zip(
                     words, (_switch(context, builder.module, signature, target), target), strict=True
                 ):
-                    at = builder.gep(where, [ir.Constant(_WORD, number)])
-                    builder.store(builder.ptrtoint(what, _WORD), at)
+                    at = builder.gep(where, [ir.Constant(ir.IntType(64), number)])
+                    builder.store(builder.ptrtoint(what, ir.IntType(64)), at)
             return context.get_dummy_value()
 
         return types.void(types.uint64, types.uint64), generate
@@ -113,7 +110,7 @@ def _switch(context: Any, module: Any, signature: Any, target: Any) -> Any:
     builder = ir.IRBuilder(function.append_basic_block())
     there = builder.inttoptr(builder.load(target), function.type)
     value = builder.call(there, function.args, tail="musttail")
-    if signature.return_type == types.void:
+    if real(signature).return_type == types.void.real:
         builder.ret_void()
     else:
         builder.ret(value)
@@ -121,16 +118,18 @@ def _switch(context: Any, module: Any, signature: Any, target: Any) -> Any:
 
 
 def _c_type(context: Any, signature: Any) -> Any:
-    nothing = signature.return_type == types.void
+    signature = real(signature)
+    nothing = signature.return_type == types.void.real
     result = ir.VoidType() if nothing else context.get_value_type(signature.return_type)
     return ir.FunctionType(result, [context.get_value_type(kind) for kind in signature.args])
 
 
 def _c_function(context: Any, module: Any, native: Native, unless: Unless | None) -> Any:
     """A function with C's calling convention around a compiled kernel."""
-    kinds = native.signature.args + (types.uint64,) * (native.caller + native.original + bool(native.beside))
-    kinds += (types.int64,) * len(native.constants)
-    signature = (types.void if native.prelude else native.signature.return_type)(*kinds)
+    own = real(native.signature)
+    kinds = own.args + (types.uint64.real,) * (native.caller + native.original + bool(native.beside))
+    kinds += (types.int64.real,) * len(native.constants)
+    signature = (types.void.real if native.prelude else own.return_type)(*kinds)
     native.kernel.compile(signature)
     compiled = native.kernel.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
@@ -143,17 +142,17 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless | None
     given = [*function.args, *([_caller(builder)] if native.caller else [])]
     if native.original:
         assert unless is not None
-        given.append(builder.ptrtoint(_other(module, function, unless), _WORD))
+        given.append(builder.ptrtoint(_other(module, function, unless), ir.IntType(64)))
     if native.beside:
-        given.append(builder.ptrtoint(module.globals[f"our_{native.beside}"], _WORD))
-    given += [ir.Constant(_WORD, number) for number in native.constants]
+        given.append(builder.ptrtoint(module.globals[f"our_{native.beside}"], ir.IntType(64)))
+    given += [ir.Constant(ir.IntType(64), number) for number in native.constants]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.original or native.constants:
         _keep_call(builder, compiled.fndesc.mangled_name)
     if native.prelude:
         assert unless is not None
         _go_on_to(builder, function, _other(module, function, unless))
-    elif native.signature.return_type == types.void:
+    elif own.return_type == types.void.real:
         builder.ret_void()
     else:
         builder.ret(value)
@@ -183,7 +182,7 @@ def _go_on_to(builder: Any, function: Any, other: Any) -> None:
 def _other_unless(context: Any, builder: Any, function: Any, unless: Unless, native: Native) -> None:
     """Goes on only where the byte is at least `Native.since`."""
     module = builder.module
-    place = builder.add(function.args[unless.argument], ir.Constant(_WORD, unless.offset))
+    place = builder.add(function.args[unless.argument], ir.Constant(ir.IntType(64), unless.offset))
     chosen = builder.load(builder.inttoptr(place, ir.IntType(8).as_pointer()), align=1)
     since = ir.Constant(ir.IntType(8), native.since)
     with builder.if_then(builder.icmp_unsigned("<", chosen, since), likely=False):
@@ -198,4 +197,4 @@ def _caller(builder: Any) -> Any:
     ask = builder.module.globals.get("llvm.returnaddress") or ir.Function(
         builder.module, kind, "llvm.returnaddress"
     )
-    return builder.ptrtoint(builder.call(ask, [ir.Constant(ir.IntType(32), 0)]), _WORD)
+    return builder.ptrtoint(builder.call(ask, [ir.Constant(ir.IntType(32), 0)]), ir.IntType(64))

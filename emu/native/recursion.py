@@ -9,8 +9,8 @@ that word stays as it is: no memory hook is called any more until the engine is 
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.native.unicorn import peek64, pointer, poke32
 
 #: Where unicorn 2.1.4 has the word (`emu.hooks.x86_64.helpers.table` refuses other versions), the address of

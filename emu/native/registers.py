@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.native.unicorn import peek64, pointer, uc_reg_read, uc_reg_write
 
 

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 import unicorn.unicorn_py3.unicorn as binding
-from llvmlite import ir
-from numba import cfunc, from_dtype, types
-from numba.extending import intrinsic
 from unicorn import unicorn_const as uc
 
+from corebraid.base.compiled import CFunction, from_dtype, intrinsic, ir, types
+from corebraid.base.compiled.begin import add_library
 from corebraid.base.errors import CorebraidError
 
 library = binding.uclib
-llvmlite.binding.load_library_permanently(library._name)
+add_library(library)
 
 uc_emu_start = types.ExternalFunction(
     "uc_emu_start", types.int32(types.uint64, types.uint64, types.uint64, types.uint64, types.uint64)
@@ -62,25 +59,10 @@ PLAIN_BLOCK = types.int64(types.uint64, types.int64, types.uint64)
 TLB_ENTRY = np.dtype([("address", "<u8"), ("permissions", "<u4"), ("padding", "<u4")])
 
 
-class Hook:
-    """A native hook. It is compiled, or loaded, when it is first installed: no run needs them all."""
-
-    def __init__(self, signature: Any, function: Callable[..., Any]) -> None:
-        self._signature, self._function = signature, function
-
-    @cached_property
-    def _compiled(self) -> Any:
-        return cfunc(self._signature, cache=True)(self._function)
-
-    @property
-    def address(self) -> int:
-        """Where libunicorn calls it."""
-        return int(self._compiled.address)
-
-
-def hook(signature: Any) -> Callable[[Callable[..., Any]], Hook]:
-    """Makes a function over kernels a native hook of this signature (`BLOCK_HOOK` and so on)."""
-    return lambda function: Hook(signature, function)
+def hook(signature: Any) -> Callable[[Callable[..., Any]], CFunction]:
+    """Makes a function over kernels a native hook of this signature (`BLOCK_HOOK` and so on). It is compiled,
+    or loaded, when it is first installed: no run needs them all."""
+    return lambda function: CFunction(signature, function)
 
 
 @intrinsic
@@ -97,7 +79,7 @@ def pointer(typing_context: Any, address: Any) -> Any:
 @intrinsic
 def call_plain_block(typing_context: Any, function: Any, code: Any, size: Any, offsets: Any) -> Any:
     """Call the `PLAIN_BLOCK` at an address (uint64)."""
-    signature = PLAIN_BLOCK.return_type(types.uint64, *PLAIN_BLOCK.args)
+    signature = types.int64(types.uint64, *PLAIN_BLOCK.args)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = ir.IntType(64)
@@ -113,14 +95,15 @@ def row_getter(dtype: np.dtype[Any]) -> Any:
     An array view of the same memory would do, but costs reference counting on paths that run for every
     block and access.
     """
-    row_type = from_dtype(dtype)
 
     @intrinsic
     def row_at(typing_context: Any, address: Any) -> Any:
+        row_type = from_dtype(dtype)
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], context.get_value_type(row_type))
 
-        return row_type(types.uint64), generate
+        return row_type(types.uint64.real), generate
 
     return row_at
 

@@ -6,10 +6,10 @@ independently and no access needs to carry either.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.event import GLUED, OWNED, READ, RMW, UNCACHED
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
@@ -77,14 +77,14 @@ _U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
 _MOST_STRATUM = np.uint64(0xFFFFFFFF)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _put_value(out, pos, value, size):  # type: ignore[no-untyped-def]
     for k in range(size):
         out[pos + k] = np.uint8((value >> (_U8 * np.uint64(k))) & np.uint64(0xFF))
     return pos + size
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_value(raw, pos, size):  # type: ignore[no-untyped-def]
     value = _U0
     if pos + size > raw.shape[0]:
@@ -94,12 +94,12 @@ def _get_value(raw, pos, size):  # type: ignore[no-untyped-def]
     return value, pos + size
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _is_cause(cause):  # type: ignore[no-untyped-def]
     return DMA <= cause <= EXIT or PUT <= cause <= _LAST_CAUSE
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row` with `number` accesses and `stratum` strata before it, else why not."""
     if row.number != number or np.uint64(row.stratum) != stratum:
@@ -125,7 +125,7 @@ def _row_error(row, number, stratum, limit):  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _nobody_met():  # type: ignore[no-untyped-def]
     """What `_put_sync` and `_read_sync` know at the beginning of a frame: of each core's last sync point the
     count and the thread; in the row after the cores', the core of the last one of all."""
@@ -134,7 +134,7 @@ def _nobody_met():  # type: ignore[no-untyped-def]
     return met
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _put_sync(out, pos, row, met):  # type: ignore[no-untyped-def]
     """Encode a sync point: the position after. met: see `_nobody_met`; updated."""
     core, tag_at = np.int64(row.cause), pos
@@ -155,7 +155,7 @@ def _put_sync(out, pos, row, met):  # type: ignore[no-untyped-def]
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_who(raw, pos, before):  # type: ignore[no-untyped-def]
     """The thread of a sync point, not that of the core's one before: (thread, position after or why not)."""
     who, pos = get_varint(raw, pos)
@@ -166,7 +166,7 @@ def _read_who(raw, pos, before):  # type: ignore[no-untyped-def]
     return who, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_sync(raw, at, n_cores, met, row):  # type: ignore[no-untyped-def]
     """The sync point at `at` into `row`: the position after, or why not. met: see `_nobody_met`; updated."""
     tag, pos = np.int64(raw[at]), at + 1
@@ -194,7 +194,7 @@ def _read_sync(raw, at, n_cores, met, row):  # type: ignore[no-untyped-def]
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def encode_ops(rows, start, limit, out):  # type: ignore[no-untyped-def]
     """Encode rows[start:] (AGENT_OP[n], at least one) into `out` (uint8[]) until the next might not fit.
 
@@ -244,7 +244,7 @@ def encode_ops(rows, start, limit, out):  # type: ignore[no-untyped-def]
     return rows.shape[0], pos, 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_address(raw, pos, tag, next_addr, size, limit):  # type: ignore[no-untyped-def]
     """Address of an access: (address, position after or why not)."""
     addr = next_addr
@@ -258,7 +258,7 @@ def _read_address(raw, pos, tag, next_addr, size, limit):  # type: ignore[no-unt
     return addr, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_cause(raw, pos, tag, cause, flags):  # type: ignore[no-untyped-def]
     """Cause and flags of an access: (cause, flags, position after or why not)."""
     if tag & _SAME:
@@ -273,7 +273,7 @@ def _read_cause(raw, pos, tag, cause, flags):  # type: ignore[no-untyped-def]
     return new_cause, new_flags, pos + 2
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_op(raw, at, next_addr, cause, flags, limit, told, row):  # type: ignore[no-untyped-def]
     """One access at `at` into `row`: the position after, or why not. told: whether it may say OWNED."""
     tag = np.int64(raw[at])
@@ -295,7 +295,7 @@ def _read_op(raw, at, next_addr, cause, flags, limit, told, row):  # type: ignor
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def decode_ops(raw, limit, n_cores, rows):  # type: ignore[no-untyped-def]
     """Decode `raw` (uint8[]; nothing in it is trusted) into `rows` (AGENT_OP[]).
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import EVENT
 from emu.bus.sync_points import SYNC_POINT
 from recorder.files.agent_codec import AGENT_OP, BACKWARDS, MARK, REASONS, SYNC, Rows, decode_ops

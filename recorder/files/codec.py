@@ -6,10 +6,10 @@ independently. There is one encoding for a list of records: what decodes, encode
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import (
@@ -95,19 +95,19 @@ _INPUT_MOST = np.uint64(INPUT_BYTES)
 _PAGE = np.uint64(PAGE_BYTES)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _carries(kind):  # type: ignore[no-untyped-def]
     """Whether records of this kind have bytes of their own."""
     return kind in (MISS, RECEIVED, DIGEST, CONTEXT)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _no_kind(kind, line):  # type: ignore[no-untyped-def]
     """Whether records of this kind cannot be where the bus moves so many bytes at a time."""
     return kind > RECEIVED or (kind == RECEIVED if line == _PAGE else kind == STORED)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not."""
     kind, size, blob_bytes = row.kind, np.uint64(row.size), np.uint64(blob.shape[0])
@@ -146,7 +146,7 @@ def _row_error(row, blob, line, lines, before, committed):  # type: ignore[no-un
     return 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-untyped-def]
     """Encode rows[start:] into `out` until they end or the next one might not fit.
 
@@ -200,7 +200,7 @@ def encode_records(rows, start, blob, line, lines, out):  # type: ignore[no-unty
     return rows.shape[0], pos, 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_plain(raw, pos, kind):  # type: ignore[no-untyped-def]
     """Fields of an INPUT, STORED, DIGEST or CONTEXT: (addr, value, size, position after or why not)."""
     value, size = _U0, _U0
@@ -216,7 +216,7 @@ def _read_plain(raw, pos, kind):  # type: ignore[no-untyped-def]
     return addr, value, size, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_stratum(raw, pos, numbered, counting, next_stratum):  # type: ignore[no-untyped-def]
     """Number of a STRATUM: (number, position after or why not)."""
     if not numbered:
@@ -227,7 +227,7 @@ def _read_stratum(raw, pos, numbered, counting, next_stratum):  # type: ignore[n
     return value, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_buffer(raw, pos, committed, with_size):  # type: ignore[no-untyped-def]
     """The state of the store buffer, unless pos says why not: (stores committed, stores buffered if that
     follows, position after or why not)."""
@@ -247,7 +247,7 @@ def _read_buffer(raw, pos, committed, with_size):  # type: ignore[no-untyped-def
     return committed + delta, size, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_line(raw, pos, last_line, lines):  # type: ignore[no-untyped-def]
     """Line number of a MISS or RECEIVED: (number, position after or why not)."""
     folded, pos = get_varint(raw, pos)
@@ -257,7 +257,7 @@ def _read_line(raw, pos, last_line, lines):  # type: ignore[no-untyped-def]
     return number, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _tag_error(kind, flags, line):  # type: ignore[no-untyped-def]
     if _no_kind(kind, line):
         return True
@@ -267,7 +267,7 @@ def _tag_error(kind, flags, line):  # type: ignore[no-untyped-def]
     return flags < np.int64(_LEAST_FLAGS[kind]) or flags > most
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def decode_records(raw, line, lines, rows, blob):  # type: ignore[no-untyped-def]
     """Decode all of `raw` (uint8[]; nothing in it is trusted) into `rows` (RECORD[]) and `blob` (uint8[]).
 

@@ -5,10 +5,10 @@ row before, in varints (corebraid/base/varint.py). Evidence streams are made of 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 from recorder.files.frame import MAX_RAW
@@ -24,7 +24,7 @@ _REASONS = {
 _HEAD = 64
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def put_table(table, out):  # type: ignore[no-untyped-def]
     """Encode table (uint64[n, k]) into `out` (uint8[], n * k * MAX_VARINT or more). Returns bytes written."""
     pos, before = 0, np.uint64(0)
@@ -36,7 +36,7 @@ def put_table(table, out):  # type: ignore[no-untyped-def]
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def get_table(raw, table):  # type: ignore[no-untyped-def]
     """Decode `raw` (uint8[]; nothing in it is trusted) into `table` (uint64[n, k]). Returns 0 or why not."""
     pos, before = np.int64(0), np.uint64(0)

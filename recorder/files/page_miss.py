@@ -3,16 +3,16 @@ section 4)."""
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.record import PAGE_LINE, PAGE_LINES
 
 #: Why bytes are none: they are too few; lines are out of order, or not in the page.
 NO_BYTES, BAD_LINES = -21, -22
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def page_miss_size(data, start):  # type: ignore[no-untyped-def]
     """Bytes that the record carries (data: uint8[], from `start` on), or why it cannot be one."""
     if start >= data.shape[0]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint
 from recorder.files.frame import DamageError, FileHeader, iter_frames
@@ -33,7 +33,7 @@ _REASONS = {
 }
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def encode_slices(rows, start, ends, out):  # type: ignore[no-untyped-def]
     """Encode rows[start:] (TRUTH[n]) into `out` (uint8[]) until the next slice might not fit.
 
@@ -54,7 +54,7 @@ def encode_slices(rows, start, ends, out):  # type: ignore[no-untyped-def]
     return rows.shape[0], pos, 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def decode_slices(raw, ends, rows):  # type: ignore[no-untyped-def]
     """Decode `raw` (uint8[]; nothing in it is trusted) into `rows` (TRUTH[]).
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import EVENT, UNCACHED, WRITE
 from emu.devices.mail_state import MAIL_EVENT, POSTED, RECEIVED, REQUEST, TESTED
@@ -52,7 +52,7 @@ class RecordedMail:
     read: dict[int, bytes]
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def follow_registers(rows, core, state, out):  # type: ignore[no-untyped-def]
     """Read a core's device accesses (EVENT[n]) as what happened to its mail; returns how many rows of `out`
     (MAIL_EVENT[], room for one an access) were made. state: uint64 (_STATE,), from piece to piece."""

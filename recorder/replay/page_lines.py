@@ -7,9 +7,9 @@ order may use of them: why a line of a page was lost, nobody knows (`Manifest.mi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, RECORD
 

@@ -18,9 +18,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.axe.numbering import numbered
 from solver.axe.trace import LOAD, RMW, STORE, SYNC, Trace
 

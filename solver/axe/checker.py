@@ -4,9 +4,9 @@ along it. It shares nothing with the search but the trace; it uses no chains, cl
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError
 from solver.axe.trace import LOAD, RMW, STORE, Trace
 

@@ -29,8 +29,8 @@ found no new need, since each node was visited after all that come before it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from solver.axe.chains import Chains
 from solver.axe.facts import AGAIN, GROWN, NEEDED, OPEN, SETTLED, Facts, comes_before, place, require
 from solver.axe.sources import settle_obvious

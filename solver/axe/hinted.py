@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from solver.axe.chains import LOAD, TSO, Chains, make_chains
 from solver.cuts.search import DEFAULT_NODES
 from solver.engines.decide import solve_auto

@@ -12,7 +12,8 @@ comment after an operation may begin with hints: `# in N was V is @A after @B af
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from corebraid.base.compiled import njit
 
 #: Kinds of a row beyond those of an operation (`solver.axe.trace`).
 FINAL, CHECK, NAME, IS, AFTER = 4, 5, 6, 7, 8

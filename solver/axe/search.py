@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from solver.axe.chains import Chains
 from solver.axe.dash import dash
 from solver.axe.facts import Facts

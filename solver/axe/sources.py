@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from solver.axe.chains import INITIAL, UNKNOWN
 from solver.axe.facts import SETTLED, comes_before, place, require
 

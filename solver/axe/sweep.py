@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
 from solver.axe.chains import UNKNOWN
 from solver.axe.facts import GROWN, NEEDED, OPEN, require

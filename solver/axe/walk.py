@@ -35,9 +35,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
 from solver.axe.chains import INITIAL, UNKNOWN, Chains
 from solver.axe.facts import Facts

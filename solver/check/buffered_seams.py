@@ -7,9 +7,9 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import GLUED, UNCACHED
 from solver.check.progress import UNFINISHED, WALKED, no_progress

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.varint import MAX_VARINT, get_varint, put_varint
 from recorder.files.constraints import LOSSES, TENURES, VALUES

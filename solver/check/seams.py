@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.regions.image import FlatMemory, byte_mask, ensure, zeros
 from solver.regions.violations import differs, not_final
 

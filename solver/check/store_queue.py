@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import EVENT, FETCH, READ, UNCACHED
 from solver.check.windows import Windows
 from solver.regions.traces import Events

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import GLUED, UNCACHED
 from solver.check.progress import STRATUM, UNFINISHED, WALKED
 from solver.check.store_queue import FORWARDED, WANTS_ROOM, WANTS_ROWS, take

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import copy_row, inner, or_row
 from solver.cuts.dead import DeadCuts
 from solver.cuts.move_order import SHAKEN, arrange

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.regions.numbering import number_values
 from solver.regions.problem import Problem
 

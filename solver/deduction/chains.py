@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import first_from, inner
 from solver.regions.problem import Problem
 

@@ -9,8 +9,8 @@ granules has a huge graph; those of its granules are small.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
 from solver.cuts.table import node_slot
 from solver.deduction.rules import reach_to

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
 from solver.deduction.news import AT_WORK, BLOCK, TIME, UNTOLD, note, room, set_pending, watch
 

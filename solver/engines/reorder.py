@@ -7,9 +7,9 @@ Their evidence says which access saw which. Orders that agree on that for every 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.regions.problem import Problem
 
 

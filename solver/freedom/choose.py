@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from corebraid.base.errors import UsageError
 from solver.freedom.freedom import Limits, Survey, path_through
 from solver.freedom.graph import DEFAULT_CUTS, CutGraph, build_graph, cuts_of_order

@@ -22,10 +22,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from solver.deduction.chains import Chains, held
 from solver.deduction.deduction import Clocks
 from solver.freedom.executions import classes

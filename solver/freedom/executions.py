@@ -13,9 +13,9 @@ with.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from solver.deduction.chains import Chains
 from solver.freedom.graph import CutGraph

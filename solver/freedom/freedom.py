@@ -22,10 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import first_from
 from solver.cuts.search import DEFAULT_NODES
 from solver.deduction.chains import Chains, chains_of

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import copy_row, inner
 from solver.cuts.table import node_slot
 from solver.deduction.chains import Chains, no_contents, stuck

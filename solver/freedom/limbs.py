@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from corebraid.base.compiled import njit
 
 #: A number gets another word before its last one reaches this.
 TOP = np.uint64(1) << np.uint64(56)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
 from solver.freedom.freedom import Freedom
 from solver.regions.problem import Verdict

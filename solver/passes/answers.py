@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError, UsageError
 from recorder.files.evidence_names import STREAMS
 from solver.cuts.search import DEFAULT_NODES, solve_cut

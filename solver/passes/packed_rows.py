@@ -10,8 +10,8 @@ upper bit of kind (1), upper bits of flags (2), unused (1).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import EVENT, GLUED
 
 #: Most words of a row.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import FormatError
-from corebraid.base.kernel_locator import import_closure_digest
+from corebraid.base.import_closure import import_closure_digest
 from corebraid.base.varint import MAX_VARINT
 from recorder.files.frame import FileHeader, FrameWriter, iter_frames
 from solver.check.certificate import FILE_VERSION, decode, encode

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mmap
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
 
 PAGE_SHIFT = 12

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.rows.event import EVENT, FETCH, READ, UNCACHED, put_rows

@@ -10,9 +10,9 @@ other, counted while it is sorted.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.score.shared import WRITES, Accesses
 
 

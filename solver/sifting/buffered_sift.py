@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import GLUED, UNCACHED, WRITE
 from solver.regions.problem import Problem

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.rows.event import READ, UNCACHED
 from solver.regions.region import Region

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.event import EVENT, GLUED, UNCACHED
 from solver.regions.quiet import Quiet, Stretch

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 
 #: One word. first, last: values of its known bytes before the first access and after the last. marks: lanes

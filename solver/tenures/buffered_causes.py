@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from emu.bus.losses import LOST
 from solver.tenures.buffered_lines import Followed
 from solver.tenures.buffered_losses import Noted, is_before

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import LOST
 from solver.tenures.buffered_lines import Followed

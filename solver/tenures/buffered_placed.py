@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.record import MISS
 from emu.bus.losses import INSIDE, LOSS, LOST
 from solver.regions.image import zeros

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import EVENT, READ, UNCACHED
 from corebraid.base.rows.record import MISS, MISS_WRITE, RECEIVED
 from solver.regions.image import zeros

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
 from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes

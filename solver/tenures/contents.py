@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
 from solver.tenures.clocks import Places, first_after, first_write, learn
 from solver.tenures.lines import Tenures

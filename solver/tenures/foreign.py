@@ -8,8 +8,7 @@ began in an earlier region, w, which lies in this one, comes after the last.
 
 from __future__ import annotations
 
-from numba import njit
-
+from corebraid.base.compiled import njit
 from solver.tenures.clocks import first_after, first_write, learn
 from solver.tenures.scan import CONTINUED
 

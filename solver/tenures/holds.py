@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import first_from, inner
 from corebraid.base.rows.record import MISS_OWNED, MISS_WRITE
 from emu.bus.losses import DOWNGRADED, LOST

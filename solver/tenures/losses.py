@@ -22,9 +22,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import first_from, inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, first_after, learn

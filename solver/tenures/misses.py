@@ -13,9 +13,9 @@ other.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
 from solver.tenures.candidates import some_after, some_before
 from solver.tenures.clocks import first_after, first_write

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
 from corebraid.base.rows.event import FETCH, GLUED, READ, UNCACHED
 from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECORD

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from emu.bus.losses import DOWNGRADED, LOST
 from solver.tenures.holds import EARLIER, GOT, KNOWN, TAKEN, Spans
 from solver.tenures.lines import NO

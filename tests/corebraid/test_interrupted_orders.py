@@ -12,11 +12,13 @@ from cli_factory import record
 from bench import interrupts as campaign
 from bench.interrupts import LINE, Ended, interrupted_orders, marked, run
 
-#: Ctrl-C while LLVM waits for what the cache holds of one kernel, KERNEL.
+#: Ctrl-C while LLVM waits for what the cache holds of one kernel, KERNEL, where Numba loads it.
 _AS_IT_IS_LOADED = """
 import signal
 from corebraid.base.kernel_cache import use_kernel_cache
 use_kernel_cache()
+from corebraid.base.compiled import kernel
+kernel.store = lambda: None
 from numba.core.codegen import CPUCodeLibrary
 fetch = CPUCodeLibrary._object_getbuffer_hook
 def interrupted(module):
@@ -24,6 +26,18 @@ def interrupted(module):
         signal.raise_signal(signal.SIGINT)
     return fetch(module)
 CPUCodeLibrary._object_getbuffer_hook = interrupted
+"""
+#: And while it is loaded without Numba.
+_AS_IT_IS_READ = """
+import signal
+from corebraid.base.compiled.store import Store
+load = Store.load
+def interrupted(self, kernel, key):
+    found = load(self, kernel, key)
+    if kernel.endswith("." + KERNEL):
+        signal.raise_signal(signal.SIGINT)
+    return found
+Store.load = interrupted
 """
 
 
@@ -41,12 +55,15 @@ def test_at_any_moment_it_is_one_line(rec: Path) -> None:
     assert counts["interrupted"] > 2
 
 
+@pytest.mark.parametrize("loaded", [_AS_IT_IS_LOADED, _AS_IT_IS_READ], ids=["by numba", "by itself"])
 @pytest.mark.parametrize("kernel", ["sift_rows", "walk_runs", "cross_seam"])
-def test_while_a_kernel_is_loaded(rec: Path, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_kernel_is_loaded(
+    rec: Path, kernel: str, loaded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """LLVM drops what its callback raises, and goes on with a kernel at address 0."""
     mark = f"test-load-{os.getpid()}"
     assert run(("order", rec, "--fresh", "--jobs", 1), (), mark).finished
-    code = _AS_IT_IS_LOADED.replace("KERNEL", repr(kernel)) + campaign._CODE
+    code = loaded.replace("KERNEL", repr(kernel)) + campaign._CODE
     monkeypatch.setattr(campaign, "_CODE", code)
     ended = run(("order", rec, "--fresh", "--jobs", 1), (), mark)
     assert ended.interrupted, (ended.code, ended.err)

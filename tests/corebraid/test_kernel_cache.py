@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corebraid.base import kernel_locator
+from corebraid.base import import_closure
 
 #: Modules of a package, each imported in a form of its own.
 _MODULES = ("one", "two", "three", "four", "five", "inside")
@@ -25,7 +25,7 @@ def g():
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(kernel_locator, "_ROOT", tmp_path)
+    monkeypatch.setattr(import_closure, "_ROOT", tmp_path)
     for name, text in (
         ("emu/top.py", "from emu.middle import f\nimport numpy\n"),
         ("emu/middle.py", "def g():\n    from isa.bottom import h\n"),
@@ -41,9 +41,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def digest(path: Path) -> str:
-    for function in (kernel_locator._source, kernel_locator._imported, kernel_locator.import_closure_digest):
+    for function in (import_closure._source, import_closure._imported, import_closure.import_closure_digest):
         function.cache_clear()
-    return kernel_locator.import_closure_digest(path)
+    return import_closure.import_closure_digest(path)
 
 
 @pytest.mark.parametrize("name", ["emu/top.py", "emu/middle.py", "isa/bottom.py"])
@@ -69,9 +69,9 @@ def test_other_files_do_not_count(root: Path) -> None:
 
 
 def test_imports_of_the_real_packages_are_found() -> None:
-    hooks = kernel_locator._ROOT / "emu" / "hooks" / "record.py"
-    kernel_locator._imported.cache_clear()
-    assert kernel_locator._ROOT / "emu" / "bus" / "lines.py" in kernel_locator._imported(hooks)
+    hooks = import_closure._ROOT / "emu" / "hooks" / "record.py"
+    import_closure._imported.cache_clear()
+    assert import_closure._ROOT / "emu" / "bus" / "lines.py" in import_closure._imported(hooks)
 
 
 def test_kernels_of_other_sources_are_not_read_and_go_away(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_kernels_of_other_sources_are_not_read_and_go_away(tmp_path: Path) -> No
     )
     environment = {
         **os.environ,
-        "ROOT": str(kernel_locator._ROOT),
+        "ROOT": str(import_closure._ROOT),
         "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
     }
 

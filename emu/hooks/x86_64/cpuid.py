@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 from unicorn import x86_const as x86
 
+from corebraid.base.compiled import carray, njit
 from emu.native.registers import read_register, write_register
 from emu.native.state import core_at
 from emu.native.unicorn import INSTRUCTION_HOOK, hook, pointer

@@ -4,8 +4,8 @@ result."""
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
 
+from corebraid.base.compiled import carray, njit
 from emu.code.blocks import REWRITES as STORED
 from emu.native.unicorn import PLAIN_BLOCK, hook, peek8, pointer
 from isa.x86_64.plain import (

@@ -7,9 +7,9 @@ even where a call has no result yet. The result comes from the kernel, or from t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from unicorn import x86_const as x86
 
+from corebraid.base.compiled import njit
 from emu.code.blocks import position_of
 from emu.hooks.call import call_kernel, replay_call
 from emu.native.registers import read_pc, read_register, write_register

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from unicorn import x86_const as x86
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.record import INPUT_TIME, INPUT_TIME_AND_CORE
 from emu.code.blocks import position_of
 from emu.hooks.access import log_input

@@ -7,10 +7,10 @@ decodes by itself, and there is one encoding for a list of losses.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 from emu.bus.losses import DOWNGRADED, LOSS_NOTE, LOST
@@ -39,7 +39,7 @@ _REASONS = {
 _U0, _U1, _U2, _U3, _U6 = (np.uint64(k) for k in (0, 1, 2, 3, 6))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _find(table, used, line):  # type: ignore[no-untyped-def]
     """Place of a line among the last that were lost, from 0 on; `used` if it is not there."""
     for k in range(used):
@@ -48,7 +48,7 @@ def _find(table, used, line):  # type: ignore[no-untyped-def]
     return used
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _to_front(table, used, place, line):  # type: ignore[no-untyped-def]
     """Put a line first, which was at `place`; at `used` if it is new. Returns how many lines there are."""
     last = min(place, WINDOW - 1)
@@ -58,12 +58,12 @@ def _to_front(table, used, place, line):  # type: ignore[no-untyped-def]
     return max(used, last + 1)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _same(rows, i, count, core):  # type: ignore[no-untyped-def]
     return i < rows.shape[0] and rows[i].count == count and rows[i].core == core
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def encode_losses(rows, line, heads, counts, codes, fresh):  # type: ignore[no-untyped-def]
     """Encode rows (LOSS_NOTE[n], ascending by core) into four columns (uint8[], n * MAX_VARINT or more each;
     heads twice that).
@@ -102,7 +102,7 @@ def encode_losses(rows, line, heads, counts, codes, fresh):  # type: ignore[no-u
     return cores, in_heads, in_counts, in_codes, in_fresh
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_heads(raw, cores, room, heads):  # type: ignore[no-untyped-def]
     """Which cores have losses, and how many groups of them, into heads (int64[cores, 2]): (how many cores,
     groups over all, position after or why not)."""
@@ -131,7 +131,7 @@ def _get_heads(raw, cores, room, heads):  # type: ignore[no-untyped-def]
     return np.int64(n), np.int64(total), pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_counts(raw, pos, heads, n_cores, counts):  # type: ignore[no-untyped-def]
     """The count of each group. Returns the position after, or why not."""
     at = 0
@@ -149,7 +149,7 @@ def _get_counts(raw, pos, heads, n_cores, counts):  # type: ignore[no-untyped-de
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _skip_codes(raw, pos, groups):  # type: ignore[no-untyped-def]
     """The position after the codes of so many groups, or why not."""
     while groups > 0:
@@ -161,14 +161,14 @@ def _skip_codes(raw, pos, groups):  # type: ignore[no-untyped-def]
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _put(rows, n, count, address, core, way):  # type: ignore[no-untyped-def]
     row = rows[n]
     row.count, row.line, row.core, row.way = count, address, np.uint32(core), np.uint32(way)
     return n + 1
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_line(raw, pos, place, table, used, last_fresh, lines):  # type: ignore[no-untyped-def]
     """The line number that a code's place means: (number, position in the column of new lines after or why
     not)."""
@@ -185,7 +185,7 @@ def _get_line(raw, pos, place, table, used, last_fresh, lines):  # type: ignore[
     return number, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def decode_losses(raw, cores, line, lines, rows):  # type: ignore[no-untyped-def]
     """Decode one payload (uint8[]; nothing in it is trusted) into rows (LOSS_NOTE[]).
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
 from emu.devices.one_sided import (
     RMA_GET,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.kernels import inner
 from corebraid.base.rows.event import UNCACHED, WRITE

@@ -6,10 +6,10 @@ rows: what decodes, encodes to the same bytes.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from corebraid.base.varint import CUT_SHORT, MAX_VARINT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 from recorder.evidence.opr.rows import CHECK, CODE, EXACT, OPR_ROW, RELAXED, VALUE, Rows
@@ -39,14 +39,14 @@ _U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
 _BYTE = np.uint64(0xFF)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _put_bytes(out, pos, value, size):  # type: ignore[no-untyped-def]
     for k in range(size):
         out[pos + k] = np.uint8((value >> (_U8 * np.uint64(k))) & _BYTE)
     return pos + size
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_bytes(raw, pos, size):  # type: ignore[no-untyped-def]
     value = _U0
     if pos + size > raw.shape[0]:
@@ -56,7 +56,7 @@ def _get_bytes(raw, pos, size):  # type: ignore[no-untyped-def]
     return value, pos + size
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _row_error(row, members, limit, before):  # type: ignore[no-untyped-def]
     """0 if the format can hold `row`, else why not. before: the last SN of its member and kind."""
     kind, size = row.kind, np.int64(row.size)
@@ -81,7 +81,7 @@ def _row_error(row, members, limit, before):  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def encode_rows(rows, start, members, limit, out):  # type: ignore[no-untyped-def]
     """Encode rows[start:] (OPR_ROW[n]) into `out` (uint8[]) until the next might not fit.
 
@@ -129,7 +129,7 @@ def encode_rows(rows, start, members, limit, out):  # type: ignore[no-untyped-de
     return rows.shape[0], pos, 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_code(raw, pos, tag, expected, limit, row):  # type: ignore[no-untyped-def]
     """Place and bytes of a CODE row: the position after, or why not."""
     place = expected
@@ -147,7 +147,7 @@ def _get_code(raw, pos, tag, expected, limit, row):  # type: ignore[no-untyped-d
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_order(raw, pos, member, peers, row):  # type: ignore[no-untyped-def]
     """Peer and its SN: the position after, or why not. peers: uint64[members, members]."""
     if pos >= raw.shape[0]:
@@ -162,7 +162,7 @@ def _get_order(raw, pos, member, peers, row):  # type: ignore[no-untyped-def]
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _tag_error(tag, kind):  # type: ignore[no-untyped-def]
     """0, or why not: bits that this kind does not use are 0."""
     unused = 128
@@ -173,7 +173,7 @@ def _tag_error(tag, kind):  # type: ignore[no-untyped-def]
     return _BAD_TAG if kind < VALUE or kind > CHECK or tag & unused else 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def decode_rows(raw, members, limit, rows):  # type: ignore[no-untyped-def]
     """Decode `raw` (uint8[]; nothing in it is trusted) into `rows` (OPR_ROW[], zero before).
 

@@ -6,8 +6,8 @@ Bytes that a plain store overwrote are left out: the core never sees them. So ar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import FETCH, READ, WRITE
 from recorder.evidence.opr.rows import Rows
 

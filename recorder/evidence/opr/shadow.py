@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corebraid.base.compiled import njit
 from corebraid.base.hash_table import Table, find, find_or_insert, grow, has_room, new_table
 from corebraid.base.kernels import inner
 from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.compiled import njit
 from corebraid.base.varint import CUT_SHORT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 from emu.devices.mail_state import ENTRY_POINTS, RECEIVED, TESTED
 from emu.devices.post import RECEIPTS
@@ -72,7 +72,7 @@ class Receipts:
         return not self.histories and not self.tests
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _put_id(out, pos, number, before):  # type: ignore[no-untyped-def]
     """An identifier relative to the one before it."""
     head = number >> _ENTRY
@@ -81,7 +81,7 @@ def _put_id(out, pos, number, before):  # type: ignore[no-untyped-def]
     return put_varint(out, pos, zigzag(number & _LOW, before & _LOW))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _get_id(raw, pos, before):  # type: ignore[no-untyped-def]
     head, pos = get_varint(raw, pos)
     if pos < 0:
@@ -103,7 +103,7 @@ def _get_id(raw, pos, before):  # type: ignore[no-untyped-def]
     return where << _ENTRY | thread << _THREAD | number, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def encode_receipts(places, identifiers, tested, noes, yes, out):  # type: ignore[no-untyped-def]
     """One frame's payload into `out` (uint8[]), which has room; returns its length.
 
@@ -139,7 +139,7 @@ def encode_receipts(places, identifiers, tested, noes, yes, out):  # type: ignor
     return pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _decode_history(raw, pos, cores, last, n, places, identifiers):  # type: ignore[no-untyped-def]
     """One history: (receipts so far, its place, position or why not)."""
     core, pos = get_varint(raw, pos)
@@ -170,7 +170,7 @@ def _decode_history(raw, pos, cores, last, n, places, identifiers):  # type: ign
     return n, place, pos
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def decode_receipts(raw, cores, places, identifiers, tested, noes, yes):  # type: ignore[no-untyped-def]
     """Decode one payload (uint8[]; nothing in it is trusted) into arrays as `encode_receipts` takes them.
 

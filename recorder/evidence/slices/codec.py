@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import READ, WRITE
 from corebraid.base.varint import CUT_SHORT, OVERLONG, get_varint
 from recorder.evidence.slices.kernels import ALONE, EARLY, KEEP, STRATUM, STREAM_SHIFT

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import GLUED, READ, UNCACHED, WRITE
 from corebraid.base.varint import put_varint
 

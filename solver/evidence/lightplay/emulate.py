@@ -7,8 +7,8 @@ memory at the end is what the evidence says. `emulate_one` is the body that all 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from solver.evidence.lightplay.slice_problem import GIVES, TAKES
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)

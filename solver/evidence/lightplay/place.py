@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import first_from
 from corebraid.base.rows.event import EVENT, READ, UNCACHED
 from recorder.evidence.slices.codec import SliceTable

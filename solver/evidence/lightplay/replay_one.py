@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.evidence.lightplay.slice_problem import GIVES, TAKES, SliceProblem
 
 #: Why an order does not replay: an access finds something else; its checkpoint after, or before, is not

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from solver.evidence.lightplay.found import MOST_LISTED, Found
 from solver.evidence.lightplay.interleavings import count

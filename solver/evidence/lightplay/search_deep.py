@@ -8,9 +8,9 @@ operation that fits and changes nothing runs at once: it could stand here in any
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from solver.evidence.lightplay.search_cut import node_of
 from solver.evidence.lightplay.slice_problem import GIVES, TAKES, Instance
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import READ, WRITE
 
 #: What an operation does to a place: its checkpoint before is compared, its checkpoint after is left there.

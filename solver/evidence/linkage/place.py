@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.kernels import copy_row, inner
 from corebraid.base.rows.event import GLUED, READ, UNCACHED
 from recorder.evidence.linkage.kernels import note_seen, variable_of

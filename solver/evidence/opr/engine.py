@@ -4,10 +4,10 @@ orders of exact clocks (Algorithm 2) put every two conflicting accesses in the o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import EVENT, FETCH, GLUED
 from recorder.evidence.opr.log import read_opr
 from recorder.files.evidence_names import OPR

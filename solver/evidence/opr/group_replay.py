@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import EVENT, READ, RMW
 from recorder.evidence.opr.accesses import ACCESS, GOT, LOAD, AccessStream
 from recorder.evidence.opr.shadow import Shadow, grow_shadow, learn, new_shadow

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from recorder.evidence.opr.log import OprLog, read_opr
 from recorder.evidence.opr.rows import EXACT, RELAXED

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.hash_table import Table, find_or_insert, grow, has_room, new_table
 from recorder.evidence.opr.accesses import GOT, STORE, AccessStream
 from recorder.evidence.opr.log import OprLog

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.hash_table import Table, find_or_insert, grow, has_room, new_table
 from corebraid.base.kernels import inner
 from corebraid.base.rows.event import READ, UNCACHED, WRITE

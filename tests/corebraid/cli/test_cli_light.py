@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_factory import ROOT, record, run
+from cli_factory import FIRMWARE, ROOT, record, run
 
 HEAVY = ("numba", "unicorn", "z3", "pyarrow", "capstone", "numpy", "rich", "elftools")
 
@@ -44,6 +44,43 @@ def test_light_commands_load_nothing_heavy(rec: Path) -> None:
         )
         assert ran.stderr.splitlines()[-1] == "[]", arguments
         assert ran.stdout
+
+
+def commands_that_compute(rec: Path) -> list[list[str]]:
+    """On a small recording, and one that makes another."""
+    traces = rec.with_name("traces")
+    traces.write_text("0: M[0] := 1\n1: M[0] == 1\ncheck\n")
+    return [
+        ["record", "-o", "{new}", "--cores", "2", str(FIRMWARE / "fig1.elf")],
+        ["replay", str(rec), "--all"],
+        ["trace", str(rec), "--limit", "3"],
+        ["order", str(rec)],
+        ["verify", str(rec)],
+        ["crosscheck", str(rec)],
+        ["pairs", str(rec)],
+        ["check", "--model", "sc", str(traces)],
+    ]
+
+
+def test_what_was_done_once_is_done_without_numba(rec: Path, tmp_path: Path) -> None:
+    """Compiled kernels are loaded by themselves."""
+    code = (
+        "import sys\nfrom corebraid.__main__ import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code\n"
+        "print('numba' in sys.modules, file=sys.stderr)"
+    )
+    for arguments in commands_that_compute(rec):
+        said = [
+            subprocess.run(
+                [sys.executable, "-c", code, *(word.format(new=tmp_path / str(k)) for word in arguments)],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stderr.splitlines()[-1]
+            for k in range(2)
+        ]
+        assert said[-1] == "False", arguments
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

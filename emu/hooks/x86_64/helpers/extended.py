@@ -7,8 +7,8 @@ Kernels return the number and bits for the status word: exceptions, all of them 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.wide import ONE, ZERO, leading_zeros64
 
 #: Bits of the status word (SDM volume 1, 8.1.3).

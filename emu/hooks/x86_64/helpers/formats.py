@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.extended import (
     DENORMAL,
     EXPONENT,

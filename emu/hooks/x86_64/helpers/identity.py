@@ -9,8 +9,7 @@ called; so it is called from here, which is no place in the generated code.
 
 from __future__ import annotations
 
-from numba import njit, types
-
+from corebraid.base.compiled import njit, types
 from emu.native.functions import Native, calling
 
 _OF_STATE = types.void(types.uint64)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.constants import LN2, LOG2_10, LOG2_E, LOG10_2, ONE, PI
 from emu.hooks.x86_64.helpers.extended import zero
 from emu.hooks.x86_64.helpers.real import constant

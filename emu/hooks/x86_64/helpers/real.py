@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.extended import EXPONENT, NOTHING, PRECISION, UNDERFLOW, normalised
 from emu.hooks.x86_64.helpers.rounding import rounded
 from emu.hooks.x86_64.helpers.wide import (

@@ -7,8 +7,8 @@ leave a multiple of 32. The manual leaves that number to the processor (at most 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.extended import (
     C0,
     C1,

@@ -10,8 +10,8 @@ number keeps its significand, and its exponent is brought near the middle of tho
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.extended import (
     BIAS,
     C1,

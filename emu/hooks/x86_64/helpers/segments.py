@@ -8,8 +8,8 @@ the program's code, 0x2b its stack, other data segments are loaded by nobody.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.exceptions.memory import try_store
 from emu.hooks.x86_64.helpers.state import ALIGNMENT, FAULT_CODE, REGS, SEGMENTS, at, note
 from emu.native.unicorn import peek64, poke32, poke64

@@ -7,8 +7,8 @@ versions of unicorn the places are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.native.unicorn import peek8, poke8
 
 #: Byte offsets. regs: 64 bits each, numbered as in instructions. cc_src: the flags after instructions that

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 import unicorn
-from numba import njit, types
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit, types
 from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave

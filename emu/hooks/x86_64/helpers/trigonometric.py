@@ -7,8 +7,8 @@ and more are left as they are, with C2 set.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.constants import COSINE, SINE
 from emu.hooks.x86_64.helpers.extended import (
     BIAS,

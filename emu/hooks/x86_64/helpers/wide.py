@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+
+from corebraid.base.compiled import intrinsic, ir, njit, types
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 _WORD, _TWICE = np.uint64(64), np.uint64(128)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers import load_constant
 from emu.hooks.x86_64.helpers.arctangent import fpatan
 from emu.hooks.x86_64.helpers.exceptions.memory import load_ten_bytes, store_ten_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import types
+from corebraid.base.compiled import types
 
 _ADDRESS = types.uint64
 _OF_STATE = (

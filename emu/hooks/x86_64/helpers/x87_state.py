@@ -7,8 +7,8 @@ stack fault, whose masked answer is the indefinite number (8.5.1.1).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.extended import C1, CONDITIONS, INDEFINITE, INVALID
 from emu.hooks.x86_64.helpers.state import (
     CONTROL_WORD,

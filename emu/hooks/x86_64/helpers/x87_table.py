@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.exceptions.x87_computing import COMPUTING
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import BEFORE, ENVIRONMENT
 from emu.hooks.x86_64.helpers.exceptions.x87_moving import MOVING

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.extended import (
     C0,
     C2,

@@ -6,8 +6,8 @@ caller: address in the generated code, from which the emulator knows the instruc
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import MODE, at
 from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import peek32

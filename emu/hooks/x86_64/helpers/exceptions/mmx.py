@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import begin
 from emu.hooks.x86_64.helpers.sse import packed
 from emu.hooks.x86_64.helpers.sse.packed import OF_STATE, OF_TWO, OF_TWO_BY, PACKED

@@ -11,8 +11,8 @@ so by the data segment that it notes after the store; until then that is one tha
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.extended import (
     C1,
     DENORMAL,

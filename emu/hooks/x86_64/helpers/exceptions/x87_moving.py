@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.exceptions.memory import load_ten_bytes, store_ten_bytes
 from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import (
     OVERFLOWED,

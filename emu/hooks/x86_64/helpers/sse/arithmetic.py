@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import from_dtype, njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.sse.mxcsr import (
     FLUSHED,
     HUGE_TOLD,
@@ -45,7 +45,7 @@ class Format:
         self.scale = number(bias + 64 << mantissa)
         self.scaled_smallest = number(65 << mantissa)
         self.read, self.write = read, write
-        kind = from_dtype(np.dtype(number))
+        kind = getattr(types, np.dtype(number).name)
         self.binary = kind(kind, kind, _ADDRESS)
 
 

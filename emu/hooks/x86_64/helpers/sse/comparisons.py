@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from corebraid.base.compiled import njit
 from emu.hooks.x86_64.helpers.sse.arithmetic import DOUBLES, SINGLES, Format
 from emu.hooks.x86_64.helpers.sse.floats import OF_TWO, copy_result
 from emu.hooks.x86_64.helpers.sse.mxcsr import DENORMAL, INVALID, NOTHING, has_flags, settle

@@ -9,8 +9,8 @@ only where an inexact result is nothing new.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, begin_program, fault
 from emu.hooks.x86_64.helpers.state import (
     DUE,

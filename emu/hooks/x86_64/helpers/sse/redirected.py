@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.sse.arithmetic import DOUBLES, SINGLES, Format
 from emu.hooks.x86_64.helpers.sse.floats import (
     OF_TWO,

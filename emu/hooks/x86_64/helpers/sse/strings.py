@@ -7,8 +7,8 @@ misses a needle that begins at the haystack's end.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import CC_SRC, REGS, XMM, at
 from emu.native.unicorn import peek8, peek16, peek32, peek64, poke8, poke16, poke64
 

@@ -10,8 +10,8 @@ not be aligned is stored by two stores: where nobody could take the first one ba
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
 from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS, TRIES, share
 from emu.hooks.x86_64.helpers.translation.entering_mmx import enters_behind_access

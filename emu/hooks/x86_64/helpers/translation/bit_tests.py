@@ -9,8 +9,8 @@ the processor's state is written, and flags are worked out there.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import PROCESSOR, at, share
 from emu.hooks.x86_64.helpers.translation.intermediate import SET_SHORT, operation_value, write_two
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke32, poke64

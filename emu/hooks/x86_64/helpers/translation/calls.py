@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.translation.entering_mmx import begins, enters_before_call, enters_behind_call
 from emu.hooks.x86_64.helpers.translation.intermediate import wanted
 from emu.hooks.x86_64.helpers.translation.rotations import is_rotated

@@ -12,8 +12,8 @@ such a call.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import ENTERING, REGISTERS, TAGS, TOP
 from emu.hooks.x86_64.helpers.translation.intermediate import (
     STORE_SHORT,

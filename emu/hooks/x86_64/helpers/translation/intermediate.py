@@ -7,8 +7,8 @@ of which versions of unicorn the places and numbers are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import PROCESSOR, RESULT, REVISION, share
 from emu.native.unicorn import peek8, peek64, poke64
 

@@ -10,8 +10,8 @@ conditions ask follows from the operation and the condition, as the translator h
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import MEMORY, MEMORY_BYTES, OPERATION, at
 from emu.native.unicorn import peek8, peek64, poke32
 

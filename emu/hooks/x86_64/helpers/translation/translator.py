@@ -14,8 +14,8 @@ of one instruction, so that nothing is lost where these bytes are something else
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.state import ENTERING, at, share
 from emu.hooks.x86_64.helpers.translation.accesses import check_alignment
 from emu.hooks.x86_64.helpers.translation.bit_tests import forget_operation
