@@ -14,13 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import unicorn
-from numba import cfunc
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.board.elf import load_image
-from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, add_hook, row_getter
+from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, add_hook, hook, row_getter
 from isa.x86_64.registers import X86_64
 
 _MEMORY = 64 << 20
@@ -32,7 +31,7 @@ _CODE_RIGHTS, _DATA_RIGHTS = uc.UC_PROT_READ | uc.UC_PROT_EXEC, uc.UC_PROT_READ 
 _entry_at = row_getter(TLB_ENTRY)
 
 
-@cfunc(FILL_HOOK, cache=True)
+@hook(FILL_HOOK)
 def _on_fill(handle, address, access, result, user):  # type: ignore[no-untyped-def]
     entry = _entry_at(result)
     entry.address = address & ~_PAGE
