@@ -15,6 +15,7 @@ _SCALARS = frozenset((int, float, bool, type(None), np.bool_, np.float32, np.flo
 }
 
 
+_LIMIT = 1 << 63
 #: Of an array's flags, contiguous in C's or Fortran's order, aligned, writeable (NumPy, `ndarray.flags`).
 _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
@@ -37,6 +38,9 @@ class ArgumentKeys:
             if kind is np.ndarray:
                 key.append((self._text(one.dtype), one.ndim, one.flags.num & _FLAGS))
             elif kind in _SCALARS:
+                # Larger ones are of another type to Numba.
+                if kind is int and not -_LIMIT <= one < _LIMIT:
+                    raise UnknownArgument("int")
                 key.append(kind)
             elif isinstance(one, tuple):
                 key.append((kind, self.of(one)))
