@@ -50,8 +50,9 @@ def fault_of(arguments: tuple[str, ...], ended: Ended, codes: tuple[int, ...] = 
         return f"{found.split(' (')[0].rstrip(':')}: {lines[-1]}, in {place}"
     if ended.code not in codes:
         return f"exit code {ended.code}: {err.strip()[-200:]}"
-    # `verify` names all that it finds.
-    most = _MOST_FOUND if arguments[0] == "verify" and ended.code == 1 else _MOST_LINES
+    # These name all that they find, of each file or core.
+    all_found = (arguments[0] == "verify" and ended.code == 1) or {"replay", "--all"} <= set(arguments)
+    most = _MOST_FOUND if all_found else _MOST_LINES
     return _wrong_words(err, ended.code, most) or _lost_output(arguments, ended)
 
 

@@ -46,7 +46,9 @@ def note(line: Text) -> None:
 
 
 def notes(lines: Sequence[Text], where: object) -> None:
-    """A note for each of `lines`, but no more than can be read. where: of what they are findings."""
+    """A note for each of `lines`, the same once, but no more than can be read. where: of what they are
+    findings."""
+    lines = list({said(line, TYPED): line for line in lines}.values())
     for line in lines[:_MOST_NOTES]:
         note(line)
     if len(lines) > _MOST_NOTES:
