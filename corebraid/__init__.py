@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from corebraid.api.check import check
+    from corebraid.api.checkpoint import checkpoint
     from corebraid.api.evidence import linkage, one_slice, opr, rpc, slices
     from corebraid.api.hunt import hunt
     from corebraid.api.info import info, open_recording
@@ -30,6 +31,7 @@ _PLACES = {
     "OrderProgress": "api.order",
     "check": "api.check",
     "check_order": "api.order",
+    "checkpoint": "api.checkpoint",
     "crosscheck": "api.verify",
     "hunt": "api.hunt",
     "info": "api.info",
@@ -55,6 +57,7 @@ __all__ = [
     "__version__",
     "check",
     "check_order",
+    "checkpoint",
     "crosscheck",
     "hunt",
     "info",

@@ -28,6 +28,7 @@ _COMMANDS = {
     "hunt": "hunt",
     "info": "info",
     "replay": "replay",
+    "checkpoint": "checkpoint",
     "order": "order",
     "pairs": "pairs",
     "slices": "slices",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from recorder.files.manifest import ORDER_CERT, PROGRAM_ELF, Manifest, core_log, load
+from recorder.files.manifest import ORDER_CERT, PROGRAM_ELF, Manifest, checkpoint_log, core_log, load
 from recorder.files.missing_order import missing_edges
 
 #: As recorder/files/objects.py has it, which loads more than is needed here.
@@ -26,7 +26,14 @@ class Info:
     def of(cls, recording: Path) -> Info:
         """Of the recording in the directory `recording`. Raises FormatError."""
         manifest = load(recording)
-        names = [*manifest.file_names(), PROGRAM_ELF, *_objects(recording, manifest), ORDER_CERT]
+        checkpoints = [checkpoint_log(core) for core in range(manifest.n_cores)]
+        names = [
+            *manifest.file_names(),
+            *checkpoints,
+            PROGRAM_ELF,
+            *_objects(recording, manifest),
+            ORDER_CERT,
+        ]
         sizes = {name: size for name in names if (size := _size(recording / name)) is not None}
         reached = manifest.instructions if manifest.complete else tuple(_reached(recording, manifest))
         return cls(recording, manifest, sizes, tuple(reached))

@@ -14,6 +14,7 @@ from corebraid.names.threads import threads_of
 from corebraid.study.tracing import make_exporter
 from recorder.files.reader import Recording
 from recorder.replay.pause import CoreState, PausedReplay
+from recorder.replay.seek import start_at, start_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ def pause(
     first: with the accesses from this instruction count on. sink: write these there, as a table, instead of
     giving them. Raises UsageError if the core never comes so far, Divergence, FormatError.
     """
-    replay = PausedReplay(recording, core, (until,), traced=first is not None)
+    start = start_of(recording, core, (until,)) if first is None else start_at(recording, core, first)
+    replay = PausedReplay(recording, core, (until,), traced=first is not None, start=start)
     program = GuestProgram.of(recording.path, recording.manifest, device_symbols())
     wanted, seen = Selection(first=first, until=until), io.BytesIO()
     pieces = (rows[wanted.mask(rows)] for rows in replay.run())

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
-from corebraid.base.wording import Option, Phrase, Wording
+from corebraid.base.wording import Wording
+from corebraid.study.each_core import each_core, usable_processors
 from recorder.files.reader import Recording
+from recorder.replay.checkpoint_check import replay_and_check
 from recorder.replay.core import ReplayResult, replay_core
-from solver.passes.pool import interrupts_held, set_interrupts
 
 #: Instructions whose replay is worth another process: its start takes a fifth of a second.
 _WORTH_A_PROCESS = 20_000_000
@@ -62,20 +58,12 @@ class Replays:
         return {"recording": str(self.recording), "cores": [one.facts(wording) for one in self.cores]}
 
 
-def _replay(path: Path, core: int) -> CoreVerdict:
+def _replay(path: Path, held: bool, core: int) -> CoreVerdict:
     try:
-        return CoreVerdict(core, replay_core(Recording.open(path), core))
+        replayed = replay_and_check if held else replay_core
+        return CoreVerdict(core, replayed(Recording.open(path), core))
     except CorebraidError as error:
         return CoreVerdict(core, None, error)
-
-
-def _let_interrupts_end_it() -> None:
-    set_interrupts(signal.SIG_DFL)
-
-
-def usable_processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def worthwhile_processes(recording: Recording) -> int:
@@ -85,40 +73,17 @@ def worthwhile_processes(recording: Recording) -> int:
 
 
 def replay_cores(
-    recording: Recording, cores: Iterable[int], jobs: int, done: Callable[[int], None]
+    recording: Recording, cores: Iterable[int], jobs: int, done: Callable[[int], None], *, held: bool = False
 ) -> list[CoreVerdict]:
     """Replay `cores` on up to `jobs` processes; verdicts in order of cores.
 
-    done: called with how many cores are finished. A core whose replay fails does not stop the others.
+    done: called with how many cores are finished. held: checkpoints are held against them. A core whose
+    replay fails does not stop the others.
     """
     cores = sorted(cores)
     verdicts: list[CoreVerdict] = []
-    with _verdicts(recording.path, cores, min(jobs, len(cores))) as source:
+    with each_core(partial(_replay, recording.path, held), cores, jobs) as source:
         for verdict in source:
             verdicts.append(verdict)
             done(len(verdicts))
     return sorted(verdicts, key=lambda verdict: verdict.core)
-
-
-@contextmanager
-def _verdicts(path: Path, cores: list[int], jobs: int) -> Iterator[Iterator[CoreVerdict]]:
-    if jobs <= 1:
-        yield (_replay(path, core) for core in cores)
-        return
-    # Forked, the workers have this process's kernels; it runs no emulator and no thread of its own yet.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, context, initializer=_let_interrupts_end_it) as pool:
-        try:
-            with interrupts_held():
-                futures = [pool.submit(_replay, path, core) for core in cores]
-            yield (future.result() for future in as_completed(futures))
-        except BrokenProcessPool:
-            raise CorebraidError(
-                "a replaying process was killed",
-                remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
-            ) from None
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
     from recorder.capture.options import RecordOptions
     from recorder.files.json_fields import Scalar
+    from recorder.replay.checkpointing import CheckpointPolicy
 
 FIRMWARE_MEMORY = 64 << 20
 GUESTS = ("auto", "linux", "firmware")
@@ -42,6 +43,7 @@ class Asked:
     bus: str | None = None
     cache: str = "unbounded"
     strata: str = "cycles:100000"
+    checkpoint: str = "auto"
     memory: int | None = None
     limit: int | None = None
     input: bytes | Callable[[], bytes] = b""
@@ -112,8 +114,22 @@ def _options(asked: Asked) -> RecordOptions:
         strata=StrataPolicy.parse(asked.strata),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
         limit=asked.limit or 0,
+        checkpoint=_checkpoint(asked),
     )
     return replace(options, input=asked.input() if callable(asked.input) else asked.input)
+
+
+def _checkpoint(asked: Asked) -> CheckpointPolicy | None:
+    from recorder.replay.checkpointing import CheckpointPolicy
+
+    policy = CheckpointPolicy.parse(asked.checkpoint)
+    if policy is not None and policy.every and asked.strata == "none":
+        raise UsageError(
+            "checkpoints stand at strata, and there are none",
+            found=Phrase(Option("checkpoint", asked.checkpoint), " ", Option("strata", "none")),
+            remedy="leave one of them out",
+        )
+    return policy
 
 
 def _with_model(options: RecordOptions, asked: Asked) -> RecordOptions:

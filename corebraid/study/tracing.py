@@ -14,7 +14,7 @@ from corebraid.names.selection import Rows, Selection
 from corebraid.names.threads import Threads, threads_of
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording, iter_agent_trace
-from recorder.replay.core import CoreReplay
+from recorder.replay.seek import accesses
 from recorder.replay.traces import RecordingTraces
 from solver.check.braid import braid
 from solver.check.certificate import Certificate
@@ -139,7 +139,7 @@ def one_by_one(recording: Recording, wanted: Selection) -> Iterator[Piece]:
         if stream == n_cores:
             pieces = iter_agent_trace(recording)
         else:
-            pieces = CoreReplay(recording, stream, traced=True).run()
+            pieces = accesses(recording, stream, wanted.first, wanted.region)
         for rows in pieces:
             if len(rows):
                 yield rows[wanted.mask(rows)], True

@@ -10,14 +10,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import CorebraidError
+from corebraid.base.errors import CorebraidError, FormatError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check
 from corebraid.study.replays import CoreVerdict, replay_cores
 from recorder.evidence.integrity import Finding, integrity
-from recorder.files.manifest import MANIFEST, ORDER_CERT, core_log
+from recorder.files.frame import DamageError
+from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.replay.checkpoint_check import check_memory
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
 from solver.check.checker import CheckReport, check_slices
@@ -70,6 +72,7 @@ class Verdict:
     certificate: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
     truth: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
     score: Score | None = None
+    checkpoints: int = 0
 
     @property
     def sound(self) -> bool:
@@ -89,6 +92,7 @@ class Verdict:
             "complete": manifest.complete,
             "sound": self.sound,
             "findings": [asdict(finding) for finding in self.findings],
+            "checkpoints": self.checkpoints,
             "replays": [replay.facts(wording) for replay in self.replays],
             "certificate": self.certificate.facts(wording),
             "truth": self.truth.facts(wording),
@@ -109,12 +113,29 @@ def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing)
         findings = list(integrity(recording))
     damaged = {finding.file for finding in findings}
     whole = [core for core in range(n_cores) if core_log(core) not in damaged]
+    with show("checking checkpoints", None):
+        checkpoints, wrong = _check_checkpoints(recording, whole)
     with show("cores replayed", n_cores) as advance:
-        replays = replay_cores(recording, whole, jobs, advance)
+        replays = replay_cores(recording, whole, jobs, advance, held=not wrong)
+    findings += wrong
     skipped = sorted(set(range(n_cores)) - set(whole))
     replays += [CoreVerdict(core, None, skipped=f"core {core}: {_LOG_DAMAGED}") for core in skipped]
-    verdict = Verdict(recording, findings, sorted(replays, key=lambda replay: replay.core))
+    replays = sorted(replays, key=lambda replay: replay.core)
+    verdict = Verdict(recording, findings, replays, checkpoints=checkpoints)
     return _with_orders(verdict, show) if verdict.sound else verdict
+
+
+def _check_checkpoints(recording: Recording, cores: list[int]) -> tuple[int, list[Finding]]:
+    """How many checkpoints of these cores have the memory that the logs say, and what is wrong with
+    others."""
+    checked, findings = 0, list[Finding]()
+    for core in cores:
+        try:
+            checked += check_memory(recording, core)
+        except FormatError as error:
+            offset = error.offset if isinstance(error, DamageError) else 0
+            findings.append(Finding(checkpoint_log(core), offset, error.line()))
+    return checked, findings
 
 
 def _with_orders(verdict: Verdict, show: Show) -> Verdict:

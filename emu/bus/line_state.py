@@ -63,6 +63,12 @@ def is_received(core, line):
 
 
 @njit(cache=True)
+def mark_never_received(core, line):
+    """The core has not received the line."""
+    carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)[line] &= ~SEEN
+
+
+@njit(cache=True)
 def mark_received(core, line):
     """The core has received the line."""
     carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)[line] |= SEEN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,8 @@ class Core:
 
     row: this core's `CORE` row (a view; hooks see the same bytes). words: the same, faster (`CORE_AT`).
     memory, line_state, page_flags, page_rights: uint8 arrays over bytes, lines and pages of its private
-    memory.
+    memory. dirty_pages: uint64[], whose first `CORE.dirty_n` are the pages that changed since the last
+    digest.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Core:
         self.line_state = host_memory(memory_bytes // line_bytes)
         self.page_flags = host_memory(memory_bytes // PAGE_BYTES)
         self.page_rights = host_memory(memory_bytes // PAGE_BYTES)
-        self._dirty_pages = host_memory(8 * (memory_bytes // PAGE_BYTES + 1)).view(np.uint64)
+        self.dirty_pages = host_memory(8 * (memory_bytes // PAGE_BYTES + 1)).view(np.uint64)
         self._lost = np.zeros(4096, np.uint64)
         self._scratch = np.zeros(2, np.uint64)
         self.native = native_isa(isa)
@@ -184,7 +185,7 @@ class Core:
             ("line_shift", line_bytes.bit_length() - 1),
             ("page_flags", address_of(self.page_flags)),
             ("page_rights", address_of(self.page_rights)),
-            ("dirty_pages", address_of(self._dirty_pages)),
+            ("dirty_pages", address_of(self.dirty_pages)),
             ("lost", address_of(self._lost)),
             ("scratch", address_of(self._scratch)),
             ("entry_fetch", isa.entry_fetch),
@@ -346,17 +347,25 @@ class Core:
         self._asked |= self.isa.omitted(context)
         self.pc = self.isa.read(context, self.isa.program_counter)
 
+    def unlisted(self) -> tuple[int, ...]:
+        """The registers that a context header does not hold (`NativeIsa.unlisted`)."""
+        return tuple(int(self._engine.reg_read(number)) for number in self.native.unlisted)
+
+    def restore_unlisted(self, values: Sequence[int]) -> None:
+        """Set them."""
+        for number, value in zip(self.native.unlisted, values, strict=True):
+            self._engine.reg_write(number, value)
+
     def forget_exception(self) -> int:
         """An exception is dealt with: the emulator would take the next one for a double fault. What it
         changes in registers is changed now: the instruction that failed with it is not replayed. Returns its
         error code."""
         context, self._asked = self.context(), self.approximated
         due, code = self.native.due(self._engine), self.native.fault_code(self._engine)
-        unlisted = [(number, self._engine.reg_read(number)) for number in self.native.unlisted]
+        unlisted = self.unlisted()
         self._engine.context_restore(self._unharmed)
         self.restore(context)
-        for number, value in unlisted:
-            self._engine.reg_write(number, value)
+        self.restore_unlisted(unlisted)
         if due:
             self._before_due = context
             self.native.deliver(self._engine, due)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import is_received
+from emu.core.changed_pages import ChangedPages
 from emu.core.core import Core
 from emu.native.state import DIRTY
 from emu.native.unicorn import peek64, pointer
@@ -58,16 +59,18 @@ def _update(rows, hashes, total, line_bytes):
 
 
 class Fingerprint:
-    """The running fingerprint of one core."""
+    """The running fingerprint of one core. pages: whoever else wants to know what changes."""
 
-    def __init__(self, core: Core, line_bytes: int) -> None:
-        self._core, self._line_bytes = core, line_bytes
+    def __init__(self, core: Core, line_bytes: int, pages: ChangedPages | None = None) -> None:
+        self._core, self._line_bytes, self._pages = core, line_bytes, pages
         self._hashes: NDArray[np.uint64] = np.zeros(len(core.memory) // PAGE_BYTES, np.uint64)
         self._total: NDArray[np.uint64] = np.zeros(1, np.uint64)
 
     def update(self) -> int:
         """The fingerprint now, 64 bits. The core must be stopped."""
         core = self._core
+        if self._pages is not None:
+            self._pages.note()
         _update(core.rows, self._hashes, self._total, self._line_bytes)
         core.protect_again()
         return int(self._total[0])

@@ -80,6 +80,21 @@ class Diverged:
     found: str
 
 
+@dataclass(frozen=True)
+class CoreState:
+    """What a core is between two instructions, but for its memory. count: instructions retired; strata:
+    passed; context: its registers, as the ISA lays them out; unlisted: those that are not among them;
+    committed: stores that have left its store buffer, which must be empty; awaiting: not 0 if a system call
+    got no result."""
+
+    count: int
+    strata: int
+    context: bytes
+    unlisted: tuple[int, ...]
+    committed: int = 0
+    awaiting: int = 0
+
+
 Step = NeedRows | AtBarrier | TraceFull | Diverged
 
 
@@ -142,11 +157,36 @@ class IsolatedCore:
             self._row["received"] = address_of(self._received)
             self.core.fence_hook = on_traced_fence
 
+    def begin(self, state: CoreState) -> None:
+        """Go on from where another replay of the core stood, in place of the beginning. Nothing has run yet,
+        and `put_pages` brings its memory."""
+        row = self._row
+        row["count"], row["trace_stratum"], row["committed"] = state.count, state.strata, state.committed
+        self.core.restore(state.context)
+        self.core.restore_unlisted(state.unlisted)
+        row["awaiting"] = state.awaiting
+
+    def state(self, strata: int) -> CoreState:
+        """Where the core stands: between two instructions. strata: that have been passed."""
+        core, row = self.core, self._row
+        return CoreState(
+            self.count, strata, core.context(), core.unlisted(), int(row["committed"]), int(row["awaiting"])
+        )
+
+    def left_over(self) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
+        """What has been fed and not been used, as a piece to be fed again: RECORD[n], by count, and its
+        blob."""
+        rows = np.concatenate([self._rows[int(self._row["rows_next"]) :], self.unused()])
+        return rows[np.argsort(rows["count"], kind="stable")], self._blob
+
+    def unused(self) -> NDArray[np.void]:
+        """Input records fed and not consumed: RECORD[n]."""
+        return self._inputs[int(self._row["inputs_next"]) : int(self._row["inputs_n"])]
+
     def feed(self, rows: NDArray[np.void], blob: NDArray[np.uint8]) -> None:
         """Give the next rows (RECORD[n], at least one) and their blob; all earlier ones are used up."""
         is_input = rows["kind"] == INPUT
-        left = self._inputs[int(self._row["inputs_next"]) :]
-        self._inputs = np.concatenate([left, rows[is_input]])
+        self._inputs = np.concatenate([self.unused(), rows[is_input]])
         self._rows, self._blob = np.ascontiguousarray(rows[~is_input]), np.ascontiguousarray(blob)
         self._row["inputs"], self._row["inputs_n"] = address_of(self._inputs), len(self._inputs)
         self._row["inputs_next"] = 0
@@ -228,7 +268,7 @@ class IsolatedCore:
     @property
     def unused_inputs(self) -> int:
         """Input records fed and not consumed."""
-        return int(self._row["inputs_n"]) - int(self._row["inputs_next"])
+        return len(self.unused())
 
     def step(self) -> Step:
         """Go on until something outside the core is needed."""

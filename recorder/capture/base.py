@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from emu.board.config import MachineConfig
 from emu.board.stretch import NEVER, Room
 from emu.board.watcher import Watcher
 from emu.bus.names import MESI
+from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
 from emu.schedule.scheduler import is_named_policy, schedule_bytes
@@ -41,6 +43,7 @@ from recorder.files.manifest import (
 )
 from recorder.files.truth import TRUTH
 from recorder.files.writer import RecordingWriter
+from recorder.replay.checkpointing import CoreCheckpoints
 
 #: Instructions, over all cores, after which every log is written out: what a killed recorder can lose.
 FLUSH_EVERY = 1_000_000
@@ -84,7 +87,9 @@ class BaseCapture(Watcher):
     ) -> None:  # fmt: skip
         self._options, self._isa = options, isa
         self.board = board
-        self._fingerprints = [Fingerprint(core, board.bus.line) for core in board.cores]
+        pages = [ChangedPages(core) if options.checkpoint else None for core in board.cores]
+        pairs = zip(board.cores, pages, strict=True)
+        self._fingerprints = [Fingerprint(core, board.bus.line, changed) for core, changed in pairs]
         self._truth: list[tuple[int, int]] = []
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
@@ -98,6 +103,14 @@ class BaseCapture(Watcher):
         with self._or_nothing():
             (directory / PROGRAM_ELF).write_bytes(program)
         self._evidence = EvidenceCapture(board, [])
+        self._checkpoints = [self._checkpointed(number, changed) for number, changed in enumerate(pages)]
+
+    def _checkpointed(self, number: int, pages: ChangedPages | None) -> CoreCheckpoints | None:
+        board, policy = self.board, self._options.checkpoint
+        if pages is None or policy is None:
+            return None
+        create = partial(self.writer.checkpoints, number)
+        return CoreCheckpoints(board.cores[number], pages, board.bus.line, policy, create)
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:
@@ -288,6 +301,8 @@ class BaseCapture(Watcher):
             if core.append_record(STRATUM, 0, committed, self._strata, size=buffered):
                 self.drain(number)
             self._digest(number)
+            if (checkpoints := self._checkpoints[number]) is not None:
+                checkpoints.at_stratum(self._strata)
         self._strata += 1
         self._evidence.stratum(self._strata)
         self.board.state["want_stratum"] = 0

@@ -14,15 +14,16 @@ from emu.schedule.shared_words import SharedWords
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import End, Manifest
+from recorder.replay.checkpointing import CheckpointPolicy
 
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """How to record. limit: instructions over all cores after which the recording ends, 0 for none.
-    model: "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further
-    streams (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words
-    that the policy is to watch, None: learn them first if it wants to know. scheduler: in place of the
-    policy. bus: see `emu.board.config.MachineConfig`."""
+    """How to record. limit: instructions over all cores after which the recording ends, 0 for none. model:
+    "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further streams
+    (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
+    policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
+    checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`."""
 
     cores: int = 1
     seed: int = 0
@@ -41,6 +42,7 @@ class RecordOptions:
     shared: SharedWords | None = None
     scheduler: Scheduler | None = None
     bus: str = MESI
+    checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
 
     def make_scheduler(self) -> Scheduler:
         """The policy. Raises UsageError."""

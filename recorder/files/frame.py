@@ -8,10 +8,11 @@ hostile one cannot make a reader allocate more than `MAX_RAW`.
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -26,13 +27,14 @@ FILE_MAGIC, FRAME_MAGIC = b"CBRD", b"CBFR"
 #: Version of the format that is written, and those that are read (docs/format.md says what each added).
 VERSION, VERSIONS = 3, (1, 2, 3)
 #: Kinds of a stream, as the file header names them.
-CORE, AGENT, TRUTH, INITIAL_IMAGE, FINAL_IMAGE = 1, 2, 3, 4, 5
+CORE, AGENT, TRUTH, INITIAL_IMAGE, FINAL_IMAGE, CHECKPOINTS = 1, 2, 3, 4, 5, 13
 KIND_NAMES = {
     CORE: "log of a core",
     AGENT: "agent log",
     TRUTH: "sealed truth",
     INITIAL_IMAGE: "initial image",
     FINAL_IMAGE: "final image",
+    CHECKPOINTS: "checkpoints of a core",
     # Written by the solver (solver/check/certificate.py), in these frames.
     6: "certificate",
     7: "unfinished order",
@@ -61,7 +63,7 @@ class DamageError(FormatError):
         *,
         expected: object = None,
         found: object = None,
-        remedy: str = _COPY_AGAIN,
+        remedy: Text = _COPY_AGAIN,
     ) -> None:
         self.file, self.offset = path.name, offset
         where = f"{path}, offset {offset}"
@@ -289,13 +291,26 @@ def _inflate(path: Path, payload: bytes, header: FrameHeader) -> bytes:
     return raw
 
 
+def _skip(file: BinaryIO, count: int) -> int:
+    """Go on behind the next `count` bytes; returns how many there are, if they are fewer."""
+    at = file.tell()
+    there = max(0, os.fstat(file.fileno()).st_size - at)
+    file.seek(at + count)
+    return min(count, there)
+
+
 def iter_frames(
-    path: Path, expected: FileHeader, *, partial_tail: bool = False
+    path: Path,
+    expected: FileHeader,
+    *,
+    partial_tail: bool = False,
+    wanted: Callable[[FrameHeader], bool] | None = None,
 ) -> Iterator[tuple[FrameHeader, bytes]]:
     """The frames of a file in order, each with its bytes after decompression and all checks.
 
     expected: what the file header must say. partial_tail: the recorder was killed, so an incomplete last
-    frame (or file header) quietly ends the iteration. Holds one frame at a time. Raises FormatError.
+    frame (or file header) quietly ends the iteration. wanted: the others are passed over; of them only the
+    headers are read. Holds one frame at a time. Raises FormatError.
     """
     with open_regular(path) as file:
         data = read_bytes(file, FILE_HEADER_BYTES, path)
@@ -312,12 +327,15 @@ def iter_frames(
                 missing = f"{FRAME_HEADER_BYTES} bytes of the header of frame {number}"
                 raise DamageError(path, offset, "truncated", expected=missing, found=f"{len(data)} bytes")
             header = _parse_frame(path, data, offset, seed, header)
-            payload = read_bytes(file, header.stored, path)
-            if len(payload) < header.stored:
+            offset += FRAME_HEADER_BYTES
+            passed = wanted is not None and not wanted(header)
+            payload = b"" if passed else read_bytes(file, header.stored, path)
+            there = _skip(file, header.stored) if passed else len(payload)
+            if there < header.stored:
                 if partial_tail:
                     return
                 missing = f"{header.stored} bytes of frame {number}"
-                at = offset + FRAME_HEADER_BYTES
-                raise DamageError(path, at, "truncated", expected=missing, found=f"{len(payload)} bytes")
-            yield header, _inflate(path, payload, header)
-            offset += FRAME_HEADER_BYTES + header.stored
+                raise DamageError(path, offset, "truncated", expected=missing, found=f"{there} bytes")
+            if not passed:
+                yield header, _inflate(path, payload, header)
+            offset += header.stored

@@ -52,6 +52,11 @@ def core_log(core: int) -> str:
     return f"core-{core}.log"
 
 
+def checkpoint_log(core: int) -> str:
+    """The file name of a core's checkpoints."""
+    return f"checkpoints-{core}.log"
+
+
 @dataclass(frozen=True)
 class Program:
     """The guest program: file name (no directory) and SHA-256 of the file, in hexadecimal."""

@@ -5,7 +5,7 @@ Only the manifest is read on opening, and neither Numba nor an emulator is impor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,17 +116,20 @@ class Recording:
         return self.killed and INITIAL_IMG not in self.manifest.files
 
 
-def iter_core_records(recording: Recording, core: int) -> Iterator[tuple[Rows, Bytes]]:
+def iter_core_records(
+    recording: Recording, core: int, wanted: Callable[[FrameHeader], bool] | None = None
+) -> Iterator[tuple[Rows, Bytes]]:
     """The records of a core's log, frame by frame: (RECORD[n], uint8[] that they index).
 
-    Reads no other file of the recording, and holds one frame. Raises FormatError.
+    wanted: other frames are passed over. Reads no other file of the recording, and holds one frame. Raises
+    FormatError.
     """
     from recorder.files.codec import decode
 
     manifest = recording.manifest
     path = recording.checked(recording.core_log_path(core))
     header = recording.header(CORE, core)
-    for frame, raw in iter_frames(path, header, partial_tail=recording.killed):
+    for frame, raw in iter_frames(path, header, partial_tail=recording.killed, wanted=wanted):
         try:
             rows, blob = decode(raw, manifest.line, "", records=frame.records, memory=manifest.memory)
         except FormatError as error:

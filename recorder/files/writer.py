@@ -17,9 +17,19 @@ import numpy.typing as npt
 from corebraid.base.errors import FormatError, UsageError
 from corebraid.base.wording import Option, Phrase, another
 from recorder.files import agent_codec, codec, truth
+from recorder.files.checkpoints import CheckpointWriter
 from recorder.files.collectors import EvidenceWriter
 from recorder.files.evidence_names import STREAMS, evidence_log
-from recorder.files.frame import AGENT, CORE, FINAL_IMAGE, INITIAL_IMAGE, TRUTH, FileHeader, FrameWriter
+from recorder.files.frame import (
+    AGENT,
+    CHECKPOINTS,
+    CORE,
+    FINAL_IMAGE,
+    INITIAL_IMAGE,
+    TRUTH,
+    FileHeader,
+    FrameWriter,
+)
 from recorder.files.image_file import write_image
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import (
@@ -31,6 +41,7 @@ from recorder.files.manifest import (
     End,
     Manifest,
     check,
+    checkpoint_log,
     core_log,
 )
 from recorder.files.one_step import in_one_step
@@ -55,6 +66,7 @@ class RecordingWriter:
         self._logs[TRUTH_LOG] = self._open(TRUTH_LOG, TRUTH, 0)
         for name in manifest.evidence:
             self._logs[evidence_log(name)] = self._open(evidence_log(name), STREAMS[name].kind, 0)
+        self._checkpoints: list[CheckpointWriter] = []
         self._core_encoder = codec.Encoder(manifest.line, FRAME_BYTES, manifest.memory)
         self._agent_encoder = agent_codec.Encoder(FRAME_BYTES, manifest.memory)
         self._truth_encoder = truth.Encoder(manifest.n_streams, FRAME_BYTES)
@@ -146,6 +158,13 @@ class RecordingWriter:
         """Where the frames of an evidence stream go that the manifest names."""
         return self._logs[evidence_log(name)]
 
+    def checkpoints(self, core: int) -> CheckpointWriter:
+        """Begin a core's checkpoints. The manifest does not name them: what was recorded is whole without."""
+        name = checkpoint_log(core)
+        writer = CheckpointWriter(self._directory / name, self._header(CHECKPOINTS, core))
+        self._checkpoints.append(writer)
+        return writer
+
     def write_image(
         self, which: Literal["initial", "final"], pages: Iterable[tuple[int, npt.NDArray[np.uint8]]]
     ) -> None:
@@ -186,6 +205,8 @@ class RecordingWriter:
         """Close the files. Without `finish`, the recording is like that of a killed recorder."""
         for log in self._logs.values():
             log.close()
+        for checkpoints in self._checkpoints:
+            checkpoints.close()
 
     def discard(self) -> None:
         """Remove the whole directory: nothing has run yet that it could tell of."""

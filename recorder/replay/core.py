@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Call, Option, Phrase, Text, another
+from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
 from emu.core.isolated import IsolatedCore
+from emu.core.saved_pages import put_pages, take_pages
 from emu.core.surroundings import DEVICES, KERNEL
 from recorder.files.digest import Digest
-from recorder.files.reader import Recording
-from recorder.replay.driver import ReplayDriver
+from recorder.files.reader import Recording, iter_core_records
+from recorder.replay.driver import Piece, ReplayDriver
+from recorder.replay.start import Start, checkpoint_damage
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,20 @@ class ReplayResult:
 class CoreReplay(ReplayDriver):
     """Replays one core of a recording from its own log.
 
-    Reads the manifest and `core-K.log`, no other file. Raises UsageError if there is no such core.
+    start: where it begins, in place of the beginning. paged: it keeps track of which pages change. Without it
+    only the manifest and `core-K.log` are read. Raises UsageError if there is no such core, FormatError where
+    a checkpoint is not what the log says.
     """
 
     def __init__(
-        self, recording: Recording, core: int, *, traced: bool = False, stops: Sequence[int] = ()
+        self,
+        recording: Recording,
+        core: int,
+        *,
+        traced: bool = False,
+        stops: Sequence[int] = (),
+        start: Start | None = None,
+        paged: bool = False,
     ) -> None:
         manifest = recording.manifest
         if not 0 <= core < manifest.n_cores:
@@ -72,8 +85,42 @@ class CoreReplay(ReplayDriver):
             surroundings=KERNEL if manifest.linux else DEVICES,
         )
         super().__init__(recording, core, isa, isolated, stops)
-        self._fingerprint = Fingerprint(isolated.core, manifest.line)
+        self._pages = ChangedPages(isolated.core) if paged else None
+        self._fingerprint = Fingerprint(isolated.core, manifest.line, self._pages)
         self._strata = self._digests = 0
+        self._at_stratum = False
+        self._source = iter_core_records(recording, core) if start is None else start.pieces
+        if start is not None:
+            self._begin(start)
+
+    def _begin(self, start: Start) -> None:
+        core, state, isolated = self._core.core, start.state, self._core
+        wrong = ""
+        if len(state.unlisted) != len(core.native.unlisted):
+            wrong = f"it has {len(state.unlisted)} registers, of {len(core.native.unlisted)}"
+        else:
+            isolated.begin(state)
+            for pages in start.pages:
+                put_pages(core, pages, self._recording.manifest.line)
+            if start.fingerprint is not None and self._fingerprint.update() != start.fingerprint:
+                wrong = "its memory is not what the core's log says"
+        if wrong and start.checkpoint is not None:
+            raise checkpoint_damage(self._recording, self._number, start.checkpoint, wrong)
+        self._strata, self._contexts, self._complete = state.strata, 1, start.complete
+
+    def stands(self) -> Start:
+        """Where this replay stands, for another to go on from there: this one is over then. It must keep
+        track of its pages."""
+        assert self._pages is not None
+        self._pages.note()
+        core, line = self._core, self._recording.manifest.line
+        piece = core.left_over()
+        follow = chain([piece], self._source) if len(piece[0]) else self._source
+        pages = take_pages(core.core, self._pages.ever, line)
+        return Start(core.state(self._strata), pages, follow, complete=self._complete)
+
+    def _pieces(self) -> Iterator[Piece]:
+        return self._source
 
     @property
     def result(self) -> ReplayResult:
@@ -88,6 +135,7 @@ class CoreReplay(ReplayDriver):
 
     def _stratum(self, row: np.void) -> None:
         self._strata += 1
+        self._at_stratum = True
         wrong = self._core.set_stratum(self._strata, int(row["addr"]), int(row["size"]))
         if wrong is not None:
             raise self._diverged(wrong)
@@ -95,6 +143,12 @@ class CoreReplay(ReplayDriver):
     def _digest(self, expected: Digest) -> None:
         self._digests += 1
         self._compare(expected, self._fingerprint.update())
+        if self._at_stratum:
+            self._at_stratum = False
+            self._cut(self._strata - 1)
+
+    def _cut(self, stratum: int) -> None:
+        """A stratum and its digest have been passed: a checkpoint may stand here."""
 
     def _interrupted(self) -> None:
         self._core.empty_store_buffer()

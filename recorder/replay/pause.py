@@ -10,6 +10,8 @@ from corebraid.base.wording import Option, Phrase
 from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 from recorder.replay.driver import CODE_WINDOW
+from recorder.replay.seek import start_of
+from recorder.replay.start import Start
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,16 @@ class PausedReplay(CoreReplay):
     """
 
     def __init__(
-        self, recording: Recording, core: int, counts: Iterable[int], *, traced: bool = False
+        self,
+        recording: Recording,
+        core: int,
+        counts: Iterable[int],
+        *,
+        traced: bool = False,
+        start: Start | None = None,
     ) -> None:
         stops = sorted(set(counts))
-        super().__init__(recording, core, traced=traced, stops=stops)
+        super().__init__(recording, core, traced=traced, stops=stops, start=start)
         #: The core at each of the counts that it came to.
         self.states: dict[int, CoreState] = {}
 
@@ -65,9 +73,10 @@ class PausedReplay(CoreReplay):
 
 
 def states_at(recording: Recording, core: int, counts: Iterable[int]) -> dict[int, CoreState]:
-    """The core before these instructions, by one replay; without those that it never comes to. Raises
-    Divergence, FormatError."""
-    replay = PausedReplay(recording, core, counts)
+    """The core before these instructions, by one replay from the last checkpoint before them; without those
+    that it never comes to. Raises Divergence, FormatError."""
+    counts = sorted(counts)
+    replay = PausedReplay(recording, core, counts, start=start_of(recording, core, counts))
     for _ in replay.run():
         pass
     return replay.states

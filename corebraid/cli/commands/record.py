@@ -71,6 +71,14 @@ _INTERRUPTED = 130
 )
 @machine_choices
 @evidence_choices
+@click.option(
+    "--checkpoint",
+    default="auto",
+    show_default=True,
+    metavar="N",
+    help="Instructions of a core after which the next stratum is a checkpoint, from which replay and trace "
+    "can begin; auto: some 16 million, more where much memory changes; none.",
+)
 @click.option("--limit", type=positive, metavar="N", help="Stop after N instructions over all cores.")
 @click.option(
     "--input",

@@ -1,0 +1,56 @@
+"""One piece of work for each core of a recording: several at once, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import TypeVar
+
+from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import Option, Phrase
+from solver.passes.pool import interrupts_held, set_interrupts
+
+Done = TypeVar("Done")
+
+
+def usable_processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def each_core(work: Callable[[int], Done], cores: Sequence[int], jobs: int) -> Iterator[Iterator[Done]]:
+    """What `work` gives for each core, as it is done, on up to `jobs` processes. work: can be pickled.
+
+    Raises CorebraidError where a process is killed, and what `work` raises.
+    """
+    jobs = min(jobs, len(cores))
+    if jobs <= 1:
+        yield (work(core) for core in cores)
+        return
+    # Forked, the workers have this process's kernels; it runs no emulator and no thread of its own yet.
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, context, initializer=_let_interrupts_end_it) as pool:
+        try:
+            with interrupts_held():
+                futures = [pool.submit(work, core) for core in cores]
+            yield (future.result() for future in as_completed(futures))
+        except BrokenProcessPool:
+            raise CorebraidError(
+                "a replaying process was killed",
+                remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
+            ) from None
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _let_interrupts_end_it() -> None:
+    set_interrupts(signal.SIG_DFL)
