@@ -13,7 +13,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, MISS, RECEIVED, RECORD, STRATUM
 from recorder.files import agent_codec, codec
 from recorder.files.agent_codec import AGENT_OP, MARK
-from recorder.files.manifest import AGENT_LOG
+from recorder.files.manifest import AGENT_LOG, MAX_CORES
 
 Rows = Any
 _CAPACITY = 1 << 20
@@ -163,6 +163,8 @@ def agent_rows(sample: Sample, draw: Draw) -> str:
     name, found = stream(sample, draw, [AGENT_LOG])
     frame, said = draw.choice(found.frames), sample.manifest
     cores = int(said["cores"]) if found.version >= 2 else 0
+    if not 0 <= cores <= MAX_CORES:
+        raise Unsuited
     rows = np.zeros(len(frame.raw), AGENT_OP)
     data = np.frombuffer(frame.raw, np.uint8)
     n, error, _ = agent_codec.decode_ops(data, np.uint64(said["memory"]), cores, rows)

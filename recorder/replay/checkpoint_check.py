@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from corebraid.base.rows.record import DIGEST, STRATUM
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
-from emu.core.isolated import IsolatedCore
 from emu.core.saved_pages import drop_pages, put_pages
 from recorder.files.checkpoints import checkpoints, own_pages
 from recorder.files.reader import Recording, iter_core_records
-from recorder.replay.core import CoreReplay, ReplayResult
+from recorder.replay.core import CoreReplay, ReplayResult, isolated_core
 from recorder.replay.start import checkpoint_damage, digest_of
 
 
@@ -22,9 +21,8 @@ def check_memory(recording: Recording, core: int) -> int:
     found = checkpoints(recording, core)
     if not found:
         return 0
-    manifest = recording.manifest
     # It only holds memory.
-    holder = IsolatedCore(manifest.instruction_set, core, manifest.memory, manifest.line, traced=False).core
+    manifest, holder = recording.manifest, isolated_core(recording, core).core
     pages = ChangedPages(holder)
     fingerprint = Fingerprint(holder, manifest.line, pages)
     digests, own = _digests(recording, core), own_pages(recording, core)

@@ -47,6 +47,20 @@ class ReplayResult:
         }
 
 
+def isolated_core(recording: Recording, core: int, *, traced: bool = False) -> IsolatedCore:
+    """A core of a recording, at its beginning."""
+    manifest = recording.manifest
+    return IsolatedCore(
+        manifest.instruction_set,
+        core,
+        manifest.memory,
+        manifest.line,
+        traced=traced,
+        store_buffer=manifest.store_buffer,
+        surroundings=KERNEL if manifest.linux else DEVICES,
+    )
+
+
 class CoreReplay(ReplayDriver):
     """Replays one core of a recording from its own log.
 
@@ -74,17 +88,8 @@ class CoreReplay(ReplayDriver):
                 where=str(recording.path),
                 remedy=another("core"),
             )
-        isa = manifest.instruction_set
-        isolated = IsolatedCore(
-            isa,
-            core,
-            manifest.memory,
-            manifest.line,
-            traced=traced,
-            store_buffer=manifest.store_buffer,
-            surroundings=KERNEL if manifest.linux else DEVICES,
-        )
-        super().__init__(recording, core, isa, isolated, stops)
+        isolated = isolated_core(recording, core, traced=traced)
+        super().__init__(recording, core, manifest.instruction_set, isolated, stops)
         self._pages = ChangedPages(isolated.core) if paged else None
         self._fingerprint = Fingerprint(isolated.core, manifest.line, self._pages)
         self._strata = self._digests = 0
