@@ -35,6 +35,7 @@ class How:
     limit: int | None = None
     slice: int | None = None
     bus: str = "mesi"
+    checkpoint: str = "none"
 
 
 HOW = {
@@ -46,9 +47,10 @@ HOW = {
     "messages": How("rpc_divide", evidence="rpc,losses", strata="cycles:20000", limit=20_000),
     "fault": How("fault_div", strata="none"),
     "linux": How("", slice=60, strata="cycles:3000", evidence="linkage,slices,opr,losses"),
-    "pages": How("smc", strata="cycles:2000", bus="page", limit=9_000),
-    "linux pages": How("", slice=60, strata="cycles:3000", bus="page"),
-    "linux tso": How("", slice=40, strata="cycles:2500", model="tso"),
+    "pages": How("smc", strata="cycles:2000", bus="page", limit=9_000, checkpoint="1"),
+    "linux pages": How("", slice=60, strata="cycles:3000", bus="page", checkpoint="1"),
+    "linux tso": How("", slice=40, strata="cycles:2500", model="tso", checkpoint="1"),
+    "checkpoints": How("uts", strata="cycles:4000", slice=200, limit=30_000, checkpoint="2000"),
 }
 
 
@@ -66,6 +68,7 @@ def make(how: How, path: Path) -> None:
         limit=how.limit,
         slice=how.slice,
         bus=how.bus,
+        checkpoint=how.checkpoint,
         memory=_MEMORY,
         system=bool(how.program),
         store_buffer=_BUFFER[how.model],

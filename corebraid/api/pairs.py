@@ -42,7 +42,7 @@ def pairs(
     from corebraid.names.devices import device_symbols
     from corebraid.names.program import GuestProgram
     from corebraid.names.selection import AddressRange, Selection
-    from corebraid.study.events import stream_named
+    from corebraid.names.streams import stream_named
     from corebraid.study.pair_lists import KINDS, Wanted, iter_pair_list
     from solver.freedom.freedom import Limits
 

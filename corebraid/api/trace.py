@@ -39,8 +39,7 @@ def trace(
     from corebraid.names.devices import device_symbols
     from corebraid.names.program import GuestProgram
     from corebraid.names.selection import AddressRange, Selection, parse_kinds
-    from corebraid.study.certificates import certificate_of
-    from corebraid.study.events import stream_named
+    from corebraid.names.streams import stream_named
     from corebraid.study.tracing import Traced
 
     check_text("addr", addr, optional=True)
@@ -61,4 +60,9 @@ def trace(
         region=region,
     )
     wanted.check(strata + 1 if isinstance(strata, int) else None)
-    return Traced(opened, program, wanted, certificate_of(opened) if ordered else None, limit)
+    if not ordered:
+        return Traced(opened, program, wanted, None, limit)
+    # What is not braided does without the solver.
+    from corebraid.study.certificates import certificate_of
+
+    return Traced(opened, program, wanted, certificate_of(opened), limit)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
-from corebraid.base.wording import another
 from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
 from corebraid.names.program import GuestProgram
+from corebraid.names.streams import parse_stream, streams
 from corebraid.names.symbols import with_offset
 from solver.freedom.choose import Choice, op_of_row
 from solver.passes.unfiltered import (
@@ -38,37 +38,6 @@ HELP = (
     "N, from 0, of that instruction."
 )
 _REMEDY = "write CORE:COUNT or CORE:COUNT.N, such as 2:20375 or 2:20375.1"
-
-
-#: What the stream of the agents that are not cores is called: of firmware, of a Linux guest.
-_AGENTS = ("dev", "kernel")
-
-
-def streams(n_cores: int) -> str:
-    """The names of streams, for messages."""
-    return f"0 to {n_cores - 1}, or {' or '.join(_AGENTS)}"
-
-
-def parse_stream(text: str, n_cores: int) -> int | None:
-    """The stream that is called `text`: a core's number, or the number of cores for agents; None for none."""
-    if text in _AGENTS:
-        return n_cores
-    is_core = text.isascii() and text.isdigit() and len(text) < 20 and int(text) < n_cores
-    return int(text) if is_core else None
-
-
-def stream_named(text: str, n_cores: int, where: str | None = None) -> int:
-    """The stream that is called `text`. where: for messages. Raises UsageError if there is none."""
-    stream = parse_stream(text, n_cores)
-    if stream is None:
-        raise UsageError(
-            "no such core in this recording",
-            expected=streams(n_cores),
-            found=text,
-            where=where,
-            remedy=another("core"),
-        )
-    return stream
 
 
 @dataclass(frozen=True)

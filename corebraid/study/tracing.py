@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
@@ -15,9 +15,9 @@ from corebraid.names.threads import Threads, threads_of
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording, iter_agent_trace
 from recorder.replay.seek import accesses
-from recorder.replay.traces import RecordingTraces
-from solver.check.braid import braid
-from solver.check.certificate import Certificate
+
+if TYPE_CHECKING:
+    from solver.check.certificate import Certificate
 
 Piece = tuple[Rows, bool]
 
@@ -103,6 +103,7 @@ class Traced:
 
     def _write_axe(self, sink: BinaryIO, progress: Callable[[int], None]) -> Written:
         from corebraid.study.export.axe import export_axe
+        from recorder.replay.traces import RecordingTraces
 
         self.check_whole()
         manifest = self.recording.manifest
@@ -152,6 +153,9 @@ def braided(recording: Recording, certificate: Certificate, wanted: Selection) -
 
     Raises FormatError, Divergence, OrderError.
     """
+    from recorder.replay.traces import RecordingTraces
+    from solver.check.braid import braid
+
     for rows, has_order in braid(RecordingTraces(recording), certificate):
         yield rows[wanted.mask(rows)], has_order
         if wanted.past(rows, braided=True):
