@@ -12,8 +12,8 @@ from rich.console import Console
 from bench.report import Column, Table, publish
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.study.conditions import DEFAULT, Condition
-from corebraid.study.each_core import usable_processors
 from corebraid.study.hunting import MIXED, attempts, hunt_in, prepare
+from corebraid.study.in_processes import usable_processors
 from corebraid.study.subjects import Subject
 from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.options import RecordOptions

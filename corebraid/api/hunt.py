@@ -99,9 +99,9 @@ def _hunted(
     progress: Callable[[int], None],
     note: Callable[[Text], None],
 ) -> Hunted:
-    from corebraid.study.each_core import usable_processors
     from corebraid.study.findings import Finding, Hunted, Speed, again_of
     from corebraid.study.hunting import hunt_in, keep, prepare, scratch
+    from corebraid.study.in_processes import usable_processors
 
     began = time.monotonic()
     with scratch(directory) as place:

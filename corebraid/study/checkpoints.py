@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
-from corebraid.study.each_core import each_core
+from corebraid.study.in_processes import in_processes
 from recorder.files.reader import Recording
 from recorder.replay.checkpointing import CheckpointPolicy
 from recorder.replay.making import Made, make_checkpoints
@@ -33,7 +33,7 @@ def checkpointed(
     done. Raises FormatError, Divergence."""
     made: list[Made] = []
     cores = range(recording.manifest.n_cores)
-    with each_core(partial(_make, recording.path, policy), cores, jobs) as source:
+    with in_processes(partial(_make, recording.path, policy), cores, jobs) as source:
         for found in source:
             if isinstance(found, CorebraidError):
                 raise found

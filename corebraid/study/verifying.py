@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError, FormatError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check
-from corebraid.study.replays import CoreVerdict, replay_cores
+from corebraid.study.replays import CoreVerdict, replay_cores, replay_in_intervals
 from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
 from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log
@@ -116,7 +116,8 @@ def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing)
     with show("checking checkpoints", None):
         checkpoints, wrong = _check_checkpoints(recording, whole)
     with show("cores replayed", n_cores) as advance:
-        replays = replay_cores(recording, whole, jobs, advance, held=not wrong)
+        replayed = replay_cores if wrong else replay_in_intervals
+        replays = replayed(recording, whole, jobs, advance)
     findings += wrong
     skipped = sorted(set(range(n_cores)) - set(whole))
     replays += [CoreVerdict(core, None, skipped=f"core {core}: {_LOG_DAMAGED}") for core in skipped]

@@ -1,5 +1,4 @@
-"""Checkpoints held against what they stand for: memory against the log's digests, the rest against a
-replay."""
+"""The memory of checkpoints, held against the digests in the log."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from emu.core.fingerprint import Fingerprint
 from emu.core.saved_pages import drop_pages, put_pages
 from recorder.files.checkpoints import checkpoints, own_pages
 from recorder.files.reader import Recording, iter_core_records
-from recorder.replay.core import CoreReplay, ReplayResult, isolated_core
+from recorder.replay.core import isolated_core
 from recorder.replay.start import checkpoint_damage, digest_of
 
 
@@ -55,25 +54,3 @@ def _digests(recording: Recording, core: int) -> Iterator[tuple[int, int, int]]:
             elif mark is not None:
                 yield int(mark["value"]), int(mark["count"]), digest_of(recording, row, blob).fingerprint
                 mark = None
-
-
-class _Held(CoreReplay):
-    """A replay that holds checkpoints against what it comes to."""
-
-    def __init__(self, recording: Recording, core: int) -> None:
-        super().__init__(recording, core)
-        self._held = {one.stratum: one for one in checkpoints(recording, core)}
-
-    def _cut(self, stratum: int) -> None:
-        one = self._held.get(stratum)
-        if one is not None and one.unlisted != self._core.core.unlisted():
-            raise checkpoint_damage(self._recording, self._number, one, "its registers are not the replay's")
-
-
-def replay_and_check(recording: Recording, core: int) -> ReplayResult:
-    """Replay a core to its end, and hold the registers of its checkpoints, if it has any, against it. Raises
-    Divergence, FormatError."""
-    replay = _Held(recording, core)
-    for _ in replay.run():
-        pass
-    return replay.result

@@ -93,7 +93,7 @@ class CoreReplay(ReplayDriver):
         self._pages = ChangedPages(isolated.core) if paged else None
         self._fingerprint = Fingerprint(isolated.core, manifest.line, self._pages)
         self._strata = self._digests = 0
-        self._at_stratum = False
+        self._at_stratum, self._contexts_before = False, 0
         self._source = iter_core_records(recording, core) if start is None else start.pieces
         if start is not None:
             self._begin(start)
@@ -111,7 +111,9 @@ class CoreReplay(ReplayDriver):
                 wrong = "its memory is not what the core's log says"
         if wrong and start.checkpoint is not None:
             raise checkpoint_damage(self._recording, self._number, start.checkpoint, wrong)
-        self._strata, self._contexts, self._complete = state.strata, 1, start.complete
+        self._strata, self._complete = state.strata, start.complete
+        # The next context header is no first one.
+        self._contexts = self._contexts_before = 1
 
     def stands(self) -> Start:
         """Where this replay stands, for another to go on from there: this one is over then. It must keep
@@ -130,8 +132,9 @@ class CoreReplay(ReplayDriver):
     @property
     def result(self) -> ReplayResult:
         """How far the replay has come."""
+        contexts = self._contexts - self._contexts_before
         return ReplayResult(
-            self._number, self._core.count, self._strata, self._digests, self._contexts, self._complete
+            self._number, self._core.count, self._strata, self._digests, contexts, self._complete
         )
 
     def _rest(self) -> Iterator[NDArray[np.void]]:

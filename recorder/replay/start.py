@@ -68,10 +68,22 @@ def start_before(
             continue
         place = _find(recording, core, one)
         if place is not None and not (traced and place.buffered):
-            state = CoreState(one.count, one.stratum + 1, place.digest.context, one.unlisted, place.committed)
-            pages = pages_up_to(recording, core, one)
-            return Start(state, pages, place.pieces, place.digest.fingerprint, one)
+            return _start(recording, core, one, place)
     return None
+
+
+def start_from(recording: Recording, core: int, one: Checkpoint) -> Start:
+    """One of a core's checkpoints that its log reaches. Raises FormatError."""
+    place = _find(recording, core, one)
+    if place is None:
+        raise checkpoint_damage(recording, core, one, "the core's log ends before")
+    return _start(recording, core, one, place)
+
+
+def _start(recording: Recording, core: int, one: Checkpoint, place: _Place) -> Start:
+    context, fingerprint = place.digest.context, place.digest.fingerprint
+    state = CoreState(one.count, one.stratum + 1, context, one.unlisted, place.committed)
+    return Start(state, pages_up_to(recording, core, one), place.pieces, fingerprint, one)
 
 
 def checkpoint_damage(recording: Recording, core: int, one: Checkpoint, what: str) -> FormatError:

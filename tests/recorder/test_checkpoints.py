@@ -30,9 +30,10 @@ from recorder.files.checkpoints import checkpoint_path, checkpoints, pages_up_to
 from recorder.files.manifest import core_log
 from recorder.files.reader import Recording
 from recorder.replay import seek
-from recorder.replay.checkpoint_check import check_memory, replay_and_check
+from recorder.replay.checkpoint_check import check_memory
 from recorder.replay.checkpointing import CheckpointPolicy
-from recorder.replay.core import CoreReplay
+from recorder.replay.core import CoreReplay, replay_core
+from recorder.replay.interval import intervals, joined, replay_interval
 from recorder.replay.making import make_checkpoints
 from recorder.replay.pause import PausedReplay, states_at
 from recorder.replay.start import start_before
@@ -55,7 +56,9 @@ def examine(path: Path, seed: int = 0) -> int:
     for core in range(recording.manifest.n_cores):
         whole = rows_of(CoreReplay(recording, core, traced=True).run())
         assert check_memory(recording, core) == len(checkpoints(recording, core))
-        replay_and_check(recording, core)
+        longest = rng.randrange(1, 20_000)
+        parts = [replay_interval(recording, one) for one in intervals(recording, core, longest)]
+        assert joined(parts) == replay_core(recording, core)
         for one in checkpoints(recording, core):
             start = start_before(recording, core, one.count)
             assert start is not None

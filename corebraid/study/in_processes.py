@@ -1,4 +1,4 @@
-"""One piece of work for each core of a recording: several at once, each in a process of its own."""
+"""Pieces of work on a recording, such as one for each core: several at once, in processes of their own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
 from solver.passes.pool import interrupts_held, set_interrupts
 
+Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 
@@ -24,21 +25,21 @@ def usable_processors() -> int:
 
 
 @contextmanager
-def each_core(work: Callable[[int], Done], cores: Sequence[int], jobs: int) -> Iterator[Iterator[Done]]:
-    """What `work` gives for each core, as it is done, on up to `jobs` processes. work: can be pickled.
+def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> Iterator[Iterator[Done]]:
+    """What `work` gives for each item, as it is done, on up to `jobs` processes. All of them can be pickled.
 
     Raises CorebraidError where a process is killed, and what `work` raises.
     """
-    jobs = min(jobs, len(cores))
+    jobs = min(jobs, len(items))
     if jobs <= 1:
-        yield (work(core) for core in cores)
+        yield (work(item) for item in items)
         return
     # Forked, the workers have this process's kernels; it runs no emulator and no thread of its own yet.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, context, initializer=_let_interrupts_end_it) as pool:
         try:
             with interrupts_held():
-                futures = [pool.submit(work, core) for core in cores]
+                futures = [pool.submit(work, item) for item in items]
             yield (future.result() for future in as_completed(futures))
         except BrokenProcessPool:
             raise CorebraidError(
