@@ -13,7 +13,7 @@ from bench.report import Column, Table, publish
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.study.conditions import DEFAULT, Condition
 from corebraid.study.hunting import MIXED, attempts, hunt_in, prepare
-from corebraid.study.in_processes import usable_processors
+from corebraid.study.replays.in_processes import usable_processors
 from corebraid.study.subjects import Subject
 from recorder.capture.guest import LinuxOptions, guest_spec
 from recorder.capture.options import RecordOptions

@@ -13,7 +13,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
 
 if TYPE_CHECKING:
-    from corebraid.study.checkpoints import Checkpointed
+    from corebraid.study.replays.checkpoints import Checkpointed
     from recorder.files.reader import Recording
 
 
@@ -30,8 +30,8 @@ def checkpoint(
     cores to replay at a time; None: as many as are worth it. progress: called with how many cores are done.
     Raises UsageError (no such distance; the recording has no strata), FormatError, Divergence.
     """
-    from corebraid.study.checkpoints import checkpointed
-    from corebraid.study.replays import worthwhile_processes
+    from corebraid.study.replays.checkpoints import checkpointed
+    from corebraid.study.replays.cores import worthwhile_processes
     from recorder.replay.checkpointing import CheckpointPolicy
 
     if not isinstance(every, str):

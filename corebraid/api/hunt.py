@@ -101,7 +101,7 @@ def _hunted(
 ) -> Hunted:
     from corebraid.study.findings import Finding, Hunted, Speed, again_of
     from corebraid.study.hunting import hunt_in, keep, prepare, scratch
-    from corebraid.study.in_processes import usable_processors
+    from corebraid.study.replays.in_processes import usable_processors
 
     began = time.monotonic()
     with scratch(directory) as place:

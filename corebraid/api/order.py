@@ -168,7 +168,7 @@ def _chosen(recording: Recording, options: Options, choose: str, cuts: int, cons
 
 
 def _default_jobs(recording: Recording) -> int:
-    from corebraid.study.in_processes import usable_processors
+    from corebraid.study.replays.in_processes import usable_processors
 
     manifest = recording.manifest
     short = manifest.complete and sum(manifest.instructions) < _SHORT

@@ -14,7 +14,7 @@ from corebraid.base.wording import Option, Phrase
 
 if TYPE_CHECKING:
     from corebraid.study.pauses import Paused
-    from corebraid.study.replays import Replays
+    from corebraid.study.replays.cores import Replays
     from recorder.files.reader import Recording
     from recorder.replay.core import ReplayResult
 
@@ -74,7 +74,7 @@ def replay_all(
     jobs: processes at a time; None: as many as are worth it, one for each processor at most. progress: called
     with how many cores are done. Raises FormatError.
     """
-    from corebraid.study.replays import Replays, replay_cores, worthwhile_processes
+    from corebraid.study.replays.cores import Replays, replay_cores, worthwhile_processes
 
     check_whole("jobs", jobs, 1, MOST_JOBS)
     opened = open_recording(recording)

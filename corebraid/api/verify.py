@@ -27,7 +27,7 @@ def verify(
     much there is to do, what shows it. What is wrong is no error: see `Verdict.sound`. Raises FormatError if
     there is no recording.
     """
-    from corebraid.study.replays import worthwhile_processes
+    from corebraid.study.replays.cores import worthwhile_processes
     from corebraid.study.verifying import Unreadable, show_nothing, verify_recording
 
     try:

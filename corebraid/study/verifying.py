@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from corebraid.base.errors import CorebraidError, FormatError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check
-from corebraid.study.replays import CoreVerdict, replay_cores, replay_in_intervals
+from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
 from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
 from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log

@@ -12,9 +12,10 @@ from emu.core.core import Core
 from emu.core.saved_pages import take_pages
 from recorder.files.checkpoints import CheckpointWriter
 
-#: By size: at least so many instructions lie between two checkpoints, a replay of some 0.1 s, and so many for
-#: each page that has changed, so that to write it costs a small part of what running them did.
-_LEAST, _FOR_A_PAGE = 16_000_000, 10_000
+#: By size: at least so many instructions lie between two checkpoints, a replay of some 0.1 s; so many for
+#: each page that has changed, so that to write it costs a small part of what running them did; and so many
+#: for each byte that was stored before, which bounds what they take on disk.
+_LEAST, _FOR_A_PAGE, _FOR_A_BYTE = 16_000_000, 10_000, 64
 _MOST_DIGITS = 15
 
 
@@ -39,9 +40,12 @@ class CheckpointPolicy:
             )
         return cls(int(text))
 
-    def due(self, instructions: int, pages: int) -> bool:
-        """Whether so many instructions after the last one, with so many pages changed, there is to be one."""
-        return instructions >= (self.every or max(_LEAST, _FOR_A_PAGE * pages))
+    def due(self, last: int, count: int, pages: int, stored: int) -> bool:
+        """Whether there is to be one at an instruction count. last: where the last one was, 0 for none;
+        pages: changed since; stored: bytes of all before."""
+        if self.every:
+            return count - last >= self.every
+        return count - last >= max(_LEAST, _FOR_A_PAGE * pages) and count >= _FOR_A_BYTE * stored
 
 
 class CoreCheckpoints:
@@ -69,7 +73,7 @@ class CoreCheckpoints:
         """The core has passed a stratum and its digest. Raises FormatError if a checkpoint cannot be
         written."""
         count, changed, ever = self._core.count, self._pages.changed, self._pages.ever
-        if not self._policy.due(count - self._last, len(changed)):
+        if not self._policy.due(self._last, count, len(changed), self.stored):
             return
         if self._writer is None:
             self._writer = self._create()

@@ -33,6 +33,7 @@ OTHERS: dict[str, tuple[set[str], set[str]]] = {
     "record": ({"source", "sink", "pass_exit_code"}, {"input", "output", "error", "progress"}),
     "hunt": ({"source", "sink"}, {"input", "progress", "note"}),
     "replay": ({"every", "jobs"}, {"sink", "progress"}),
+    "checkpoint": (set(), {"progress"}),
     "order": (set(), {"progress", "note"}),
     "pairs": ({"witness"}, {"progress"}),
     "slices": ({"number"}, {"progress"}),
@@ -198,6 +199,18 @@ def test_replay(each: Path) -> None:
     paused = corebraid.replay(each, 0, first=20, until=40)
     assert facts(paused) == told("replay", each, "--core", 0, "--from", 20, "--until", 40)
     assert paused.accesses
+
+
+def test_checkpoints(each: Path) -> None:
+    made = facts(corebraid.checkpoint(each, every=1))
+    assert made == told("checkpoint", each, "--every", 1)
+    assert (
+        sum(core["checkpoints"] for core in made["cores"])
+        == corebraid.verify(each).facts()["checkpoints"]
+        > 0
+    )
+    with pytest.raises(UsageError, match="or auto, found 'none'; write every='10000000'"):
+        corebraid.checkpoint(each, every="none")
 
 
 def test_order_and_what_is_said_of_orders(each: Path) -> None:

@@ -17,7 +17,7 @@ from corebraid.cli.wording import TYPED
 
 if TYPE_CHECKING:
     from corebraid.study.pauses import Paused
-    from corebraid.study.replays import Replays
+    from corebraid.study.replays.cores import Replays
     from recorder.replay.pause import CoreState
 
 _COLUMNS = 4
@@ -71,7 +71,7 @@ def command(
     _check(core, every, jobs, first, until)
     console.announce_compilation()
     from corebraid.api.replay import replay, replay_all
-    from corebraid.study.replays import CoreVerdict, Replays
+    from corebraid.study.replays.cores import CoreVerdict, Replays
     from recorder.files.reader import Recording
 
     opened = Recording.open(recording)

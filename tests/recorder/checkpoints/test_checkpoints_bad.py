@@ -230,3 +230,43 @@ def test_a_killed_recorders_checkpoints_are_used_as_far_as_they_go(rec: Path) ->
     assert ran.code in (0, 2)
     assert len(ran.lines) <= 1
     assert run("verify", rec).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--every", "0"), "or auto, found '0'; write --every 10000000"),
+        (("--every", "none"), "or auto, found 'none'"),
+        (("--every", "1e6"), "found '1e6'"),
+        (("--jobs", "0"), "--jobs"),
+    ],
+)
+def test_what_cannot_be_asked_for(arguments: tuple[str, str], what: str, rec: Path) -> None:
+    before = checkpoint_path(Recording.open(rec), CORE).read_bytes()
+    ran = run("checkpoint", rec, *arguments)
+    assert (ran.code, len(ran.lines)) == (2, 1)
+    assert what in ran.err
+    assert checkpoint_path(Recording.open(rec), CORE).read_bytes() == before
+
+
+def test_no_strata_no_checkpoints(tmp_path: Path) -> None:
+    fig1 = FIRMWARE / "fig1.elf"
+    ran = run("record", "-o", tmp_path / "rec", "--strata", "none", "--checkpoint", 5, fig1)
+    assert (ran.code, len(ran.lines), (tmp_path / "rec").exists()) == (2, 1, False)
+    assert "checkpoints stand at strata" in ran.err
+    assert run("record", "-o", tmp_path / "rec", "--strata", "none", fig1).code == 0
+    ran = run("checkpoint", tmp_path / "rec")
+    assert (ran.code, len(ran.lines)) == (2, 1)
+    assert "--strata cycles:100000" in ran.err
+
+
+def test_a_replay_that_diverges_leaves_the_checkpoints_that_are_there(rec: Path) -> None:
+    before = checkpoint_path(Recording.open(rec), CORE).read_bytes()
+    log = rec / f"core-{CORE}.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(bytes(data))
+    ran = run("checkpoint", rec, "--every", 10)
+    assert (ran.code, len(ran.lines)) == (2, 1)
+    assert checkpoint_path(Recording.open(rec), CORE).read_bytes() == before
+    assert not list(rec.glob("*.partial"))

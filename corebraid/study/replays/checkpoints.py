@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
-from corebraid.study.in_processes import in_processes
+from corebraid.study.replays.in_processes import in_processes
 from recorder.files.reader import Recording
 from recorder.replay.checkpointing import CheckpointPolicy
 from recorder.replay.making import Made, make_checkpoints

@@ -263,10 +263,14 @@ def test_what_is_no_distance(text: str) -> None:
 
 def test_by_size_a_checkpoint_waits_for_what_it_costs() -> None:
     policy = CheckpointPolicy()
-    assert not policy.due(15_999_999, 1)
-    assert policy.due(16_000_000, 1600)
-    assert not policy.due(16_000_000, 1601)
-    assert CheckpointPolicy(5).due(5, 1 << 20)
+    assert not policy.due(0, 15_999_999, 1, 0)
+    assert policy.due(0, 16_000_000, 1600, 0)
+    assert not policy.due(0, 16_000_000, 1601, 0)
+    assert not policy.due(16_000_000, 31_999_999, 1, 0)
+    assert policy.due(16_000_000, 32_000_000, 1, 500_000)
+    assert not policy.due(16_000_000, 32_000_000, 1, 500_001)
+    assert CheckpointPolicy(5).due(10, 15, 1 << 20, 1 << 30)
+    assert not CheckpointPolicy(5).due(10, 14, 0, 0)
 
 
 # -- kernels and their twins -----------------------------------------------------------------------------

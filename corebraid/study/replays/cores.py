@@ -11,7 +11,7 @@ from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Wording
-from corebraid.study.in_processes import in_processes, usable_processors
+from corebraid.study.replays.in_processes import in_processes, usable_processors
 from recorder.files.reader import Recording
 from recorder.replay.core import ReplayResult, replay_core
 from recorder.replay.interval import Interval, intervals, joined, replay_interval
