@@ -206,8 +206,16 @@ def _tell(recorded: Recorded) -> None:
     console.note(
         f"recorded {manifest.program.name} on {manifest.n_cores} core(s) in {recorded.directory}: "
         f"{instructions:,} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
-        f"{_evidence_bytes(manifest)}; {ended}"
+        f"{_evidence_bytes(manifest)}{_checkpoint_bytes(recorded)}; {ended}"
     )
+
+
+def _checkpoint_bytes(recorded: Recorded) -> str:
+    from recorder.files.manifest import checkpoint_log
+
+    paths = (recorded.directory / checkpoint_log(core) for core in range(recorded.manifest.n_cores))
+    total = sum(path.stat().st_size for path in paths if path.exists())
+    return f", {total:,} of checkpoints" if total else ""
 
 
 def _evidence_bytes(manifest: Manifest) -> str:

@@ -61,6 +61,8 @@ def command(recording: Path, format_name: str, target: Path | None, **asked: Any
     Kinds: R read, W write, RMW both at once, F bytes that an instruction fetch received; '/io' marks a
     device register, '+' a row that is indivisible with the next.
 
+    --from and --region without --ordered begin at the last checkpoint before (docs/seek.md).
+
     \b
     Examples:
       corebraid trace REC --core 2 --limit 20
