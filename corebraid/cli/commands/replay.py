@@ -59,8 +59,8 @@ def command(
     """Replay cores of REC, each from its own log alone, and compare it with every digest on the way.
 
     Only the manifest and the log of the core itself are read; with --until its checkpoints too, if it has
-    some: what came before the last one is passed over (docs/seek.md). Exit code 1 means that the replay diverged:
-    the message says where, what was expected and found, and what to run to look closer.
+    some: what came before the last one is passed over (docs/seek.md). Exit code 1 means that the replay
+    diverged: the message says where, what was expected and found, and what to run to look closer.
 
     \b
     Examples:
