@@ -235,7 +235,7 @@ class Board:
                 return Stopped.POWER
             elif reason == STOP_CALL:
                 return Stopped.KERNEL
-            elif (stopped := self._ended_by_itself(number, status)) is not None:
+            elif not core.was_misled() and (stopped := self._ended_by_itself(number, status)) is not None:
                 return stopped
             status = None
 

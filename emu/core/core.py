@@ -24,6 +24,7 @@ from emu.native.unicorn import (
     FLUSH_TLB,
     REMOVE_CACHE,
     add_hook,
+    delete_hook,
     peek8,
     pointer,
     uc_ctl_plain,
@@ -38,6 +39,8 @@ from isa.decoder import decoder_of, fault_decoder_of
 from isa.table import Isa
 
 _TCG_BUFFER_BYTES = 64 << 20
+#: Bytes of an instruction, with as many prefixes as make it illegal.
+_MOST_CODE = 16
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ZERO = np.uint64(0)
 _COUNT, _LATENCY = CORE_AT.count, CORE_AT.latency
@@ -200,7 +203,7 @@ class Core:
         self._pairs: set[int] = set()
         self._asked, self._coprocessor = 0, False
         self._before_due = b""
-        self._hooked: set[tuple[int, object]] = set()
+        self._hooked: dict[tuple[int, object], int] = {}
         #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones; for
         #: what is none, though the emulator might run it.
         self.fence_hook: object = None
@@ -306,9 +309,25 @@ class Core:
 
     def _hook_at(self, address: int, hook: object) -> None:
         if (address, hook) not in self._hooked:
-            self._hooked.add((address, hook))
-            add_hook(self.handle, uc.UC_HOOK_CODE, hook, address_of(self.rows), at=address)
+            number = add_hook(self.handle, uc.UC_HOOK_CODE, hook, address_of(self.rows), at=address)
+            self._hooked[address, hook] = number
             self.forget_code(address, address + 1)
+
+    def was_misled(self) -> bool:
+        """Whether a hook has stopped the core before an instruction that a program may run: another stood
+        there when the hook was installed. It is removed, and the core can go on."""
+        hooks = (self.privileged_hook, self.illegal_hook)
+        here = [(self.pc, hook) for hook in hooks if (self.pc, hook) in self._hooked]
+        if not here or not self.words[CORE_AT.unstable]:
+            return False
+        code = self.memory[self.pc : self.pc + _MOST_CODE].tobytes()
+        block = decoder_of(self.isa).decode_block(code, self.pc)
+        if 0 in (*block.privileged, *block.illegal, *block.reserved):
+            return False
+        for place in here:
+            delete_hook(self.handle, self._hooked.pop(place))
+        self.forget_code(self.pc, self.pc + 1)
+        return True
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""

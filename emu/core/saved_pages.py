@@ -89,14 +89,45 @@ def drop_pages(core: Core, numbers: NDArray[np.uint64], line_bytes: int) -> None
 
 
 def take_pages(core: Core, numbers: NDArray[np.uint64], line_bytes: int) -> Iterator[SavedPages]:
-    """The core's pages with these numbers (uint64[n] in any order), ascending, PAGES_AT_ONCE at a time."""
+    """The core's pages with these numbers (uint64[n] in any order), ascending, PAGES_AT_ONCE at a time; those
+    of which it has received something."""
     numbers = np.sort(numbers)
     for start in range(0, len(numbers), PAGES_AT_ONCE):
         some = numbers[start : start + PAGES_AT_ONCE]
         received = np.zeros((len(some), mask_bytes(line_bytes)), np.uint8)
         content = np.zeros((len(some), PAGE_BYTES), np.uint8)
         _take(core.rows, some, received, content, line_bytes)
-        yield SavedPages(some, received, content)
+        kept = received.any(axis=1)
+        if kept.all():
+            yield SavedPages(some, received, content)
+        elif kept.any():
+            yield SavedPages(some[kept], received[kept], content[kept])
+
+
+@njit(cache=True)
+def _is_plain(received, content, line_bytes):  # type: ignore[no-untyped-def]
+    lines = np.uint64(PAGE_BYTES // line_bytes)
+    for k in range(received.shape[0]):
+        some = np.uint8(0)
+        for n in range(np.uint64(8 * received.shape[1])):
+            there = received[k, n >> _THREE] >> np.uint8(n & _SEVEN) & np.uint8(1)
+            some |= there
+            if n >= lines and there != np.uint8(0):
+                return False
+            if n >= lines or there != np.uint8(0):
+                continue
+            at = np.int64(n) * line_bytes
+            for byte in content[k, at : at + line_bytes]:
+                if byte != np.uint8(0):
+                    return False
+        if some == np.uint8(0):
+            return False
+    return True
+
+
+def is_plain(pages: SavedPages, line_bytes: int) -> bool:
+    """Whether something of each page is received, and all that is not is 0."""
+    return bool(_is_plain(pages.received, pages.content, line_bytes))
 
 
 def put_pages(core: Core, pages: SavedPages, line_bytes: int) -> None:

@@ -157,9 +157,9 @@ def check(status: int, what: str) -> None:
 
 def add_hook(
     handle: int, kind: int, callback: Any, user: int, *extra: int, at: int | None = None, size: int = 1
-) -> None:
+) -> int:
     """Install a native hook for all addresses, or for `size` of them from `at` on. `extra`: the instruction,
-    for UC_HOOK_INSN."""
+    for UC_HOOK_INSN. Returns what `delete_hook` takes."""
     slot = ctypes.c_size_t()
     status = library.uc_hook_add(
         ctypes.c_void_p(handle),
@@ -172,6 +172,12 @@ def add_hook(
         *(ctypes.c_int(number) for number in extra),
     )
     check(status, "install a hook")
+    return int(slot.value or 0)
+
+
+def delete_hook(handle: int, number: int) -> None:
+    """Remove a native hook. The emulator must be stopped."""
+    check(library.uc_hook_del(ctypes.c_void_p(handle), ctypes.c_size_t(number)), "remove a hook")
 
 
 def map_device_page(handle: int, address: int, size: int, read: Any, write: Any, user: int) -> None:

@@ -12,6 +12,7 @@ from isa.decoded import Block, RandomRead
 from isa.x86_64.encoding import (
     has_two_prefixes,
     is_narrow_branch,
+    is_other_test,
     is_reserved_shift,
     is_vex,
     opcode_at,
@@ -154,12 +155,13 @@ _PRIVILEGED = frozenset(
         "SYSRET", "SYSRETQ", "SYSEXIT", "SYSEXITQ", "SWAPGS",
     )
 )  # fmt: skip
-#: No instructions outside ring 0, or without what CPUID does not offer (SDM volume 2, MONITOR, XSAVE).
+#: No instructions outside ring 0, or without what CPUID does not offer (SDM volume 2, MONITOR, XSAVE), or in
+#: 64-bit code (AMD64 manual volume 3, SYSENTER; Intel would go to the kernel of 32-bit programs).
 _RESERVED = frozenset(
     getattr(x86, f"X86_INS_{name}")
     for name in (
         "MONITOR", "MWAIT", "XSETBV", "XGETBV", "XSAVE", "XSAVE64", "XSAVEOPT", "XSAVEOPT64", "XRSTOR",
-        "XRSTOR64",
+        "XRSTOR64", "SYSENTER",
     )
 )  # fmt: skip
 #: What tells of tables that only a kernel has, or of a processor's modes.
@@ -184,10 +186,11 @@ def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     if has_two_prefixes(code):
         return True
     if instruction is None:
-        return is_narrow_branch(code)
+        # To the emulator the block may end with the opcode.
+        return is_narrow_branch(code) or is_other_test(code)
     if instruction.id in _TELLING or is_vex(code) or _is_reserved_comparison(code, instruction.size):
         return True
-    return is_narrow_branch(code)
+    return is_narrow_branch(code) or is_other_test(code)
 
 
 def _is_x87(mnemonic: str) -> bool:
@@ -321,7 +324,7 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         here = code[position : position + size]
         if first in _MANDATORY and has_two_prefixes(here):
             return None
-        if mnemonic in ("rcl", "rcr") and "[" in operands:
+        if (mnemonic in ("rcl", "rcr") and "[" in operands) or (mnemonic == "test" and is_other_test(here)):
             return None
         if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: opcode_at(here)[0]]):
             return None

@@ -54,6 +54,14 @@ def is_reserved_shift(code: bytes) -> bool:
     return modrm >> 6 != 3 or not there[opcode] >> (modrm >> 3 & 7) & 1
 
 
+def is_other_test(code: bytes) -> bool:
+    """f6 and f7 with /1: `test`, as /0 is, to processors (AMD64 manual volume 3, table A-6, group 3); illegal
+    to the emulator."""
+    position, _ = opcode_at(code)
+    group = code[position : position + 1] in (b"\xf6", b"\xf7") and len(code) > position + 1
+    return group and code[position + 1] >> 3 & 7 == 1
+
+
 #: Second bytes of opcodes of SSE and MMX; 0f 38 f0 and what follows are others.
 _SSE = frozenset((*range(0x10, 0x18), *range(0x28, 0x30), *range(0x50, 0x80), 0xC2, *range(0xC4, 0xC7),
                   *range(0xD0, 0x100), 0x38, 0x3A))  # fmt: skip

@@ -15,6 +15,7 @@ from isa.x86_64.decode import detailed, is_nested_enter
 
 _MASK = (1 << 64) - 1
 _SEGMENT_BASES = {x86.X86_REG_FS: "fs_base", x86.X86_REG_GS: "gs_base"}
+_SEGMENT_PREFIXES = {0x64: "fs_base", 0x65: "gs_base"}
 _PROGRAM_COUNTER = (x86.X86_REG_RIP, x86.X86_REG_EIP)
 _STACK_BASES = (x86.X86_REG_RSP, x86.X86_REG_ESP, x86.X86_REG_RBP, x86.X86_REG_EBP)
 _BIT_TESTS = tuple(getattr(x86, f"X86_INS_{name}") for name in ("BT", "BTS", "BTR", "BTC"))
@@ -50,6 +51,10 @@ def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Acce
         if operand.type == x86.X86_OP_MEM
     ]
     stack = read("rsp")
+    if instruction.id == x86.X86_INS_XLATB:
+        base = _SEGMENT_PREFIXES.get(instruction.prefix[1])
+        place = read("rbx") + (read("rax") & 0xFF) + (read(base) if base else 0)
+        return [Access(place & _MASK, 1, written=False, stack=False)]
     if instruction.id == x86.X86_INS_LEAVE:
         return [*found, Access(read("rbp"), 8, written=False, stack=True)]
     return [

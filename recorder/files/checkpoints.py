@@ -6,6 +6,7 @@ received), and a head. The core's own log has its registers there, and a fingerp
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ import numpy as np
 
 from corebraid.base.errors import FormatError
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.wording import Call, Phrase
-from emu.core.saved_pages import SavedPages, mask_bytes
+from corebraid.base.wording import Call, Phrase, Text
+from emu.core.saved_pages import SavedPages, is_plain, mask_bytes
 from recorder.files.frame import (
     CHECKPOINTS,
     FRAME_HEADER_BYTES,
@@ -55,10 +56,11 @@ class Checkpoint:
 
 
 class CheckpointWriter:
-    """The checkpoints of one core, being written. path: a file that must not exist. Raises FormatError."""
+    """The checkpoints of one core, being written. path: a file that must not exist. room: what to do where
+    there is none left. Raises FormatError."""
 
-    def __init__(self, path: Path, header: FileHeader) -> None:
-        self._frames = FrameWriter(path, header)
+    def __init__(self, path: Path, header: FileHeader, room: Text | None = None) -> None:
+        self._frames = FrameWriter(path, header, room)
 
     def append(
         self,
@@ -99,7 +101,7 @@ def checkpoints(recording: Recording, core: int) -> list[Checkpoint]:
     """The checkpoints of a core, ascending; none where there is no file. Of a recording whose recorder was
     killed, those that are complete. Raises FormatError."""
     path = checkpoint_path(recording, core)
-    if not path.exists():
+    if not os.path.lexists(path):
         return []
     found: list[Checkpoint] = []
     pages = base = start = at = 0
@@ -144,11 +146,9 @@ class _Pages:
 
     def __init__(self, recording: Recording, core: int, wanted: Callable[[int], bool]) -> None:
         self._path, manifest = checkpoint_path(recording, core), recording.manifest
-        self._mask, self._limit, self._last = mask_bytes(manifest.line), manifest.memory // PAGE_BYTES, -1
-        header = checkpoint_header(recording, core)
-        self._frames = iter_frames(
-            self._path, header, partial_tail=recording.killed, wanted=lambda frame: wanted(frame.sequence)
-        )
+        self._line, self._mask = manifest.line, mask_bytes(manifest.line)
+        self._limit, self._last = manifest.memory // PAGE_BYTES, -1
+        self._frames = _read(recording, core, lambda frame: wanted(frame.sequence))
 
     def before(self, head: int) -> Iterator[SavedPages]:
         """Those of the frames that come next, up to the one with this number."""
@@ -176,12 +176,29 @@ class _Pages:
             raise _damage(self._path, frame, "page numbers are out of range or out of order")
         self._last = int(numbers[-1])
         received = data[n * _WORD : n * (_WORD + mask)].reshape(n, mask).copy()
-        return SavedPages(numbers, received, data[n * (_WORD + mask) :].reshape(n, PAGE_BYTES).copy())
+        pages = SavedPages(numbers, received, data[n * (_WORD + mask) :].reshape(n, PAGE_BYTES).copy())
+        if not is_plain(pages, self._line):
+            raise _damage(self._path, frame, "a page has bytes in lines that its core has not received")
+        return pages
+
+
+def _read(
+    recording: Recording, core: int, wanted: Callable[[FrameHeader], bool]
+) -> Iterator[tuple[FrameHeader, bytes]]:
+    """The wanted frames of the file. Its damage has a remedy of its own."""
+    path, header = checkpoint_path(recording, core), checkpoint_header(recording, core)
+    try:
+        yield from iter_frames(path, header, partial_tail=recording.killed, wanted=wanted)
+    except FormatError as error:
+        offset = error.offset if isinstance(error, DamageError) else 0
+        sides = error.expected, error.found
+        raise DamageError(
+            path, offset, error.what, expected=sides[0], found=sides[1], remedy=_REMEDY
+        ) from None
 
 
 def _frames(recording: Recording, core: int) -> Iterator[tuple[FrameHeader, bytes]]:
     """All frames; those of pages without their bytes."""
-    path, header = checkpoint_path(recording, core), checkpoint_header(recording, core)
     passed: list[FrameHeader] = []
 
     def is_head(frame: FrameHeader) -> bool:
@@ -189,7 +206,7 @@ def _frames(recording: Recording, core: int) -> Iterator[tuple[FrameHeader, byte
             passed.append(frame)
         return not frame.records
 
-    for frame, raw in iter_frames(path, header, partial_tail=recording.killed, wanted=is_head):
+    for frame, raw in _read(recording, core, is_head):
         yield from ((pages, b"") for pages in passed)
         passed.clear()
         yield frame, raw

@@ -115,11 +115,12 @@ class FileFacts:
 class FrameWriter:
     """Appends frames to a new file; each frame is handed to the system in one write.
 
-    path: a file that must not exist. header: what it is. Raises FormatError if it cannot be created.
+    path: a file that must not exist. header: what it is. room: what to do where there is none left; None:
+    what helps while a guest is recorded. Raises FormatError if it cannot be created.
     """
 
-    def __init__(self, path: Path, header: FileHeader) -> None:
-        self._path = path
+    def __init__(self, path: Path, header: FileHeader, room: Text | None = None) -> None:
+        self._path, self._room = path, room
         try:
             self._file = path.open("xb", buffering=0)
         except OSError as error:
@@ -165,7 +166,7 @@ class FrameWriter:
             except OSError as error:
                 what = f"cannot be written ({error.strerror})"
                 more = "; if the guest had begun, what is there can be read"
-                remedy = Phrase("make room, or choose another ", Option("directory"), more)
+                remedy = self._room or Phrase("make room, or choose another ", Option("directory"), more)
                 raise FormatError(what, where=str(self._path), remedy=remedy) from None
         self._digest.update(data)
         self._bytes += len(data)

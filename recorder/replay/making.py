@@ -14,6 +14,8 @@ from recorder.files.reader import Recording
 from recorder.replay.checkpointing import CheckpointPolicy, CoreCheckpoints
 from recorder.replay.core import CoreReplay
 
+_ROOM = "make room; the checkpoints that were there are as they were"
+
 
 @dataclass(frozen=True)
 class Made:
@@ -63,7 +65,7 @@ def make_checkpoints(recording: Recording, core: int, policy: CheckpointPolicy) 
 
 def _make(recording: Recording, core: int, policy: CheckpointPolicy, path: Path) -> Made:
     path.unlink(missing_ok=True)
-    writer = CheckpointWriter(path, checkpoint_header(recording, core))
+    writer = CheckpointWriter(path, checkpoint_header(recording, core), _ROOM)
     with closing(writer):
         replay = _Checkpointed(recording, core, policy, lambda: writer)
         for _ in replay.run():

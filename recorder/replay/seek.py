@@ -24,9 +24,10 @@ class _LeadIn(CoreReplay):
     def __init__(
         self, recording: Recording, core: int, count: int | None, strata: int | None, start: Start | None
     ) -> None:
-        stops = () if count is None else (count,)
+        passed = count is None or (start is not None and start.state.count >= count)
+        stops = () if passed or count is None else (count,)
         super().__init__(recording, core, stops=stops, start=start, paged=True)
-        self._reached, self._until = count is None, strata
+        self._reached, self._until = passed, strata
 
     def _stop(self, count: int) -> None:
         self._reached = True

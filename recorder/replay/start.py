@@ -56,14 +56,15 @@ def start_before(
     *,
     traced: bool = False,
 ) -> Start | None:
-    """The last checkpoint of a core at which at most `count` instructions have retired, or at most `strata`
-    strata have been passed; None where there is none.
+    """The last checkpoint of a core at which fewer than `count` instructions have retired, or at most
+    `strata` strata have been passed; None where there is none.
 
     traced: under TSO, one at which the store buffer is empty, since what its stores overwrite is not known
     yet there. Raises FormatError.
     """
     for one in reversed(checkpoints(recording, core)):
-        early = count is not None and one.count <= count
+        # At the count itself an interrupt, or a store that failed, may lie before the checkpoint.
+        early = count is not None and one.count < count
         if not early and (strata is None or one.stratum >= strata):
             continue
         place = _find(recording, core, one)

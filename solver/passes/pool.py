@@ -50,14 +50,19 @@ def set_interrupts(handler: signal.Handlers) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
+def end_with(parent: int) -> None:
+    """This process, forked from `parent`, is killed when that ends, however it does."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, parent: int) -> None:
     """A worker's life: tasks, until the other end is closed."""
     # An interrupt is the parent's business, which then ends its workers; and nobody outlives the parent.
     set_interrupts(signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
+    end_with(parent)
     for other in others:
         other.close()
     # Loads Numba, which commands that only look up how many processes to use do without.

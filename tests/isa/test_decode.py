@@ -92,7 +92,17 @@ def test_what_can_be_locked_and_pop_are_not(code: str) -> None:
     assert decode_block(NOP + bytes.fromhex(code) + NOP, 0x1000).illegal == ()
 
 
-@pytest.mark.parametrize("code", ["0f c2 c1 08", "f2 44 0f c2 07 ff", "66 0f c2 c1 20"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "0f c2 c1 08",
+        "f2 44 0f c2 07 ff",
+        "66 0f c2 c1 20",
+        "f6 c8 01",
+        "f7 c8 01 00 00 00",
+        "48 f7 08 01 00 00 00",
+    ],
+)
 def test_what_the_emulator_would_do_otherwise_is_unsupported(code: str) -> None:
     block = decode_block(NOP + bytes.fromhex(code), 0x1000)
     assert (block.offsets, block.unsupported) == ((0, 1), 1)

@@ -177,16 +177,16 @@ def test_a_store_that_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_a_wrong_number_of_committed_stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A stratum says that one store fewer has committed: the traced replay finds out."""
     _, recording = recorded(tmp_path / "rec", Plan("litmus", 2, 1, model="tso"))
-    from recorder.replay import driver
+    from recorder.replay import core
 
-    read = driver.iter_core_records
+    read = core.iter_core_records
 
-    def tampered(opened: Recording, core: int) -> Any:
-        for rows, blob in read(opened, core):
+    def tampered(opened: Recording, number: int) -> Any:
+        for rows, blob in read(opened, number):
             changed = rows.copy()
             changed["addr"][(rows["kind"] == STRATUM) & (rows["value"] == 3)] -= 1
             yield changed, blob
 
-    monkeypatch.setattr(driver, "iter_core_records", tampered)
+    monkeypatch.setattr(core, "iter_core_records", tampered)
     with pytest.raises(Divergence, match="store buffer at a stratum"):
         list(CoreReplay(recording, 0, traced=True).run())

@@ -68,7 +68,7 @@ def _show(verdict: Verdict) -> None:
         click.echo(
             f"files        {n_files} streams and {program}{libraries}: every byte is as it was written"
         )
-    if verdict.checkpoints:
+    if verdict.checkpoints and all(replay.result is not None for replay in verdict.replays):
         click.echo(f"checkpoints  {verdict.checkpoints}: memory and registers are those of the cores' logs")
     for replay in verdict.replays:
         if replay.result is not None:

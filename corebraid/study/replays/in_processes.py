@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
-from solver.passes.pool import interrupts_held, set_interrupts
+from solver.passes.pool import end_with, interrupts_held, set_interrupts
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -36,7 +36,7 @@ def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int)
         return
     # Forked, the workers have this process's kernels; it runs no emulator and no thread of its own yet.
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, context, initializer=_let_interrupts_end_it) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:
             with interrupts_held():
                 futures = [pool.submit(work, item) for item in items]
@@ -53,5 +53,7 @@ def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int)
             raise
 
 
-def _let_interrupts_end_it() -> None:
+def _begin(parent: int) -> None:
+    """What ends this command ends its workers."""
+    end_with(parent)
     set_interrupts(signal.SIG_DFL)

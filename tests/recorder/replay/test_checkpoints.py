@@ -35,7 +35,7 @@ from recorder.replay.checkpointing import CheckpointPolicy
 from recorder.replay.core import CoreReplay, replay_core
 from recorder.replay.interval import intervals, joined, replay_interval
 from recorder.replay.making import make_checkpoints
-from recorder.replay.pause import PausedReplay, states_at
+from recorder.replay.pause import CoreState, PausedReplay, states_at
 from recorder.replay.start import start_before
 
 Rows = NDArray[np.void]
@@ -50,6 +50,13 @@ def counted(rows: list[tuple[Any, ...]], first: int) -> list[tuple[Any, ...]]:
     return [row for row in rows if row[0] >= first]
 
 
+def states_from_the_beginning(recording: Recording, core: int, counts: list[int]) -> dict[int, CoreState]:
+    replay = PausedReplay(recording, core, counts)
+    for _ in replay.run():
+        pass
+    return replay.states
+
+
 def examine(path: Path, seed: int = 0) -> int:
     """Hold every way to begin in the middle against whole replays; how many checkpoints were begun at."""
     recording, rng, begun = Recording.open(path), random.Random(seed), 0
@@ -60,13 +67,13 @@ def examine(path: Path, seed: int = 0) -> int:
         parts = [replay_interval(recording, one) for one in intervals(recording, core, longest)]
         assert joined(parts) == replay_core(recording, core)
         for one in checkpoints(recording, core):
-            start = start_before(recording, core, one.count)
+            start = start_before(recording, core, one.count + 1)
             assert start is not None
             assert start.state.count == one.count
             replay = CoreReplay(recording, core, start=start)
             assert list(replay.run())
             assert replay.result.complete
-            start = start_before(recording, core, one.count, traced=True)
+            start = start_before(recording, core, one.count + 1, traced=True)
             if start is None:
                 continue
             begun += 1
@@ -76,13 +83,22 @@ def examine(path: Path, seed: int = 0) -> int:
         if not whole:
             continue
         for first in (
+            *(one.count for one in checkpoints(recording, core)[:3]),
             0,
             whole[-1][0],
             whole[-1][0] + 1,
             *(rng.randrange(whole[-1][0] + 1) for _ in range(4)),
         ):
             assert counted(rows_of(seek.accesses(recording, core, first)), first) == counted(whole, first)
+        stood = [one.count for one in checkpoints(recording, core)]
+        for count in {*stood[:1], *stood[-1:]}:
+            there = states_from_the_beginning(recording, core, [count])
+            assert states_at(recording, core, [count]) == there
         region = rng.randrange(whole[-1][5] + 1)
+        first = rng.randrange(whole[-1][0] + 1)
+        both = [row for row in counted(whole, first) if row[5] >= region]
+        found = rows_of(seek.accesses(recording, core, first, region))
+        assert [row for row in counted(found, first) if row[5] >= region] == both
         later = [row for row in whole if row[5] >= region]
         assert [
             row for row in rows_of(seek.accesses(recording, core, None, region)) if row[5] >= region
@@ -296,7 +312,7 @@ def test_pages_taken_and_put_are_what_a_naive_walk_finds(line: int) -> None:
     assert np.flatnonzero(target.line_state & SEEN).tolist() == kept
     changed = ChangedPages(target)
     changed.note()
-    assert sorted(changed.changed.tolist()) == sorted(wanted.tolist())
+    assert sorted(changed.changed.tolist()) == sorted({n // per_page for n in kept})
     gone = wanted[:7]
     drop_pages(target, gone, line)
     left = [n for n in kept if n // per_page not in set(gone.tolist())]

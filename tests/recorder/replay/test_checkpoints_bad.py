@@ -85,6 +85,17 @@ def received_bit(frames: list[Frame]) -> None:
     frames[at] = (bytes(raw), *frames[at][1:])
 
 
+def page_of_nothing(frames: list[Frame]) -> None:
+    """One more page, of which no line is there."""
+    at = nth(frames, False, 0)
+    raw, n = frames[at][0], frames[at][1]
+    number = struct.unpack_from("<Q", raw, 8 * (n - 1))[0] + 1
+    numbers, masks, pages = raw[: 8 * n], raw[8 * n : 9 * n], raw[9 * n :]
+    more = numbers + struct.pack("<Q", number) + masks + bytes(1) + pages + bytes(PAGE_BYTES)
+    frames[at] = (more, n + 1, *frames[at][2:])
+    of_head(frames, 0, 3, lambda said: said + 1)
+
+
 def page_left_out(frames: list[Frame]) -> None:
     at = nth(frames, False, 0)
     raw, n = frames[at][0], frames[at][1]
@@ -133,7 +144,8 @@ def another_again(frames: list[Frame]) -> None:
 #: What the message says.
 LIES: dict[Callable[[list[Frame]], None], str] = {
     page_byte: "its memory is not what the core's log says",
-    received_bit: "its memory is not what the core's log says",
+    received_bit: "bytes in lines that its core has not received",
+    page_of_nothing: "bytes in lines that its core has not received",
     page_left_out: "its memory is not what the core's log says",
     other_count: "the core's log has no stratum",
     page_out_of_memory: "page numbers are out of range or out of order",
@@ -209,6 +221,9 @@ def test_a_damaged_file_is_found(how: str, rec: Path) -> None:
     assert ran.code == 1
     assert checkpoint_log(CORE) in ran.lines[-1]
     assert run("replay", rec, "--core", CORE).code == 0
+    ran = run("replay", rec, "--core", CORE, "--until", 50_000)
+    assert (ran.code, len(ran.lines)) == (2, 1)
+    assert "make it again with corebraid checkpoint" in ran.err
 
 
 def test_a_killed_recorders_checkpoints_are_used_as_far_as_they_go(rec: Path) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from fault_vectors import FaultVectors, Told
-from guest import DATA, Code
-from static_guest import call, record_linux_guest
+from guest import DATA, TEXT, Code
+from static_guest import call, record_linux_guest, static_program
 from vectors import NATIVE
 
+import corebraid
 from recorder.files.reader import Recording
-from recorder.replay.core import CoreReplay
+from recorder.replay.core import CoreReplay, replay_core
 
 #: By what they are: bytes. Registers but rsp are `ROOM` at their beginning.
 SEQUENCES = {
@@ -19,6 +20,7 @@ SEQUENCES = {
     "sysretl": "0f 07", "sysexit": "0f 35", "int3": "cc", "int 3": "cd 03", "int 4": "cd 04",
     "int 1": "cd 01", "int 0": "cd 00", "int 0d": "cd 0d", "int 0e": "cd 0e", "int 20": "cd 20",
     "int ff": "cd ff", "int 6": "cd 06", "int 10": "cd 10", "div": "31 c9 f7 f1",
+    "xlat null": "31 db b0 05 d7", "xlat noncanon": "48 bb fe ff ff ff ff 7f 00 00 b0 05 d7",
     "null load": "31 c9 48 8b 01", "null store": "31 c9 48 89 01", "xchg null": "31 c9 48 87 01",
     "xadd null": "31 c9 48 0f c1 01", "cmpxchg null": "31 c9 48 0f b1 01",
     "lock add null": "31 c9 f0 48 01 01", "add null": "31 c9 48 01 01", "inc null": "31 c9 48 ff 01",
@@ -127,7 +129,7 @@ REFUSED = {
     "an instruction that would be computed wrongly": (
         "0f 00 e0", "0f 00 e8", "0f 02 c0", "0f 03 c0", "0f 01 e0", "0f 00 c8", "0f 00 c0", "0f 01 00",
         "0f 01 08", "66 f3 0f 58 c1", "66 f2 0f 10 07", "f3 f2 0f 58 c1", "66 48 f3 0f 6f 07",
-        "66 f2 0f 38 1c c1",
+        "66 f2 0f 38 1c c1", "f6 c8 01", "f7 0f 01 00 00 00",
     ),
 }  # fmt: skip
 
@@ -190,13 +192,41 @@ def test_what_is_refused_is_named(what: str, text: str, tmp_path: Path) -> None:
     assert what in end.text
 
 
-@pytest.mark.parametrize("text", ["0f 01 d0", "0f ae 20", "48 0f ae 28", "0f ae 30", "0f ae 28"])
+@pytest.mark.parametrize("text", ["0f 01 d0", "0f ae 20", "48 0f ae 28", "0f ae 30", "0f ae 28", "0f 34"])
 def test_what_cpuid_does_not_offer_is_illegal(text: str, tmp_path: Path) -> None:
-    """xgetbv, xsave, xrstor64, xsaveopt, xrstor: the emulator has them."""
+    """xgetbv, xsave, xrstor64, xsaveopt, xrstor, and sysenter in 64-bit code: the emulator has them."""
     code = Code().mov("rcx", 0).mov("rax", DATA + 64).raw(text)
     end = Recording.open(record_linux_guest(call(code, 231, rdi=0), tmp_path, "sc")).manifest.end
     assert end is not None
     assert end.exit_code == 128 + 4
+
+
+@pytest.mark.parametrize("model", ["sc", "tso"])
+@pytest.mark.parametrize(
+    ("first", "signal"), [("f0", 4), ("fa eb", 11), ("0f 01 d0", 4), ("0f 0b", 4)],
+    ids=["a prefix", "cli", "xgetbv", "ud2"],
+)  # fmt: skip
+def test_what_was_refused_is_not_for_ever(first: str, signal: int, model: str, tmp_path: Path) -> None:
+    """A handler writes something else there, and the program goes on."""
+    code, length = Code(), len(bytes.fromhex(first))
+    code.jump("begin").label("handler").lea("rcx", "target")
+    for k in range(length):
+        code.raw(f"c6 41 {k:02x} 90")  # mov byte [rcx + k], 0x90
+    code.raw("c3").label("restorer").mov("rax", 15).raw("0f 05").label("begin")
+    call(code, 10, rdi=TEXT, rsi=4096, rdx=7)
+    for offset, value in ((0, code.address("handler")), (8, 0x44000000), (16, code.address("restorer"))):
+        code.mov("rax", value).store(DATA + offset, "rax")
+    call(code, 13, rdi=signal, rsi=DATA, rdx=0, r10=8)
+    code.mov("rax", 1).mov("rbx", 3).label("again").call("target").add("rbx", -1).jump_if("nz", "again")
+    code.emit("89", "rax", "rdi").mov("rax", 231).raw("0f 05")
+    code.label("target").raw(first).raw("01 c0 c3")  # add eax, eax; ret
+    program = static_program(tmp_path / "guest", code)
+    done = corebraid.record(
+        program, tmp_path / "rec", cores=2, model=model, guest="linux", system=False, limit=200_000
+    )
+    assert done.end.exit_code == 8
+    for core in range(2):
+        replay_core(Recording.open(tmp_path / "rec"), core)
 
 
 def test_alignment_checks_are_told_of(tmp_path: Path) -> None:

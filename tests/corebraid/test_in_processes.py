@@ -1,0 +1,49 @@
+"""What ends a command ends the processes that work for it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_factory import ROOT
+
+SCRIPT = """
+import os, time
+from corebraid.study.replays.in_processes import in_processes
+
+def work(item):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+with in_processes(work, [1, 2], 2) as found:
+    list(found)
+"""
+_LONGEST = 60.0
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be counted does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_nobody_is_left_behind(how: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    workers = [int(process.stdout.readline()) for _ in range(2)]
+    assert all(is_there(pid) for pid in workers)
+    process.send_signal(how)
+    assert process.wait() != 0
+    until = time.monotonic() + _LONGEST
+    while any(is_there(pid) for pid in workers) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(is_there(pid) for pid in workers)
