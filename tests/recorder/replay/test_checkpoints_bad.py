@@ -221,9 +221,10 @@ def test_a_damaged_file_is_found(how: str, rec: Path) -> None:
     assert ran.code == 1
     assert checkpoint_log(CORE) in ran.lines[-1]
     assert run("replay", rec, "--core", CORE).code == 0
-    ran = run("replay", rec, "--core", CORE, "--until", 50_000)
-    assert (ran.code, len(ran.lines)) == (2, 1)
-    assert "make it again with corebraid checkpoint" in ran.err
+    if how != "flip":  # That frame is not read.
+        ran = run("replay", rec, "--core", CORE, "--until", 50_000)
+        assert (ran.code, len(ran.lines)) == (2, 1)
+        assert "make it again with corebraid checkpoint" in ran.err
 
 
 def test_a_killed_recorders_checkpoints_are_used_as_far_as_they_go(rec: Path) -> None:
