@@ -11,13 +11,16 @@ from unicorn import x86_const as x86
 
 from corebraid.base.compiled import njit
 from emu.code.blocks import position_of
+from emu.hooks.access import stop
 from emu.hooks.call import call_kernel, replay_call
 from emu.native.registers import read_pc, read_register, write_register
-from emu.native.state import core_at
+from emu.native.state import STOP_CALL, core_at
 from emu.native.unicorn import SYSTEM_CALL_HOOK, hook
 
 _RCX, _R11, _RFLAGS = x86.UC_X86_REG_RCX, x86.UC_X86_REG_R11, x86.UC_X86_REG_RFLAGS
 _BYTES = np.uint64(2)
+#: EFLAGS.TF (SDM volume 1, 3.4.3.3).
+_SINGLE_STEP = np.uint64(1 << 8)
 
 
 @njit(cache=True)
@@ -40,3 +43,6 @@ def on_syscall(handle, user):
 def on_replayed_syscall(handle, user):
     core = core_at(user)
     replay_call(core, _begin(core))
+    if read_register(core, _R11) & _SINGLE_STEP != np.uint64(0):
+        # The recorder stopped here, so that the emulator's trap comes behind the next instruction.
+        stop(core, STOP_CALL)

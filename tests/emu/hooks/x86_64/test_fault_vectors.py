@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,29 @@ def test_what_was_refused_is_not_for_ever(first: str, signal: int, model: str, t
     assert done.end.exit_code == 8
     for core in range(2):
         replay_core(Recording.open(tmp_path / "rec"), core)
+
+
+@pytest.mark.parametrize("model", ["sc", "tso"])
+def test_single_steps_through_system_calls_replay(model: str, tmp_path: Path) -> None:
+    """The trap comes behind the instruction that follows the call, as natively."""
+    code = Code().jump("begin").label("handler").emit("ff", 0, DATA + 256).raw("c3")
+    code.label("restorer").mov("rax", 15).raw("0f 05").label("begin")
+    for offset, value in ((0, code.address("handler")), (8, 0x04000000), (16, code.address("restorer"))):
+        code.mov("rax", value).store(DATA + offset, "rax")
+    call(code, 13, rdi=5, rsi=DATA, rdx=0, r10=8)
+    code.mov("rsp", DATA + 0x8000).mov("rbx", 3).label("again").mov("rax", 39)
+    code.raw("9c 81 0c 24 00 01 00 00 9d 0f 05 90 90 9c 81 24 24 ff fe ff ff 9d")
+    code.loop("rbx", "again").load("rdi", DATA + 256).mov("rax", 231).raw("0f 05")
+    program = static_program(tmp_path / "guest", code)
+    done = corebraid.record(program, tmp_path / "rec", cores=2, model=model, guest="linux", system=False)
+    traps = done.end.exit_code
+    assert traps is not None
+    assert traps > 9
+    if NATIVE:
+        assert traps == subprocess.run([program], check=False).returncode
+    for core in range(2):
+        replay_core(Recording.open(tmp_path / "rec"), core)
+    assert corebraid.verify(tmp_path / "rec").facts()["sound"]
 
 
 def test_alignment_checks_are_told_of(tmp_path: Path) -> None:
