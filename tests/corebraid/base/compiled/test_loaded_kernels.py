@@ -98,7 +98,8 @@ def test_kernels_of_another_source_are_not_used(own: Path) -> None:
     module.write_text(_MODULE.read_text())
     run(own, module=module)
     assert run(own, module=module) == (EXPECTED, False)
-    module.write_text(_MODULE.read_text().replace("numbers * 2", "numbers * 3"))
+    # Longer, too: within a second, that is how Python itself notices.
+    module.write_text(_MODULE.read_text().replace("numbers * 2", "numbers * 3") + "# another\n")
     results, imported = run(own, module=module)
     assert imported
     assert results == [one.replace("0, 2, 4", "0, 3, 6") for one in EXPECTED]
