@@ -1,4 +1,4 @@
-"""Checkpoints of one core: where its replay can begin in place of the beginning (docs/format.md, section 12).
+"""Checkpoints of one core: where its replay can begin in place of the beginning (docs/format.md, section 14).
 
 A checkpoint stands at a stratum: pages that changed since the last one (now and then all that the core ever
 received), and a head. The core's own log has its registers there, and a fingerprint of its memory.

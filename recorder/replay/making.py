@@ -40,8 +40,7 @@ class _Checkpointed(CoreReplay):
     ) -> None:
         super().__init__(recording, core, paged=True)
         assert self._pages is not None
-        made = CoreCheckpoints(self._core.core, self._pages, recording.manifest.line, policy, create)
-        self.made = made
+        self.made = CoreCheckpoints(self._core.core, self._pages, recording.manifest.line, policy, create)
 
     def _cut(self, stratum: int) -> None:
         self.made.at_stratum(stratum)
