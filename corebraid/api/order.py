@@ -12,7 +12,7 @@ from corebraid.api.asked import MOST_JOBS, check_choice, check_number, check_tex
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.clock import working_time
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import FormatError, OrderError, UsageError
 from corebraid.base.wording import Call, Option, Phrase, Text
 from corebraid.study.engines import evidence_engine
 from recorder.files.constraints import CONSTRAINTS, LOSSES, VALUES
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from corebraid.study.certificates import CheckedOrder
     from corebraid.study.orders import Ordering
     from recorder.files.reader import Recording
+    from recorder.replay.traces import RecordingTraces
     from solver.freedom.freedom import Limits
     from solver.passes.answers import Options
+    from solver.passes.order import Resources
+    from solver.passes.results import OrderResult
 
 #: A recording of fewer instructions is ordered in one process: others would cost more than they save.
 _SHORT = 5_000_000
@@ -85,10 +88,10 @@ def order(
     FormatError, Divergence.
     """
     from corebraid.study.orders import Ordering
-    from recorder.replay.traces import RecordingTraces
+    from recorder.replay.contested import ALL, CONTESTED, tells_contested
     from solver.freedom.freedom import Limits
     from solver.passes.answers import Options
-    from solver.passes.order import Resources, order_recording
+    from solver.passes.order import Resources
     from solver.passes.partial import FILE_NAME as PARTIAL_NAME
 
     check_choice("encoding", encoding, ("chain", "paper"))
@@ -122,16 +125,40 @@ def order(
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
     resources = Resources(jobs, cluster or "", keep, fresh, note)
     began = working_time()
-    traces = RecordingTraces(opened, shown.replayed, constraints=constraints)
-    with shown.ordering():
-        result = order_recording(
-            traces, opened.path / ORDER_CERT, opened.manifest.id, options, shown.ordered, resources
-        )
+    # A choice is made among all accesses, where they have their numbers.
+    few = tells_contested(opened) and evidence is None and choose is None
+    try:
+        traces, result = _ordered(opened, CONTESTED if few else ALL, options, resources, constraints, shown)
+    except (FormatError, OrderError) as error:
+        if not few:
+            raise
+        note(Phrase("of what is contested alone: ", error.line(), "; now all accesses are ordered"))
+        traces, result = _ordered(opened, ALL, options, resources, constraints, shown)
     seconds, missing = working_time() - began, missing_edges(opened.manifest)
     found = Ordering(opened.path, result, seconds, traces.constraints, missing)
     limits = Limits(count_budget, region_timeout) if count else None
     shown.told(found)
     return _looked_at(opened, found, limits, region_timeout, constraints, shown)
+
+
+def _ordered(
+    recording: Recording,
+    rows: str,
+    options: Options,
+    resources: Resources,
+    constraints: str,
+    shown: OrderProgress,
+) -> tuple[RecordingTraces, OrderResult]:
+    """The traces that were ordered, and what came of it. rows: see `RecordingTraces`."""
+    from recorder.replay.traces import RecordingTraces
+    from solver.passes.order import order_recording
+
+    traces = RecordingTraces(recording, shown.replayed, constraints=constraints, rows=rows)
+    with shown.ordering():
+        result = order_recording(
+            traces, recording.path / ORDER_CERT, recording.manifest.id, options, shown.ordered, resources
+        )
+    return traces, result
 
 
 def _looked_at(

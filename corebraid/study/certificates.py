@@ -10,6 +10,7 @@ from corebraid.base.wording import Call, Phrase
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording
+from recorder.replay.contested import CONTESTED, MARKED, tells_contested
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate, Head
 from solver.check.checker import CheckReport, check_certificate
@@ -63,6 +64,25 @@ def certificate_of(recording: Recording) -> Certificate:
     return Certificate(path, recording.manifest.id)
 
 
+def traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:
+    """The rows that a certificate counts. Raises FormatError if the recording cannot tell which those are."""
+    if not certificate.head.contested:
+        return RecordingTraces(recording)
+    if not tells_contested(recording):
+        raise FormatError(
+            "a certificate of accesses to contested pages, which the recording does not tell",
+            where=str(recording.path / ORDER_CERT),
+            remedy=_order_again(recording),
+        )
+    return RecordingTraces(recording, rows=CONTESTED)
+
+
+def all_traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:
+    """All rows, and which of them a certificate counts. Raises FormatError, see `traces_of`."""
+    counted = traces_of(recording, certificate)
+    return RecordingTraces(recording, rows=MARKED) if counted.contested else counted
+
+
 def checked_order(recording: Recording) -> CheckedOrder:
     """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
     when there is none or the recording cannot be read."""
@@ -77,9 +97,9 @@ def checked_order(recording: Recording) -> CheckedOrder:
 def check(recording: Recording) -> CheckReport:
     """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
     when the recording cannot be read."""
-    traces = RecordingTraces(recording)
     try:
         certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
+        traces = traces_of(recording, certificate)
     except FormatError as error:
         raise OrderError(error.line()) from None
     # Before all of it is read: a certificate may be of any number of empty regions.
@@ -90,6 +110,10 @@ def check(recording: Recording) -> CheckReport:
     except FormatError as error:
         raise OrderError(error.line()) from None
     return check_certificate(traces, certificate)
+
+
+def _order_again(recording: Recording) -> Phrase:
+    return Phrase("order it again: '", Call("order", str(recording.path)), "'")
 
 
 def _order_first(recording: Recording) -> Phrase:

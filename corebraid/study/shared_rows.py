@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.event import FETCH, READ, RMW, UNCACHED
 from corebraid.names.threads import Threads, threads_of
+from corebraid.study.certificates import all_traces_of
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording
-from recorder.replay.traces import RecordingTraces
 from solver.check.braid import braid
 from solver.check.certificate import Certificate
 
@@ -80,7 +80,7 @@ class OrderedAccesses:
         certificate = Certificate(self._recording.path / ORDER_CERT, self._recording.manifest.id)
         threads: Threads | None = threads_of(self._recording)
         at = 0
-        for rows, has_order in braid(RecordingTraces(self._recording), certificate):
+        for rows, has_order in braid(all_traces_of(self._recording, certificate), certificate):
             begins, at = at, at + len(rows)
             kept = (rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0
             kept &= rows["core"] < self._n_cores

@@ -153,10 +153,10 @@ def braided(recording: Recording, certificate: Certificate, wanted: Selection) -
 
     Raises FormatError, Divergence, OrderError.
     """
-    from recorder.replay.traces import RecordingTraces
+    from corebraid.study.certificates import all_traces_of
     from solver.check.braid import braid
 
-    for rows, has_order in braid(RecordingTraces(recording), certificate):
+    for rows, has_order in braid(all_traces_of(recording, certificate), certificate):
         yield rows[wanted.mask(rows)], has_order
         if wanted.past(rows, braided=True):
             return

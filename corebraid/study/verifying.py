@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError, FormatError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
-from corebraid.study.certificates import check
+from corebraid.study.certificates import check, traces_of
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
 from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
@@ -186,4 +186,4 @@ def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[n
 def _score(recording: Recording) -> Score:
     """The order of order.cert against the one that ran; both are legal."""
     certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
-    return score_certificate(RecordingTraces(recording), certificate, _slices(recording))
+    return score_certificate(traces_of(recording, certificate), certificate, _slices(recording))

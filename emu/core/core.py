@@ -228,6 +228,11 @@ class Core:
         self._call_registers = np.array([*map(self.native.register_number, names)], np.int64)
         self.row["call_registers"] = address_of(self._call_registers)
 
+    def tell_of_accesses(self) -> None:
+        """Its accesses to watched pages are rows of its trace from now on. Before the first run."""
+        self.native.watch(self._engine, address_of(self.rows))
+        self._unharmed = self._engine.context_save()
+
     def try_stores(self) -> None:
         """Have the emulator store all of an operand or nothing."""
         self.native.try_stores(self._engine)

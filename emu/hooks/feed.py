@@ -14,6 +14,7 @@ from corebraid.base.rows.event import READ
 from emu.hooks.trace import trace_access
 from emu.hooks.trace_tso import EVENT_BYTES, event_at
 from emu.hooks.undo import store_bytes
+from emu.native.registers import read_pc
 from emu.native.state import core_at
 from emu.native.unicorn import MEMORY_HOOK, hook, row_getter
 
@@ -33,7 +34,7 @@ def feed_access(core, is_write, address, size, value):
     Only an access that makes a new row is numbered: an atomic instruction may read a place twice.
     """
     number = core.trace_sequence
-    trace_access(core, is_write, address, size, value)
+    trace_access(core, read_pc(core), is_write, address, size, value)
     if core.trace_sequence == number or core.fed_next >= core.fed_n:
         return
     entry = fed_at(core.fed + core.fed_next * _FED_BYTES)

@@ -13,7 +13,7 @@ from corebraid.base.compiled import carray, njit
 from emu.bus.line_state import is_received
 from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import mark_unstable
-from emu.devices.registers import DEVICE_BASE
+from emu.hooks.watch import is_device_page, keep_page
 from emu.native.state import (
     CODE,
     PADDED,
@@ -27,17 +27,10 @@ from emu.native.state import (
 )
 from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, hook, pointer, row_getter
 
-_DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
 #: What a fill may allow (unicorn.h, uc_prot).
 PROT_READ, PROT_WRITE, PROT_EXECUTE = 1, 2, 4
 
 _entry_at = row_getter(TLB_ENTRY)
-
-
-@njit(cache=True)
-def is_device_page(core, page):
-    """Whether it is the page of device registers."""
-    return page == _DEVICE_PAGE and core.devices != np.uint64(0)
 
 
 @njit(cache=True)
@@ -97,6 +90,7 @@ def fill_page(core, address, access, entry):
         flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
         if need == RIGHT_WRITE:
             allowed |= PROT_WRITE
+            keep_page(core, page)
             flags[page] |= np.uint8(WRITTEN)
             if (flags[page] & np.uint8(CODE)) != np.uint8(0):
                 mark_unstable(core, page)

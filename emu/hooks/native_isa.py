@@ -32,6 +32,8 @@ class NativeIsa:
     run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
     try_stores: an emulator makes no part of a store from now on that fails in another part; without that a
     hook on its accesses is needed to take the first part back.
+    watch: an emulator tells the core whose row lies at an address of this process of its accesses to watched
+    pages. Raises CorebraidError.
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
     still have to be told of. show_coprocessor: a context header of the ISA, changed in place, has its words
@@ -53,6 +55,7 @@ class NativeIsa:
     place_memory: Callable[[unicorn.Uc, int, int], None]
     run_programs: Callable[[unicorn.Uc, int], None]
     try_stores: Callable[[unicorn.Uc], None]
+    watch: Callable[[unicorn.Uc, int], None]
     fault_code: Callable[[unicorn.Uc], int]
     settle_coprocessor: Callable[[unicorn.Uc], None]
     show_coprocessor: Callable[[Isa, memoryview], None]

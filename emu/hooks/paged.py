@@ -17,8 +17,9 @@ from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import instructions_of, mark_unstable, probe
 from emu.code.plain_blocks import known_block
 from emu.hooks.access import device_access, stop
-from emu.hooks.fill import PROT_EXECUTE, PROT_READ, PROT_WRITE, asked_right, is_device_page
+from emu.hooks.fill import PROT_EXECUTE, PROT_READ, PROT_WRITE, asked_right
 from emu.hooks.record import leave_block, wanted_stop
+from emu.hooks.watch import is_device_page
 from emu.native.state import (
     CODE,
     CORE,

@@ -6,16 +6,31 @@ import numpy as np
 from unicorn.unicorn_const import UC_MEM_WRITE
 
 from corebraid.base.compiled import carray, njit
-from corebraid.base.rows.event import EVENT, FAILED, FENCE, FETCH, GLUED, READ, RMW, UNCACHED, WRITE, Access
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import (
+    ALONE,
+    EVENT,
+    FAILED,
+    FENCE,
+    FETCH,
+    GLUED,
+    READ,
+    RMW,
+    UNCACHED,
+    UNCOUNTED,
+    WRITE,
+    Access,
+)
 from corebraid.base.rows.record import RECORD
 from emu.bus.private_memory import mark_dirty
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
 from emu.hooks.trace_tso import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
 from emu.hooks.undo import load_bytes, store_bytes
+from emu.hooks.watch import is_watched, keep_page, watched_part
 from emu.native.registers import read_pc
 from emu.native.state import PAGE_SHIFT, core_at
-from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, pointer
+from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, peek64, pointer
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -37,6 +52,8 @@ def _append(core, count, pc, access, flags):
     row.size = np.uint8(access.size)
     row.kind = np.uint8(access.kind)
     row.flags = np.uint8(flags)
+    if core.marking != _ZERO and flags != ALONE and watched_part(core, access.address, access.size)[1] == 0:
+        row.flags |= np.uint8(UNCOUNTED)
     core.trace_n += _ONE
     core.trace_sequence += _ONE
 
@@ -44,19 +61,53 @@ def _append(core, count, pc, access, flags):
 @njit(cache=True)
 def trace_fetch(core, address, n, count):
     """The line that an instruction fetch received: reads of 8 bytes each."""
+    if core.marking == _ZERO and not is_watched(core, address):
+        return
     for k in range(0, n, 8):
         value = load_bytes(core, address + np.uint64(k), 8)
         _append(core, count, core.block_address, Access(READ, address + np.uint64(k), 8, value, value), FETCH)
 
 
 @njit(cache=True)
+def low_bytes(value, size):
+    """The low `size` (1 to 8) bytes of a value."""
+    if size < 8:
+        value &= (_ONE << np.uint64(8 * size)) - _ONE
+    return value
+
+
+@njit(cache=True)
 def store_half_done(core, address, size, value):
     """The instruction at which the core stands has stored these bytes, and then failed (`STORED`)."""
-    if core.trace != _ZERO:
-        old = load_bytes(core, address, size)
-        _append(core, core.count, core.block_address, Access(WRITE, address, size, old, value), FAILED)
+    keep_page(core, address >> PAGE_SHIFT)
+    keep_page(core, (address + np.uint64(size) - _ONE) >> PAGE_SHIFT)
+    at, part, skipped = watched_part(core, address, size) if core.marking == _ZERO else (address, size, 0)
+    if core.trace != _ZERO and part > 0:
+        old, new = load_bytes(core, at, part), low_bytes(value >> np.uint64(8 * skipped), part)
+        _append(core, core.count, core.block_address, Access(WRITE, at, part, old, new), FAILED)
     store_bytes(core, address, size, value)
     mark_dirty(core, address >> PAGE_SHIFT)
+
+
+@njit(cache=True)
+def trace_made_alone(core, page, before):
+    """What the core made of a page while it was not watched, in words: what it was (uint8[PAGE_BYTES]), and
+    what it is. They belong to the last instruction that ran, or to what failed after it."""
+    count = core.count - min(core.count, _ONE)
+    if core.trace_n > _ZERO:
+        count = max(count, event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES).count)
+    base = page << PAGE_SHIFT
+    for at in range(0, PAGE_BYTES, 8):
+        old = np.uint64(0)
+        for k in range(8):
+            old |= np.uint64(before[at + k]) << np.uint64(8 * k)
+        new = peek64(core.memory + base + np.uint64(at))
+        if old != new:
+            access = Access(WRITE, base + np.uint64(at), 8, old, new)
+            _append(core, count, core.block_address, access, ALONE)
+            if core.marking != _ZERO:
+                # Among all accesses it has no number.
+                core.trace_sequence -= _ONE
 
 
 @njit(cache=True)
@@ -155,14 +206,6 @@ def _recorded_input(core):
 
 
 @njit(cache=True)
-def low_bytes(value, size):
-    """The low `size` (1 to 8) bytes of a value."""
-    if size < 8:
-        value &= (_ONE << np.uint64(8 * size)) - _ONE
-    return value
-
-
-@njit(cache=True)
 def trace_data(core, is_write, atomic, count, pc, address, value, size):
     """An access to memory, before it happens."""
     old = load_bytes(core, address, size)
@@ -178,9 +221,8 @@ def trace_data(core, is_write, atomic, count, pc, address, value, size):
 
 
 @njit(cache=True)
-def trace_access(core, is_write, address, size, value):
+def trace_access(core, pc, is_write, address, size, value):
     """One data access of the replayed core, before it happens."""
-    pc = read_pc(core)
     position, atomic = trace_position(core, pc)
     count = core.count + position
     core.accesses += _ONE
@@ -198,7 +240,8 @@ def trace_access(core, is_write, address, size, value):
 
 @hook(MEMORY_HOOK)
 def on_traced_access(handle, kind, address, size, value, user):
-    trace_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))
+    core = core_at(user)
+    trace_access(core, read_pc(core), kind == UC_MEM_WRITE, address, size, np.uint64(value))
 
 
 @hook(BLOCK_HOOK)

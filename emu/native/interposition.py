@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -28,6 +28,10 @@ _SYMBOL = np.dtype(
 )
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _DYNAMIC_SYMBOLS, _RELOCATIONS = 11, 4
+#: What a word that points to a function is for: it stands in a table of the library's own; the library takes
+#: the function's address; the library calls it (R_X86_64_64, GLOB_DAT, JUMP_SLOT).
+IN_TABLE, FOR_ADDRESS, FOR_CALLS = 1, 6, 7
+EVERYWHERE = (IN_TABLE, FOR_ADDRESS, FOR_CALLS)
 _REMEDY = "install unicorn 2.1.4 as PyPI has it for Linux"
 
 
@@ -55,6 +59,7 @@ class SharedObject:
         tables = [self._rows(row, _RELOCATION) for row in sections[sections["type"] == _RELOCATIONS]]
         self._relocations = np.concatenate(tables)
         self._of_symbol = self._relocations["info"] >> np.uint64(32)
+        self._use = self._relocations["info"] & np.uint64(0xFFFFFFFF)
         self._base = address - int(self._symbols["value"][self._index(known)])
 
     def _sections(self) -> NDArray[np.void]:
@@ -80,11 +85,13 @@ class SharedObject:
             raise _refused(f"it has no function {symbol}")
         return int(found[0])
 
-    def slots(self, symbol: str) -> tuple[int, list[int]]:
-        """(address of the function, addresses of the words that point to it). Raises CorebraidError."""
+    def slots(self, symbol: str, uses: Collection[int] = EVERYWHERE) -> tuple[int, list[int]]:
+        """(address of the function, addresses of the words of these uses that point to it). Raises
+        CorebraidError."""
         index = self._index(symbol)
         function = self._base + int(self._symbols["value"][index])
-        offsets = self._relocations["offset"][self._of_symbol == np.uint64(index)]
+        chosen = (self._of_symbol == np.uint64(index)) & np.isin(self._use, list(uses))
+        offsets = self._relocations["offset"][chosen]
         return function, [self._base + offset for offset in offsets.tolist()]
 
 
@@ -100,13 +107,14 @@ class Interposition:
     An engine knows a function only if it was there when the engine was made.
     """
 
-    def __init__(self, ours: Mapping[str, int]) -> None:
-        """ours: addresses of native functions by the names of those they replace. Raises CorebraidError."""
+    def __init__(self, ours: Mapping[str, int], uses: Collection[int] = EVERYWHERE) -> None:
+        """ours: addresses of native functions by the names of those they replace. uses: of the words that
+        point to these. Raises CorebraidError."""
         loaded = _libunicorn()
         self._slots: list[tuple[int, int, int]] = []
         self._originals: list[int] = []
         for symbol, address in ours.items():
-            original, places = loaded.slots(symbol)
+            original, places = loaded.slots(symbol, uses)
             if not places or any(_word(place).value != original for place in places):
                 raise _refused(f"calls of {symbol} cannot be led elsewhere")
             self._originals.append(original)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.base.rows.record import END, STRATUM
 from corebraid.base.wording import Call, Option, Phrase, Text, another
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
@@ -18,6 +19,7 @@ from emu.core.saved_pages import put_pages, take_pages
 from emu.core.surroundings import DEVICES, KERNEL
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording, iter_core_records
+from recorder.replay.contested import Watched
 from recorder.replay.driver import Piece, ReplayDriver
 from recorder.replay.start import Start, checkpoint_damage
 
@@ -47,8 +49,10 @@ class ReplayResult:
         }
 
 
-def isolated_core(recording: Recording, core: int, *, traced: bool = False) -> IsolatedCore:
-    """A core of a recording, at its beginning."""
+def isolated_core(
+    recording: Recording, core: int, *, traced: bool = False, watched: Watched | None = None
+) -> IsolatedCore:
+    """A core of a recording, at its beginning. watched: pages whose accesses alone are traced."""
     manifest = recording.manifest
     return IsolatedCore(
         manifest.instruction_set,
@@ -56,6 +60,8 @@ def isolated_core(recording: Recording, core: int, *, traced: bool = False) -> I
         manifest.memory,
         manifest.line,
         traced=traced,
+        watched=None if watched is None else watched.ever,
+        marking=watched is not None and watched.marking,
         store_buffer=manifest.store_buffer,
         surroundings=KERNEL if manifest.linux else DEVICES,
     )
@@ -64,9 +70,10 @@ def isolated_core(recording: Recording, core: int, *, traced: bool = False) -> I
 class CoreReplay(ReplayDriver):
     """Replays one core of a recording from its own log.
 
-    start: where it begins, in place of the beginning. paged: it keeps track of which pages change. Without it
-    only the manifest and `core-K.log` are read. Raises UsageError if there is no such core, FormatError where
-    a checkpoint is not what the log says.
+    watched: of which pages accesses are traced, region by region; None: of all. start: where it begins, in
+    place of the beginning, where all are. paged: it keeps track of which pages change. Without it only the
+    manifest and `core-K.log` are read. Raises UsageError if there is no such core, FormatError where a
+    checkpoint is not what the log says.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class CoreReplay(ReplayDriver):
         core: int,
         *,
         traced: bool = False,
+        watched: Watched | None = None,
         stops: Sequence[int] = (),
         start: Start | None = None,
         paged: bool = False,
@@ -88,11 +96,13 @@ class CoreReplay(ReplayDriver):
                 where=str(recording.path),
                 remedy=another("core"),
             )
-        isolated = isolated_core(recording, core, traced=traced)
+        isolated = isolated_core(recording, core, traced=traced, watched=watched)
         super().__init__(recording, core, manifest.instruction_set, isolated, stops)
         self._pages = ChangedPages(isolated.core) if paged else None
         self._fingerprint = Fingerprint(isolated.core, manifest.line, self._pages)
         self._strata = self._digests = 0
+        self._watched = watched
+        self._watch(0)
         self._at_stratum, self._contexts_before = False, 0
         self._source = iter_core_records(recording, core) if start is None else start.pieces
         if start is not None:
@@ -141,8 +151,20 @@ class CoreReplay(ReplayDriver):
         self._core.empty_store_buffer()
         yield from self._taken()
 
+    def _watch(self, region: int) -> None:
+        if self._watched is not None and self._core.watched is not None:
+            self._core.watched.watch(self._watched.pages(region))
+
+    def _before(self, kind: int) -> Iterator[NDArray[np.void]]:
+        watched = self._core.watched
+        if kind in (STRATUM, END) and self._watched is not None and watched is not None:
+            watched.choose(self._watched.pages(self._strata + 1))
+            while not watched.tell():
+                yield from self._taken()
+
     def _stratum(self, row: np.void) -> None:
         self._strata += 1
+        self._watch(self._strata)
         self._at_stratum = True
         wrong = self._core.set_stratum(self._strata, int(row["addr"]), int(row["size"]))
         if wrong is not None:

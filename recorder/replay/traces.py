@@ -20,6 +20,7 @@ from recorder.files.reader import (
     load_image,
     strata,
 )
+from recorder.replay.contested import ALL, CONTESTED, MARKED, Contested
 from recorder.replay.core import CoreReplay
 from recorder.replay.page_lines import lines_lost, lines_missed
 from recorder.replay.store_streams import SideBySide
@@ -34,13 +35,30 @@ class RecordingTraces:
 
     Of a recording whose recorder was killed, only what precedes its last complete stratum.
     progress: called with (stream, instruction count) as replay goes on. constraints: what an order is to obey
-    (`recorder.files.constraints`).
+    (`recorder.files.constraints`). rows: which of the cores' accesses are events
+    (`recorder.replay.contested`); not ALL only of a recording that tells what is contested.
     """
 
     def __init__(
-        self, recording: Recording, progress: Progress | None = None, *, constraints: str = VALUES
+        self,
+        recording: Recording,
+        progress: Progress | None = None,
+        *,
+        constraints: str = VALUES,
+        rows: str = ALL,
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
+        self._rows = rows
+
+    @property
+    def contested(self) -> bool:
+        """Whether accesses to pages that are a stream's own in their region are left out."""
+        return self._rows == CONTESTED
+
+    @property
+    def marked(self) -> bool:
+        """Whether they are there, and marked."""
+        return self._rows == MARKED
 
     @property
     def n_streams(self) -> int:
@@ -108,6 +126,11 @@ class RecordingTraces:
         """uint64 (strata, streams): each stream's instruction count at the cut, of stores how many had
         committed."""
         return strata(self._recording, self._agent_marks[0])
+
+    @cached_property
+    def pages(self) -> Contested:
+        """Which pages are contested. Raises FormatError."""
+        return Contested(self._recording, self.strata)
 
     @cached_property
     def _agent_marks(self) -> tuple[list[int], NDArray[np.void]]:
@@ -188,4 +211,5 @@ class RecordingTraces:
     def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
-        return CoreReplay(self._recording, core, traced=True).run(report)
+        watched = None if self._rows == ALL else self.pages.of(core, marking=self._rows == MARKED)
+        return CoreReplay(self._recording, core, traced=True, watched=watched).run(report)

@@ -40,7 +40,8 @@ REASONS = {
 }
 
 _HEAD = struct.Struct("<HHI16s")
-_VERSION = 1
+#: Versions of what follows: rows of all accesses; rows of those to contested pages (`Traces.contested`).
+_OF_ALL, _OF_CONTESTED = 1, 2
 #: Version in the file header of what an ordering writes, whatever the recording's is.
 FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
@@ -54,11 +55,12 @@ _Bad = Callable[[str, object, object], FormatError]
 @dataclass(frozen=True)
 class Head:
     """What a certificate says of itself. engine: its name, with what it obeyed behind it (`OBEYED`); at most
-    16 ASCII characters."""
+    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`."""
 
     engine: str
     n_streams: int
     n_regions: int
+    contested: bool = False
 
     @property
     def constraints(self) -> str:
@@ -113,8 +115,8 @@ class CertificateWriter:
     def __init__(self, path: Path, recording: bytes, head: Head) -> None:
         self._head = head
         self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION))
-        engine = head.engine.encode("ascii")
-        self._writer.append(_HEAD.pack(_VERSION, head.n_streams, head.n_regions, engine), 1, 0, 0)
+        engine, version = head.engine.encode("ascii"), _OF_CONTESTED if head.contested else _OF_ALL
+        self._writer.append(_HEAD.pack(version, head.n_streams, head.n_regions, engine), 1, 0, 0)
 
     def ordered(self, region: int, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """A region with its order: the runs' streams and numbers of rows (int64, > 0)."""
@@ -156,9 +158,10 @@ class Certificate:
             if len(raw) != _HEAD.size:
                 raise self._bad("a first frame of the wrong size", _HEAD.size, len(raw))
             version, n_streams, n_regions, engine = _HEAD.unpack(raw)
-            if version != _VERSION:
-                raise self._bad("certificate version", _VERSION, version)
-            return Head(engine.rstrip(b"\0").decode("ascii", "replace"), n_streams, n_regions)
+            if version not in (_OF_ALL, _OF_CONTESTED):
+                raise self._bad("certificate version", f"{_OF_ALL} or {_OF_CONTESTED}", version)
+            name = engine.rstrip(b"\0").decode("ascii", "replace")
+            return Head(name, n_streams, n_regions, version == _OF_CONTESTED)
         raise self._bad("truncated", "a first frame", "none")
 
     def _frames(self) -> Iterator[tuple[FrameHeader, bytes]]:

@@ -196,7 +196,9 @@ class Ledger:
 
     def _write(self, path: Path, recording: bytes, results: list[RegionResult], engine: str) -> None:
         n_streams = self._traces.n_streams
-        writer = CertificateWriter(path, recording, Head(engine, n_streams, len(results)))
+        writer = CertificateWriter(
+            path, recording, Head(engine, n_streams, len(results), self._traces.contested)
+        )
         totals = np.zeros(n_streams, np.int64)
         for result in results:
             rows = self._rows(result.region)

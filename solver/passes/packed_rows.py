@@ -4,7 +4,7 @@ before, or from the file that it is in, is left out.
 A row is a head word, then those of the others that it needs: address (if it does not fit the head), number,
 count and pc (if they do not follow closely), old bytes, new bytes (if they differ). Head, from bit 0: address
 (48), size - 1 (3), lower bits of kind (2), flags (3), four bits for the words that follow, FAR to NEW,
-upper bit of kind (1), upper bits of flags (2), unused (1).
+upper bit of kind (1), upper bits of flags (3).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_WORDS = 7
 #: Rows that are unpacked at a time, before what completes an indivisible access.
 ROWS = 1 << 12
 _MOST_GLUED = 16
-_FAR, _JUMP, _LONG, _NEW, _KIND, _FLAG = 1, 2, 4, 8, 16, 96
+_FAR, _JUMP, _LONG, _NEW, _KIND, _FLAG = 1, 2, 4, 8, 16, 224
 _ADDRESS_BITS = np.uint64(48)
 _PC_BITS = np.uint64(48)
 _ONE = np.uint64(1)

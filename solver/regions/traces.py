@@ -30,7 +30,10 @@ class Traces(Protocol):
     whether every miss but the first on a line proves a foreign write. unbounded: whether caches are.
     has_losses:
     whether the cores have noted the lines that they lost; then `losses` gives them. agents_say_owned: whether
-    agents' accesses are OWNED where a core had the line alone.
+    agents' accesses are OWNED where a core had the line alone. contested: whether the cores' rows are only
+    those of accesses to pages that another stream may have had in the same region
+    (`recorder.replay.contested`). marked: whether they are all, and those that such traces leave out are
+    UNCOUNTED.
     """
 
     @property
@@ -72,6 +75,14 @@ class Traces(Protocol):
     @property
     def has_losses(self) -> bool:
         """Whether the cores have noted what they lost."""
+
+    @property
+    def contested(self) -> bool:
+        """Whether accesses to pages that are a stream's own in their region are left out."""
+
+    @property
+    def marked(self) -> bool:
+        """Whether they are there, and marked."""
 
     def losses(self, core: int) -> Iterator[Events]:
         """What a core lost, in that order, piece by piece: LOSS (n,)."""
@@ -116,6 +127,8 @@ class MemoryTraces:
     misses_prove_writes: bool = False
     unbounded: bool = False
     agents_say_owned: bool = False
+    contested: bool = False
+    marked: bool = False
     logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
     lost: list[Events] = field(default_factory=list)
     n_streams: int = field(init=False)

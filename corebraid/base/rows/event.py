@@ -22,7 +22,10 @@ READ, WRITE, RMW, FENCE = 1, 2, 3, 4
 #: FETCH: the bytes of an instruction block that this core fetched on an instruction-fetch miss.
 #: OWNED: of an agent: it got or took the line from a core that had it alone.
 #: FAILED: of an instruction that failed after it, and did not retire.
-UNCACHED, GLUED, FETCH, OWNED, FAILED = 1, 2, 4, 8, 16
+#: ALONE: no access: what a core made of a word, by any number of stores, while nobody else could have it.
+#: UNCOUNTED: of a page that is not contested, in a trace of all accesses beside which another counts only
+#: those.
+UNCACHED, GLUED, FETCH, OWNED, FAILED, ALONE, UNCOUNTED = 1, 2, 4, 8, 16, 32, 64
 
 #: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired
 #: before the one that made the access). `old` and `new` are the bytes before and after, little-endian,

@@ -26,6 +26,7 @@ from emu.hooks.x86_64.helpers.state import (
     told,
 )
 from emu.hooks.x86_64.helpers.table import corrected
+from emu.hooks.x86_64.helpers.watched import watching
 from emu.hooks.x86_64.pair import on_pair
 from emu.hooks.x86_64.plain_code import decode_plain_block
 from emu.hooks.x86_64.system_call import on_replayed_syscall, on_syscall
@@ -75,6 +76,12 @@ def try_stores(engine: unicorn.Uc) -> None:
     """From now on it tries stores that it makes in parts before the first one."""
     noted = engine.reg_read(x86.UC_X86_REG_YMM31)
     engine.reg_write(x86.UC_X86_REG_YMM31, noted | 1 << _TRIES_BIT)
+
+
+def watch(engine: unicorn.Uc, core_row: int) -> None:
+    """From now on accesses to the pages that a core's row says are watched are rows of its trace."""
+    watching()
+    engine.reg_write(x86.UC_X86_REG_YMM29, core_row << 128)
 
 
 def fault_code(engine: unicorn.Uc) -> int:
@@ -151,6 +158,7 @@ NATIVE = NativeIsa(
     place_memory=place_memory,
     run_programs=run_programs,
     try_stores=try_stores,
+    watch=watch,
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,
     show_coprocessor=show_coprocessor,

@@ -41,6 +41,18 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
         yield rows
 
 
+def first_notes(cuts: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The least count that a core's loss is noted with behind each stratum, uint64[strata]. cuts: where the
+    core stands at each."""
+    behind: npt.NDArray[np.uint64] = np.arange(1, len(cuts) + 1, dtype=np.uint64)
+    return behind + cuts
+
+
+def losses_strata(notes: Rows, firsts: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """How many strata come before losses of one core. notes: LOSS_NOTE[n]; firsts: `first_notes`."""
+    return np.searchsorted(firsts, notes["count"], side="right")
+
+
 def iter_losses(
     recording: Recording, core: int, table: npt.NDArray[np.uint64] | None = None
 ) -> Iterator[npt.NDArray[np.void]]:
@@ -50,12 +62,12 @@ def iter_losses(
     recording has no losses, FormatError.
     """
     cuts = (strata(recording) if table is None else table)[:, core]
-    firsts = cuts + np.arange(1, len(cuts) + 1, dtype=np.uint64)
+    firsts = first_notes(cuts)
     for rows in iter_all_losses(recording):
         mine = rows[rows["core"] == core]
         if len(mine):
             losses = np.empty(len(mine), LOSS)
-            losses["stratum"] = np.searchsorted(firsts, mine["count"], side="right")
+            losses["stratum"] = losses_strata(mine, firsts)
             losses["count"] = mine["count"] - losses["stratum"]
             losses["line"], losses["way"] = mine["line"], mine["way"]
             yield losses

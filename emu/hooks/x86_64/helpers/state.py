@@ -67,6 +67,9 @@ NOTED = XMM + 31 * 64 + 16
 #: Where the memory of a processor begins in that of this process, and its bytes: the upper half of ymm30.
 MEMORY = XMM + 30 * 64 + 16
 MEMORY_BYTES = MEMORY + 8
+#: Whom accesses to watched pages are told (`watched.py`), the address of its `CORE` row or 0: the upper half
+#: of ymm29.
+WATCHER = XMM + 29 * 64 + 16
 #: With those of ymm31: exceptions that MXCSR gets when they are delivered.
 DUE = NOTED + 1
 #: There too: by how much the engine's instructions are corrected (`Isa.revision`).
