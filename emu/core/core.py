@@ -171,7 +171,7 @@ class Core:
         self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
         self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
         self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
-        self.native.place_memory(self._engine, address_of(self.memory), memory_bytes)
+        self.native.place_memory(self._engine, address_of(self.memory), memory_bytes, address_of(self.rows))
         handle = self._engine._uch
         self.handle = int(handle.value if hasattr(handle, "value") else handle)
         names = [register.name for register in isa.registers]

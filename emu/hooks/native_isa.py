@@ -28,7 +28,8 @@ class NativeIsa:
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
     unlisted: Unicorn's numbers of registers that a context header does not hold and an instruction may store.
-    place_memory: an emulator's memory lies at an address of this process, so many bytes.
+    place_memory: an emulator's memory lies at an address of this process, so many bytes, and its core's row
+    at another.
     run_programs: programs of an operating system run on an emulator from now on, of an `Isa.revision`.
     try_stores: an emulator makes no part of a store from now on that fails in another part; without that a
     hook on its accesses is needed to take the first part back.
@@ -52,7 +53,7 @@ class NativeIsa:
     pair: CFunction
     load_coprocessor: Callable[[], None]
     unlisted: tuple[int, ...]
-    place_memory: Callable[[unicorn.Uc, int, int], None]
+    place_memory: Callable[[unicorn.Uc, int, int, int], None]
     run_programs: Callable[[unicorn.Uc, int], None]
     try_stores: Callable[[unicorn.Uc], None]
     watch: Callable[[unicorn.Uc, int], None]

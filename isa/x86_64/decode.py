@@ -12,6 +12,7 @@ from isa.decoded import Block, RandomRead
 from isa.x86_64.encoding import (
     has_two_prefixes,
     is_narrow_branch,
+    is_not_offered,
     is_other_test,
     is_reserved_shift,
     is_vex,
@@ -128,7 +129,8 @@ def _is_too_long(code: bytes) -> bool:
 
 def _is_illegal(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the processor refuses what the emulator would run, or the decoder cannot read."""
-    return _is_wrongly_locked(code, instruction) or _is_reserved_pop(code) or is_reserved_shift(code)
+    of_bytes = _is_reserved_pop(code) or is_reserved_shift(code) or is_not_offered(code)
+    return of_bytes or _is_wrongly_locked(code, instruction)
 
 
 def _is_reserved_comparison(code: bytes, size: int) -> bool:
@@ -242,7 +244,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             helped.append(len(offsets) - 1)
         if rewrites(rest):
             stored.append(len(offsets) - 1)
-        if instruction.id in _PAIRS:
+        if instruction.id in _PAIRS and "cmpxchg" in instruction.mnemonic:
             pairs.append(position)
         if instruction.id in _FENCES:
             fences.append(position)
@@ -288,8 +290,8 @@ _SPECIAL = frozenset(
     )
 )  # fmt: skip
 _SPECIAL_BEGINNINGS = (
-    "int", "iret", "lcall", "ljmp", "lock", "loop", "out", "ins", "rep", "retf", "sys", "ud", "v", "xrstor",
-    "xsave",
+    "incssp", "int", "iret", "lcall", "ljmp", "lock", "loop", "out", "ins", "rep", "retf", "sys", "tpause",
+    "ud", "umonitor", "umwait", "v", "xrstor", "xsave",
 )  # fmt: skip
 _SEGMENTS = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x67")
 _MANDATORY = frozenset(b"\x66\xf2\xf3")

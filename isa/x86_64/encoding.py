@@ -62,6 +62,20 @@ def is_other_test(code: bytes) -> bool:
     return group and code[position + 1] >> 3 & 7 == 1
 
 
+def is_not_offered(code: bytes) -> bool:
+    """Instructions of newer processors that the emulator takes for none, or for another: `xbegin`, `xabort`,
+    `incssp`, `umonitor`, `umwait`, `tpause` (SDM volume 2). No CPUID here offers them, so they are
+    illegal."""
+    position, _ = opcode_at(code)
+    opcode, modrm, third = (*code[position : position + 3], 0, 0, 0)[:3]
+    if opcode in (0xC6, 0xC7):
+        return modrm == 0xF8
+    if (opcode, modrm) != (0x0F, 0xAE) or third >> 6 != 3:
+        return False
+    chosen = {0x66, 0xF2, 0xF3}.intersection(code[:position])
+    return (bool(chosen) and third >> 3 & 7 == 6) or (0xF3 in chosen and third >> 3 & 7 == 5)
+
+
 #: Second bytes of opcodes of SSE and MMX; 0f 38 f0 and what follows are others.
 _SSE = frozenset((*range(0x10, 0x18), *range(0x28, 0x30), *range(0x50, 0x80), 0xC2, *range(0xC4, 0xC7),
                   *range(0xD0, 0x100), 0x38, 0x3A))  # fmt: skip

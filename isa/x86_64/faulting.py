@@ -27,9 +27,9 @@ _WRITING = tuple(
 #: And how those begin that store to their first operand, though it says the same; one that reads, though it
 #: says that it writes.
 _STORING = ("mov", "set", "fst", "fist", "fnst", "stmxcsr", "pextr", "extractps")
-_READING = x86.X86_INS_FRSTOR
-#: Those that store where no operand says.
-_STORING_ELSEWHERE = (x86.X86_INS_MASKMOVQ, x86.X86_INS_MASKMOVDQU)
+_READING, _ORDERED = x86.X86_INS_FRSTOR, "cmpord"
+#: Those that store where no operand says, and how many bytes at most.
+_STORING_ELSEWHERE = {x86.X86_INS_MASKMOVQ: 8, x86.X86_INS_MASKMOVDQU: 16}
 #: The prefix of 16-bit operands; what counts of the levels of a frame.
 _NARROW, _LEVELS = 0x66, 31
 #: Bytes of operands that the decoder takes for shorter ones.
@@ -50,7 +50,13 @@ def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Acce
         for number, operand in enumerate(instruction.operands)
         if operand.type == x86.X86_OP_MEM
     ]
+    # What reads one and stores another reads first.
+    found.sort(key=lambda one: one.written)
     stack = read("rsp")
+    if (most := _STORING_ELSEWHERE.get(instruction.id)) is not None:
+        base = _SEGMENT_PREFIXES.get(instruction.prefix[1])
+        place = read("rdi") + (read(base) if base else 0)
+        return [Access(place & _MASK, most, written=True, stack=False)]
     if instruction.id == x86.X86_INS_XLATB:
         base = _SEGMENT_PREFIXES.get(instruction.prefix[1])
         place = read("rbx") + (read("rax") & 0xFF) + (read(base) if base else 0)
@@ -99,7 +105,9 @@ def _is_written(instruction: capstone.CsInsn, number: int) -> bool:
     """Whether its operand of this number, one in memory, is."""
     if instruction.id == _READING:
         return False
-    if instruction.operands[number].access & capstone.CS_AC_WRITE or instruction.id in _WRITING:
+    # A comparison with the last predicate goes by a number that is another instruction's.
+    writing = instruction.id in _WRITING and not instruction.mnemonic.startswith(_ORDERED)
+    if instruction.operands[number].access & capstone.CS_AC_WRITE or writing:
         return True
     return number == 0 and instruction.mnemonic.startswith(_STORING)
 

@@ -59,9 +59,10 @@ def register_number(name: str) -> int:
     return found
 
 
-def place_memory(engine: unicorn.Uc, address: int, n_bytes: int) -> None:
-    """The memory of its processor lies at an address of this process."""
+def place_memory(engine: unicorn.Uc, address: int, n_bytes: int, core_row: int) -> None:
+    """The memory of its processor lies at an address of this process, and so does its core's row."""
     engine.reg_write(x86.UC_X86_REG_YMM30, (address | n_bytes << 64) << 128)
+    engine.reg_write(x86.UC_X86_REG_YMM29, core_row << 192)
 
 
 def run_programs(engine: unicorn.Uc, revision: int) -> None:
@@ -81,7 +82,7 @@ def try_stores(engine: unicorn.Uc) -> None:
 def watch(engine: unicorn.Uc, core_row: int) -> None:
     """From now on accesses to the pages that a core's row says are watched are rows of its trace."""
     watching()
-    engine.reg_write(x86.UC_X86_REG_YMM29, core_row << 128)
+    engine.reg_write(x86.UC_X86_REG_YMM29, (core_row | core_row << 64) << 128)
 
 
 def fault_code(engine: unicorn.Uc) -> int:

@@ -70,6 +70,8 @@ MEMORY_BYTES = MEMORY + 8
 #: Whom accesses to watched pages are told (`watched.py`), the address of its `CORE` row or 0: the upper half
 #: of ymm29.
 WATCHER = XMM + 29 * 64 + 16
+#: The address of its core's `CORE` row, 0 of an engine that is no core's.
+CORE_ROW = WATCHER + 8
 #: With those of ymm31: exceptions that MXCSR gets when they are delivered.
 DUE = NOTED + 1
 #: There too: by how much the engine's instructions are corrected (`Isa.revision`).

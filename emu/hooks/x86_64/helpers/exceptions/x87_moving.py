@@ -66,8 +66,9 @@ def push(env, number, status):
 
 @njit
 def push_into(env, number, status):
-    """The same where `make_room` has made room."""
-    if not had_room(env):
+    """The same where `make_room` has made room. That there is no number comes before that there is no
+    room."""
+    if not had_room(env) and status != UNDERFLOWED:
         number, status = INDEFINITE, OVERFLOWED
     room_is_used(env)
     if fails(env, status, C1):
