@@ -132,8 +132,8 @@ def order(
     except (FormatError, OrderError) as error:
         if not few:
             raise
-        note(Phrase("of what is contested alone: ", error.line(), "; now all accesses are ordered"))
         traces, result = _ordered(opened, ALL, options, resources, constraints, shown)
+        note(Phrase("all accesses were ordered: of those to contested pages alone: ", error.line()))
     seconds, missing = working_time() - began, missing_edges(opened.manifest)
     found = Ordering(opened.path, result, seconds, traces.constraints, missing)
     limits = Limits(count_budget, region_timeout) if count else None

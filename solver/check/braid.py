@@ -30,10 +30,12 @@ _SHOWN, _COUNTED = np.uint8(0), np.uint8(0)
 
 
 @njit(cache=True)
-def merge(stream, left, run, window, at, fill, out, n, meets):  # type: ignore[no-untyped-def]
-    """Copy rows of the runs from `run` on to `out`, which holds n. meets: the number of the agents' stream
-    and of its row before which cores' rows must come. Returns (run, n, status): _EMPTY asks for rows of
-    stream[run], _FULL for room, _MEETS for those rows."""
+def merge(stream, left, run, windows, out, n, meets):  # type: ignore[no-untyped-def]
+    """Copy rows of the runs from `run` on to `out`, which holds n. windows: rows of each stream, EVENT
+    (n_streams, some), which is next, and how many there are, int64 (n_streams,). meets: the number of the
+    agents' stream and of its row before which cores' rows must come. Returns (run, n, status): _EMPTY asks
+    for rows of stream[run], _FULL for room, _MEETS for those rows."""
+    window, at, fill = windows
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
@@ -56,9 +58,10 @@ def merge(stream, left, run, window, at, fill, out, n, meets):  # type: ignore[n
 
 
 @njit(cache=True)
-def release(s, region, below, window, at, fill, out, n):  # type: ignore[no-untyped-def]
+def release(s, region, below, windows, out, n):  # type: ignore[no-untyped-def]
     """Copy rows of stream s to `out`, which holds n, up to one that is counted, is of a later region or has
     an instruction count of `below` or more. Returns (n, status)."""
+    window, at, fill = windows
     while at[s] < fill[s]:
         row = window[s, at[s]]
         if row.flags & np.uint8(UNCOUNTED) == _COUNTED or row.stratum > region or row.count >= below:
@@ -106,9 +109,7 @@ class _Braider:
         """Merge runs of a region; yields every chunk that fills up."""
         left, run = rows.copy(), 0
         while run < len(stream):
-            run, self._n, status = merge(
-                stream, left, run, self._window, self._at, self._fill, self._out, self._n, self._meets
-            )
+            run, self._n, status = merge(stream, left, run, self._windows, self._out, self._n, self._meets)
             if status == _EMPTY and not self._refill(int(stream[run])):
                 raise OrderError(
                     "the certificate has more events of a stream than its trace",
@@ -121,6 +122,10 @@ class _Braider:
                 meets = self._enters[self._entered]
                 self._entered += 1
                 yield from self._release(int(meets["core"]), region, meets["count"])
+
+    @property
+    def _windows(self) -> tuple[Events, NDArray[np.int64], NDArray[np.int64]]:
+        return self._window, self._at, self._fill
 
     @property
     def _meets(self) -> NDArray[np.int64]:
@@ -137,9 +142,7 @@ class _Braider:
     def _release(self, stream: int, region: int, below: np.uint64) -> Iterator[Events]:
         status = _FULL
         while status != _DONE:
-            self._n, status = release(
-                stream, region, below, self._window, self._at, self._fill, self._out, self._n
-            )
+            self._n, status = release(stream, region, below, self._windows, self._out, self._n)
             if status == _FULL:
                 yield from self.flush()
             if status == _EMPTY and not self._refill(stream):
