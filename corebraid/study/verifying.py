@@ -20,6 +20,7 @@ from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_l
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay.checkpoint_check import check_memory
+from recorder.replay.contested import ALL, RECEIVED, tells_contested
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
 from solver.check.checker import CheckReport, check_slices
@@ -174,7 +175,8 @@ def _judge(checked: Callable[[], CheckReport]) -> Judgement:
 
 
 def _check_truth(recording: Recording) -> CheckReport:
-    return check_slices(RecordingTraces(recording), _slices(recording))
+    rows = RECEIVED if tells_contested(recording) else ALL
+    return check_slices(RecordingTraces(recording, rows=rows), _slices(recording))
 
 
 def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:

@@ -114,7 +114,8 @@ class IsolatedCore:
 
     traced: every data access is kept as an EVENT row, at the price of a memory hook. watched: pages
     (uint64[n], ascending) that are watched at some time, of which alone accesses are kept, without that hook;
-    where traced. marking: all are, and those of other pages marked. store_buffer: as in
+    where traced. marking: all are, and those of other pages marked. gains: what comes
+    with a page is traced besides. store_buffer: as in
     `emu.board.firmware.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
     surroundings: what it meets besides memory.
     """
@@ -129,6 +130,7 @@ class IsolatedCore:
         traced: bool,
         watched: NDArray[np.uint64] | None = None,
         marking: bool = False,
+        gains: bool = False,
         store_buffer: int = 0,
         fed: bool = False,
         surroundings: Surroundings = DEVICES,
@@ -152,6 +154,7 @@ class IsolatedCore:
             self._row["trace"] = address_of(self._trace.current)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
         self.watched = WatchedPages(self.core, watched, marking=marking) if watched is not None else None
+        self._row["gains"] = gains
         if traced and (watched is None or marking):
             on_access = on_fed_access if fed else on_traced_access
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
@@ -283,6 +286,8 @@ class IsolatedCore:
             self._row["block_address"] = self.core.pc
             _apply_reached(self.core.rows, np.uint64(self.count + 1))
             self.core.forget_stale()
+            if self._row["gains"] and self._row["trace_n"] >= self._row["trace_limit"]:
+                return TraceFull()
             if self._row["rows_next"] >= self._row["rows_n"]:
                 return NeedRows()
             row = self._rows[int(self._row["rows_next"])]

@@ -35,7 +35,7 @@ from emu.code.blocks import (
 from emu.code.plain_blocks import known_block
 from emu.devices.registers import DEVICE_BASE
 from emu.hooks.access import stop
-from emu.hooks.trace import take_back, trace_fetch
+from emu.hooks.trace import take_back, trace_fetch, trace_gain
 from emu.hooks.trace_tso import receive_bytes, settle_until
 from emu.native.state import (
     PAGE_SHIFT,
@@ -74,7 +74,9 @@ def _apply_page_miss(core, row):
     source = core.blob + np.uint64(row.offset)
     put_page(core, row.addr, source)
     mark_received(core, row.addr >> PAGE_SHIFT)
-    if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
+    if core.gains != _ZERO:
+        trace_gain(core, row.addr >> PAGE_SHIFT, row.count)
+    elif (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
         numbers = carray(pointer(source), 1 + PAGE_LINES, np.uint8)
         for k in range(np.int64(numbers[0])):
             at = row.addr + np.uint64(numbers[1 + k]) * np.uint64(PAGE_LINE)
@@ -124,7 +126,8 @@ def apply_due(core, before, early):
         is_miss = row.kind == np.uint8(MISS)
         if row.count >= before or not (is_miss or row.kind == np.uint8(RECEIVED)):
             return
-        if early and row.count > core.count and (row.flags & _exact(core)) != np.uint8(0):
+        waits = core.gains != _ZERO or (row.flags & _exact(core)) != np.uint8(0)
+        if early and row.count > core.count and waits:
             return
         if is_miss:
             apply_miss(core, row)

@@ -69,6 +69,15 @@ def trace_fetch(core, address, n, count):
 
 
 @njit(cache=True)
+def trace_gain(core, page, count):
+    """What a page held that the core received, changed or not: reads of 8 bytes each."""
+    for at in range(0, PAGE_BYTES, 8):
+        address = (page << PAGE_SHIFT) + np.uint64(at)
+        value = peek64(core.memory + address)
+        _append(core, count, core.block_address, Access(READ, address, 8, value, value), 0)
+
+
+@njit(cache=True)
 def low_bytes(value, size):
     """The low `size` (1 to 8) bytes of a value."""
     if size < 8:

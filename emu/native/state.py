@@ -78,9 +78,9 @@ CORE_FIELDS = (
     # trace
     # watched: marks of pages, uint8 each, whose accesses alone are traced; 0: all are. marking: all are, and
     # those of other pages marked. kept, kept_pages, kept_n: bytes of pages before the core changed them
-    # unwatched, and which they are (emu/core/watched_pages.py)
+    # unwatched, and which they are (emu/core/watched_pages.py). gains: what comes with a page is traced
     "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_stratum",
-    "watched", "marking", "kept", "kept_pages", "kept_n",
+    "watched", "marking", "gains", "kept", "kept_pages", "kept_n",
     # interrupts
     "pending", "handler", "timer_period", "timer_due", "cause", "parked",
     # store buffer (emu/bus/store_buffer.py); buffering: nonzero under TSO. committed: stores that left it.

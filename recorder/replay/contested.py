@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.rows.record import MISS
 from emu.native.state import PAGE_SHIFT
 from recorder.evidence.losses.log import first_notes, iter_all_losses, losses_strata
 from recorder.files.constraints import LOSSES
-from recorder.files.reader import Recording, iter_agent_trace
+from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
 
 Pages = NDArray[np.uint64]
 
-#: What of the cores' accesses is a row: all; those to contested pages; all, with those to other pages marked.
-ALL, CONTESTED, MARKED = "all", "contested", "marked"
+#: What of the cores' accesses is a row: all; those to contested pages; all, with those to other pages marked;
+#: those to contested pages, and reads of whole pages as they come: with these nothing that a core could see
+#: of others is left out.
+ALL, CONTESTED, MARKED, RECEIVED = "all", "contested", "marked", "received"
 
 #: A region and a page as one number: pages have fewer bits.
 _REGION_SHIFT = np.uint64(40)
@@ -51,11 +54,11 @@ def _keys_from(region: int) -> Pages:
 @dataclass(frozen=True)
 class Watched:
     """Of which pages one core's accesses are traced. keys: region << 40 | page, uint64[n], ascending; behind
-    the last region stands one of all pages that are contested in any. marking: all are, those of others
-    marked."""
+    the last region stands one of all pages that are contested in any. rows: what is one (`CONTESTED`,
+    ...)."""
 
     keys: Pages
-    marking: bool
+    rows: str
 
     @property
     def ever(self) -> Pages:
@@ -73,7 +76,8 @@ class Contested:
     Raises FormatError."""
 
     def __init__(self, recording: Recording, strata: NDArray[np.uint64]) -> None:
-        self._strata = strata
+        self._recording, self._strata = recording, strata
+        self._end = np.uint64(len(strata) + 1) << _REGION_SHIFT
         keys = [np.zeros(0, np.uint64)]
         for rows in iter_all_losses(recording):
             for core in np.unique(rows["core"]).tolist():
@@ -83,22 +87,36 @@ class Contested:
             last = rows["addr"] + rows["size"].astype(np.uint64) - _ONE
             keys += [_keys(rows["stratum"], rows["addr"]), _keys(rows["stratum"], last)]
         found = np.unique(np.concatenate(keys))
-        end = np.uint64(len(strata) + 1) << _REGION_SHIFT
-        self._keys: Pages = np.concatenate([found, end | np.unique(found & _PAGE)])
+        self._keys: Pages = np.concatenate([found, self._end | np.unique(found & _PAGE)])
 
-    def of(self, core: int, *, marking: bool = False) -> Watched:
-        """What is traced of a core: what is contested, and of a region in which the core stands still, as it
-        may in the last one, what is traced in the next. What it has made of a page is told at the end of the
-        region before, which must have an instruction of the core."""
-        counts = np.concatenate([np.zeros(1, np.uint64), self._strata[:, core]])
-        keys = [self._keys]
-        region, next_one = len(counts), np.zeros(0, np.uint64)
-        stands_still = np.append(counts[1:] == counts[:-1], [True])
-        for still in np.flatnonzero(stands_still)[::-1].tolist():
-            if still + 1 < region:
-                next_one = np.zeros(0, np.uint64)
-            low, high = np.searchsorted(self._keys, _keys_from(still + 1))
-            next_one = np.union1d(next_one, self._keys[low:high] & _PAGE)
+    def of(self, core: int, rows: str = CONTESTED) -> Watched:
+        """What is traced of a core: what is contested, and of a region in which the core stands still what is
+        traced in the next. What it has made of a page is told at the end of the region before, which must
+        have an instruction of the core. rows: `CONTESTED`, `MARKED` or `RECEIVED`. Raises FormatError."""
+        known = self._keys
+        if rows == RECEIVED:
+            known = np.union1d(known, self._end | self._received(core))
+        keys, region, next_one = [known], 0, known[:0]
+        for still in self._stands_still(core)[::-1].tolist():
+            if still + 1 != region:
+                next_one = known[:0]
+            low, high = np.searchsorted(known, _keys_from(still + 1))
+            next_one = np.union1d(next_one, known[low:high] & _PAGE)
             keys.append(np.uint64(still) << _REGION_SHIFT | next_one)
             region = still
-        return Watched(np.unique(np.concatenate(keys)), marking)
+        return Watched(np.unique(np.concatenate(keys)), rows)
+
+    def _stands_still(self, core: int) -> NDArray[np.int64]:
+        """Regions without an instruction of a core."""
+        manifest, stands = self._recording.manifest, self._strata[:, core]
+        before = np.concatenate([np.zeros(1, np.uint64), stands])
+        # Of a recording that was not finished it is not known, and what is traced too much does no harm.
+        end = manifest.instructions[core] if manifest.complete else before[-1]
+        return np.flatnonzero(np.append(stands, np.uint64(end)) == before)
+
+    def _received(self, core: int) -> Pages:
+        """The pages that a core ever received."""
+        found = [np.zeros(0, np.uint64)]
+        for rows, _ in iter_core_records(self._recording, core):
+            found.append(np.unique(rows["addr"][rows["kind"] == MISS] >> PAGE_SHIFT))
+        return np.unique(np.concatenate(found))

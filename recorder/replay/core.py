@@ -19,7 +19,7 @@ from emu.core.saved_pages import put_pages, take_pages
 from emu.core.surroundings import DEVICES, KERNEL
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording, iter_core_records
-from recorder.replay.contested import Watched
+from recorder.replay.contested import MARKED, RECEIVED, Watched
 from recorder.replay.driver import Piece, ReplayDriver
 from recorder.replay.start import Start, checkpoint_damage
 
@@ -61,7 +61,8 @@ def isolated_core(
         manifest.line,
         traced=traced,
         watched=None if watched is None else watched.ever,
-        marking=watched is not None and watched.marking,
+        marking=watched is not None and watched.rows == MARKED,
+        gains=watched is not None and watched.rows == RECEIVED,
         store_buffer=manifest.store_buffer,
         surroundings=KERNEL if manifest.linux else DEVICES,
     )

@@ -20,7 +20,7 @@ from recorder.files.reader import (
     load_image,
     strata,
 )
-from recorder.replay.contested import ALL, CONTESTED, MARKED, Contested
+from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.core import CoreReplay
 from recorder.replay.page_lines import lines_lost, lines_missed
 from recorder.replay.store_streams import SideBySide
@@ -53,7 +53,7 @@ class RecordingTraces:
     @property
     def contested(self) -> bool:
         """Whether accesses to pages that are a stream's own in their region are left out."""
-        return self._rows == CONTESTED
+        return self._rows in (CONTESTED, RECEIVED)
 
     @property
     def marked(self) -> bool:
@@ -211,5 +211,5 @@ class RecordingTraces:
     def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
-        watched = None if self._rows == ALL else self.pages.of(core, marking=self._rows == MARKED)
+        watched = None if self._rows == ALL else self.pages.of(core, self._rows)
         return CoreReplay(self._recording, core, traced=True, watched=watched).run(report)

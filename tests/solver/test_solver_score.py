@@ -20,8 +20,8 @@ from trace_factory import MEMORY_BYTES, by_hand, make
 
 from bench.tiny_runs import Run
 from corebraid.base.rows.event import GLUED, READ, UNCACHED, WRITE
+from corebraid.study.certificates import traces_of
 from recorder.files.reader import Recording, iter_sealed_truth
-from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate, CertificateWriter, Head
 from solver.regions.traces import MemoryTraces
 from solver.score import Score, score_certificate
@@ -243,9 +243,8 @@ def test_verify_scores_the_order(tmp_path: Path) -> None:
     facts = json.loads(run("verify", path, "--json").out)["score"]
     opened = Recording.open(path)
     slices = [(r["stream"].astype(np.int64), r["end"].astype(np.uint64)) for r in iter_sealed_truth(opened)]
-    score = score_certificate(
-        RecordingTraces(opened), Certificate(path / "order.cert", opened.manifest.id), slices
-    )
+    certificate = Certificate(path / "order.cert", opened.manifest.id)
+    score = score_certificate(traces_of(opened, certificate), certificate, slices)
     assert facts == score.facts()
     assert score.reads == score.same + score.other > 1000
     assert score.pairs == score.as_ran + score.turned > 1000

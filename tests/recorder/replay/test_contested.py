@@ -52,13 +52,12 @@ def contested_by_region(traces: RecordingTraces, recording: Recording) -> list[s
 
 
 def watched_naively(traces: RecordingTraces, recording: Recording, core: int) -> list[set[int]]:
-    """And in regions in which a core stands still, or that may be the last in which it runs, what comes
-    next."""
+    """And in regions in which a core stands still what comes next, at last all that ever is."""
     found = [set(pages) for pages in contested_by_region(traces, recording)]
     after = set().union(*found)
-    counts = [0, *traces.strata[:, core].tolist()]
+    counts = [0, *traces.strata[:, core].tolist(), recording.manifest.instructions[core]]
     for region in range(len(found))[::-1]:
-        if region == len(found) - 1 or counts[region] == counts[region + 1]:
+        if counts[region] == counts[region + 1]:
             found[region] |= after
         after = found[region]
     return found

@@ -13,6 +13,7 @@ from cli_factory import FIRMWARE, ROOT, record, run
 from bench import true_tenures
 from bench.true_tenures import proved_edges
 from corebraid.base.errors import FormatError
+from corebraid.study.certificates import traces_of
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay.traces import RecordingTraces
@@ -107,7 +108,7 @@ def scored(path: Path, *options: object) -> tuple[Score, dict[str, object]]:
     slices = ((r["stream"].astype(np.int64), r["end"].astype(np.uint64)) for r in iter_sealed_truth(opened))
     certificate = Certificate(path / "order.cert", opened.manifest.id)
     assert run("check-order", path).code == 0
-    return score_certificate(RecordingTraces(opened), certificate, slices), json.loads(ran.out)
+    return score_certificate(traces_of(opened, certificate), certificate, slices), json.loads(ran.out)
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
