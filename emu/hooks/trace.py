@@ -70,11 +70,11 @@ def trace_fetch(core, address, n, count):
 
 @njit(cache=True)
 def trace_gain(core, page, count):
-    """What a page held that the core received, changed or not: reads of 8 bytes each."""
+    """What a page held that the core received, changed or not: reads of 8 bytes each, as those of a fetch."""
     for at in range(0, PAGE_BYTES, 8):
         address = (page << PAGE_SHIFT) + np.uint64(at)
         value = peek64(core.memory + address)
-        _append(core, count, core.block_address, Access(READ, address, 8, value, value), 0)
+        _append(core, count, core.block_address, Access(READ, address, 8, value, value), FETCH)
 
 
 @njit(cache=True)

@@ -17,18 +17,19 @@ from bench.soak import IMAGES, examine
 from corebraid.base.errors import OrderError
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import ALONE, EVENT, READ, UNCACHED, UNCOUNTED
+from corebraid.base.rows.record import MISS
 from corebraid.study.certificates import all_traces_of, traces_of
 from emu.bus.names import PAGE
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.watched_pages import WatchedPages
 from recorder.evidence.losses.log import iter_losses
 from recorder.files.manifest import ORDER_CERT
-from recorder.files.reader import Recording
-from recorder.replay.contested import CONTESTED, MARKED, Contested
+from recorder.files.reader import Recording, iter_core_records, iter_sealed_truth
+from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.traces import RecordingTraces
 from solver.check.braid import braid
 from solver.check.certificate import Certificate
-from solver.check.checker import check_certificate
+from solver.check.checker import check_certificate, check_slices
 
 Rows = NDArray[Any]
 LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
@@ -148,8 +149,24 @@ def follow_syncs(rows: Rows, traces: RecordingTraces, agents: int) -> None:
             assert place[mine & ~before].min() > by_agent[:number].max(), sync
 
 
+def slices_of(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+    for rows in iter_sealed_truth(recording):
+        yield rows["stream"].astype(np.int64), rows["end"].astype(np.uint64)
+
+
+def hold_truth(path: Path) -> int:
+    """What ran, with all that cores received: how many events that are more than those of contested pages."""
+    recording = Recording.open(path)
+    few, more = (
+        check_slices(RecordingTraces(recording, rows=rows), slices_of(recording)).events
+        for rows in (CONTESTED, RECEIVED)
+    )
+    return more - few
+
+
 def hold(path: Path) -> tuple[int, int]:
     left_out = hold_against_full(path)
+    assert hold_truth(path) > 0
     ordered = corebraid.order(path, region_timeout=5.0, jobs=1)
     assert not ordered.with_verdict("illegal")
     assert corebraid.check_order(path).events
@@ -297,3 +314,31 @@ def test_what_is_known_without_an_order_is_the_same(tmp_path: Path) -> None:
     for one, other in zip(few.regions, whole.regions, strict=True):
         assert one.counts.unfiltered == other.counts.unfiltered
     assert few.counts.total < whole.counts.total
+
+
+def test_a_byte_that_nobody_looks_at_is_held_against_the_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cores receive whole pages, of which they use a part."""
+    recording = record_linux("mutexes", tmp_path / "rec")
+    used, came = set[int](), set[int]()
+    for stream in range(4):
+        for row in rows_of(RecordingTraces(recording).chunks(stream)):
+            used.update(range(int(row["addr"]), int(row["addr"]) + int(row["size"])))
+    for rows, _ in iter_core_records(recording, 0):
+        for page in rows["addr"][rows["kind"] == MISS].tolist():
+            came.update(range(page, page + PAGE_BYTES))
+    pages = {address // PAGE_BYTES for address in used if address in came}
+    unused = min(address for address in came - used if address // PAGE_BYTES in pages)
+    plain = RecordingTraces.initial
+
+    def initial(self: RecordingTraces) -> NDArray[np.uint8]:
+        memory = plain(self)
+        memory[unused] ^= 1
+        return memory
+
+    monkeypatch.setattr(RecordingTraces, "initial", initial)
+    for rows in (ALL, CONTESTED):
+        assert check_slices(RecordingTraces(recording, rows=rows), slices_of(recording)).events
+    with pytest.raises(OrderError):
+        check_slices(RecordingTraces(recording, rows=RECEIVED), slices_of(recording))
