@@ -13,7 +13,7 @@ from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.clock import working_time
 from corebraid.base.errors import FormatError, OrderError, UsageError
-from corebraid.base.wording import Call, Option, Phrase, Text
+from corebraid.base.wording import Call, Option, Phrase, Text, said
 from corebraid.study.engines import evidence_engine
 from recorder.files.constraints import CONSTRAINTS, LOSSES, VALUES
 from recorder.files.manifest import ORDER_CERT
@@ -133,7 +133,9 @@ def order(
         if not few:
             raise
         traces, result = _ordered(opened, ALL, options, resources, constraints, shown)
-        note(Phrase("all accesses were ordered: of those to contested pages alone: ", error.line()))
+        note(
+            Phrase("all accesses were ordered; those to contested pages alone do not fit: ", said(error.what))
+        )
     seconds, missing = working_time() - began, missing_edges(opened.manifest)
     found = Ordering(opened.path, result, seconds, traces.constraints, missing)
     limits = Limits(count_budget, region_timeout) if count else None

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.errors import FormatError
 from corebraid.base.rows.record import MISS
 from emu.native.state import PAGE_SHIFT
 from recorder.evidence.losses.log import first_notes, iter_all_losses, losses_strata
 from recorder.files.constraints import LOSSES
+from recorder.files.evidence_names import evidence_log
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
 
 Pages = NDArray[np.uint64]
@@ -54,10 +56,11 @@ def _keys_from(region: int) -> Pages:
 @dataclass(frozen=True)
 class Watched:
     """Of which pages one core's accesses are traced. keys: region << 40 | page, uint64[n], ascending; behind
-    the last region stands one of all pages that are contested in any. rows: what is one (`CONTESTED`,
-    ...)."""
+    the last region stands one of all pages that are contested in any. listed: under which region a region's
+    pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...)."""
 
     keys: Pages
+    listed: NDArray[np.int64]
     rows: str
 
     @property
@@ -67,52 +70,68 @@ class Watched:
 
     def pages(self, region: int) -> Pages:
         """Those of a region, ascending."""
-        low, high = np.searchsorted(self.keys, _keys_from(region))
+        low, high = np.searchsorted(self.keys, _keys_from(int(self.listed[region])))
         return self.keys[low:high] & _PAGE
 
 
 class Contested:
     """The contested pages of a recording. strata: uint64 (strata, streams), where each stream stands at each.
-    Raises FormatError."""
+    Raises FormatError, also where not all losses are there."""
 
     def __init__(self, recording: Recording, strata: NDArray[np.uint64]) -> None:
         self._recording, self._strata = recording, strata
         self._end = np.uint64(len(strata) + 1) << _REGION_SHIFT
-        keys = [np.zeros(0, np.uint64)]
+        keys, lost = [np.zeros(0, np.uint64)], 0
         for rows in iter_all_losses(recording):
+            lost += len(rows)
             for core in np.unique(rows["core"]).tolist():
                 mine = rows[rows["core"] == core]
                 keys.append(_keys(losses_strata(mine, first_notes(strata[:, core])), mine["line"]))
+        self._check_number(lost)
         for rows in iter_agent_trace(recording):
             last = rows["addr"] + rows["size"].astype(np.uint64) - _ONE
             keys += [_keys(rows["stratum"], rows["addr"]), _keys(rows["stratum"], last)]
         found = np.unique(np.concatenate(keys))
         self._keys: Pages = np.concatenate([found, self._end | np.unique(found & _PAGE)])
 
-    def of(self, core: int, rows: str = CONTESTED) -> Watched:
-        """What is traced of a core: what is contested, and of a region in which the core stands still what is
-        traced in the next. What it has made of a page is told at the end of the region before, which must
-        have an instruction of the core. rows: `CONTESTED`, `MARKED` or `RECEIVED`. Raises FormatError."""
-        known = self._keys
-        if rows == RECEIVED:
-            known = np.union1d(known, self._end | self._received(core))
-        keys, region, next_one = [known], 0, known[:0]
-        for still in self._stands_still(core)[::-1].tolist():
-            if still + 1 != region:
-                next_one = known[:0]
-            low, high = np.searchsorted(known, _keys_from(still + 1))
-            next_one = np.union1d(next_one, known[low:high] & _PAGE)
-            keys.append(np.uint64(still) << _REGION_SHIFT | next_one)
-            region = still
-        return Watched(np.unique(np.concatenate(keys)), rows)
+    def _check_number(self, found: int) -> None:
+        manifest = self._recording.manifest
+        expected = manifest.totals.get("downgrades")
+        if manifest.complete and found != expected:
+            raise FormatError(
+                "losses are missing, or too many",
+                expected=f"{expected}, as the bus counted them",
+                found=str(found),
+                where=str(self._recording.path / evidence_log(LOSSES)),
+                remedy="record again",
+            )
 
-    def _stands_still(self, core: int) -> NDArray[np.int64]:
-        """Regions without an instruction of a core."""
+    def of(self, core: int, rows: str = CONTESTED) -> Watched:
+        """What is traced of a core: what is contested, and where it begins to stand still all that is
+        contested until it goes on. What it has made of a page is told at the end of the region before, which
+        must have an instruction of the core. rows: `CONTESTED`, `MARKED` or `RECEIVED`. Raises
+        FormatError."""
+        keys = self._keys
+        if rows == RECEIVED:
+            keys = np.union1d(keys, self._end | self._received(core))
+        still = self._stands_still(core)
+        number = np.arange(len(still))
+        begins = still & ~np.concatenate([[False], still[:-1]])
+        # Of a region in which it stands still, and of the one after those: where it began to.
+        began = np.maximum.accumulate(np.where(begins, number, 0))
+        regions = (keys >> _REGION_SHIFT).astype(np.int64)
+        after = np.concatenate([[False], still[:-1]])[regions]
+        waited = (began[regions[after | still[regions]]]).astype(np.uint64) << _REGION_SHIFT
+        traced = np.concatenate([keys[~still[regions]], waited | keys[after | still[regions]] & _PAGE])
+        return Watched(np.unique(traced), np.where(still, began, number), rows)
+
+    def _stands_still(self, core: int) -> NDArray[np.bool_]:
+        """Whether a core executes nothing in a region, bool[regions + 1]."""
         manifest, stands = self._recording.manifest, self._strata[:, core]
         before = np.concatenate([np.zeros(1, np.uint64), stands])
         # Of a recording that was not finished it is not known, and what is traced too much does no harm.
-        end = manifest.instructions[core] if manifest.complete else before[-1]
-        return np.flatnonzero(np.append(stands, np.uint64(end)) == before)
+        end = np.uint64(manifest.instructions[core]) if manifest.complete else before[-1]
+        return np.append(np.append(stands, end) == before, [False])
 
     def _received(self, core: int) -> Pages:
         """The pages that a core ever received."""

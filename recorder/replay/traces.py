@@ -212,4 +212,4 @@ class RecordingTraces:
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
         watched = None if self._rows == ALL else self.pages.of(core, self._rows)
-        return CoreReplay(self._recording, core, traced=True, watched=watched).run(report)
+        yield from CoreReplay(self._recording, core, traced=True, watched=watched).run(report)

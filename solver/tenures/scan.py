@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
-from corebraid.base.rows.event import FETCH, GLUED, READ, UNCACHED
+from corebraid.base.rows.event import ALONE, FETCH, GLUED, READ, UNCACHED
 from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.regions.image import zeros
 from solver.regions.traces import Events
@@ -39,6 +39,8 @@ _ROOM = 1 << 12
 _COUNT, _GLUED, _MISSES, _MISSED_ON = range(4)
 #: Room for that: an access that is GLUED has at most 16 rows.
 _RECENT = _MISSED_ON + 2 * 17
+#: Lines that may become loose by rows until more room is made. Rows that are no accesses of an instruction.
+_LOOSE, _NO_ACCESS = 1 << 12, FETCH | ALONE
 #: A core's miss records: RECORD[n] and the bytes that they index.
 Records = tuple[NDArray[np.void], NDArray[np.uint8]]
 
@@ -144,6 +146,12 @@ def follow_instruction(row, recent, loose):  # type: ignore[no-untyped-def]
     recent[_GLUED] = 1 if row.flags & GLUED else 0
 
 
+@inlined
+def loose_room(log, at, loose):  # type: ignore[no-untyped-def]
+    """How many more lines may become loose than the records that are left, from `at` on, may make so."""
+    return loose.size - 1 - loose[0] - (log.records.size - at)
+
+
 @njit(cache=True, nogil=True)
 def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-untyped-def]
     """Scan rows from `start` on. place: the region, and the number of rows[0] in it. log: `Log`. at: the next
@@ -157,7 +165,7 @@ def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-unt
         at = take_records(log, at, row.count, held)
         if at == log.records.size and not log.ended:
             return i, at, n, _WANTS_RECORDS
-        if n + 2 > out.row.size:
+        if n + 2 > out.row.size or loose_room(log, at, loose) < _RECENT:
             return i, at, n, _WANTS_ROOM
         first, end = np.int64(row.addr), np.int64(row.addr) + np.int64(row.size)
         follow_instruction(row, recent, loose)
@@ -169,7 +177,7 @@ def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-unt
             out.how[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
             out.image[n] = memory[line << shift : (line + 1) << shift]
             out.flags[n] = marks[line] & _KEPT
-            if pending and (row.flags & FETCH) == 0 and recent[_MISSES] + _MISSED_ON < recent.size:
+            if pending and (row.flags & _NO_ACCESS) == 0 and recent[_MISSES] + _MISSED_ON < recent.size:
                 recent[_MISSED_ON + recent[_MISSES]] = line
                 recent[_MISSES] += 1
             marks[line] = _SEEN
@@ -221,10 +229,14 @@ class Scanner:
             self._piece = self._piece._replace(ended=True)
         else:
             self._piece, self._at = Log(*piece, False), 0
-            # A record is one of these lines twice at most, and those of the last instruction are to come.
-            more, loose = 2 * len(piece[0]) + _RECENT, self._held.loose
-            if len(loose) <= loose[0] + more:
-                self._held = self._held._replace(loose=np.concatenate([loose, np.zeros(more, np.int64)]))
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """For lines that become loose: by the records that are left, and some by rows."""
+        loose = self._held.loose
+        wanted = loose[0] + 1 + len(self._piece.records) - self._at + _LOOSE
+        if len(loose) < wanted:
+            self._held = self._held._replace(loose=np.append(loose, np.zeros(wanted - len(loose), np.int64)))
 
     def scan(self, region: int, pieces: Iterator[Events]) -> Begins:
         """Where tenures begin, or go on, in a region. pieces: all rows of the core's stream there."""
@@ -244,6 +256,8 @@ class Scanner:
                 )
                 if status == _WANTS_RECORDS:
                     self._more()
+                elif status == _WANTS_ROOM:
+                    self._make_room()
             found = Begins(
                 out[0][:n].copy(), out[1][:n].copy(), out[2][:n].copy(), out[3][:n].copy(),
                 out[4][:n].copy(), nothing_lost(), np.empty(0, np.int64),

@@ -22,9 +22,10 @@ from corebraid.study.certificates import all_traces_of, traces_of
 from emu.bus.names import PAGE
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.watched_pages import WatchedPages
-from recorder.evidence.losses.log import iter_losses
+from recorder.evidence.losses.log import iter_all_losses, iter_losses
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording, iter_core_records, iter_sealed_truth
+from recorder.replay import contested
 from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.traces import RecordingTraces
 from solver.check.braid import braid
@@ -342,3 +343,34 @@ def test_a_byte_that_nobody_looks_at_is_held_against_the_truth(
         assert check_slices(RecordingTraces(recording, rows=rows), slices_of(recording)).events
     with pytest.raises(OrderError):
         check_slices(RecordingTraces(recording, rows=RECEIVED), slices_of(recording))
+
+
+def test_losses_that_are_not_all_there_are_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With right checksums: the manifest has their number."""
+    recording = record_radix(tmp_path / "rec")
+    every = list(iter_all_losses(recording))
+    said: list[str] = []
+    for left in (every[:-1], [*every[:-1], every[-1][:-1]], [*every, every[-1][:1]]):
+        monkeypatch.setattr(contested, "iter_all_losses", lambda _, left=left: iter(left))
+        corebraid.order(recording, jobs=1, fresh=True, note=lambda text: said.append(str(text)))
+        assert not Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.contested
+        assert corebraid.check_order(recording).events
+    assert len(said) == 3
+    assert all("losses are missing, or too many" in line for line in said)
+
+
+def test_regions_in_which_a_core_stands_still_cost_nothing(tmp_path: Path) -> None:
+    """Tens of thousands of them, as where a program waits for one of its threads."""
+    recording = record_radix(tmp_path / "rec")
+    known = RecordingTraces(recording, rows=CONTESTED)
+    regions, pages = 40_000, 500
+    strata = np.zeros((regions, known.strata.shape[1]), np.uint64)
+    many = Contested(recording, known.strata)
+    many._strata, many._end = strata, np.uint64(regions + 1) << np.uint64(40)
+    keys = [np.uint64(k) << np.uint64(40) | np.uint64(k % pages) for k in range(regions)]
+    many._keys = np.array([*keys, *(many._end | np.uint64(page) for page in range(pages))], np.uint64)
+    watched = many.of(0)
+    assert len(watched.keys) < len(many._keys) + pages
+    assert watched.pages(0).tolist() == watched.pages(regions - 1).tolist() == list(range(pages))

@@ -13,10 +13,12 @@ from test_tenures_buffered import false_edges
 from test_tenures_rules import deduced
 
 from bench.tiny_runs import Run as Buffered
+from corebraid.base.rows.event import ALONE, EVENT, READ
+from corebraid.base.rows.record import MISS, RECORD
 from solver.tenures import buffered_deduce, deduce
 from solver.tenures.contents import apply_contents, candidates
 from solver.tenures.holds import KNOWN
-from solver.tenures.scan import CONTINUED
+from solver.tenures.scan import CONTINUED, Scanner
 from solver.tenures.spans import make_losses
 
 
@@ -132,3 +134,21 @@ def test_the_loss_that_ended_a_span_is_the_one_between_its_rows(monkeypatch: pyt
         list(deduced(Run(seed, stops=False), losses=True))
     print(f"{spans} spans, {ended} ended by a loss that is known")
     assert ended > 200
+
+
+def test_any_number_of_lines_may_wait_for_their_access() -> None:
+    """Records of many small pieces, and rows of one instruction on all of their lines."""
+    n, line = 3_000, 64
+    records = np.zeros(n, RECORD)
+    records["kind"], records["addr"] = MISS, np.arange(n) * line
+    pieces = [(records[at : at + 10], np.zeros(0, np.uint8)) for at in range(0, n, 10)]
+    rows = np.zeros(n, EVENT)
+    rows["count"], rows["kind"], rows["size"], rows["addr"] = 7, READ, 8, np.arange(n) * line
+    found = Scanner(iter(pieces), n * line, line).scan(0, iter([rows]))
+    assert found.line.tolist() == list(range(n))
+    # All but the last: the instruction went on behind them.
+    assert found.loose.tolist() == list(range(n - 1))
+    rows["flags"] = ALONE
+    found = Scanner(iter(pieces), n * line, line).scan(0, iter([rows]))
+    assert found.line.tolist() == list(range(n))
+    assert not len(found.loose)
