@@ -114,8 +114,8 @@ class IsolatedCore:
 
     traced: every data access is kept as an EVENT row, at the price of a memory hook. watched: pages
     (uint64[n], ascending) that are watched at some time, of which alone accesses are kept, without that hook;
-    where traced. marking: all are, and those of other pages marked. gains: what comes
-    with a page is traced besides. store_buffer: as in
+    where traced. marking: all are, and those of other pages marked. gains: what comes with a page is traced
+    besides. store_buffer: as in
     `emu.board.firmware.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
     surroundings: what it meets besides memory.
     """

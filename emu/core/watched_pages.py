@@ -15,9 +15,6 @@ from emu.native.state import CORE_AT, address_of
 
 Pages = NDArray[np.uint64]
 
-#: Words in a page: rows that one of them may take.
-WORDS = PAGE_BYTES // 8
-
 
 @njit(cache=True)
 def _tell(rows, pages, kept):  # type: ignore[no-untyped-def]

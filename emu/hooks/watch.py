@@ -1,8 +1,8 @@
 """Which pages of a replayed core are traced, where not all are; and what others held before it changed them.
 
 A page that is not watched is the core's own for the time being. Once it is watched, what it has become
-meanwhile is told by rows of its own (`trace_summary`), for which the bytes from before the first change are
-kept.
+meanwhile is told by rows of its own (`trace_made_alone`), for which the bytes from before the first change
+are kept.
 """
 
 from __future__ import annotations

@@ -76,18 +76,15 @@ def _prelude(kernel: Any, signature: Any, size: int) -> Native:
     return Native(kernel, signature, prelude=True, constants=(size,))
 
 
-#: By the emulator's names. In its tables of what generated code calls:
+#: By the emulator's names. In its tables of what generated code calls; those of the other byte order are for
+#: `movbe`, which no CPUID here offers:
 _FROM_CODE = {
     f"helper_{name}_mmu": _prelude(_before_load, _LOAD, size)
-    for name, size in {
-        "ret_ldub": 1, "le_lduw": 2, "le_ldul": 4, "le_ldq": 8, "be_lduw": 2, "be_ldul": 4, "be_ldq": 8,
-    }.items()
+    for name, size in {"ret_ldub": 1, "le_lduw": 2, "le_ldul": 4, "le_ldq": 8}.items()
 } | {
     f"helper_{name}_mmu": _prelude(_before_store, _STORE, size)
-    for name, size in {
-        "ret_stb": 1, "le_stw": 2, "le_stl": 4, "le_stq": 8, "be_stw": 2, "be_stl": 4, "be_stq": 8,
-    }.items()
-}  # fmt: skip
+    for name, size in {"ret_stb": 1, "le_stw": 2, "le_stl": 4, "le_stq": 8}.items()
+}
 #: Called by helpers:
 _CALLED = {
     f"cpu_{name}_mmuidx_ra": _prelude(_before_load, _LOAD, size)
