@@ -69,8 +69,10 @@ class Watched:
         return np.unique(self.keys & _PAGE)
 
     def pages(self, region: int) -> Pages:
-        """Those of a region, ascending."""
-        low, high = np.searchsorted(self.keys, _keys_from(int(self.listed[region])))
+        """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
+        what lies behind theirs is nobody's."""
+        region = int(self.listed[min(region, len(self.listed) - 1)])
+        low, high = np.searchsorted(self.keys, _keys_from(region))
         return self.keys[low:high] & _PAGE
 
 
