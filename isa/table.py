@@ -16,8 +16,10 @@ class Register:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Numbers of the processor exceptions that the emulator raises itself. faults: those below are faults."""
+    """Numbers of the processor exceptions that the emulator raises itself. single_step: after an instruction.
+    faults: those below are faults."""
 
+    single_step: int
     invalid_opcode: int
     general_protection: int
     alignment: int

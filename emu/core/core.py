@@ -42,7 +42,7 @@ _TCG_BUFFER_BYTES = 64 << 20
 #: Bytes of an instruction, with as many prefixes as make it illegal.
 _MOST_CODE = 16
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
-_ZERO = np.uint64(0)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 _COUNT, _LATENCY = CORE_AT.count, CORE_AT.latency
 
 
@@ -56,6 +56,10 @@ def _leave_block(core, pc):
     if core.stop_pc != _ZERO and position < position_of(core, core.stop_pc):
         # Past the stop and back inside the block: it ran to its end and was branched to again.
         position = block_info(core).n
+    if core.exception == core.stepped and position == _ZERO:
+        # A single step that led back to where it was: a string instruction repeats, or a branch is its own
+        # target.
+        position = _ONE
     core.count += position
     core.left, core.entered = core.entered, _ZERO
     if undone:
@@ -196,6 +200,7 @@ class Core:
             ("unaligned", isa.vectors.alignment + 1),
             ("forbidden", isa.vectors.general_protection + 1),
             ("invalid", isa.vectors.invalid_opcode + 1),
+            ("stepped", isa.vectors.single_step + 1),
             ("plain_block", self.native.plain_block.address if self.native.plain_block else 0),
             ("stale_low", int(_LATEST)),
         ):

@@ -51,9 +51,10 @@ CORE_FIELDS = (
     # private memory
     "memory", "memory_bytes", "device_page", "line_state", "line_shift", "page_flags", "page_rights",
     "dirty_pages", "dirty_n", "fault_address", "fault_access", "exception", "entry_fetch",
-    # of the ISA: Unicorn's number of its program counter; one more than its vectors for unaligned accesses
-    # and for what only a kernel may do; the address of its decoder of plain blocks, 0 for none
-    "pc_register", "unaligned", "forbidden", "invalid", "plain_block", "left",
+    # of the ISA: Unicorn's number of its program counter; one more than its vectors for unaligned accesses,
+    # for what only a kernel may do, for what is none and after a single step; the address of its decoder of
+    # plain blocks, 0 for none
+    "pc_register", "unaligned", "forbidden", "invalid", "stepped", "plain_block", "left",
     # nonzero: there is a page of device registers
     "devices",
     # what the last instruction overwrote, if it may still fail (emu/hooks/undo.py); undone: how often it did,

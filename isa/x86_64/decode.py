@@ -16,6 +16,7 @@ from isa.x86_64.encoding import (
     is_other_test,
     is_reserved_shift,
     is_vex,
+    loses_its_segment,
     opcode_at,
     reserved_nop_length,
 )
@@ -185,7 +186,7 @@ def _is_privileged(instruction: capstone.CsInsn) -> bool:
 
 def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the emulator would do otherwise than the processor."""
-    if has_two_prefixes(code):
+    if has_two_prefixes(code) or loses_its_segment(code):
         return True
     if instruction is None:
         # To the emulator the block may end with the opcode.
@@ -325,6 +326,8 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
             return None
         here = code[position : position + size]
         if first in _MANDATORY and has_two_prefixes(here):
+            return None
+        if (0x64 in here or 0x65 in here) and loses_its_segment(here):
             return None
         if (mnemonic in ("rcl", "rcr") and "[" in operands) or (mnemonic == "test" and is_other_test(here)):
             return None

@@ -91,6 +91,14 @@ def has_two_prefixes(code: bytes) -> bool:
     return second in _SSE and not (second == 0x38 and third >= 0xF0)
 
 
+def loses_its_segment(code: bytes) -> bool:
+    """A prefix of fs or gs with one of es, cs, ss or ds behind it. To a processor those mean nothing in
+    64-bit code (SDM volume 2, 2.1.1), to the emulator the last one counts."""
+    prefixes = code[: opcode_at(code)[0]]
+    last = max(prefixes.rfind(b"\x64"), prefixes.rfind(b"\x65"))
+    return last >= 0 and any(byte in b"\x26\x2e\x36\x3e" for byte in prefixes[last:])
+
+
 def _operand_length(code: bytes) -> int:
     """Length of the ModR/M byte that begins `code`, with SIB byte and displacement (SDM volume 2, 2.1.3)."""
     mode, base, length = code[0] >> 6, code[0] & 7, 1

@@ -141,7 +141,7 @@ REFUSED = {
     "an instruction that would be computed wrongly": (
         "0f 00 e0", "0f 00 e8", "0f 02 c0", "0f 03 c0", "0f 01 e0", "0f 00 c8", "0f 00 c0", "0f 01 00",
         "0f 01 08", "66 f3 0f 58 c1", "66 f2 0f 10 07", "f3 f2 0f 58 c1", "66 48 f3 0f 6f 07",
-        "66 f2 0f 38 1c c1", "f6 c8 01", "f7 0f 01 00 00 00",
+        "65 26 48 8b 07", "64 66 2e 8b 07", "66 f2 0f 38 1c c1", "f6 c8 01", "f7 0f 01 00 00 00",
     ),
 }  # fmt: skip
 
@@ -242,15 +242,20 @@ def test_what_was_refused_is_not_for_ever(first: str, signal: int, model: str, t
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
-def test_single_steps_through_system_calls_replay(model: str, tmp_path: Path) -> None:
-    """The trap comes behind the instruction that follows the call, as natively."""
+@pytest.mark.parametrize(
+    "stepped", ["0f 05", "b9 03 00 00 00 f3 a4", "b9 03 00 00 00 f3 aa f3 a6", "b9 04 00 00 00 e2 fe"],
+    ids=["a system call", "rep movs", "rep stos, repe cmps", "loop"],
+)  # fmt: skip
+def test_single_steps_replay(stepped: str, model: str, tmp_path: Path) -> None:
+    """The trap comes behind the instruction that follows a call, as natively; behind each repetition."""
     code = Code().jump("begin").label("handler").emit("ff", 0, DATA + 256).raw("c3")
     code.label("restorer").mov("rax", 15).raw("0f 05").label("begin")
     for offset, value in ((0, code.address("handler")), (8, 0x04000000), (16, code.address("restorer"))):
         code.mov("rax", value).store(DATA + offset, "rax")
     call(code, 13, rdi=5, rsi=DATA, rdx=0, r10=8)
     code.mov("rsp", DATA + 0x8000).mov("rbx", 3).label("again").mov("rax", 39)
-    code.raw("9c 81 0c 24 00 01 00 00 9d 0f 05 90 90 9c 81 24 24 ff fe ff ff 9d")
+    code.mov("rsi", DATA + 0x400).mov("rdi", DATA + 0x600)
+    code.raw(f"9c 81 0c 24 00 01 00 00 9d {stepped} 90 90 9c 81 24 24 ff fe ff ff 9d")
     code.loop("rbx", "again").load("rdi", DATA + 256).mov("rax", 231).raw("0f 05")
     program = static_program(tmp_path / "guest", code)
     done = corebraid.record(program, tmp_path / "rec", cores=2, model=model, guest="linux", system=False)
