@@ -19,7 +19,7 @@ from bench.start import timed
 from corebraid.study.about import Info
 
 _ROOT = Path(__file__).resolve().parents[1] / "firmware"
-_FIRMWARE = ("uts", "radix", "laplace")
+_FIRMWARE = ("uts", "radix")
 
 
 def _subjects(folder: Path) -> dict[str, list[str]]:
@@ -27,7 +27,7 @@ def _subjects(folder: Path) -> dict[str, list[str]]:
     text = folder / "text"
     text.write_bytes(b"".join(b"%d squared is %d\n" % (k, k * k % 9973) for k in range(20_000)))
     found = {}
-    for name, options in (("xz", ["-T4", "--block-size=50000", "-3", "-c"]), ("zstd", ["-T4", "-19", "-c"])):
+    for name, options in (("xz", ["-T4", "--block-size=50000", "-3", "-c"]), ("zstd", ["-T4", "-9", "-c"])):
         if program := shutil.which(name):
             found[" ".join([name, options[0]])] = ["--", program, *options, str(text)]
     found |= {name: [str(_ROOT / "x86_64-large" / f"{name}.elf")] for name in _FIRMWARE}
