@@ -15,11 +15,12 @@ from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import is_received
 from emu.core.changed_pages import ChangedPages
 from emu.core.core import Core
-from emu.native.state import DIRTY
+from emu.native.state import DIRTY, PAGE_SHIFT
 from emu.native.unicorn import peek64, pointer
 
 _MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
 _SHIFT = np.uint64(32)
+_ONE = np.uint64(1)
 
 
 @njit(cache=True)
@@ -45,16 +46,55 @@ def hash_page(core, page, line_bytes):
 
 
 @njit(cache=True)
+def hash_four_pages(core, pages):
+    """The same of four pages (uint64[4]) whose lines are pages, all received, at the price of one: a line is
+    a chain of operations that wait for one another."""
+    a, b, c, d = pages[0], pages[1], pages[2], pages[3]
+    at_a, at_b = core.memory + (a << PAGE_SHIFT), core.memory + (b << PAGE_SHIFT)
+    at_c, at_d = core.memory + (c << PAGE_SHIFT), core.memory + (d << PAGE_SHIFT)
+    a, b = (a + _ONE) * _MULTIPLIER, (b + _ONE) * _MULTIPLIER
+    c, d = (c + _ONE) * _MULTIPLIER, (d + _ONE) * _MULTIPLIER
+    for at in range(np.uint64(0), np.uint64(PAGE_BYTES), np.uint64(8)):
+        a = (a ^ peek64(at_a + at)) * _MULTIPLIER
+        b = (b ^ peek64(at_b + at)) * _MULTIPLIER
+        c = (c ^ peek64(at_c + at)) * _MULTIPLIER
+        d = (d ^ peek64(at_d + at)) * _MULTIPLIER
+        a ^= a >> _SHIFT
+        b ^= b >> _SHIFT
+        c ^= c >> _SHIFT
+        d ^= d >> _SHIFT
+    return a, b, c, d
+
+
+@njit(cache=True)
+def _all_received(core, pages):
+    received = True
+    for page in pages:
+        received &= is_received(core, page)
+    return received
+
+
+@njit(cache=True)
 def _update(rows, hashes, total, line_bytes):
     core = rows[0]
-    dirty = carray(pointer(core.dirty_pages), np.int64(core.dirty_n), np.uint64)
+    n = np.int64(core.dirty_n)
+    dirty = carray(pointer(core.dirty_pages), n, np.uint64)
     flags = carray(pointer(core.page_flags), len(hashes), np.uint8)
-    for k in range(np.int64(core.dirty_n)):
-        page = np.int64(dirty[k])
-        value = hash_page(core, page, line_bytes)
-        total[0] += value - hashes[page]
-        hashes[page] = value
-        flags[page] &= ~np.uint8(DIRTY)
+    k = 0
+    while k < n:
+        four = dirty[k : k + 4]
+        if line_bytes == PAGE_BYTES and k + 4 <= n and _all_received(core, four):
+            values = hash_four_pages(core, four)
+        else:
+            four = dirty[k : k + 1]
+            value = hash_page(core, np.int64(four[0]), line_bytes)
+            values = (value, value, value, value)
+        for j in range(four.size):
+            page = np.int64(four[j])
+            total[0] += values[j] - hashes[page]
+            hashes[page] = values[j]
+            flags[page] &= ~np.uint8(DIRTY)
+        k += four.size
     core.dirty_n = np.uint64(0)
 
 

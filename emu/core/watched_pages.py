@@ -11,21 +11,50 @@ from corebraid.base.memory import PAGE_BYTES
 from emu.core.core import Core, flush_tlb
 from emu.hooks.trace import trace_made_alone
 from emu.hooks.watch import KEPT, LATER, WATCHED
-from emu.native.state import CORE_AT, address_of
+from emu.native.state import address_of
 
 Pages = NDArray[np.uint64]
 
+#: A mark of a page, beside those of `emu.hooks.watch`, while it is looked for.
+_TAKEN = np.uint8(8)
+
 
 @njit(cache=True)
-def _tell(rows, pages, kept):  # type: ignore[no-untyped-def]
-    """Add rows of what became of pages (uint64[n]) whose bytes were `kept` (uint8[n, PAGE_BYTES]). Returns
-    how many pages were told of before the trace was full."""
+def _tell(rows, pages, kept, order):  # type: ignore[no-untyped-def]
+    """Add rows of what became of pages (uint64[n]) whose bytes were `kept` (uint8[n, PAGE_BYTES]), in this
+    order (int64[n]). Returns how many pages were told of before the trace was full."""
     core = rows[0]
-    for k in range(pages.size):
+    for k in range(order.size):
         if core.trace_n >= core.trace_limit:
             return k
-        trace_made_alone(core, pages[k], kept[k])
-    return pages.size
+        trace_made_alone(core, pages[order[k]], kept[order[k]])
+    return order.size
+
+
+@njit(cache=True)
+def take_kept(rows, marks, pages, kept, taken):  # type: ignore[no-untyped-def]
+    """Move what is kept of `pages` (uint64[n]) from one pair (uint64[n], uint8[n, PAGE_BYTES]) of pages and
+    their bytes to another, in no order. Returns how many that were."""
+    left_to_take = 0
+    for page in pages:
+        if marks[page] & KEPT:
+            marks[page] |= _TAKEN
+            left_to_take += 1
+    n, left, k = 0, np.int64(rows[0].kept_n), 0
+    while n < left_to_take:
+        page = kept[0][k]
+        if marks[page] & _TAKEN == np.uint8(0):
+            k += 1
+            continue
+        marks[page] &= ~(KEPT | _TAKEN)
+        taken[0][n] = page
+        taken[1][n] = kept[1][k]
+        n += 1
+        left -= 1
+        kept[0][k] = kept[0][left]
+        kept[1][k] = kept[1][left]
+    rows[0].kept_n = np.uint64(left)
+    return n
 
 
 class WatchedPages:
@@ -37,13 +66,12 @@ class WatchedPages:
         self._core = core
         self._marks = host_memory(len(core.memory) // PAGE_BYTES)
         self._marks[ever] = LATER
-        self._kept = host_memory(max(1, len(ever)) * PAGE_BYTES).reshape(-1, PAGE_BYTES)
-        self._kept_pages = np.zeros(max(1, len(ever)), np.uint64)
+        self._kept, self._told = _room(len(ever)), _room(len(ever))
+        self._order = np.zeros(0, np.int64)
         self._watched = np.zeros(0, np.uint64)
-        self._told, self._before = np.zeros(0, np.uint64), np.zeros((0, PAGE_BYTES), np.uint8)
         row = core.row
-        row["watched"], row["kept"] = address_of(self._marks), address_of(self._kept)
-        row["kept_pages"] = address_of(self._kept_pages)
+        row["watched"], row["kept"] = address_of(self._marks), address_of(self._kept[1])
+        row["kept_pages"] = address_of(self._kept[0])
         row["marking"] = marking
         if not marking:
             core.tell_of_accesses()
@@ -59,19 +87,16 @@ class WatchedPages:
 
     def choose(self, pages: Pages) -> None:
         """Before `watch` of these pages: what the core has made of them alone is to be told."""
-        n = int(self._core.words[CORE_AT.kept_n])
-        kept_pages, kept = self._kept_pages[:n], self._kept[:n]
-        chosen = np.isin(kept_pages, pages)
-        order = np.argsort(kept_pages[chosen])
-        self._told, self._before = kept_pages[chosen][order], kept[chosen][order]
-        self._marks[self._told] &= ~KEPT
-        left = n - len(self._told)
-        if left < n:
-            self._kept_pages[:left], self._kept[:left] = kept_pages[~chosen], kept[~chosen]
-            self._core.row["kept_n"] = left
+        n = take_kept(self._core.rows, self._marks, pages, self._kept, self._told)
+        self._order = np.argsort(self._told[0][:n])
 
     def tell(self) -> bool:
         """Add rows of what was chosen. Whether all are there: if not, the trace must be taken first."""
-        done = _tell(self._core.rows, self._told, self._before)
-        self._told, self._before = self._told[done:], self._before[done:]
-        return not len(self._told)
+        done = _tell(self._core.rows, *self._told, self._order) if len(self._order) else 0
+        self._order = self._order[done:]
+        return not len(self._order)
+
+
+def _room(n: int) -> tuple[Pages, NDArray[np.uint8]]:
+    """For n pages and their bytes."""
+    return np.zeros(max(1, n), np.uint64), host_memory(max(1, n) * PAGE_BYTES).reshape(-1, PAGE_BYTES)

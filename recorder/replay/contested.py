@@ -11,6 +11,7 @@ anything is replayed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,6 @@ def _keys(regions: NDArray[Any], addresses: NDArray[np.uint64]) -> Pages:
     return found
 
 
-def _keys_from(region: int) -> Pages:
-    """The first key of a region, and of the next."""
-    return np.array([region, region + 1], np.uint64) << _REGION_SHIFT
-
-
 @dataclass(frozen=True)
 class Watched:
     """Of which pages one core's accesses are traced. keys: region << 40 | page, uint64[n], ascending; behind
@@ -72,8 +68,14 @@ class Watched:
         """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
         what lies behind theirs is nobody's."""
         region = int(self.listed[min(region, len(self.listed) - 1)])
-        low, high = np.searchsorted(self.keys, _keys_from(region))
-        return self.keys[low:high] & _PAGE
+        begins = self._begins
+        return self.keys[begins[region] : begins[region + 1]] & _PAGE
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """Where each region's keys begin, and behind the last."""
+        regions = np.arange(len(self.listed) + 1, dtype=np.uint64)
+        return np.searchsorted(self.keys, regions << _REGION_SHIFT).tolist()
 
 
 class Contested:
@@ -94,6 +96,8 @@ class Contested:
             last = rows["addr"] + rows["size"].astype(np.uint64) - _ONE
             keys += [_keys(rows["stratum"], rows["addr"]), _keys(rows["stratum"], last)]
         found = np.unique(np.concatenate(keys))
+        # The agents' log of a killed recorder may go on behind the last stratum.
+        found = found[found < self._end]
         self._keys: Pages = np.concatenate([found, self._end | np.unique(found & _PAGE)])
 
     def _check_number(self, found: int) -> None:

@@ -15,7 +15,7 @@ from corebraid.base.random_bits import next_random
 from emu.bus.line_state import SEEN
 from emu.code.blocks import BlockTable, find_block, instructions_of, mark_unstable, probe
 from emu.code.plain_blocks import known_block
-from emu.core.fingerprint import hash_page
+from emu.core.fingerprint import Fingerprint, hash_four_pages, hash_page
 from emu.hooks.x86_64.plain_code import decode_plain_block
 from emu.native.state import CODE, CORE, UNSTABLE, WRITTEN, address_of
 from emu.schedule.scheduler import Explicit, Pct, RoundRobin, Slice, make_scheduler, read_schedule
@@ -198,6 +198,52 @@ def test_page_hash(line_bytes: int) -> None:
         position = page * 4096 + int(received[0]) * line_bytes + 3
         memory[position] ^= 1
         assert hash_page(core, page, line_bytes) != expected
+
+
+def test_four_pages_are_hashed_as_one_by_one() -> None:
+    draw = np.random.default_rng(4)
+    memory, states = draw.integers(0, 256, 9 * 4096, np.uint8), np.full(9, SEEN, np.uint8)
+    core = np.zeros(1, CORE)[0]
+    core["memory"], core["line_state"] = address_of(memory), address_of(states)
+    for _ in range(20):
+        pages = draw.permutation(9)[:4].astype(np.uint64)
+        expected = [naive_hash(memory.tobytes(), [True] * 9, int(page), 4096) for page in pages]
+        assert list(hash_four_pages(core, pages)) == expected
+        memory[draw.integers(0, 9 * 4096)] ^= 1
+
+
+class _Dirty:
+    """Of a core what a fingerprint looks at, with pages that the test says have changed."""
+
+    def __init__(self, pages: int) -> None:
+        self.memory = np.zeros(pages * 4096, np.uint8)
+        self.states, self.flags = np.zeros(pages, np.uint8), np.zeros(pages, np.uint8)
+        self.dirty, self.rows = np.zeros(pages, np.uint64), np.zeros(1, CORE)
+        for name, array in (("memory", self.memory), ("line_state", self.states)):
+            self.rows[name] = address_of(array)
+        self.rows["page_flags"], self.rows["dirty_pages"] = address_of(self.flags), address_of(self.dirty)
+
+    def change(self, pages: list[int]) -> None:
+        self.dirty[: len(pages)], self.rows["dirty_n"] = pages, len(pages)
+
+    def protect_again(self) -> None:
+        assert self.rows["dirty_n"] == 0
+
+
+def test_a_fingerprint_follows_pages_however_many_changed() -> None:
+    draw, core = np.random.default_rng(5), _Dirty(13)
+    fingerprint = Fingerprint(core, 4096)  # type: ignore[arg-type]
+    core.states[:11] = SEEN
+    ever: set[int] = set()
+    for _ in range(60):
+        changed = draw.permutation(13)[: draw.integers(0, 14)].tolist()
+        for page in changed:
+            core.memory[page * 4096 + draw.integers(0, 4096)] ^= 1
+        core.change(changed)
+        found = fingerprint.update()
+        received, memory = [bool(state) for state in core.states], core.memory.tobytes()
+        ever |= set(changed)
+        assert found == sum(naive_hash(memory, received, page, 4096) for page in ever) & MASK
 
 
 def test_random_numbers_are_splitmix64() -> None:

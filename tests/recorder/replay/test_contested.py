@@ -374,3 +374,16 @@ def test_regions_in_which_a_core_stands_still_cost_nothing(tmp_path: Path) -> No
     watched = many.of(0)
     assert len(watched.keys) < len(many._keys) + pages
     assert watched.pages(0).tolist() == watched.pages(regions - 1).tolist() == list(range(pages))
+
+
+def test_logs_of_a_killed_recorder_end_at_different_strata(tmp_path: Path) -> None:
+    """The agents' may go on behind the last stratum that all cores have."""
+    recording = record_linux("mutexes", tmp_path / "rec")
+    strata = RecordingTraces(recording).strata
+    whole = contested_by_region(RecordingTraces(recording), recording)
+    assert any(whole[3:])
+    for n in range(len(strata)):
+        watched = Contested(recording, strata[:n]).of(0)
+        for region in range(n):
+            assert set(watched.pages(region).tolist()) >= whole[region]
+        assert len(watched.pages(len(strata))) == len(watched.ever)
