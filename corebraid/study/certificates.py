@@ -10,7 +10,7 @@ from corebraid.base.wording import Call, Phrase
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording
-from recorder.replay.contested import CONTESTED, MARKED, tells_contested
+from recorder.replay.contested import ALL, CONTESTED, MARKED, tells_contested
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate, Head
 from solver.check.checker import CheckReport, check_certificate
@@ -64,23 +64,27 @@ def certificate_of(recording: Recording) -> Certificate:
     return Certificate(path, recording.manifest.id)
 
 
-def traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:
-    """The rows that a certificate counts. Raises FormatError if the recording cannot tell which those are."""
+def traces_of(
+    recording: Recording, certificate: Certificate, traces: RecordingTraces | None = None
+) -> RecordingTraces:
+    """The rows that a certificate counts. traces: of the recording, if there are some. Raises FormatError if
+    the recording cannot tell which those are."""
+    traces = traces or RecordingTraces(recording)
     if not certificate.head.contested:
-        return RecordingTraces(recording)
+        return traces.showing(ALL)
     if not tells_contested(recording):
         raise FormatError(
             "a certificate of accesses to contested pages, which the recording does not tell",
             where=str(recording.path / ORDER_CERT),
             remedy=_order_again(recording),
         )
-    return RecordingTraces(recording, rows=CONTESTED)
+    return traces.showing(CONTESTED)
 
 
 def all_traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:
     """All rows, and which of them a certificate counts. Raises FormatError, see `traces_of`."""
     counted = traces_of(recording, certificate)
-    return RecordingTraces(recording, rows=MARKED) if counted.contested else counted
+    return counted.showing(MARKED) if counted.contested else counted
 
 
 def checked_order(recording: Recording) -> CheckedOrder:
@@ -94,12 +98,12 @@ def checked_order(recording: Recording) -> CheckedOrder:
     return CheckedOrder(recording.path, report, head, missing_edges(recording.manifest))
 
 
-def check(recording: Recording) -> CheckReport:
-    """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
-    when the recording cannot be read."""
+def check(recording: Recording, of: RecordingTraces | None = None) -> CheckReport:
+    """Check the recording's certificate. of: traces of the recording, if there are some. Raises OrderError
+    when it is not legal or damaged, FormatError when the recording cannot be read."""
     try:
         certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
-        traces = traces_of(recording, certificate)
+        traces = traces_of(recording, certificate, of)
     except FormatError as error:
         raise OrderError(error.line()) from None
     # Before all of it is read: a certificate may be of any number of empty regions.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from corebraid.base.errors import CorebraidError, FormatError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check, traces_of
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
+from corebraid.study.replays.keeping import received_rows, replay_and_keep_cores, room_for_rows
 from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
 from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay.checkpoint_check import check_memory
-from recorder.replay.contested import ALL, RECEIVED, tells_contested
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
 from solver.check.checker import CheckReport, check_slices
@@ -116,15 +116,22 @@ def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing)
     whole = [core for core in range(n_cores) if core_log(core) not in damaged]
     with show("checking checkpoints", None):
         checkpoints, wrong = _check_checkpoints(recording, whole)
-    with show("cores replayed", n_cores) as advance:
-        replayed = replay_cores if wrong else replay_in_intervals
-        replays = replayed(recording, whole, jobs, advance)
-    findings += wrong
-    skipped = sorted(set(range(n_cores)) - set(whole))
-    replays += [CoreVerdict(core, None, skipped=f"core {core}: {_LOG_DAMAGED}") for core in skipped]
-    replays = sorted(replays, key=lambda replay: replay.core)
-    verdict = Verdict(recording, findings, replays, checkpoints=checkpoints)
-    return _with_orders(verdict, show) if verdict.sound else verdict
+    with room_for_rows(recording) as kept:
+        traces = RecordingTraces(recording, rows=received_rows(recording), kept=kept)
+        with show("cores replayed", n_cores) as advance:
+            replays = None
+            if kept is not None and not findings and not wrong:
+                with suppress(FormatError):
+                    replays = replay_and_keep_cores(recording, traces, kept, jobs, advance)
+            if replays is None:
+                replayed = replay_cores if wrong else replay_in_intervals
+                replays = replayed(recording, whole, jobs, advance)
+        findings += wrong
+        skipped = sorted(set(range(n_cores)) - set(whole))
+        replays += [CoreVerdict(core, None, skipped=f"core {core}: {_LOG_DAMAGED}") for core in skipped]
+        replays = sorted(replays, key=lambda replay: replay.core)
+        verdict = Verdict(recording, findings, replays, checkpoints=checkpoints)
+        return _with_orders(verdict, show, traces) if verdict.sound else verdict
 
 
 def _check_checkpoints(recording: Recording, cores: list[int]) -> tuple[int, list[Finding]]:
@@ -140,26 +147,26 @@ def _check_checkpoints(recording: Recording, cores: list[int]) -> tuple[int, lis
     return checked, findings
 
 
-def _with_orders(verdict: Verdict, show: Show) -> Verdict:
+def _with_orders(verdict: Verdict, show: Show, traces: RecordingTraces) -> Verdict:
     recording = verdict.recording
     with show("checking orders", None):
-        certificate = _judge_certificate(recording)
+        certificate = _judge_certificate(recording, traces)
         if recording.manifest.complete:
-            truth = _judge(lambda: _check_truth(recording))
+            truth = _judge(lambda: check_slices(traces, _slices(recording)))
         else:
             # Its streams end at different moments, so that no order holds all that the logs hold.
             truth = Judgement(None, "not checked: the recording is incomplete")
     score = None
     if certificate.legal and truth.legal:
         with show("scoring the order", None):
-            score = _score(recording)
+            score = _score(recording, traces)
     return replace(verdict, certificate=certificate, truth=truth, score=score)
 
 
-def _judge_certificate(recording: Recording) -> Judgement:
+def _judge_certificate(recording: Recording, traces: RecordingTraces) -> Judgement:
     if not (recording.path / ORDER_CERT).exists():
         return Judgement(None, Phrase("none (", Call("order", str(recording.path)), " makes one)"))
-    judgement = _judge(lambda: check(recording))
+    judgement = _judge(lambda: check(recording, traces))
     if judgement.report and any(reason == "illegal" for _, reason in judgement.report.unchecked):
         return replace(judgement, legal=False, line="it says that a region has no legal order")
     return judgement
@@ -174,18 +181,13 @@ def _judge(checked: Callable[[], CheckReport]) -> Judgement:
     return Judgement(True, f"{report.events:,} events in order{passed}", report)
 
 
-def _check_truth(recording: Recording) -> CheckReport:
-    rows = RECEIVED if tells_contested(recording) else ALL
-    return check_slices(RecordingTraces(recording, rows=rows), _slices(recording))
-
-
 def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
     """The sealed truth, as the checker takes it."""
     for rows in iter_sealed_truth(recording):
         yield rows["stream"].astype("int64"), rows["end"].astype("uint64")
 
 
-def _score(recording: Recording) -> Score:
+def _score(recording: Recording, traces: RecordingTraces) -> Score:
     """The order of order.cert against the one that ran; both are legal."""
     certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
-    return score_certificate(traces_of(recording, certificate), certificate, _slices(recording))
+    return score_certificate(traces_of(recording, certificate, traces), certificate, _slices(recording))

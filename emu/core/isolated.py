@@ -17,7 +17,7 @@ from emu.core.core import Core
 from emu.core.random_read import finish_random_read
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
-from emu.core.watched_pages import WatchedPages
+from emu.core.watched_pages import WatchedPages, Watching
 from emu.hooks.feed import FED, on_fed_access
 from emu.hooks.record import on_exception
 from emu.hooks.replay import apply_due, on_replayed_block
@@ -112,12 +112,9 @@ def _all_rights(pages: int) -> NDArray[np.uint8]:
 class IsolatedCore:
     """Replays one core. Feed it rows, call `step` until the log's END barrier.
 
-    traced: every data access is kept as an EVENT row, at the price of a memory hook. watched: pages
-    (uint64[n], ascending) that are watched at some time, of which alone accesses are kept, without that hook;
-    where traced. marking: all are, and those of other pages marked. gains: what comes with a page is traced
-    besides. store_buffer: as in
-    `emu.board.firmware.MachineConfig`. fed: what its loads read comes from `feed_values`; for a traced core.
-    surroundings: what it meets besides memory.
+    traced: every data access is kept as an EVENT row, at the price of a memory hook. watching: those to some
+    pages alone, without that hook. store_buffer: as in `emu.board.firmware.MachineConfig`. fed: what its
+    loads read comes from `feed_values`; for a traced core. surroundings: what it meets besides memory.
     """
 
     def __init__(
@@ -128,9 +125,7 @@ class IsolatedCore:
         line_bytes: int,
         *,
         traced: bool,
-        watched: NDArray[np.uint64] | None = None,
-        marking: bool = False,
-        gains: bool = False,
+        watching: Watching | None = None,
         store_buffer: int = 0,
         fed: bool = False,
         surroundings: Surroundings = DEVICES,
@@ -153,9 +148,8 @@ class IsolatedCore:
         if traced:
             self._row["trace"] = address_of(self._trace.current)
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
-        self.watched = WatchedPages(self.core, watched, marking=marking) if watched is not None else None
-        self._row["gains"] = gains
-        if traced and (watched is None or marking):
+        self.watched = WatchedPages(self.core, watching) if watching is not None else None
+        if traced and (watching is None or watching.marking):
             on_access = on_fed_access if fed else on_traced_access
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
         self._buffering = traced and store_buffer > 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import ALONE, UNCOUNTED
 from emu.core.core import Core, flush_tlb
 from emu.hooks.trace import trace_made_alone
 from emu.hooks.watch import KEPT, LATER, WATCHED
@@ -17,17 +20,21 @@ Pages = NDArray[np.uint64]
 
 #: A mark of a page, beside those of `emu.hooks.watch`, while it is looked for.
 _TAKEN = np.uint8(8)
+#: And of one whose rows are not counted.
+_OTHERS = np.uint8(16)
 
 
 @njit(cache=True)
-def _tell(rows, pages, kept, order):  # type: ignore[no-untyped-def]
+def _tell(rows, marks, pages, kept, order):  # type: ignore[no-untyped-def]
     """Add rows of what became of pages (uint64[n]) whose bytes were `kept` (uint8[n, PAGE_BYTES]), in this
     order (int64[n]). Returns how many pages were told of before the trace was full."""
     core = rows[0]
     for k in range(order.size):
         if core.trace_n >= core.trace_limit:
             return k
-        trace_made_alone(core, pages[order[k]], kept[order[k]])
+        page = pages[order[k]]
+        flags = ALONE | UNCOUNTED if marks[page] & _OTHERS else ALONE
+        trace_made_alone(core, page, kept[order[k]], flags)
     return order.size
 
 
@@ -57,23 +64,33 @@ def take_kept(rows, marks, pages, kept, taken):  # type: ignore[no-untyped-def]
     return n
 
 
-class WatchedPages:
-    """Which pages of a core are traced (`emu.hooks.watch`). ever: those that will be at some time, uint64[n],
-    ascending. marking: accesses to others are traced too, by a hook on all, and marked. Before the core's
-    first run."""
+class Watching(NamedTuple):
+    """What is asked of a traced core. ever: pages that are watched at some time, uint64[n], ascending.
+    uncounted: those of them whose rows are UNCOUNTED. marking: accesses to other pages are traced too, by a
+    hook on all, and marked. gains: what comes with a page is traced, too."""
 
-    def __init__(self, core: Core, ever: Pages, *, marking: bool) -> None:
-        self._core = core
+    ever: Pages
+    uncounted: Pages
+    marking: bool
+    gains: bool
+
+
+class WatchedPages:
+    """Which pages of a core are traced (`emu.hooks.watch`). Before the core's first run."""
+
+    def __init__(self, core: Core, asked: Watching) -> None:
+        self._core, ever = core, asked.ever
         self._marks = host_memory(len(core.memory) // PAGE_BYTES)
         self._marks[ever] = LATER
+        self._marks[asked.uncounted] |= _OTHERS
         self._kept, self._told = _room(len(ever)), _room(len(ever))
         self._order = np.zeros(0, np.int64)
         self._watched = np.zeros(0, np.uint64)
         row = core.row
         row["watched"], row["kept"] = address_of(self._marks), address_of(self._kept[1])
         row["kept_pages"] = address_of(self._kept[0])
-        row["marking"] = marking
-        if not marking:
+        row["marking"], row["gains"] = asked.marking, asked.gains
+        if not asked.marking:
             core.tell_of_accesses()
 
     def watch(self, pages: Pages) -> None:
@@ -92,7 +109,7 @@ class WatchedPages:
 
     def tell(self) -> bool:
         """Add rows of what was chosen. Whether all are there: if not, the trace must be taken first."""
-        done = _tell(self._core.rows, *self._told, self._order) if len(self._order) else 0
+        done = _tell(self._core.rows, self._marks, *self._told, self._order) if len(self._order) else 0
         self._order = self._order[done:]
         return not len(self._order)
 

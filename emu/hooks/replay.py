@@ -76,7 +76,7 @@ def _apply_page_miss(core, row):
     mark_received(core, row.addr >> PAGE_SHIFT)
     if core.gains != _ZERO:
         trace_gain(core, row.addr >> PAGE_SHIFT, row.count)
-    elif (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
+    if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
         numbers = carray(pointer(source), 1 + PAGE_LINES, np.uint8)
         for k in range(np.int64(numbers[0])):
             at = row.addr + np.uint64(numbers[1 + k]) * np.uint64(PAGE_LINE)

@@ -6,6 +6,7 @@ import numpy as np
 from unicorn.unicorn_const import UC_MEM_WRITE
 
 from corebraid.base.compiled import carray, njit
+from corebraid.base.fingerprints import page_fingerprint
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import (
     ALONE,
@@ -14,6 +15,7 @@ from corebraid.base.rows.event import (
     FENCE,
     FETCH,
     GLUED,
+    HELD,
     READ,
     RMW,
     UNCACHED,
@@ -70,11 +72,10 @@ def trace_fetch(core, address, n, count):
 
 @njit(cache=True)
 def trace_gain(core, page, count):
-    """What a page held that the core received, changed or not: reads of 8 bytes each, as those of a fetch."""
-    for at in range(0, PAGE_BYTES, 8):
-        address = (page << PAGE_SHIFT) + np.uint64(at)
-        value = peek64(core.memory + address)
-        _append(core, count, core.block_address, Access(READ, address, 8, value, value), FETCH)
+    """What a page held that the core received, changed or not."""
+    address = page << PAGE_SHIFT
+    value = page_fingerprint(carray(pointer(core.memory + address), PAGE_BYTES, np.uint8))
+    _append(core, count, core.block_address, Access(HELD, address, 8, value, value), FETCH | UNCOUNTED)
 
 
 @njit(cache=True)
@@ -99,12 +100,16 @@ def store_half_done(core, address, size, value):
 
 
 @njit(cache=True)
-def trace_made_alone(core, page, before):
+def trace_made_alone(core, page, before, flags):
     """What the core made of a page while it was not watched, in words: what it was (uint8[PAGE_BYTES]), and
-    what it is. They belong to the last instruction that ran, or to what failed after it."""
+    what it is. They belong to the last instruction that ran, or to what failed after it. flags: ALONE, and
+    perhaps UNCOUNTED."""
     count = core.count - min(core.count, _ONE)
-    if core.trace_n > _ZERO:
-        count = max(count, event_at(core.trace + (core.trace_n - _ONE) * EVENT_BYTES).count)
+    last = core.trace_n
+    while last > _ZERO and event_at(core.trace + (last - _ONE) * EVENT_BYTES).kind == np.uint8(HELD):
+        last -= _ONE
+    if last > _ZERO:
+        count = max(count, event_at(core.trace + (last - _ONE) * EVENT_BYTES).count)
     base = page << PAGE_SHIFT
     for at in range(0, PAGE_BYTES, 8):
         old = np.uint64(0)
@@ -113,7 +118,7 @@ def trace_made_alone(core, page, before):
         new = peek64(core.memory + base + np.uint64(at))
         if old != new:
             access = Access(WRITE, base + np.uint64(at), 8, old, new)
-            _append(core, count, core.block_address, access, ALONE)
+            _append(core, count, core.block_address, access, flags)
             if core.marking != _ZERO:
                 # Among all accesses it has no number.
                 core.trace_sequence -= _ONE

@@ -31,15 +31,17 @@ _Place = tuple[int, int]
 def loss_faults(recording: Recording) -> Iterator[tuple[str, str]]:
     """What is wrong with the losses of a complete recording whose files are sound, with the cores' logs and
     with what agents say: (file, fault), at most one."""
-    if fault := loss_fault(recording):
+    table = strata(recording)
+    if fault := loss_fault(recording, table):
         yield evidence_log(LOSSES), fault
-    elif fault := owned_fault(recording):
+    elif fault := owned_fault(recording, table):
         yield AGENT_LOG, fault
 
 
-def owned_fault(recording: Recording) -> str:
+def owned_fault(recording: Recording, table: npt.NDArray[np.uint64]) -> str:
     """What is wrong with OWNED in the agent log of a complete recording whose files are sound, "" if nothing
-    is, or if the agents do not say it. Memory is needed for lines and strata of agents' accesses.
+    is, or if the agents do not say it. table: `strata` of the recording. Memory is needed for lines and
+    strata of agents' accesses.
 
     Raises FormatError.
     """
@@ -52,7 +54,7 @@ def owned_fault(recording: Recording) -> str:
     lines = np.unique(np.array([line for line, _ in (*gets, *takes)], np.uint64))
     for core in range(manifest.n_cores):
         _count_misses(recording, core, lines, gets, takes)
-    downgraded, lost = _losses(recording, lines)
+    downgraded, lost = _losses(recording, lines, table)
     for name, said, found in (
         ("reads that got a line from a core that had it alone", gets, downgraded),
         ("writes that took a line from a core that had it alone", takes, lost),
@@ -109,9 +111,10 @@ def _count_misses(
             counter.update(_places(rows["addr"][those], stratum[those]))
 
 
-def _losses(recording: Recording, lines: npt.NDArray[np.uint64]) -> tuple[Counter[_Place], Counter[_Place]]:
+def _losses(
+    recording: Recording, lines: npt.NDArray[np.uint64], table: npt.NDArray[np.uint64]
+) -> tuple[Counter[_Place], Counter[_Place]]:
     """(downgrades, lost lines) of all cores, by place."""
-    table = strata(recording)
     downgraded: Counter[_Place] = Counter()
     lost: Counter[_Place] = Counter()
     for core in range(recording.manifest.n_cores):

@@ -41,10 +41,11 @@ def _core_fault(recording: Recording, core: int, points: Rows) -> str:
     linux = recording.manifest.linux
     for rows, _ in iter_core_records(recording, core):
         calls = rows[(rows["kind"] == INPUT) & (rows["flags"] == INPUT_CALL)]["count"] + np.uint64(1)
-        missing = calls[~np.isin(calls, entered["count"])]
+        missing = calls[~np.isin(calls, entered["count"])] if len(calls) else calls
         if len(missing):
             return f"core {core}, instruction count {int(missing[0]) - 1}: a system call without a sync point"
-        made = rows[(rows["kind"] == CONTEXT) & np.isin(rows["flags"], _BY_AGENTS)]
+        contexts = rows[rows["kind"] == CONTEXT]
+        made = contexts[np.isin(contexts["flags"], _BY_AGENTS)] if len(contexts) else contexts
         for row in made:
             count, who = int(row["count"]), int(row["addr"]) if linux else 0
             if (count, who) not in threads:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.record import MISS
+from emu.core.watched_pages import Watching
 from emu.native.state import PAGE_SHIFT
 from recorder.evidence.losses.log import first_notes, iter_all_losses, losses_strata
 from recorder.files.constraints import LOSSES
@@ -53,16 +54,19 @@ def _keys(regions: NDArray[Any], addresses: NDArray[np.uint64]) -> Pages:
 class Watched:
     """Of which pages one core's accesses are traced. keys: region << 40 | page, uint64[n], ascending; behind
     the last region stands one of all pages that are contested in any. listed: under which region a region's
-    pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...)."""
+    pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...). others: pages that are traced
+    though they are never contested, uint64[n]."""
 
     keys: Pages
     listed: NDArray[np.int64]
     rows: str
+    others: Pages
 
     @property
-    def ever(self) -> Pages:
-        """Pages that are traced in some region, ascending."""
-        return np.unique(self.keys & _PAGE)
+    def asked(self) -> Watching:
+        """Of the core."""
+        ever = np.unique(self.keys & _PAGE)
+        return Watching(ever, self.others, marking=self.rows == MARKED, gains=self.rows == RECEIVED)
 
     def pages(self, region: int) -> Pages:
         """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
@@ -117,9 +121,10 @@ class Contested:
         contested until it goes on. What it has made of a page is told at the end of the region before, which
         must have an instruction of the core. rows: `CONTESTED`, `MARKED` or `RECEIVED`. Raises
         FormatError."""
-        keys = self._keys
+        keys, others = self._keys, np.zeros(0, np.uint64)
         if rows == RECEIVED:
-            keys = np.union1d(keys, self._end | self._received(core))
+            others = np.setdiff1d(self._received(core), keys & _PAGE)
+            keys = np.union1d(keys, self._end | others)
         still = self._stands_still(core)
         number = np.arange(len(still))
         begins = still & ~np.concatenate([[False], still[:-1]])
@@ -129,7 +134,7 @@ class Contested:
         after = np.concatenate([[False], still[:-1]])[regions]
         waited = (began[regions[after | still[regions]]]).astype(np.uint64) << _REGION_SHIFT
         traced = np.concatenate([keys[~still[regions]], waited | keys[after | still[regions]] & _PAGE])
-        return Watched(np.unique(traced), np.where(still, began, number), rows)
+        return Watched(np.unique(traced), np.where(still, began, number), rows, others)
 
     def _stands_still(self, core: int) -> NDArray[np.bool_]:
         """Whether a core executes nothing in a region, bool[regions + 1]."""

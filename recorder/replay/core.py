@@ -19,7 +19,7 @@ from emu.core.saved_pages import put_pages, take_pages
 from emu.core.surroundings import DEVICES, KERNEL
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording, iter_core_records
-from recorder.replay.contested import MARKED, RECEIVED, Watched
+from recorder.replay.contested import Watched
 from recorder.replay.driver import Piece, ReplayDriver
 from recorder.replay.start import Start, checkpoint_damage
 
@@ -60,9 +60,7 @@ def isolated_core(
         manifest.memory,
         manifest.line,
         traced=traced,
-        watched=None if watched is None else watched.ever,
-        marking=watched is not None and watched.rows == MARKED,
-        gains=watched is not None and watched.rows == RECEIVED,
+        watching=None if watched is None else watched.asked,
         store_buffer=manifest.store_buffer,
         surroundings=KERNEL if manifest.linux else DEVICES,
     )

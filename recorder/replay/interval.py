@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from recorder.files.checkpoints import Checkpoint, checkpoints
 from recorder.files.reader import Recording
+from recorder.replay.contested import Watched
 from recorder.replay.core import CoreReplay, ReplayResult
 from recorder.replay.start import checkpoint_damage, start_from
 
@@ -41,13 +42,21 @@ def intervals(recording: Recording, core: int, longest: int) -> list[Interval]:
     return [Interval(core, *ends) for ends in zip([None, *cuts], [*cuts, None], strict=True)]
 
 
-class _Held(CoreReplay):
-    """A replay of an interval that holds the registers of checkpoints against its own."""
+class HeldReplay(CoreReplay):
+    """A replay of an interval that holds the registers of checkpoints against its own. traced, watched: as of
+    a `CoreReplay`, of a whole core."""
 
-    def __init__(self, recording: Recording, interval: Interval) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        interval: Interval,
+        *,
+        traced: bool = False,
+        watched: Watched | None = None,
+    ) -> None:
         core, start, end = interval.core, interval.start, interval.end
         begin = None if start is None else start_from(recording, core, start)
-        super().__init__(recording, core, start=begin)
+        super().__init__(recording, core, traced=traced, watched=watched, start=begin)
         self._held = {one.stratum: one for one in checkpoints(recording, core)}
         self._end = None if end is None else end.stratum
         self._arrived = False
@@ -65,7 +74,7 @@ class _Held(CoreReplay):
 def replay_interval(recording: Recording, interval: Interval) -> ReplayResult:
     """Replay an interval, and hold the registers of checkpoints in it, and at its end, against it. What is
     counted is the interval's, but for `count` and `strata`. Raises Divergence, FormatError."""
-    replay = _Held(recording, interval)
+    replay = HeldReplay(recording, interval)
     for _ in replay.run():
         pass
     return replay.result

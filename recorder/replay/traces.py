@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +23,7 @@ from recorder.files.reader import (
 )
 from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.core import CoreReplay
+from recorder.replay.kept_rows import KeptRows
 from recorder.replay.page_lines import lines_lost, lines_missed
 from recorder.replay.store_streams import SideBySide
 
@@ -36,7 +38,8 @@ class RecordingTraces:
     Of a recording whose recorder was killed, only what precedes its last complete stratum.
     progress: called with (stream, instruction count) as replay goes on. constraints: what an order is to obey
     (`recorder.files.constraints`). rows: which of the cores' accesses are events
-    (`recorder.replay.contested`); not ALL only of a recording that tells what is contested.
+    (`recorder.replay.contested`); not ALL only of a recording that tells what is contested. kept: rows of
+    earlier replays, which spare others.
     """
 
     def __init__(
@@ -46,9 +49,17 @@ class RecordingTraces:
         *,
         constraints: str = VALUES,
         rows: str = ALL,
+        kept: KeptRows | None = None,
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
-        self._rows = rows
+        self._rows, self._kept_rows = rows, kept
+
+    def showing(self, rows: str) -> RecordingTraces:
+        """The same traces with other accesses as events. What was found out of the recording so far is
+        shared."""
+        other = copy(self)
+        other._rows = rows
+        return other
 
     @property
     def contested(self) -> bool:
@@ -209,6 +220,9 @@ class RecordingTraces:
                 return
 
     def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
+        if self._kept_rows is not None and self._kept_rows.has(core, self._rows):
+            yield from self._kept_rows.chunks(core, self._rows)
+            return
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
         watched = None if self._rows == ALL else self.pages.of(core, self._rows)

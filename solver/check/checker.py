@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import OrderError
+from corebraid.base.rows.event import HELD
 from solver.check.certificate import ORDERED, REASONS, Certificate
 from solver.check.progress import STRATUM, UNFINISHED, WALKED, no_progress
 from solver.check.store_queue import (
@@ -51,6 +52,7 @@ from solver.regions.violations import (
     name_row,
     not_as_held,
     not_final,
+    not_the_page,
     outside_memory,
     split_access,
     too_many,
@@ -204,6 +206,8 @@ class _Walk:
             return split_access(int(self._course.progress[UNFINISHED]), where)
         if status == OUTSIDE:
             return outside_memory(where)
+        if row["kind"] == HELD:
+            return not_the_page(int(row["addr"]), where)
         return not_as_held(row, byte, int(self._memory.state[int(row["addr"]) + byte]), where)
 
 

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.rows.event import GLUED, UNCACHED
+from corebraid.base.fingerprints import page_fingerprint
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import GLUED, HELD, UNCACHED
 from solver.check.progress import STRATUM, UNFINISHED, WALKED
 from solver.check.store_queue import FORWARDED, WANTS_ROOM, WANTS_ROWS, take
 from solver.check.sync_walk import pass_syncs
@@ -75,6 +77,19 @@ def check_row(row, ground):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def check_page(row, ground):  # type: ignore[no-untyped-def]
+    """Compare a page with a row of kind HELD. 0 if it differs, else -1, as if it had been read."""
+    first = np.int64(row.addr)
+    state, loaded, image, marks = ground
+    ensure(first >> 12, state, loaded, image)
+    page, marked = state[first : first + PAGE_BYTES], marks[first : first + PAGE_BYTES]
+    if page_fingerprint(page) != row.old and not (marked & np.uint8(UNKNOWN)).any():
+        return 0
+    marked |= np.uint8(TOUCHED)
+    return -1
+
+
+@njit(cache=True)
 def placed_rightly(number, place, strata, stream, stratum):  # type: ignore[no-untyped-def]
     """OK, or what is wrong with where a row of stratum `number` stands: strata run forwards
     (EARLIER_STRATUM), and its stratum is the one that its instruction count says, of a store its number
@@ -111,10 +126,12 @@ def walk_one(row, s, accesses, place, course, ground):  # type: ignore[no-untype
         return wrong, 0
     progress[STRATUM] = number
     if accesses:
+        held = row.kind == np.uint8(HELD)
         size, most = np.int64(row.size), np.uint64(ground.image.size)
-        if size < 1 or size > 8 or row.addr > most or row.addr + np.uint64(size) > most:
+        end = row.addr + np.uint64(PAGE_BYTES if held else size)
+        if size < 1 or size > 8 or row.addr > most or end > most:
             return OUTSIDE, 0
-        byte = check_row(row, ground)
+        byte = check_page(row, ground) if held else check_row(row, ground)
         if byte >= 0:
             return OTHER_BYTES, byte
     progress[UNFINISHED] = s if row.flags & GLUED else -1

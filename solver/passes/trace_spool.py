@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.packed import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from corebraid.base.wording import Option, Phrase
-from solver.passes.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.sync_order import SyncsOfRegions

@@ -34,6 +34,16 @@ def not_as_held(row: np.void, byte: int, held: int, where: str) -> OrderError:
     return differs(int(row["addr"]) + byte, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
 
 
+def not_the_page(address: int, where: str) -> OrderError:
+    """A page that a core received is not what memory holds."""
+    return OrderError(
+        "a page that a core received is not what memory held",
+        expected=f"page {address:#x} as the events before leave it",
+        found="other bytes",
+        where=where,
+    )
+
+
 def not_final(address: int, expected: int, found: int) -> OrderError:
     """A byte that all events together leave as it is not in the final image."""
     return OrderError(

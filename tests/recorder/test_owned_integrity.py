@@ -16,7 +16,7 @@ from recorder.evidence.integrity import integrity
 from recorder.evidence.owned_integrity import owned_fault
 from recorder.files.agent_log import is_access
 from recorder.files.manifest import AGENT_LOG
-from recorder.files.reader import Recording, iter_agent_rows
+from recorder.files.reader import Recording, iter_agent_rows, strata
 
 CASES = {
     "sc": ("pgas_uts", {"strata": StrataPolicy.parse("cycles:50000"), "longest_slice": 500}),
@@ -32,6 +32,10 @@ def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         return linux(folder, "mutexes", limit=400_000)
     name, options = CASES[request.param]
     return firmware(folder, name, **{"limit": 6_000_000, **options})
+
+
+def fault_of(recording: Recording) -> str:
+    return owned_fault(recording, strata(recording))
 
 
 def turned(recording: Recording, to: Path, at: int) -> Recording:
@@ -53,7 +57,7 @@ def test_a_turned_mark_is_found(sound: Recording, tmp_path: Path) -> None:
     exact = sound.manifest.cache == "unbounded"
     found: dict[tuple[bool, bool], list[bool]] = {}
     for at in np.random.default_rng(1).choice(len(rows), min(60, len(rows)), replace=False).tolist():
-        fault = owned_fault(turned(sound, tmp_path / str(at), at))
+        fault = fault_of(turned(sound, tmp_path / str(at), at))
         read, said = rows["kind"][at] == READ, rows["flags"][at] & OWNED != 0
         assert fault or not (read and exact), f"access {at}"
         found.setdefault((bool(read), bool(said)), []).append(bool(fault))
@@ -67,7 +71,7 @@ def test_it_is_one_line_and_exit_code_1(sound: Recording, tmp_path: Path) -> Non
     at = next(
         at
         for at in np.flatnonzero((rows["kind"] == READ) & ((rows["flags"] & OWNED) == 0)).tolist()
-        if owned_fault(turned(sound, tmp_path / str(at), at))
+        if fault_of(turned(sound, tmp_path / str(at), at))
     )
     ran = run("verify", tmp_path / str(at))
     assert ran.code == 1

@@ -15,11 +15,11 @@ from trace_factory import Shape, damage, make
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT, GLUED, OWNED, UNCACHED
+from corebraid.base.rows.packed import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.passes import answers as answers_module
 from solver.passes import schedule
 from solver.passes.answers import Options, solve
 from solver.passes.order import Resources, order_recording
-from solver.passes.packed_rows import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from solver.passes.pool import Calls
 from solver.passes.results import OrderResult
 from solver.regions.problem import Problem, Solution, Verdict

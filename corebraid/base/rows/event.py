@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Kinds of an event. FENCE: no access, but all earlier stores of the core have left its store buffer; only
-#: under TSO, always UNCACHED.
-READ, WRITE, RMW, FENCE = 1, 2, 3, 4
+#: under TSO, always UNCACHED. HELD: no access of the core's: what a whole page held that it received, as a
+#: fingerprint of it in `old` and `new` (`corebraid.base.fingerprints`), always UNCOUNTED.
+READ, WRITE, RMW, FENCE, HELD = 1, 2, 3, 4, 5
 
 #: Flags of an event.
 #: UNCACHED: a device register; never ordered (MICRO section 4.3 leaves uncacheable accesses out).
@@ -23,8 +24,8 @@ READ, WRITE, RMW, FENCE = 1, 2, 3, 4
 #: OWNED: of an agent: it got or took the line from a core that had it alone.
 #: FAILED: of an instruction that failed after it, and did not retire.
 #: ALONE: no access: what a core made of a word, by any number of stores, while nobody else could have it.
-#: UNCOUNTED: of a page that is not contested, in a trace of all accesses beside which another counts only
-#: those.
+#: UNCOUNTED: of a page that is not contested, in a trace beside which another counts only those of pages that
+#: are.
 UNCACHED, GLUED, FETCH, OWNED, FAILED, ALONE, UNCOUNTED = 1, 2, 4, 8, 16, 32, 64
 
 #: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired

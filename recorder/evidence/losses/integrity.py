@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corebraid.base.rows.record import MISS
 from recorder.evidence.losses.log import DOWNGRADED, LOST, iter_all_losses, iter_losses
 from recorder.files.reader import Recording, iter_core_records
 
 
-def loss_fault(recording: Recording) -> str:
-    """What is wrong with the losses of a complete recording whose files are sound, "" if nothing is.
-
-    Raises FormatError.
+def loss_fault(recording: Recording, table: NDArray[np.uint64]) -> str:
+    """What is wrong with the losses of a complete recording whose files are sound, "" if nothing is. table:
+    `strata` of the recording. Raises FormatError.
     """
     manifest = recording.manifest
     expected = manifest.totals.get("downgrades")
@@ -22,7 +22,7 @@ def loss_fault(recording: Recording) -> str:
     if found != expected:
         return f"losses: expected {expected}, as the bus counted them, found {found}"
     for core in range(manifest.n_cores):
-        if fault := _core_fault(recording, core):
+        if fault := _core_fault(recording, core, table):
             return f"core {core}, {fault}"
     return ""
 
@@ -57,7 +57,7 @@ class _Records:
             self._at = 0
 
 
-def _core_fault(recording: Recording, core: int) -> str:
+def _core_fault(recording: Recording, core: int, table: NDArray[np.uint64]) -> str:
     manifest = recording.manifest
     # The last instruction may have failed.
     most = manifest.instructions[core] + 1
@@ -66,7 +66,7 @@ def _core_fault(recording: Recording, core: int) -> str:
     records, reached = _Records(recording, core), -1
     gone: dict[int, int] = {}
     shared: dict[int, int] = {}
-    for piece in iter_losses(recording, core):
+    for piece in iter_losses(recording, core, table):
         for count, line, way in piece[["count", "line", "way"]].tolist():
             if count > most:
                 return f"instruction count {count}: a loss after the core's end at {most - 1}"

@@ -3,8 +3,7 @@ before, or from the file that it is in, is left out.
 
 A row is a head word, then those of the others that it needs: address (if it does not fit the head), number,
 count and pc (if they do not follow closely), old bytes, new bytes (if they differ). Head, from bit 0: address
-(48), size - 1 (3), lower bits of kind (2), flags (3), four bits for the words that follow, FAR to NEW,
-upper bit of kind (1), upper bits of flags (3).
+(47), size - 1 (3), kind (3), flags (7), four bits for the words that follow, FAR to NEW.
 """
 
 from __future__ import annotations
@@ -12,17 +11,20 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import njit
-from corebraid.base.rows.event import EVENT, GLUED
+from corebraid.base.rows.event import EVENT, GLUED, UNCOUNTED
 
 #: Most words of a row.
 MOST_WORDS = 7
+#: And of one in a chunk.
+CHUNK_WORDS = MOST_WORDS + 2
 #: Rows that are unpacked at a time, before what completes an indivisible access.
 ROWS = 1 << 12
 _MOST_GLUED = 16
-_FAR, _JUMP, _LONG, _NEW, _KIND, _FLAG = 1, 2, 4, 8, 16, 224
-_ADDRESS_BITS = np.uint64(48)
+_FAR, _JUMP, _LONG, _NEW = 1, 2, 4, 8
+_ADDRESS_BITS, _MORE_BITS = np.uint64(47), np.uint64(60)
 _PC_BITS = np.uint64(48)
 _ONE = np.uint64(1)
+_NO_NUMBER, _REGION_SHIFT = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(32)
 
 
 @njit(cache=True)
@@ -60,11 +62,10 @@ def pack_rows(rows, out, last):  # type: ignore[no-untyped-def]
             n += 1
         small = (
             np.uint64(row.size - 1)
-            | np.uint64(row.kind & 3) << np.uint64(3)
-            | np.uint64(row.flags & 7) << np.uint64(5)
+            | np.uint64(row.kind & 7) << np.uint64(3)
+            | np.uint64(row.flags & 127) << np.uint64(6)
         )
-        upper = np.uint64(row.kind >> 2) << np.uint64(60) | np.uint64(row.flags >> 3) << np.uint64(61)
-        out[at] = address | small << _ADDRESS_BITS | np.uint64(more) << np.uint64(56) | upper
+        out[at] = address | small << _ADDRESS_BITS | np.uint64(more) << _MORE_BITS
         number, count = row.seq, row.count
     last[0], last[1] = number, count
     return n
@@ -82,7 +83,7 @@ def unpack_rows(words, at, region, core, last, rows, most):  # type: ignore[no-u
         row = rows[n]
         head = words[at]
         at += 1
-        more = np.int64(head >> np.uint64(56))
+        more = np.int64(head >> _MORE_BITS)
         row.addr = head & ((_ONE << _ADDRESS_BITS) - _ONE)
         if more & _FAR:
             row.addr = words[at]
@@ -109,17 +110,62 @@ def unpack_rows(words, at, region, core, last, rows, most):  # type: ignore[no-u
         row.stratum, row.core = np.uint32(region), np.uint8(core)
         small = np.int64(head >> _ADDRESS_BITS)
         row.size = np.uint8((small & 7) + 1)
-        row.kind = np.uint8(((small >> 3) & 3) | ((more & _KIND) >> 2))
-        row.flags = np.uint8(((small >> 5) & 7) | ((more & _FLAG) >> 2))
+        row.kind = np.uint8((small >> 3) & 7)
+        row.flags = np.uint8((small >> 6) & 127)
         glued = (row.flags & GLUED) != 0
         n += 1
     last[0], last[1] = number, count
     return n, at
 
 
+@njit(cache=True)
+def pack_chunk(rows, out, last):  # type: ignore[no-untyped-def]
+    """Pack rows of one stream and any regions into `out` (uint64, room for CHUNK_WORDS a row): of each region
+    two words, its number above how many rows, and how many words they take, and those. last: uint64[2], used
+    here. Returns the words used."""
+    n = first = 0
+    while first < rows.size:
+        end = first + 1
+        while end < rows.size and rows[end].stratum == rows[first].stratum:
+            end += 1
+        last[0], last[1] = _NO_NUMBER, np.uint64(0)
+        used = pack_rows(rows[first:end], out[n + 2 :], last)
+        out[n] = np.uint64(rows[first].stratum) << _REGION_SHIFT | np.uint64(end - first)
+        out[n + 1] = np.uint64(used)
+        n += 2 + used
+        first = end
+    return n
+
+
+@njit(cache=True)
+def unpack_chunk(words, core, rows, last):  # type: ignore[no-untyped-def]
+    """The rows of `pack_chunk`, as many as there are room for. last: uint64[2], used here."""
+    at = n = np.int64(0)
+    while at < words.size:
+        region = np.uint32(words[at] >> _REGION_SHIFT)
+        end = at + 2 + np.int64(words[at + 1])
+        last[0], last[1] = _NO_NUMBER, np.uint64(0)
+        here = rows[n:]
+        n += np.int64(unpack_rows(words[at + 2 : end], 0, region, core, last, here, here.size)[0])
+        at = end
+
+
+@njit(cache=True)
+def drop_uncounted(rows, number):  # type: ignore[no-untyped-def]
+    """Move the rows that are counted to the front, and number them from `number` on. Returns how many there
+    are."""
+    n = 0
+    for k in range(rows.size):
+        if rows[k].flags & np.uint8(UNCOUNTED) == np.uint8(0):
+            rows[n] = rows[k]
+            rows[n].seq = number + np.uint64(n)
+            n += 1
+    return n
+
+
 def start_of_region() -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """`last` before the first row of a region."""
-    return np.array([0xFFFFFFFFFFFFFFFF, 0], np.uint64)
+    return np.array([_NO_NUMBER, 0], np.uint64)
 
 
 def room() -> np.ndarray[tuple[int], np.dtype[np.void]]:

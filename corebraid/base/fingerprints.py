@@ -1,0 +1,31 @@
+"""A page of memory as one number, so that two can be compared where their bytes are not at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corebraid.base.compiled import njit
+
+_MULTIPLIER, _SHIFT = np.uint64(0x9FB21C651E98DF25), np.uint64(32)
+_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+@njit(cache=True)
+def page_fingerprint(page):  # type: ignore[no-untyped-def]
+    """64 bits of a page (uint8[n], n a multiple of 32, its words little-endian): of every fourth word a
+    multiply and xor-shift, each begun and joined with its number."""
+    words = page.view(np.uint64)
+    a, b, c, d = _ONE, _TWO, _THREE, _FOUR
+    for k in range(0, words.size, 4):
+        a = (a ^ words[k]) * _MULTIPLIER
+        b = (b ^ words[k + 1]) * _MULTIPLIER
+        c = (c ^ words[k + 2]) * _MULTIPLIER
+        d = (d ^ words[k + 3]) * _MULTIPLIER
+        a ^= a >> _SHIFT
+        b ^= b >> _SHIFT
+        c ^= c >> _SHIFT
+        d ^= d >> _SHIFT
+    for lane in (b, c, d):
+        a = (a ^ lane) * _MULTIPLIER
+        a ^= a >> _SHIFT
+    return a
