@@ -324,17 +324,21 @@ class Core:
             self.forget_code(address, address + 1)
 
     def was_misled(self) -> bool:
-        """Whether a hook has stopped the core before an instruction that a program may run: another stood
-        there when the hook was installed. It is removed, and the core can go on."""
+        """Whether a hook has stopped the core before an instruction that a program may run, or that is
+        refused for another reason: another stood there when the hook was installed. It is removed, and the
+        core can go on."""
         hooks = (self.privileged_hook, self.illegal_hook)
         here = [(self.pc, hook) for hook in hooks if (self.pc, hook) in self._hooked]
         if not here or not self.words[CORE_AT.unstable]:
             return False
         code = self.memory[self.pc : self.pc + _MOST_CODE].tobytes()
         block = decoder_of(self.isa).decode_block(code, self.pc)
-        if 0 in (*block.privileged, *block.illegal, *block.reserved):
+        right = {self.privileged_hook} if 0 in block.privileged else set[object]()
+        right |= {self.illegal_hook} if 0 in (*block.illegal, *block.reserved) else set()
+        wrong = [place for place in here if place[1] not in right]
+        if not wrong:
             return False
-        for place in here:
+        for place in wrong:
             delete_hook(self.handle, self._hooked.pop(place))
         self.forget_code(self.pc, self.pc + 1)
         return True

@@ -13,9 +13,12 @@ from isa.x86_64.encoding import (
     has_two_prefixes,
     is_narrow_branch,
     is_not_offered,
+    is_of_low_byte,
+    is_other_pop,
     is_other_test,
     is_reserved_shift,
     is_vex,
+    is_wrongly_prefixed,
     loses_its_segment,
     opcode_at,
     reserved_nop_length,
@@ -131,7 +134,7 @@ def _is_too_long(code: bytes) -> bool:
 def _is_illegal(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the processor refuses what the emulator would run, or the decoder cannot read."""
     of_bytes = _is_reserved_pop(code) or is_reserved_shift(code) or is_not_offered(code)
-    return of_bytes or _is_wrongly_locked(code, instruction)
+    return of_bytes or is_wrongly_prefixed(code) or _is_wrongly_locked(code, instruction)
 
 
 def _is_reserved_comparison(code: bytes, size: int) -> bool:
@@ -186,7 +189,7 @@ def _is_privileged(instruction: capstone.CsInsn) -> bool:
 
 def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the emulator would do otherwise than the processor."""
-    if has_two_prefixes(code) or loses_its_segment(code):
+    if has_two_prefixes(code) or loses_its_segment(code) or is_of_low_byte(code) or is_other_pop(code):
         return True
     if instruction is None:
         # To the emulator the block may end with the opcode.
@@ -282,10 +285,11 @@ _PLAIN, _CONTROL, _DETAIL = 0, 1, 2
 _SPECIAL = frozenset(
     (
         "bound", "clts", "cmppd", "cmpps", "cmpsd", "cmpss", "cmpxchg16b", "cmpxchg8b", "cpuid",
-        "enter", "fbld", "fbstp", "fld", "fldenv",
-        "fnsave", "fnstenv", "frstor", "fstp", "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli",
-        "sti", "in", "invd", "invlpg", "invpcid", "jcxz", "jecxz", "jrcxz", "lgdt", "lidt", "lldt", "lmsw",
-        "ltr", "maskmovdqu", "maskmovq", "mfence", "monitor", "mwait", "rdmsr", "rdpmc", "rsm", "swapgs",
+        "enter", "extrq", "fbld", "fbstp", "fld", "fldenv", "fnsave", "fnstenv", "frstor", "fstp", "fstpnce",
+        "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli", "sti", "in", "invd", "invlpg", "insertq",
+        "invpcid", "jcxz", "jecxz", "jrcxz", "lahf", "lgdt", "lidt", "lldt", "lmsw", "ltr", "maskmovdqu",
+        "maskmovq", "mfence", "monitor", "movntsd", "movntss", "mwait", "rdmsr", "rdpmc", "rsm", "sahf",
+        "swapgs",
         "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xgetbv", "xsetbv", "lar", "lsl", "verr",
         "verw", "sldt", "str", "sgdt", "sidt", "smsw",
     )
@@ -325,7 +329,7 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
             return None
         here = code[position : position + size]
-        if first in _MANDATORY and has_two_prefixes(here):
+        if first in _MANDATORY and (has_two_prefixes(here) or is_wrongly_prefixed(here)):
             return None
         if (0x64 in here or 0x65 in here) and loses_its_segment(here):
             return None

@@ -63,17 +63,48 @@ def is_other_test(code: bytes) -> bool:
 
 
 def is_not_offered(code: bytes) -> bool:
-    """Instructions of newer processors that the emulator takes for none, or for another: `xbegin`, `xabort`,
-    `incssp`, `umonitor`, `umwait`, `tpause` (SDM volume 2). No CPUID here offers them, so they are
-    illegal."""
+    """Instructions of newer or other processors that the emulator takes for none, or for another: `xbegin`,
+    `xabort` (SDM volume 2); `extrq`, `insertq`, `movntss`, `movntsd` (AMD64 manual volume 4). No CPUID here
+    offers them, so they are illegal."""
     position, _ = opcode_at(code)
-    opcode, modrm, third = (*code[position : position + 3], 0, 0, 0)[:3]
+    opcode, second = (*code[position : position + 2], 0, 0)[:2]
     if opcode in (0xC6, 0xC7):
-        return modrm == 0xF8
-    if (opcode, modrm) != (0x0F, 0xAE) or third >> 6 != 3:
+        return second == 0xF8
+    if opcode != 0x0F:
+        return False
+    repeated = 0xF2 in code[:position] or 0xF3 in code[:position]
+    return second in (0x78, 0x79) or (second == 0x2B and repeated)
+
+
+def is_wrongly_prefixed(code: bytes) -> bool:
+    """0f ae, `movnti`, and `movlps` and its like with a prefix or an operand that they do not take (SDM
+    volume 2: NP): illegal, or what no CPUID here offers (`incssp`, `umonitor`, `tpause`, `clwb`)."""
+    position, _ = opcode_at(code)
+    first, second, third = (*code[position : position + 3], 0, 0, 0)[:3]
+    if first != 0x0F or second not in _PREFIXED or len(code) < position + 3:
         return False
     chosen = {0x66, 0xF2, 0xF3}.intersection(code[:position])
-    return (bool(chosen) and third >> 3 & 7 == 6) or (0xF3 in chosen and third >> 3 & 7 == 5)
+    if second in (0xAE, 0xC3):
+        return bool(chosen)
+    return third >> 6 == 3 and (second in (0x13, 0x17) or chosen == {0x66})
+
+
+_PREFIXED = frozenset((0x12, 0x13, 0x16, 0x17, 0xAE, 0xC3))
+
+
+def is_of_low_byte(code: bytes) -> bool:
+    """`lahf` and `sahf` with REX: the emulator takes SPL for AH."""
+    position, rex = opcode_at(code)
+    return rex != 0 and code[position : position + 1] in (b"\x9e", b"\x9f")
+
+
+def is_other_pop(code: bytes) -> bool:
+    """d9 d8 to d9 df: to processors an `fstp` that does not look whether its operand is there (FSTPNCE)."""
+    position, _ = opcode_at(code)
+    return code[position : position + 1] == b"\xd9" and code[position + 1 : position + 2] in _OTHER_POPS
+
+
+_OTHER_POPS = tuple(bytes([byte]) for byte in range(0xD8, 0xE0))
 
 
 #: Second bytes of opcodes of SSE and MMX; 0f 38 f0 and what follows are others.

@@ -32,7 +32,7 @@ _EXCLUDED = """
     cmpps cmppd cmpss cmpsd
     cpuid rdtsc rdtscp rdrand rdseed rdpid movbe syscall sysenter fxrstor fxrstor64 xsave xrstor xsaveopt
     xsave64 xrstor64 xsaveopt64 xgetbv xsetbv emms ldmxcsr rcpps rcpss rsqrtps rsqrtss maskmovq maskmovdqu
-    fnsave frstor fldenv fnstenv fxsave fxsave64 clzero prefetchwt1 tzcnt lzcnt ud0 ud1 ud2 ud2b rsm getsec
+    fnsave frstor fldenv fnstenv fxsave fxsave64 clzero prefetchwt1 fstpnce ud0 ud1 ud2 ud2b rsm getsec
     lsl lar verr verw sldt str smsw sgdt sidt clflush clflushopt clwb wbnoinvd fnop femms encls enclu vmfunc
     xtest xend xabort xbegin ptwrite bndcl bndcn bndcu bndldx bndmk bndmov bndstx gf2p8affineinvqb
     gf2p8affineqb gf2p8mulb lfs lgs lss montmul xcryptctr xstore wrssd wrussd enclv xcryptcbc xcryptcfb
@@ -60,7 +60,7 @@ def form_of(text: str) -> Form | None:
         or found.mnemonic in _EXCLUDED_NAMES
     ):
         return None
-    if _EXCLUDED_GROUPS & set(found.groups):
+    if _EXCLUDED_GROUPS & set(found.groups) and found.mnemonic != "tzcnt":
         return None
     if found.mnemonic in ("bt", "bts", "btr", "btc") and " 07" in text and "0f ba" not in text:
         return None  # A bit far away.
@@ -115,6 +115,8 @@ def _undefined(instruction: capstone.CsInsn) -> int:
         return 0
     if instruction.mnemonic == "imul":
         return 0xD4  # SF, ZF, AF, PF: newer editions of the SDM define SF, AMD's manual none.
+    if instruction.mnemonic in ("lzcnt", "tzcnt"):
+        return 0x894  # All but ZF and CF.
     eflags = instruction.eflags
     return sum(bit for name, bit in bits.items() if eflags & getattr(x86, f"X86_EFLAGS_UNDEFINED_{name}", 0))
 

@@ -38,6 +38,11 @@ SEQUENCES = {
        f"83 f8 06 {opcode} {modrm}"
        for opcode, modrm in (("da", "d8"), ("da", "c8"), ("da", "d0"), ("db", "c0"), ("db", "d8"))},
     "xbegin": "c7 f8 00 00 00 00", "xabort": "c6 f8 01", "incsspd": "f3 0f ae e8",
+    **{f"{prefix} 0f ae {modrm}": f"{prefix} 0f ae {modrm}" for prefix in ("66", "f3", "f2", "66 48")
+       for modrm in ("00", "08", "10", "18", "e8", "f0", "f8")},
+    **{f"{prefix} movnti": f"{prefix} 0f c3 08" for prefix in ("66 48", "f3 48", "f2 48", "66", "f3")},
+    **{text: text for text in ("66 48 0f 12 c1", "66 48 0f 16 c1", "66 0f 12 c1", "66 0f 13 c1", "0f 17 c1",
+                               "f2 0f 16 c1", "f3 0f 78 c1", "0f 79 c1")},
     "umonitor": "f3 0f ae f0", "umwait": "f2 0f ae f0", "tpause": "66 0f ae f0",
     "fld of nothing": f"db e3{8 * ' d9 e8'} dd c3 d9 c3 df e0 0f 0b", "stos null": "31 ff aa",
     "rep movs from null": "31 f6 b9 04 00 00 00 f3 a4", "call null": "31 c9 ff d1",
@@ -141,7 +146,8 @@ REFUSED = {
     "an instruction that would be computed wrongly": (
         "0f 00 e0", "0f 00 e8", "0f 02 c0", "0f 03 c0", "0f 01 e0", "0f 00 c8", "0f 00 c0", "0f 01 00",
         "0f 01 08", "66 f3 0f 58 c1", "66 f2 0f 10 07", "f3 f2 0f 58 c1", "66 48 f3 0f 6f 07",
-        "65 26 48 8b 07", "64 66 2e 8b 07", "66 f2 0f 38 1c c1", "f6 c8 01", "f7 0f 01 00 00 00",
+        "65 26 48 8b 07", "64 66 2e 8b 07", "66 f2 0f 38 1c c1", "48 9f", "40 9e", "66 4f 9f", "d9 d8",
+        "d9 df", "f6 c8 01", "f7 0f 01 00 00 00",
     ),
 }  # fmt: skip
 
@@ -204,13 +210,44 @@ def test_what_is_refused_is_named(what: str, text: str, tmp_path: Path) -> None:
     assert what in end.text
 
 
-@pytest.mark.parametrize("text", ["0f 01 d0", "0f ae 20", "48 0f ae 28", "0f ae 30", "0f ae 28", "0f 34"])
+@pytest.mark.parametrize(
+    "text",
+    ["0f 01 d0", "0f ae 20", "48 0f ae 28", "0f ae 30", "0f ae 28", "0f 34", "66 0f 78 c1 08 08",
+     "f2 0f 78 c1 08 08", "66 0f 79 c1", "f2 48 0f 79 c1", "f3 0f 2b 00", "f2 0f 2b 00", "66 0f ae 30",
+     "66 0f ae 38", "f3 0f ae c0"],
+)  # fmt: skip
 def test_what_cpuid_does_not_offer_is_illegal(text: str, tmp_path: Path) -> None:
-    """xgetbv, xsave, xrstor64, xsaveopt, xrstor, and sysenter in 64-bit code: the emulator has them."""
+    """xgetbv, xsave, xrstor64, xsaveopt, xrstor, sysenter in 64-bit code; extrq, insertq, movntss, movntsd:
+    the emulator has them; clwb, clflushopt, rdfsbase."""
     code = Code().mov("rcx", 0).mov("rax", DATA + 64).raw(text)
     end = Recording.open(record_linux_guest(call(code, 231, rdi=0), tmp_path, "sc")).manifest.end
     assert end is not None
     assert end.exit_code == 128 + 4
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "signal"), [("0f 34", "f4 90", 11), ("f0", "f4", 11), ("f4", "f0", 4), ("fa", "f0", 4)]
+)
+def test_what_is_refused_later_is_refused_for_its_own_sake(
+    first: str, then: str, signal: int, tmp_path: Path
+) -> None:
+    """A privileged instruction where an illegal one stood, or the other way round."""
+    code = Code()
+    code.jump("begin").label("handler").lea("rcx", "target")
+    for k, byte in enumerate(bytes.fromhex(then)):
+        code.raw(f"c6 41 {k:02x} {byte:02x}")  # mov byte [rcx + k], byte
+    code.mov("rdx", DATA + 0x80).raw("ff 02 83 3a 02").jump_if("nz", "return").mov("rax", 231).raw("0f 05")
+    code.label("return").raw("c3").label("restorer").mov("rax", 15).raw("0f 05").label("begin")
+    call(code, 10, rdi=TEXT, rsi=4096, rdx=7)
+    for offset, value in ((0, code.address("handler")), (8, 0x44000000), (16, code.address("restorer"))):
+        code.mov("rax", value).store(DATA + offset, "rax")
+    for number in (4, 11):
+        call(code, 13, rdi=number, rsi=DATA, rdx=0, r10=8)
+    code.label("target").raw(first).raw("90 90").mov("rax", 231).mov("rdi", 99).raw("0f 05")
+    program = static_program(tmp_path / "guest", code)
+    done = corebraid.record(program, tmp_path / "rec", cores=1, guest="linux", system=False, limit=200_000)
+    assert done.end.exit_code == signal
+    replay_core(Recording.open(tmp_path / "rec"), 0)
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])

@@ -28,6 +28,8 @@ CORRECTED = {
     "dot products": ("66 0f 3a 40 c1 ff", "66 0f 3a 40 c0 7f", "66 0f 3a 41 c1 31", "66 0f 3a 41 07 33"),
     "NaN": ("f2 0f 58 c1", "0f 5c c1", "66 0f 59 c1", "f3 0f 5e 07", "f2 0f 7c c1", "66 0f d0 c1",
             "0f 51 c1"),
+    "counts": ("f3 0f bd c1", "f3 48 0f bd c1", "66 f3 0f bd c8", "f3 0f bd 07", "f3 0f bc c1",
+               "f3 48 0f bc 07", "66 f3 0f bc c1", "f3 41 0f bc c0"),
     "extremes": ("0f 5d c1", "66 0f 5f c1", "f3 0f 5d 07", "f2 0f 5f c0"),
     "small numbers": ("f2 0f 5e c1", "0f 59 c1", "f3 0f 5a c1", "f2 0f 5a c1", "66 0f 51 c1", "f3 0f 2a c0"),
     "MMX": ("0f 77", "0f 38 00 c1", "0f 38 1c c1", "0f 3a 0f c1 03", "0f 2a c1", "0f 2a 07", "66 0f 2a 07",

@@ -4,6 +4,9 @@
 The translator does so only where it does not know, as at the beginning of a block, what the flags are to be
 worked out from; where it knows it leaves others. So it is made to forget that: what it has put off writing to
 the processor's state is written, and flags are worked out there.
+
+`lzcnt` and `tzcnt` count, though CPUID does not offer them: programs that were built for them do not ask, and
+with `bsr` and `bsf`, which these are to older processors, they would go on with wrong numbers.
 """
 
 from __future__ import annotations
@@ -11,8 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import njit, types
-from emu.hooks.x86_64.helpers.state import PROCESSOR, at, share
-from emu.hooks.x86_64.helpers.translation.intermediate import SET_SHORT, operation_value, write_two
+from emu.hooks.x86_64.helpers.state import PROCESSOR, REVISION, at, share
+from emu.hooks.x86_64.helpers.translation.intermediate import (
+    FIRST_REVISION,
+    SET_SHORT,
+    operation_value,
+    write_two,
+)
 from emu.native.unicorn import peek8, peek32, peek64, poke8, poke32, poke64
 
 _ADDRESS, _INT = types.uint64, types.int32
@@ -23,13 +31,20 @@ TRANSLATE = types.void(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _INT)
 _TRANSLATION = share("translation")
 _OPERATION, _UNWRITTEN, _UNKNOWN = np.uint64(116), np.uint64(124), np.uint32(0)
 
+#: Of a processor's state: what it has (CPUID leaf 7, ebx: BMI1; leaf 0x80000001, ecx: LZCNT).
+_LEAF_7, _BMI1, _LEAF_EXTENDED, _LZCNT = np.uint64(0x1610), np.uint64(8), np.uint64(0x1638), np.uint64(32)
+
 _translate = types.ExternalFunction("translator_loop_x86_64", TRANSLATE)
 
 
 @njit
 def translate(operations, known, processor, block, most):
     """`translator_loop`: a block is translated. known: what the translator knows of it."""
-    poke64(processor + np.uint64(PROCESSOR + _TRANSLATION), known)
+    env = processor + np.uint64(PROCESSOR)
+    poke64(at(env, _TRANSLATION), known)
+    if peek8(at(env, REVISION)) >= FIRST_REVISION:
+        poke64(env + _LEAF_7, peek64(env + _LEAF_7) | _BMI1)
+        poke64(env + _LEAF_EXTENDED, peek64(env + _LEAF_EXTENDED) | _LZCNT)
     _translate(operations, known, processor, block, most)
 
 

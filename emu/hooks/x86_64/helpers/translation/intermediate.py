@@ -18,7 +18,7 @@ _ADDRESS, _INT, _VALUE = types.uint64, types.int32, types.int64
 _PROCESSOR, _INSTRUCTION, _STATE, _OPERATION, _FLAGS = (
     np.uint64(number) for number in (224, 0xA650, 0x98F0, 0x9990, 0x9980)
 )
-_FIRST_REVISION = np.uint8(2)
+FIRST_REVISION = np.uint8(2)
 #: Bytes of a value.
 VALUE_BYTES = np.int64(56)
 #: Of a processor's state: the translator, and which value is the address of operands in memory.
@@ -62,7 +62,7 @@ def state_of(context):
 @njit
 def wanted(context):
     """Whether it is for an engine that is to be right in this."""
-    return peek8(state_of(context) + np.uint64(REVISION)) >= _FIRST_REVISION
+    return peek8(state_of(context) + np.uint64(REVISION)) >= FIRST_REVISION
 
 
 @njit
