@@ -1,11 +1,11 @@
-# make demo, test, lint, soak, bench: each sets itself up first. Needed: Python 3.11 or later, and make.
+# make demo, test, lint, soak, bench, wheel: each sets itself up first. Needed: Python 3.11 or later, and make.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/installed
 
-.PHONY: demo test lint warm soak bench clean
+.PHONY: demo test lint warm soak bench wheel clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml
@@ -53,6 +53,10 @@ warm: $(READY)
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
 	$(BIN)/python -m pytest -n 2
+
+# With its kernels, so that whoever installs it does not wait for them.
+wheel: $(READY)
+	$(BIN)/python -m release.wheel
 
 soak: $(READY)
 	$(BIN)/python bench/soak.py

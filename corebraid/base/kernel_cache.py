@@ -2,6 +2,7 @@
 
 Numba's own cache looks only at the file that defines a kernel, not at the kernels that it calls, so an
 edited or upgraded package could run stale code. `corebraid.base.kernel_locator` makes it look at all of them.
+It is one installation's. What it has made is for all that have the same sources (`corebraid.base.compiled`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from pathlib import Path
 
 _LOCATOR = "corebraid.base.kernel_locator.ImportClosureLocator"
+_OURS, _ONE_INSTALLATION, _EVERYBODY = "corebraid", "kernels-", "kernels"
 
 
 def use_kernel_cache() -> Path | None:
@@ -24,7 +26,7 @@ def use_kernel_cache() -> Path | None:
         return None
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     here = hashlib.blake2b(os.fsencode(Path(__file__).resolve()), digest_size=6).hexdigest()
-    directory = base / "corebraid" / f"kernels-{here}"
+    directory = base / _OURS / f"{_ONE_INSTALLATION}{here}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -32,3 +34,11 @@ def use_kernel_cache() -> Path | None:
         return None
     os.environ["NUMBA_CACHE_DIR"] = str(directory)
     return directory
+
+
+def code_folder(cache: Path) -> Path:
+    """Where what Numba has made is kept to be loaded without it. cache: Numba's. Beside that of an
+    installation, for all of them; below one that somebody has chosen."""
+    if cache.parent.name == _OURS and cache.name.startswith(_ONE_INSTALLATION):
+        return cache.parent / _EVERYBODY
+    return cache / "loaded"

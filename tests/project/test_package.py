@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +13,9 @@ from pathlib import Path
 import numba
 import pytest
 from cli_factory import ROOT
+
+from corebraid.base.compiled import store
+from release.wheel import build, compiled
 
 NAMES = ("isa", "emu", "recorder", "solver", "corebraid", "firmware")
 #: What is made here and belongs to nobody's source.
@@ -89,17 +91,28 @@ def test_the_wheel_has_code_images_and_licence_and_nothing_else(wheel: Path) -> 
     assert "Requires-Dist: pyarrow" not in metadata.split("Provides-Extra: ")[0]
 
 
-def kernels_of(tree: Path, installed: Path, cache: Path) -> None:
-    """Give an installation the kernels that this tree has compiled, if any: it has the same sources.
+def run_steps(command: list[str], environment: dict[str, str], folder: Path) -> list[str]:
+    """The first steps of the README; what they say on stderr."""
+    said = []
 
-    Numba names a folder of kernels by the digest of the path of their sources.
-    """
-    mine = Path(os.environ["NUMBA_CACHE_DIR"])
-    for folder in {path.parent for room in NAMES[:-1] for path in (tree / room).rglob("*.py")}:
-        there = installed / folder.relative_to(tree)
-        old, new = (f"{path.name}_{hashlib.sha1(str(path).encode()).hexdigest()}" for path in (folder, there))
-        if (mine / old).is_dir():
-            shutil.copytree(mine / old, cache / new)
+    def run(*words: str) -> str:
+        ran = subprocess.run(
+            [*command, *words], cwd=folder, env=environment, capture_output=True, text=True, stdin=-3
+        )
+        assert ran.returncode == 0, (words, ran.stderr)
+        said.append(ran.stderr)
+        return ran.stdout
+
+    assert run("example", "uts") == "uts.elf\nuts.c\n"
+    steps = (ROOT / "README.md").read_text().split("## Five minutes")[1]
+    assert "$ corebraid example uts\n" in steps
+    recorded = next(line for line in steps.splitlines() if line.startswith("$ corebraid record"))
+    assert run(*recorded.removeprefix("$ corebraid ").split()) == "uts: nodes 613\n"
+    assert "bit-exact" in run("replay", "REC", "--core", "2")
+    assert "all legal" in run("order", "REC")
+    assert run("trace", "REC", "--ordered", "--limit", "3").count("\n") == 4
+    assert "linux/mutexes" in run("example")
+    return said
 
 
 @pytest.fixture(scope="module")
@@ -112,31 +125,23 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages / "dependencies.pth").write_text(f"{Path(numba.__file__).parent.parent}\n")
     into = ("--python", home / "bin" / "python", "install", "--no-deps", "-q", "--disable-pip-version-check")
     python("-m", "pip", *into, wheel, cwd=home.parent)
-    cache = home.parent / "cache"
-    kernels_of(ROOT, packages, cache)
     return home / "bin" / "corebraid"
 
 
 def test_the_first_steps_of_the_readme_work_where_only_the_wheel_is(installed: Path, tmp_path: Path) -> None:
+    """With kernels as `make wheel` brings them, here those of this processor, nothing is compiled at all."""
+    (packages,) = installed.parents[1].glob("lib/python3*/site-packages")
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    run_steps([sys.executable, "-m", "corebraid"], {**os.environ, "PYTHONPATH": str(ROOT)}, tmp_path / "here")
+    kept = store.store()
+    assert kept is not None
+    assert kept._folder is not None
+    shutil.copytree(kept._folder, packages / store.BUILT.relative_to(ROOT) / store.built_name())
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    environment["NUMBA_CACHE_DIR"] = str(installed.parents[2] / "cache")
-
-    def run(*words: str) -> str:
-        ran = subprocess.run(
-            [installed, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, stdin=-3
-        )
-        assert ran.returncode == 0, (words, ran.stderr)
-        return ran.stdout
-
-    assert run("example", "uts") == "uts.elf\nuts.c\n"
-    steps = (ROOT / "README.md").read_text().split("## Five minutes")[1]
-    assert "$ corebraid example uts\n" in steps
-    recorded = next(line for line in steps.splitlines() if line.startswith("$ corebraid record"))
-    assert run(*recorded.removeprefix("$ corebraid ").split()) == "uts: nodes 613\n"
-    assert "bit-exact" in run("replay", "REC", "--core", "2")
-    assert "all legal" in run("order", "REC")
-    assert run("trace", "REC", "--ordered", "--limit", "3").count("\n") == 4
-    assert "linux/mutexes" in run("example")
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "cache")
+    assert "compiling" not in "".join(run_steps([str(installed)], environment, tmp_path / "there"))
+    assert not list((tmp_path / "cache").rglob("*.nbc"))
     where = "import corebraid, firmware; print(corebraid.__file__, firmware.__file__)"
     ran = subprocess.run(
         [installed.with_name("python"), "-c", where],
@@ -146,3 +151,29 @@ def test_the_first_steps_of_the_readme_work_where_only_the_wheel_is(installed: P
         text=True,
     )
     assert ran.stdout.count(str(installed.parents[1] / "lib")) == 2, ran.stdout
+
+
+def test_kernels_are_packed(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "0123456789abcdef0123").write_bytes(b"code")
+    wheel = build(tmp_path / "made", tmp_path, tmp_path / "dist")
+    with zipfile.ZipFile(wheel) as archive:
+        held = [name for name in archive.namelist() if "/built/" in name]
+    folder = store.BUILT.relative_to(ROOT) / store.built_name()
+    assert held == [f"{folder}/0123456789abcdef0123"]
+
+
+@pytest.mark.soak
+def test_a_wheel_brings_what_its_user_needs(tmp_path: Path) -> None:
+    """`make wheel`, whole: what it holds was compiled for any processor, and runs on this one."""
+    wheel = build(compiled(tmp_path), tmp_path, tmp_path / "dist")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "packages")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path / "packages"),
+        "NUMBA_CACHE_DIR": str(tmp_path / "c"),
+    }
+    (tmp_path / "there").mkdir()
+    said = run_steps([sys.executable, "-m", "corebraid"], environment, tmp_path / "there")
+    assert "compiling" not in "".join(said)

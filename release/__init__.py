@@ -1,0 +1,1 @@
+"""How a wheel is made that brings its kernels: `wheel.py`; what is run for that: `training.py`."""
