@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("isa", "emu", "recorder", "solver", "corebraid", "bench", "tests")
+ROOMS = ("isa", "emu", "recorder", "solver", "corebraid", "bench", "release", "tests")
 #: Programs of the reader's own, in examples.
 EXAMPLES = {"script.py"}
 
