@@ -61,6 +61,8 @@ SESSIONS: tuple[tuple[str, ...], ...] = (
     (firmware("radix", "--evidence all"), *_LOOK, *_EVIDENCE, "opr REC --relaxed --list"),
     (firmware("uts", "--evidence rpc,losses", "--model tso"), *_LOOK),
     (firmware("rpc_queens", "--evidence rpc"), "rpc REC --seed 7", "rpc REC --seed 7 --free"),
+    (f"record -o REC {_FIRMWARE / 'uts.elf'}", "order REC --jobs 1", "order REC --jobs 2 --fresh", *_LOOK),
+    (f"record -o REC -- {_LINUX / 'histogram'}", "order REC --jobs 2", *_LOOK),
     *((firmware("uts", f"--schedule {name}"), "replay REC --all") for name in _SCHEDULES),
     (linux("mutexes"), *_LOOK),
     *((linux(name), *_LOOK) for name in ("signals", "pipes_poll", "jit", "float_math", "float_exceptions")),

@@ -88,7 +88,7 @@ def order(
     FormatError, Divergence.
     """
     from corebraid.study.orders import Ordering
-    from recorder.replay.contested import ALL, CONTESTED, tells_contested
+    from recorder.replay.contested import tells_contested
     from solver.freedom.freedom import Limits
     from solver.passes.answers import Options
     from solver.passes.order import Resources
@@ -100,13 +100,7 @@ def order(
     check_whole("count_budget", count_budget, 1, optional=False)
     check_whole("jobs", jobs, 1, MOST_JOBS)
     check_text("choose", choose, optional=True)
-    check_text("cluster", cluster, optional=True)
-    if cluster is not None and not cluster.strip():
-        raise UsageError(
-            "no address of a cluster",
-            found=repr(cluster),
-            remedy=Phrase("give one, as tcp://HOST:PORT, or leave ", Option("cluster"), " out"),
-        )
+    _check_cluster(cluster)
     opened, shown = open_recording(recording), progress or OrderProgress()
     _check_model(opened, model)
     evidence = evidence_engine(opened, engine)
@@ -127,15 +121,7 @@ def order(
     began = working_time()
     # A choice is made among all accesses, where they have their numbers.
     few = tells_contested(opened) and evidence is None and choose is None
-    try:
-        traces, result = _ordered(opened, CONTESTED if few else ALL, options, resources, constraints, shown)
-    except (FormatError, OrderError) as error:
-        if not few:
-            raise
-        traces, result = _ordered(opened, ALL, options, resources, constraints, shown)
-        note(
-            Phrase("all accesses were ordered; those to contested pages alone do not fit: ", said(error.what))
-        )
+    traces, result = (_ordered_few if few else _ordered)(opened, options, resources, constraints, shown)
     seconds, missing = working_time() - began, missing_edges(opened.manifest)
     found = Ordering(opened.path, result, seconds, traces.constraints, missing)
     limits = Limits(count_budget, region_timeout) if count else None
@@ -143,19 +129,45 @@ def order(
     return _looked_at(opened, found, limits, region_timeout, constraints, shown)
 
 
+def _check_cluster(cluster: str | None) -> None:
+    check_text("cluster", cluster, optional=True)
+    if cluster is not None and not cluster.strip():
+        raise UsageError(
+            "no address of a cluster",
+            found=repr(cluster),
+            remedy=Phrase("give one, as tcp://HOST:PORT, or leave ", Option("cluster"), " out"),
+        )
+
+
+def _ordered_few(
+    recording: Recording, options: Options, resources: Resources, constraints: str, shown: OrderProgress
+) -> tuple[RecordingTraces, OrderResult]:
+    """Of accesses to contested pages alone, or of all where those do not fit."""
+    from recorder.replay.contested import CONTESTED
+
+    try:
+        return _ordered(recording, options, resources, constraints, shown, CONTESTED)
+    except (FormatError, OrderError) as error:
+        found = _ordered(recording, options, resources, constraints, shown)
+        what = said(error.what)
+        resources.say(Phrase("all accesses were ordered; those to contested pages alone do not fit: ", what))
+        return found
+
+
 def _ordered(
     recording: Recording,
-    rows: str,
     options: Options,
     resources: Resources,
     constraints: str,
     shown: OrderProgress,
+    rows: str | None = None,
 ) -> tuple[RecordingTraces, OrderResult]:
-    """The traces that were ordered, and what came of it. rows: see `RecordingTraces`."""
+    """The traces that were ordered, and what came of it. rows: see `RecordingTraces`; None: of all accesses."""
+    from recorder.replay.contested import ALL
     from recorder.replay.traces import RecordingTraces
     from solver.passes.order import order_recording
 
-    traces = RecordingTraces(recording, shown.replayed, constraints=constraints, rows=rows)
+    traces = RecordingTraces(recording, shown.replayed, constraints=constraints, rows=rows or ALL)
     with shown.ordering():
         result = order_recording(
             traces, recording.path / ORDER_CERT, recording.manifest.id, options, shown.ordered, resources
