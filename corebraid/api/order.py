@@ -162,7 +162,7 @@ def _ordered(
     shown: OrderProgress,
     rows: str | None = None,
 ) -> tuple[RecordingTraces, OrderResult]:
-    """The traces that were ordered, and what came of it. rows: see `RecordingTraces`; None: of all accesses."""
+    """The traces that were ordered, and what came of it. rows: see `RecordingTraces`; None: of all."""
     from recorder.replay.contested import ALL
     from recorder.replay.traces import RecordingTraces
     from solver.passes.order import order_recording
