@@ -290,8 +290,7 @@ class Core:
             self._coprocessor = True
             self.native.load_coprocessor()
         for offset in block.pairs:
-            if offset:
-                self._begin_block_at(address + offset)
+            self._begin_block_at(address + offset)
         for offset in block.fences if self.fence_hook else ():
             self._hook_at(address + offset, self.fence_hook)
         for offset in block.privileged if self.privileged_hook else ():

@@ -11,17 +11,21 @@ from corebraid.base.errors import GuestFault
 from isa.decoded import Block, RandomRead
 from isa.x86_64.encoding import (
     has_two_prefixes,
+    is_far_from_mmx,
     is_narrow_branch,
     is_not_offered,
+    is_odd_frame,
     is_of_low_byte,
     is_other_pop,
     is_other_test,
     is_reserved_shift,
+    is_shift_beside_rip,
     is_vex,
     is_wrongly_prefixed,
     loses_its_segment,
     opcode_at,
     reserved_nop_length,
+    settles_flags,
 )
 from isa.x86_64.plain import rewrites
 
@@ -157,8 +161,8 @@ _PRIVILEGED = frozenset(
     getattr(x86, f"X86_INS_{name}")
     for name in (
         "HLT", "CLI", "STI", "IN", "INSB", "INSW", "INSD", "OUT", "OUTSB", "OUTSW", "OUTSD", "LGDT", "LIDT",
-        "LLDT", "LTR", "LMSW", "CLTS", "INVD", "WBINVD", "INVLPG", "INVPCID", "RDMSR", "WRMSR", "RDPMC",
-        "SYSRET", "SYSRETQ", "SYSEXIT", "SYSEXITQ", "SWAPGS",
+        "LLDT", "LTR", "LMSW", "CLTS", "INVD", "WBINVD", "WBNOINVD", "INVLPG", "INVPCID", "RDMSR", "WRMSR",
+        "RDPMC", "SYSRET", "SYSRETQ", "SYSEXIT", "SYSEXITQ", "SWAPGS",
     )
 )  # fmt: skip
 #: No instructions outside ring 0, or without what CPUID does not offer (SDM volume 2, MONITOR, XSAVE), or in
@@ -191,6 +195,8 @@ def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the emulator would do otherwise than the processor."""
     if has_two_prefixes(code) or loses_its_segment(code) or is_of_low_byte(code) or is_other_pop(code):
         return True
+    if is_shift_beside_rip(code) or is_far_from_mmx(code) or is_odd_frame(code):
+        return True
     if instruction is None:
         # To the emulator the block may end with the opcode.
         return is_narrow_branch(code) or is_other_test(code)
@@ -200,7 +206,8 @@ def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
 
 
 def _is_x87(mnemonic: str) -> bool:
-    return mnemonic[0] == "f" and mnemonic not in ("fxsave", "fxsave64", "fxrstor", "fxrstor64")
+    other = ("fxsave", "fxsave64", "fxrstor", "fxrstor64")
+    return mnemonic == "wait" or (mnemonic[0] == "f" and mnemonic not in other)
 
 
 def decode_in_detail(code: bytes, address: int) -> Block:
@@ -248,7 +255,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             helped.append(len(offsets) - 1)
         if rewrites(rest):
             stored.append(len(offsets) - 1)
-        if instruction.id in _PAIRS and "cmpxchg" in instruction.mnemonic:
+        if (instruction.id in _PAIRS and "cmpxchg" in instruction.mnemonic) or settles_flags(rest):
             pairs.append(position)
         if instruction.id in _FENCES:
             fences.append(position)
@@ -289,9 +296,8 @@ _SPECIAL = frozenset(
         "fxrstor", "fxrstor64", "fxsave", "fxsave64", "hlt", "cli", "sti", "in", "invd", "invlpg", "insertq",
         "invpcid", "jcxz", "jecxz", "jrcxz", "lahf", "lgdt", "lidt", "lldt", "lmsw", "ltr", "maskmovdqu",
         "maskmovq", "mfence", "monitor", "movntsd", "movntss", "mwait", "rdmsr", "rdpmc", "rsm", "sahf",
-        "swapgs",
-        "wbinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xgetbv", "xsetbv", "lar", "lsl", "verr",
-        "verw", "sldt", "str", "sgdt", "sidt", "smsw",
+        "swapgs", "wbinvd", "wbnoinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xgetbv", "xsetbv",
+        "lar", "lsl", "verr", "verw", "sldt", "str", "sgdt", "sidt", "smsw",
     )
 )  # fmt: skip
 _SPECIAL_BEGINNINGS = (
@@ -329,7 +335,9 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         if mnemonic == "mov" and any(name in operands for name in _SYSTEM_REGISTERS):
             return None
         here = code[position : position + size]
-        if first in _MANDATORY and (has_two_prefixes(here) or is_wrongly_prefixed(here)):
+        if not _MANDATORY.isdisjoint(here) and (has_two_prefixes(here) or is_wrongly_prefixed(here)):
+            return None
+        if is_shift_beside_rip(here) or is_far_from_mmx(here) or is_odd_frame(here):
             return None
         if (0x64 in here or 0x65 in here) and loses_its_segment(here):
             return None

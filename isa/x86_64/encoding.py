@@ -92,6 +92,40 @@ def is_wrongly_prefixed(code: bytes) -> bool:
 _PREFIXED = frozenset((0x12, 0x13, 0x16, 0x17, 0xAE, 0xC3))
 
 
+def is_shift_beside_rip(code: bytes) -> bool:
+    """`shld` and `shrd` by a number of an operand relative to rip: the emulator takes one a byte lower."""
+    position, _ = opcode_at(code)
+    shift = code[position : position + 2] in (b"\x0f\xa4", b"\x0f\xac")
+    return shift and len(code) > position + 2 and code[position + 2] & 0xC7 == 0x05
+
+
+def is_far_from_mmx(code: bytes) -> bool:
+    """0f 38 and 0f 3a of MMX registers with REX.R, of which a processor takes no notice (SDM volume 2,
+    2.2.1.2): the emulator writes past its registers."""
+    position, rex = opcode_at(code)
+    if code[position : position + 2] not in (b"\x0f\x38", b"\x0f\x3a") or not rex & 4:
+        return False
+    third = (*code[position + 2 : position + 3], 0)[0]
+    of_mmx = third < 0x20 if code[position + 1] == 0x38 else third == 0x0F
+    return of_mmx and {0x66, 0xF2, 0xF3}.isdisjoint(code[:position])
+
+
+def is_odd_frame(code: bytes) -> bool:
+    """`ret` that takes 32 KiB or more of arguments, which the emulator subtracts, and `enter` of 16 bits,
+    after which it has changed all of rbp."""
+    position, rex = opcode_at(code)
+    opcode = code[position : position + 1]
+    if opcode in (b"\xc2", b"\xca"):
+        return code[position + 2 : position + 3] >= b"\x80"
+    return opcode == b"\xc8" and 0x66 in code[:position] and not rex & 8
+
+
+def settles_flags(code: bytes) -> bool:
+    """`loope` and `loopne`: where the count is used up the emulator has not worked the flags out."""
+    position, _ = opcode_at(code)
+    return code[position : position + 1] in (b"\xe0", b"\xe1")
+
+
 def is_of_low_byte(code: bytes) -> bool:
     """`lahf` and `sahf` with REX: the emulator takes SPL for AH."""
     position, rex = opcode_at(code)

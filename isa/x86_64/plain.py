@@ -106,7 +106,8 @@ def _two_bytes() -> Map:
     _set(table, range(0x80, 0x90), NO_PREFIX | IMMZ | CONTROL | BARE)
     _set(table, range(0x90, 0xA0), NO_PREFIX | MODRM)
     _set(table, [0xA3, 0xA5, 0xAB, 0xAD, 0xAF, 0xB1, 0xB3, 0xBB, 0xBC, 0xBD, 0xC1], _WIDTHS | MODRM)
-    _set(table, [0xA4, 0xAC], _WIDTHS | MODRM | IMM8)
+    # Of memory it may be relative to rip.
+    _set(table, [0xA4, 0xAC], _WIDTHS | MODRM | IMM8 | REGISTER)
     _set(table, [0xB0, 0xC0], NO_PREFIX | MODRM)
     _set(table, [0xB6, 0xB7, 0xBE, 0xBF], _WIDTHS | MODRM)
     _set(table, [0xB8], PF3 | MODRM)

@@ -43,6 +43,7 @@ SEQUENCES = {
     **{f"{prefix} movnti": f"{prefix} 0f c3 08" for prefix in ("66 48", "f3 48", "f2 48", "66", "f3")},
     **{text: text for text in ("66 48 0f 12 c1", "66 48 0f 16 c1", "66 0f 12 c1", "66 0f 13 c1", "0f 17 c1",
                                "f2 0f 16 c1", "f3 0f 78 c1", "0f 79 c1")},
+    "rex before 66": "48 66 0f ae 10", "wbnoinvd": "f3 0f 09", "wbnoinvd with REX": "f3 48 0f 09",
     "umonitor": "f3 0f ae f0", "umwait": "f2 0f ae f0", "tpause": "66 0f ae f0",
     "fld of nothing": f"db e3{8 * ' d9 e8'} dd c3 d9 c3 df e0 0f 0b", "stos null": "31 ff aa",
     "rep movs from null": "31 f6 b9 04 00 00 00 f3 a4", "call null": "31 c9 ff d1",
@@ -147,6 +148,9 @@ REFUSED = {
         "0f 00 e0", "0f 00 e8", "0f 02 c0", "0f 03 c0", "0f 01 e0", "0f 00 c8", "0f 00 c0", "0f 01 00",
         "0f 01 08", "66 f3 0f 58 c1", "66 f2 0f 10 07", "f3 f2 0f 58 c1", "66 48 f3 0f 6f 07",
         "65 26 48 8b 07", "64 66 2e 8b 07", "66 f2 0f 38 1c c1", "48 9f", "40 9e", "66 4f 9f", "d9 d8",
+        "44 0f 38 00 ca",
+        "4d 0f 38 1e ca", "44 0f 3a 0f ca 03", "48 0f a4 05 00 00 00 00 04", "0f ac 0d 00 00 00 00 01",
+        "c2 10 80", "66 c8 10 00 00",
         "d9 df", "f6 c8 01", "f7 0f 01 00 00 00",
     ),
 }  # fmt: skip

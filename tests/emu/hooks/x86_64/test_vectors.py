@@ -105,6 +105,20 @@ def test_two_prefixes_that_mean_both(tmp_path: Path) -> None:
     assert not differing([Form(text, flags=ARITHMETIC & ~0xD4) for text in texts], 20, 6, tmp_path)
 
 
+def test_flags_behind_a_loop_that_is_over(tmp_path: Path) -> None:
+    """`loope` and `loopne` whose count is used up leave the flags alone, whatever made them."""
+    made = ("ff c8", "39 d0", "00 d0", "f7 d8", "fe c2", "48 83 d8 05", "0f c1 c2", "0f b1 d0", "f8", "84 c0")
+    counts = ("b9 01 00 00 00", "b9 02 00 00 00")
+    defined = {"84 c0": ARITHMETIC & ~0x10}
+    forms = [
+        Form(f"{one} {count} {loop} 00", flags=defined.get(one, ARITHMETIC))
+        for one in made
+        for count in counts
+        for loop in ("e0", "e1")
+    ]
+    assert not differing(forms, 12, 8, tmp_path)
+
+
 #: Approximations: a processor's may be another in the last bit.
 _APPROXIMATE = {"f2xm1", "fyl2x", "fyl2xp1", "fpatan", "fsin", "fcos", "fsincos", "fptan"}
 
