@@ -19,18 +19,10 @@ from release.training import train
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: What is made here and belongs to no wheel.
-_MADE = (
-    ".git",
-    ".venv",
-    "build",
-    "dist",
-    "demo",
-    "out",
-    "__pycache__",
-    "*.egg-info",
-    ".*_cache",
-    ".hypothesis",
-)
+MADE = (
+    ".git", ".venv", "build", "dist", "demo", "out", "__pycache__", "*.egg-info", ".*_cache", ".hypothesis",
+    ".numba_cache",
+)  # fmt: skip
 
 
 def compiled(folder: Path) -> Path:
@@ -45,7 +37,7 @@ def compiled(folder: Path) -> Path:
     )
     if failed:
         sys.exit("\n".join(["not everything could be run:", *failed]))
-    # Several, where a program has changed its surroundings: this process's are those of a user.
+    # A command that tells Numba more (to simulate a GPU) has a folder of its own, of the same code.
     made = folder / "made"
     made.mkdir()
     for path in (cache / "loaded").rglob("*"):
@@ -57,7 +49,7 @@ def compiled(folder: Path) -> Path:
 def build(made: Path, folder: Path, dist: Path) -> Path:
     """The wheel of this tree, with these kernels. folder: for work. dist: where the wheel goes."""
     tree = folder / "tree"
-    shutil.copytree(_ROOT, tree, ignore=shutil.ignore_patterns(*_MADE))
+    shutil.copytree(_ROOT, tree, ignore=shutil.ignore_patterns(*MADE))
     built = tree / store.BUILT.relative_to(_ROOT) / store.built_name()
     shutil.copytree(made, built)
     options = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--disable-pip-version-check", "-q")

@@ -15,14 +15,9 @@ import pytest
 from cli_factory import ROOT
 
 from corebraid.base.compiled import store
-from release.wheel import build, compiled
+from release.wheel import MADE, build, compiled
 
 NAMES = ("isa", "emu", "recorder", "solver", "corebraid", "firmware")
-#: What is made here and belongs to nobody's source.
-_MADE = (
-    ".git", ".venv", "build", "dist", "demo", "out", "__pycache__", "*.egg-info", ".*_cache", ".hypothesis",
-    ".numba_cache",
-)  # fmt: skip
 _BUILD = "import sys; from setuptools import build_meta as b; print(b.build_sdist(sys.argv[1]))"
 
 
@@ -36,7 +31,7 @@ def python(*words: object, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
-    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*_MADE))
+    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*MADE))
     python("-c", _BUILD, folder, cwd=folder / "tree")
     (path,) = folder.glob("corebraid-*.tar.gz")
     return path
