@@ -11,8 +11,9 @@ from emu.devices.mailbox import MAIL_FULL, MAIL_NOWHERE
 from emu.hooks.call import SYSTEM_CALL
 from isa.table import Isa
 
-_FETCH = 18
-_ACCESS = {16: "read of", 17: "write to", _FETCH: "instruction fetch from"}
+#: Unicorn's kinds of access.
+READ_ACCESS, WRITE_ACCESS, FETCH_ACCESS = 16, 17, 18
+_NAMES = {READ_ACCESS: "read of", WRITE_ACCESS: "write to", FETCH_ACCESS: "instruction fetch from"}
 
 _MAIL = {
     MAIL_FULL: f"a message posted while {MAIL_SLOTS} others are under way or wait in inboxes",
@@ -52,10 +53,10 @@ def describe_fill(core: Core) -> str:
     page = int(core.row["fault_address"]) & -PAGE_BYTES
     inside = page < int(core.row["memory_bytes"]) and core.page_rights[page >> 12]
     where = f"the page at {page:#x}"
-    if access == _FETCH and core.pc & -PAGE_BYTES == page:
+    if access == FETCH_ACCESS and core.pc & -PAGE_BYTES == page:
         where = f"{core.pc:#x}"
-    kind = _ACCESS.get(access, "access to")
+    kind = _NAMES.get(access, "access to")
     if inside:
         return f"a forbidden {kind} {where}"
-    article = "an" if access == _FETCH else "a"
+    article = "an" if access == FETCH_ACCESS else "a"
     return f"{article} {kind} {where}, which is not mapped"

@@ -10,7 +10,7 @@ from corebraid.base.rows.record import INPUT_RANDOM
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
-from emu.board.faults import describe_exception, describe_fill
+from emu.board.faults import FETCH_ACCESS, describe_exception, describe_fill
 from emu.board.stretch import NEVER, Calm
 from emu.board.watcher import Watcher
 from emu.bus.agents import step_dma, write_frame
@@ -116,6 +116,9 @@ class Machine(Board):
             log_input(
                 core.row, INPUT_RANDOM, np.uint64(read.count), np.uint64(1), np.uint64(read.value), read.size
             )
+            return None
+        if core.row["fault_access"] == FETCH_ACCESS and core.ran_out_of_page():
+            core.row["fault_access"] = 0
             return None
         # Before it is forgotten what was refused.
         self._take_back(number)

@@ -13,18 +13,18 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import TAKEN_BACK, BlockTable, block_info, position_of
+from emu.core.placed_hooks import PlacedHooks
 from emu.devices.registers import DEVICE_BASE
 from emu.hooks.fill import on_fill
 from emu.hooks.native_isa import InstructionHook
 from emu.hooks.registry import native_isa
 from emu.hooks.undo import store_bytes, undo_stores
 from emu.native.registers import read_pc
-from emu.native.state import CORE_AT, STOP_SPLIT, STOP_STALE, address_of, words_of
+from emu.native.state import CORE_AT, RUNNING, STOP_SPLIT, STOP_STALE, address_of, words_of
 from emu.native.unicorn import (
     FLUSH_TLB,
     REMOVE_CACHE,
     add_hook,
-    delete_hook,
     peek8,
     pointer,
     uc_ctl_plain,
@@ -205,15 +205,10 @@ class Core:
             ("stale_low", int(_LATEST)),
         ):
             self.row[name] = value
-        self._pairs: set[int] = set()
         self._asked, self._coprocessor = 0, False
         self._before_due = b""
-        self._hooked: dict[tuple[int, object], int] = {}
-        #: Native hooks: for instructions that empty the store buffer, under TSO; for privileged ones; for
-        #: what is none, though the emulator might run it.
-        self.fence_hook: object = None
-        self.privileged_hook: object = None
-        self.illegal_hook: object = None
+        self._page_end = 0
+        self.placed = PlacedHooks(self.handle, address_of(row), self.native)
         self.blocks = BlockTable(row)
         self.add_hook(uc.UC_HOOK_TLB_FILL, fill)
         self._unharmed = self._engine.context_save()
@@ -274,9 +269,30 @@ class Core:
     def run(self, until: int = 0, *, renew: bool = False) -> int:
         """Run from the current pc until a hook stops it. Returns libunicorn's status. renew: STOP_STALE is
         dealt with."""
-        status, pc = run_core(self.rows, np.uint64(self.pc), np.uint64(until), renew)
+        end, self._page_end = until or self._page_end, 0
+        began, rows = self.pc, self.rows
+        status, pc = run_core(rows, np.uint64(began), np.uint64(end), renew)
+        if end and not until:
+            self.forget_code(began, end)
+            if int(pc) == end and status == uc.UC_ERR_OK and self.words[CORE_AT.stop_reason] == RUNNING:
+                status, pc = run_core(rows, pc, _ZERO, renew)
         self.pc = int(pc)
         return int(status)
+
+    def ran_out_of_page(self) -> bool:
+        """A fetch was refused. The emulator fetches a whole block before it runs any of it: whether
+        instructions of it stand before the page that was refused. If so, the next `run` goes through them,
+        to what will be refused then."""
+        page = self.words[CORE_AT.fault_address] & -PAGE_BYTES
+        if not self.pc < page < self.pc + PAGE_BYTES or page > len(self.memory):
+            return False
+        code = self.memory[self.pc : page].tobytes()
+        block = decoder_of(self.isa).decode_block(code, self.pc)
+        ends = [at for at in (block.unknown, *block.illegal) if at >= 0]
+        self._page_end = self.pc + min(ends, default=len(code))
+        if self._page_end == self.pc:
+            self._page_end = 0
+        return self._page_end > 0
 
     def learn_block(self) -> Block:
         """Decode the block at which the core stopped, and make it known."""
@@ -289,16 +305,8 @@ class Core:
         if block.coprocessor and self.isa.revision and not self._coprocessor:
             self._coprocessor = True
             self.native.load_coprocessor()
-        for offset in block.pairs:
-            self._begin_block_at(address + offset)
-        for offset in block.fences if self.fence_hook else ():
-            self._hook_at(address + offset, self.fence_hook)
-        for offset in block.privileged if self.privileged_hook else ():
-            self._hook_at(address + offset, self.privileged_hook)
-        for offset in block.illegal if self.illegal_hook else ():
-            self._hook_at(address + offset, self.illegal_hook)
-        for offset in block.reserved if self.privileged_hook else ():
-            self._hook_at(address + offset, self.illegal_hook)
+        for place in self.placed.place(address, block):
+            self.forget_code(place, place + 1)
         return block
 
     def _judge(self, pc: int) -> None:
@@ -309,38 +317,16 @@ class Core:
         if fault_decoder_of(self.isa).may_store(code, address):
             self.words[CORE_AT.own_code] |= TAKEN_BACK
 
-    def _begin_block_at(self, address: int) -> None:
-        """Break blocks off before the instruction at `address`, one of `Block.pairs`."""
-        if address not in self._pairs:
-            self._pairs.add(address)
-            add_hook(self.handle, uc.UC_HOOK_CODE, self.native.pair, address_of(self.rows), at=address)
-        self.forget_code(address, address + 1)
-
-    def _hook_at(self, address: int, hook: object) -> None:
-        if (address, hook) not in self._hooked:
-            number = add_hook(self.handle, uc.UC_HOOK_CODE, hook, address_of(self.rows), at=address)
-            self._hooked[address, hook] = number
-            self.forget_code(address, address + 1)
-
     def was_misled(self) -> bool:
-        """Whether a hook has stopped the core before an instruction that a program may run, or that is
-        refused for another reason: another stood there when the hook was installed. It is removed, and the
-        core can go on."""
-        hooks = (self.privileged_hook, self.illegal_hook)
-        here = [(self.pc, hook) for hook in hooks if (self.pc, hook) in self._hooked]
-        if not here or not self.words[CORE_AT.unstable]:
+        """Whether a hook has stopped the core where what it was placed for stands no more (`PlacedHooks`). It
+        is removed, and the core can go on."""
+        if not self.words[CORE_AT.unstable] or not self.placed.refused_at(self.pc):
             return False
         code = self.memory[self.pc : self.pc + _MOST_CODE].tobytes()
-        block = decoder_of(self.isa).decode_block(code, self.pc)
-        right = {self.privileged_hook} if 0 in block.privileged else set[object]()
-        right |= {self.illegal_hook} if 0 in (*block.illegal, *block.reserved) else set()
-        wrong = [place for place in here if place[1] not in right]
-        if not wrong:
-            return False
-        for place in wrong:
-            delete_hook(self.handle, self._hooked.pop(place))
-        self.forget_code(self.pc, self.pc + 1)
-        return True
+        misled = self.placed.remove_wrong(self.pc, decoder_of(self.isa).decode_block(code, self.pc))
+        if misled:
+            self.forget_code(self.pc, self.pc + 1)
+        return misled
 
     def forget_stale(self) -> None:
         """Throw away translations whose code bytes have changed."""

@@ -159,7 +159,7 @@ class IsolatedCore:
             self._row["buffering"], self._row["buffer_limit"] = 1, store_buffer
             self._row["buffer"] = address_of(self._buffer)
             self._row["received"] = address_of(self._received)
-            self.core.fence_hook = on_traced_fence
+            self.core.placed.fence = on_traced_fence
 
     def begin(self, state: CoreState) -> None:
         """Go on from where another replay of the core stood, in place of the beginning. Nothing has run yet,

@@ -89,8 +89,8 @@ class RecordedCore(Core):
         ):
             self.row[name] = value
         if store_buffer:
-            self.fence_hook = on_fence
-        self.illegal_hook = on_illegal
+            self.placed.fence = on_fence
+        self.placed.illegal = on_illegal
         bus.connect(self, tapped=tapped)
         self.add_hook(uc.UC_HOOK_INTR, on_exception)
         surroundings.surround(self, self.device_page, self.call_words)

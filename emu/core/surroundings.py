@@ -66,7 +66,7 @@ class Kernel:
         core.set_call_registers(linux_abi_of(core.isa))
         core.set_identity()
         core.run_programs()
-        core.privileged_hook = on_privileged
+        core.placed.privileged = on_privileged
         core.add_instruction_hooks(core.native.calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unicorn import unicorn_const as uc
 
 from corebraid.base.memory import PAGE_BYTES
+from emu.board.faults import FETCH_ACCESS, WRITE_ACCESS
 from emu.core.core import Core
 from emu.linux.ground.failure import Unsupported
 from emu.linux.ground.words import unsigned
@@ -28,8 +29,6 @@ from isa.decoder import fault_decoder_of
 if TYPE_CHECKING:
     from emu.linux.tasks.task import Task
 
-#: Unicorn's kinds of access.
-WRITE_ACCESS, FETCH_ACCESS = 17, 18
 #: Bits of a page fault's error code (SDM volume 3, 4.7): the page is there, a write, by user code, a fetch.
 _PRESENT, _WRITE, _USER, _FETCH = 1, 2, 4, 16
 

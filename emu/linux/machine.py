@@ -16,7 +16,7 @@ from unicorn import unicorn_const as uc
 from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RANDOM
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
-from emu.board.faults import Fault
+from emu.board.faults import FETCH_ACCESS, WRITE_ACCESS, Fault
 from emu.board.stretch import Calm
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_core
@@ -26,7 +26,7 @@ from emu.core.random_read import emulate_random_read
 from emu.hooks.access import log_input
 from emu.hooks.call import finish_call
 from emu.linux.calm import calm_of
-from emu.linux.faults import FETCH_ACCESS, WRITE_ACCESS, Refused, force
+from emu.linux.faults import Refused, force
 from emu.linux.ground.clock import CYCLE_NS, VirtualClock
 from emu.linux.ground.failure import Errno, Exit, Unsupported
 from emu.linux.ground.words import unsigned
@@ -376,6 +376,9 @@ class LinuxMachine(Board):
             self.meet(number, LEAVE, task.tid)
             return
         if self.over or self.fault is not None:
+            return
+        if access == FETCH_ACCESS and not vector and core.ran_out_of_page():
+            self.meet(number, LEAVE, task.tid)
             return
         refused = Refused(vector, access, self._beyond, self._status)
         self._guarded(number, task, lambda: force(core, task, refused))
