@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.api.asked import check_place
 from corebraid.study.about import Info
+from recorder.files.manifest import INTERVALS
 
 if TYPE_CHECKING:
     from recorder.files.reader import Recording
@@ -19,6 +20,7 @@ def info(recording: Recording | Path | str) -> Info:
     """
     place: object = getattr(recording, "path", recording)
     check_place("recording", place)
+    _put_together(Path(str(place)))
     return Info.of(Path(str(place)))
 
 
@@ -29,4 +31,17 @@ def open_recording(directory: Recording | Path | str) -> Recording:
     if isinstance(directory, Recording):
         return directory
     check_place("recording", directory)
+    _put_together(Path(directory))
     return Recording.open(directory)
+
+
+def _put_together(directory: Path) -> None:
+    """What a killed recorder has left of a ring becomes a recording. Raises FormatError."""
+    try:
+        ring = (directory / INTERVALS).is_dir()
+    except (OSError, ValueError):
+        return
+    if ring:
+        from recorder.capture.intervals import join_killed
+
+        join_killed(directory)

@@ -45,6 +45,7 @@ def record(
     cache: str = "unbounded",
     strata: str = "cycles:100000",
     checkpoint: int | str = "auto",
+    last: int | str | None = None,
     memory: int | None = None,
     evidence: str | None = None,
     group: str | None = None,
@@ -70,11 +71,12 @@ def record(
     program: a path, or a name that is looked up in PATH. directory: of a Linux program PROGRAM.rec if None.
     Options are those of `corebraid record`, in its words; None: its default. bus: None: pages, or lines where
     another option needs them (`Recorded.because`). checkpoint: instructions between two checkpoints of a
-    core, "auto" or "none". memory: bytes. slice, limit: instructions. input: what the guest reads, or a
-    function that gives it. env, bind: as --env and --bind take them ("NAME=VALUE", "HOST:GUEST:rw"). group,
-    slice_accesses, rset: how evidence is recorded. time_limit: seconds. output, error: called with what the
-    guest prints. progress: called after slices with the instructions so far; it may raise KeyboardInterrupt,
-    which ends the recording as Ctrl-C does.
+    core, "auto" or "none". last: keep the last so many instructions of the run, or seconds ("60s"); None:
+    all. memory: bytes. slice, limit: instructions. input: what the guest reads, or a function that gives it.
+    env, bind: as --env and --bind take them ("NAME=VALUE", "HOST:GUEST:rw"). group, slice_accesses, rset: how
+    evidence is recorded. time_limit: seconds. output, error: called with what the guest prints. progress:
+    called after slices with the instructions so far; it may raise KeyboardInterrupt, which ends the recording
+    as Ctrl-C does.
 
     A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
     """
@@ -91,6 +93,8 @@ def record(
     check_whole("slice_accesses", slice_accesses, 1)
     if not isinstance(checkpoint, str):
         check_whole("checkpoint", checkpoint, 1, optional=False)
+    if last is not None and not isinstance(last, str):
+        check_whole("last", last, 1)
     for name, text in (("evidence", evidence), ("group", group), ("rset", rset)):
         check_text(name, text, optional=True)
     kept = None if keep_writes is None else Path(keep_writes)
@@ -98,6 +102,7 @@ def record(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule, slice=slice, model=model,
         store_buffer=store_buffer, bus=bus, cache=cache, strata=strata, memory=memory, limit=limit,
         input=input, guest=guest, evidence=evidence, checkpoint=str(checkpoint),
+        last=None if last is None else str(last),
         linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
         streams={"group": group, "slice_accesses": slice_accesses, "rset": rset},
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import ImageError, UsageError
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.base.wording import Option, Phrase
+from corebraid.base.wording import Call, Option, Phrase
 from emu.bus.names import MESI, PAGE
 from recorder.capture.guest import LinuxOptions, find_program, guest_spec
 from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, check_evidence, parse_names, settled
@@ -44,6 +44,7 @@ class Asked:
     cache: str = "unbounded"
     strata: str = "cycles:100000"
     checkpoint: str = "auto"
+    last: str | None = None
     memory: int | None = None
     limit: int | None = None
     input: bytes | Callable[[], bytes] = b""
@@ -73,6 +74,7 @@ def subject_of(asked: Asked) -> Subject:
     options = _with_model(_options(asked), asked)
     options = _with_evidence(options, path, asked, not is_linux)
     options, because = _with_bus(options, asked)
+    options = _with_ring(options, asked)
     if not is_linux:
         _check_firmware(asked)
         return Subject(path, options, None, {}, asked.linux.time_limit, because)
@@ -187,6 +189,47 @@ def _with_bus(options: RecordOptions, asked: Asked) -> tuple[RecordOptions, tupl
         # A file says after which instruction a slice ends; that of pages ends it where the next block begins.
         cannot += (Option("schedule", options.schedule),)
     return replace(options, bus=MESI if cannot else PAGE), cannot
+
+
+def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
+    """Raises UsageError for a ring that cannot be."""
+    from recorder.capture.ring_policy import INTERVALS, RingPolicy
+
+    if asked.last is None:
+        return options
+    ring, last = RingPolicy.parse(asked.last), Option("last", asked.last)
+    if options.bus != PAGE:
+        cannot = [Option("bus", MESI), *pages_cannot(options, asked)][-1]
+        raise UsageError(
+            "only the page bus can begin anew in the middle of a run",
+            found=Phrase(last, " ", cannot),
+            remedy="leave one of them out",
+        )
+    if options.strata.kind == "none":
+        raise UsageError(
+            "a ring's intervals begin at strata, and there are none",
+            found=Phrase(last, " ", Option("strata", "none")),
+            remedy="leave one of them out",
+        )
+    if asked.checkpoint not in ("auto", "none"):
+        raise UsageError(
+            "a ring has no other checkpoints than its intervals' beginnings",
+            found=Phrase(last, " ", Option("checkpoint", asked.checkpoint)),
+            remedy=Phrase(
+                "leave ", Option("checkpoint"), " out, or make some afterwards: ", Call("checkpoint", "REC")
+            ),
+        )
+    if not ring.timed and ring.amount < (least := INTERVALS * options.strata.bound):
+        raise UsageError(
+            "a ring smaller than one interval",
+            expected=f"at least {least} instructions, {INTERVALS} times what lies between two strata",
+            found=last,
+            remedy=Phrase(
+                "keep more, or cut more often: ",
+                Option("strata", f"cycles:{max(1, ring.amount // INTERVALS)}"),
+            ),
+        )
+    return replace(options, ring=ring, checkpoint=None)
 
 
 def _check_firmware(asked: Asked) -> None:

@@ -3,9 +3,9 @@
 Every fetch on a read or write miss is logged with the line as received, before any write (MICRO, 3.1).
 An upgrade (SHARED to MODIFIED) invalidates the other copies and fetches nothing.
 
-Six kernels are all that the rest of a machine asks of a bus: `holds` (`emu.bus.line_state`), `need`,
-`fetch_code`, `claim`, `give_back` and `image`. Whoever writes to another core's rows does so behind `need`,
-`fetch_code` or `claim`. Which hooks call them is the bus's choice, too: `emu.core.line_bus`.
+Seven kernels are all that the rest of a machine asks of a bus: `holds` (`emu.bus.line_state`), `need`,
+`fetch_code`, `claim`, `give_back`, `forget_pages` and `image`. Whoever writes to another core's rows does so
+behind `need`, `fetch_code` or `claim`. Which hooks call them is the bus's choice, too: `emu.core.line_bus`.
 
 Under TSO a core's memory also holds stores that have not committed (`emu.bus.store_buffer`). Committed ones
 go through to home memory, so nothing is ever written back from a core's memory there.
@@ -35,13 +35,15 @@ from emu.bus.losses import DOWNGRADED, note_loss
 from emu.bus.losses import LOST as LINE_LOST
 from emu.bus.miss_log import log_miss
 from emu.bus.pages import receive_page, revoke
-from emu.bus.private_memory import put_line
+from emu.bus.private_memory import mark_dirty, put_line
 from emu.bus.runs import came_late, note_lost
 from emu.bus.store_buffer import lay_over
 from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import pointer
 
-__all__ = ["claim", "fetch_code", "give_back", "holds", "image", "image_of_pages", "need", "newest"]
+__all__ = [
+    "claim", "fetch_code", "forget_pages", "give_back", "holds", "image", "image_of_pages", "need", "newest",
+]  # fmt: skip
 
 #: The bus's name for an agent: not a core.
 _AGENT = np.uint64(0xFF)
@@ -257,6 +259,24 @@ def give_back(core, machine, line):
     holds it no longer."""
     if holds(core, line, False) and not holds(core, line, True):
         _drop_line(core, machine, line)
+
+
+@njit(cache=True)
+def forget_pages(cores, machines, number, pages):
+    """A core gives back these pages (uint64[n], numbers), and is as if it had never received them: what it
+    has changed goes to home memory, and each that it held is a loss. cores: CORE[n], machines: MACHINE[1], of
+    pages. The core must stand between two slices."""
+    core, machine = cores[number], machines[0]
+    states = line_states(core, machine)
+    for page in pages:
+        state = states[page] & MESI
+        if state == np.uint8(MODIFIED):
+            _write_back(core, machine, page)
+        if state != np.uint8(INVALID):
+            _drop_line(core, machine, page)
+            _count_downgrade(core, machine, page, LINE_LOST)
+        states[page] &= ~(SEEN | TAKEN)
+        mark_dirty(core, page)
 
 
 @njit(cache=True)

@@ -34,16 +34,28 @@ def _differs(ours, theirs):
 
 
 @njit(cache=True)
+def _is_set(place):
+    """Whether one of 64 bytes at a host address (uint64) is not 0."""
+    found = _ZERO
+    for k in range(np.uint64(PAGE_LINE // 8)):
+        found |= peek64(place + k * _EIGHT)
+    return found != _ZERO
+
+
+@njit(cache=True)
 def put_page_line(core, address, source):
     """Copy a line (64 bytes at the host address `source`) to `address` in the core's memory. Translations of
-    code there are marked stale."""
+    code there are marked stale, where it was another."""
+    if not _differs(core.memory + address, source):
+        return
     mine = carray(pointer(core.memory + address), PAGE_LINE, np.uint8)
     mine[:] = carray(pointer(source), PAGE_LINE, np.uint8)
     received_before(core, address, _LINE)
     page = address >> PAGE_SHIFT
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
-        if is_received(core, page):
+        # Blocks of a page may be known that has been forgotten since.
+        if is_received(core, page) or (flags[page] & np.uint8(CODE)) != np.uint8(0):
             mark_unstable(core, page)
         core.stale_low = min(core.stale_low, address)
         core.stale_high = max(core.stale_high, address + _LINE)
@@ -51,8 +63,9 @@ def put_page_line(core, address, source):
 
 @njit(cache=True)
 def receive_page(core, machine, page, count, flags):
-    """Bring the core's copy of a page up to date with home memory, and log what was not. Returns whether
-    anything was.
+    """Bring the core's copy of a page up to date with home memory, and log what was not; of a page that it
+    never received, or has forgotten, all but zeros: who replays may have nothing of it. Returns whether
+    anything was logged.
 
     A record carries a byte with the number of lines, their numbers in the page (uint8, ascending), and their
     bytes (docs/format.md, section 4). It takes effect at the start of the block: the core had no right to the
@@ -64,10 +77,10 @@ def receive_page(core, machine, page, count, flags):
     rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)
     start = core.blob + core.blob_n
     numbers = carray(pointer(start), 1 + PAGE_LINES, np.uint8)
-    n = 0
+    n, anew = 0, not is_received(core, page)
     for k in range(PAGE_LINES):
         at = base + np.uint64(k) * _LINE
-        if _differs(core.memory + at, machine.home + at):
+        if _differs(core.memory + at, machine.home + at) or (anew and _is_set(machine.home + at)):
             n += 1
             numbers[n] = np.uint8(k)
     numbers[0] = np.uint8(n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +16,7 @@ from corebraid.base.rows.record import INPUT, INPUT_RANDOM, RECORD
 from emu.bus.store_buffer import new_buffer
 from emu.core.core import Core
 from emu.core.random_read import finish_random_read
+from emu.core.saved_pages import forget_received
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
 from emu.core.watched_pages import WatchedPages, Watching
@@ -232,6 +234,11 @@ class IsolatedCore:
         """Go on from a context header's registers."""
         self._row["awaiting"] = 0
         self.core.restore(context)
+
+    def forget(self, unlisted: Sequence[int]) -> None:
+        """The core has given back all that it had received. unlisted: its registers that no context has."""
+        self.core.restore_unlisted(unlisted)
+        forget_received(self.core)
 
     def set_stratum(self, number: int, committed: int, buffered: int) -> Diverged | None:
         """Events from here on belong to this strata region. committed, buffered: stores that had left the

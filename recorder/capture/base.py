@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,24 +13,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
+from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, DIGEST, END, STRATUM
 from emu.board.board import Board
 from emu.board.config import MachineConfig
 from emu.board.stretch import NEVER, Room
 from emu.board.watcher import Watcher
+from emu.bus.losses import LOSS_LIMIT
 from emu.bus.names import MESI
+from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
+from emu.core.saved_pages import received_pages
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
 from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
 from recorder.capture.evidence_capture import EvidenceCapture
 from recorder.capture.options import Outcome, RecordOptions
+from recorder.capture.ring import RingWriter
 from recorder.files.agent_codec import AGENT_OP, MARK
 from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
 from recorder.files.digest import Digest
 from recorder.files.evidence_names import STREAMS
+from recorder.files.frame import RING_VERSION, VERSION
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import (
@@ -41,6 +47,7 @@ from recorder.files.manifest import (
     Processor,
     Program,
 )
+from recorder.files.rebase import Base
 from recorder.files.truth import TRUTH
 from recorder.files.writer import RecordingWriter
 from recorder.replay.checkpointing import CoreCheckpoints
@@ -99,11 +106,16 @@ class BaseCapture(Watcher):
         self._progress: Progress | None = None
         manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
         manifest = replace(manifest, options={**manifest.options, **more})
-        self.writer = RecordingWriter.create(directory, manifest)
+        self.writer = self._create(directory, manifest)
         with self._or_nothing():
             (directory / PROGRAM_ELF).write_bytes(program)
         self._evidence = EvidenceCapture(board, [])
         self._checkpoints = [self._checkpointed(number, changed) for number, changed in enumerate(pages)]
+
+    def _create(self, directory: Path, manifest: Manifest) -> RecordingWriter | RingWriter:
+        if self._options.ring is None:
+            return RecordingWriter.create(directory, manifest)
+        return RingWriter(directory, manifest, self._options.ring)
 
     def _checkpointed(self, number: int, pages: ChangedPages | None) -> CoreCheckpoints | None:
         board, policy = self.board, self._options.checkpoint
@@ -153,8 +165,10 @@ class BaseCapture(Watcher):
             model=options.model,
             strata=str(options.strata),
             agents=self.agents,
+            version=RING_VERSION if options.ring else VERSION,
             options={
                 **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
+                **({"last": str(options.ring)} if options.ring else {}),
                 "slice": options.longest_slice,
                 "limit": options.limit,
                 "input": hashlib.sha256(options.input).hexdigest(),
@@ -306,6 +320,36 @@ class BaseCapture(Watcher):
         self._strata += 1
         self._evidence.stratum(self._strata)
         self.board.state["want_stratum"] = 0
+        if isinstance(self.writer, RingWriter) and self.writer.due(base := self._base()):
+            self._begin_interval(self.writer, base)
+
+    def _base(self) -> Base:
+        """Where the run is, at a stratum."""
+        counts = tuple(core.count for core in self.board.cores)
+        return Base(counts, int(self.board.state["agent_number"]), self._strata)
+
+    def _begin_interval(self, writer: RingWriter, base: Base) -> None:
+        """All that was recorded so far may go: what follows stands for itself."""
+        board = self.board
+        self._drain_all()
+        for number, core in enumerate(board.cores):
+            pages = received_pages(core)
+            for start in range(0, len(pages), LOSS_LIMIT):
+                board.forget_pages(number, pages[start : start + LOSS_LIMIT])
+                self._evidence.write_ahead()
+        writer.turn(base, self._counted(), nonzero_pages(board.home, pages=self._pages()))
+        self._evidence.begin_interval(writer, base)
+        for number, core in enumerate(board.cores):
+            who = self._runs(number)
+            more = struct.pack(f"<{len(core.unlisted())}Q", *core.unlisted())
+            if core.append_record(CONTEXT, CONTEXT_FORGOTTEN, who, core.cycles, core.context() + more):
+                self.drain(number)
+            for way in (ENTER, LEAVE):
+                board.meet(number, way, who)
+
+    def _runs(self, number: int) -> int:
+        """The task on a core, 0 for none."""
+        return 0
 
     def _strata_due(self) -> bool:
         policy = self._options.strata
@@ -331,16 +375,25 @@ class BaseCapture(Watcher):
         self.writer.write_image("final", nonzero_pages(board.final_image(), pages=self._pages()))
         rows = board.core_rows
         lines = board.config.bus == MESI
-        # Of pages nobody counts accesses.
-        names = ("accesses",) * lines + ("misses", "upgrades", "downgrades", "evictions")
-        totals: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
-        totals |= {"strata": self._strata, "cycles": board.clock(), **self._totals()}
+        totals = {**self._counted(), **self._totals()}
         totals[AGENTS_SAY_OWNED] = True
         proven = lines and board.config.cache.sets == 0 and not int(rows["undone"].sum())
         totals[MISSES_PROVE_WRITES] = proven
         totals |= self._asked_for()
         manifest = self.writer.finish(end, [core.count for core in board.cores], totals)
-        return Outcome(manifest, board.fault)
+        fault = board.fault
+        if fault is not None and isinstance(self.writer, RingWriter):
+            fault = replace(fault, count=fault.count - self.writer.begins.counts[fault.core])
+        return Outcome(manifest, fault)
+
+    def _counted(self) -> dict[str, Scalar]:
+        """What has been counted so far."""
+        rows = self.board.core_rows
+        # Of pages nobody counts accesses.
+        names = ("accesses",) * (self.board.config.bus == MESI)
+        names += ("misses", "upgrades", "downgrades", "evictions")
+        counted: dict[str, Scalar] = {name: int(rows[name].sum()) for name in names}
+        return {**counted, "strata": self._strata, "cycles": self.board.clock()}
 
     def _asked_for(self) -> dict[str, Scalar]:
         """Names of instructions that were executed and whose results differ from processor to processor; of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from emu.board.board import Board
-from recorder.files.collectors import AheadOfLogs, Collector
+from recorder.files.collectors import AheadOfLogs, Collector, InIntervals, IntervalSource
+from recorder.files.rebase import Base
 
 
 class EvidenceCapture:
@@ -52,6 +53,12 @@ class EvidenceCapture:
             self._machine.core_rows["trace_stratum"] = np.uint64(number)
             for collector in self._collectors:
                 collector.stratum()
+
+    def begin_interval(self, source: IntervalSource, base: Base) -> None:
+        """What follows counts from `base`, and goes where `source` says."""
+        for collector in self._collectors:
+            if isinstance(collector, InIntervals):
+                collector.begin_interval(source, base)
 
     def flush(self) -> None:
         """See `Collector.flush`."""

@@ -220,6 +220,10 @@ class LinuxCapture(BaseCapture):
     def _pages(self) -> NDArray[np.int64]:
         return self.guest.process.space.used_pages()
 
+    def _runs(self, number: int) -> int:
+        task = self.machine.queue.current[number]
+        return 0 if task is None else task.tid
+
     def _totals(self) -> dict[str, Scalar]:
         return {
             "calls": self.guest.kernel.calls_made,

@@ -11,6 +11,7 @@ from emu.bus.cache import CacheGeometry
 from emu.bus.names import MESI
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
 from emu.schedule.shared_words import SharedWords
+from recorder.capture.ring_policy import RingPolicy
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import End, Manifest
@@ -23,7 +24,8 @@ class RecordOptions:
     "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further streams
     (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
     policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
-    checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`."""
+    checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`.
+    ring: what is kept of the run, None for all."""
 
     cores: int = 1
     seed: int = 0
@@ -43,6 +45,7 @@ class RecordOptions:
     scheduler: Scheduler | None = None
     bus: str = MESI
     checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
+    ring: RingPolicy | None = None
 
     def make_scheduler(self) -> Scheduler:
         """The policy. Raises UsageError."""

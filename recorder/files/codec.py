@@ -14,7 +14,7 @@ from corebraid.base.errors import FormatError
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import (
     CONTEXT,
-    CONTEXT_CALL,
+    CONTEXT_FORGOTTEN,
     DIGEST,
     END,
     END_EXIT,
@@ -53,7 +53,7 @@ _NUMBERED, _BUFFERED, _COMMITTED = 1, 2, 8
 #: By kind: least and most flags in memory.
 _LEAST_FLAGS = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype=np.uint8)
 _MOST_FLAGS = np.array(
-    [0, MISS_WRITE | MISS_FETCH | MISS_LATE | MISS_OWNED, INPUT_CALL, 0, 0, CONTEXT_CALL, 0, 0],
+    [0, MISS_WRITE | MISS_FETCH | MISS_LATE | MISS_OWNED, INPUT_CALL, 0, 0, CONTEXT_FORGOTTEN, 0, 0],
     dtype=np.uint8,
 )
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recorder.files.evidence_names import STREAMS, loaded
+from recorder.files.rebase import Base
 
 if TYPE_CHECKING:
     from emu.bus.losses import LossNotes
@@ -64,6 +65,21 @@ class AheadOfLogs(Protocol):
 
     def write_ahead(self) -> None:
         """A core's log is about to be written, or the collector's source is full: write what there is."""
+
+
+class IntervalSource(Protocol):
+    """What is being written interval by interval."""
+
+    def evidence(self, name: str) -> EvidenceWriter:
+        """Where frames of a stream go in the present interval."""
+
+
+@runtime_checkable
+class InIntervals(Protocol):
+    """A collector whose stream can go on in another file, where it begins anew."""
+
+    def begin_interval(self, source: IntervalSource, base: Base) -> None:
+        """What follows counts from `base`. All before has been written."""
 
 
 class EvidenceWriter(Protocol):

@@ -25,7 +25,7 @@ from recorder.files.evidence_names import STREAMS
 
 FILE_MAGIC, FRAME_MAGIC = b"CBRD", b"CBFR"
 #: Version of the format that is written, and those that are read (docs/format.md says what each added).
-VERSION, VERSIONS = 3, (1, 2, 3)
+VERSION, RING_VERSION, VERSIONS = 3, 4, (1, 2, 3, 4)
 #: Kinds of a stream, as the file header names them.
 CORE, AGENT, TRUTH, INITIAL_IMAGE, FINAL_IMAGE, CHECKPOINTS = 1, 2, 3, 4, 5, 13
 KIND_NAMES = {

@@ -29,6 +29,8 @@ INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
 PROGRAM_ELF = "program.elf"
 #: The order that was found, a file of the solver's (solver/check/certificate.py).
 ORDER_CERT = "order.cert"
+#: Of a ring that is not finished: its intervals (docs/format.md, section 15).
+INTERVALS = "intervals"
 MAX_CORES = 64
 #: Bytes of a line at most, where the bus does not move pages.
 _MOST_LINE = 256

@@ -87,16 +87,7 @@ class RecordingWriter:
         """
         started = replace(manifest, complete=False, end=None, instructions=(), totals={}, files={})
         check(started)
-        try:
-            directory.mkdir()
-        except FileExistsError:
-            kind = "directory" if directory.is_dir() else "file"
-            remedy = Phrase("choose another ", Option("directory"), "; nothing was written over")
-            raise UsageError(f"there is already a {kind} here", where=str(directory), remedy=remedy) from None
-        except OSError as error:
-            what = f"the directory cannot be made ({error.strerror})"
-            remedy = another("directory")
-            raise UsageError(what, where=str(directory), remedy=remedy) from None
+        new_directory(directory)
         try:
             _write_manifest(directory, started)
             return cls(directory, started)
@@ -201,6 +192,10 @@ class RecordingWriter:
         self._replace_manifest(finished)
         return finished
 
+    def note(self, totals: Mapping[str, Scalar]) -> None:
+        """Say something of the recording before it is finished. Raises FormatError."""
+        self._replace_manifest(replace(self._manifest, totals=dict(totals)))
+
     def close(self) -> None:
         """Close the files. Without `finish`, the recording is like that of a killed recorder."""
         for log in self._logs.values():
@@ -223,6 +218,19 @@ class RecordingWriter:
         check(manifest)
         _write_manifest(self._directory, manifest)
         self._manifest = manifest
+
+
+def new_directory(directory: Path) -> None:
+    """Make it. Raises UsageError if the path exists or cannot be made."""
+    try:
+        directory.mkdir()
+    except FileExistsError:
+        kind = "directory" if directory.is_dir() else "file"
+        remedy = Phrase("choose another ", Option("directory"), "; nothing was written over")
+        raise UsageError(f"there is already a {kind} here", where=str(directory), remedy=remedy) from None
+    except OSError as error:
+        what = f"the directory cannot be made ({error.strerror})"
+        raise UsageError(what, where=str(directory), remedy=another("directory")) from None
 
 
 def _write_manifest(directory: Path, manifest: Manifest) -> None:

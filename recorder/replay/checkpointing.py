@@ -66,8 +66,13 @@ class CoreCheckpoints:
         self._create = create
         self._writer: CheckpointWriter | None = None
         self._last = self._since_whole = 0
+        self._whole = False
         #: How many were written, and their bytes.
         self.written = self.stored = 0
+
+    def forgotten(self) -> None:
+        """The core has given back all that it had received: the next checkpoint needs none before it."""
+        self._whole = True
 
     def at_stratum(self, stratum: int) -> None:
         """The core has passed a stratum and its digest. Raises FormatError if a checkpoint cannot be
@@ -78,7 +83,8 @@ class CoreCheckpoints:
         if self._writer is None:
             self._writer = self._create()
         # So what makes up memory at a checkpoint is never more than twice what it holds.
-        whole = not self.written or self._since_whole + len(changed) > len(ever)
+        whole = self._whole or not self.written or self._since_whole + len(changed) > len(ever)
+        self._whole = False
         self._since_whole = 0 if whole else self._since_whole + len(changed)
         pages = take_pages(self._core, ever if whole else changed, self._line)
         self.stored += self._writer.append(stratum, count, pages, self._core.unlisted(), whole=whole)

@@ -6,13 +6,24 @@ What is checked, and what becomes of the trace, is a subclass's: a core from its
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import Divergence, FormatError
-from corebraid.base.rows.record import CONTEXT, DIGEST, END, MISS, RECEIVED, RECORD, STORED, STRATUM
+from corebraid.base.rows.record import (
+    CONTEXT,
+    CONTEXT_FORGOTTEN,
+    DIGEST,
+    END,
+    MISS,
+    RECEIVED,
+    RECORD,
+    STORED,
+    STRATUM,
+)
 from corebraid.base.wording import Text
 from emu.core.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, TraceFull
 from isa.decoder import decoder_of
@@ -24,6 +35,8 @@ from recorder.files.reader import Recording, iter_core_records
 STOP = 8
 #: Bytes of code that a place is shown with.
 CODE_WINDOW = 16
+#: Of a register that only `CONTEXT_FORGOTTEN` has.
+_UNLISTED_BYTES = 8
 
 #: A frame of a core's log: RECORD[n] and the bytes that its rows carry.
 Piece = tuple[NDArray[np.void], NDArray[np.uint8]]
@@ -120,6 +133,9 @@ class ReplayDriver:
     def _interrupted(self) -> None:
         """New registers are about to come, not the first ones."""
 
+    def _forgotten(self) -> None:
+        """The core has given back all that it had received."""
+
     def _stop(self, count: int) -> None:
         """One of `stops` has been reached."""
 
@@ -143,7 +159,7 @@ class ReplayDriver:
                 raise self._foreign("a digest")
             self._digest(expected_digest)
         elif kind == CONTEXT:
-            self._restore(core.blob_of(row))
+            self._restore(core.blob_of(row), forgotten=int(row["flags"]) == CONTEXT_FORGOTTEN)
         elif kind == END:
             if core.unused_inputs:
                 found = f"{core.unused_inputs} at the end of the log"
@@ -157,13 +173,18 @@ class ReplayDriver:
             raise self._foreign(f"a record of kind {kind}")
         core.pass_barrier()
 
-    def _restore(self, context: bytes) -> None:
+    def _restore(self, context: bytes, *, forgotten: bool = False) -> None:
         self._contexts += 1
-        if len(context) != self._isa.context_bytes:
+        registers, core = self._isa.context_bytes, self._core
+        more = len(core.core.native.unlisted) if forgotten else 0
+        if len(context) != registers + more * _UNLISTED_BYTES:
             raise self._foreign("a context header")
         if self._contexts > 1:
             self._interrupted()
-        self._core.restore(context)
+        core.restore(context[:registers])
+        if forgotten:
+            core.forget(struct.unpack(f"<{more}Q", context[registers:]))
+            self._forgotten()
 
     def _compare(self, expected: Digest, fingerprint: int) -> None:
         """Raises Divergence if the core's registers or this fingerprint of its memory are not `expected`."""

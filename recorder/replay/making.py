@@ -45,6 +45,9 @@ class _Checkpointed(CoreReplay):
     def _cut(self, stratum: int) -> None:
         self.made.at_stratum(stratum)
 
+    def _forgotten(self) -> None:
+        self.made.forgotten()
+
 
 def make_checkpoints(recording: Recording, core: int, policy: CheckpointPolicy) -> Made:
     """Write the checkpoints of a core, in place of those that are there. Killed, it leaves those as they

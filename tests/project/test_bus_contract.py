@@ -1,4 +1,4 @@
-"""What a machine asks of its bus are six kernels; nobody else knows of lines' states or of the directory."""
+"""What a machine asks of its bus are seven kernels; nobody else knows of lines' states, or the directory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 
 from cli_factory import ROOT
 
-#: The six: `image` for all memory, for some pages and for one word (`newest`).
-CONTRACT = {"holds", "need", "fetch_code", "claim", "give_back", "image", "image_of_pages", "newest"}
+#: The seven: `image` for all memory, for some pages and for one word (`newest`).
+CONTRACT = {
+    "holds", "need", "fetch_code", "claim", "forget_pages", "give_back", "image", "image_of_pages", "newest",
+}  # fmt: skip
 #: State of the bus, and where others may name it: where it is allocated.
 _STATE = re.compile(r"\b(line_state|line_states|sharers|owner)\b")
 ALLOCATED = {"emu/core/core.py", "emu/core/line_bus.py", "emu/core/directory.py", "emu/native/state.py"}

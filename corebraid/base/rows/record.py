@@ -40,8 +40,11 @@ PAGE_LINE, PAGE_LINES = 64, 64
 INPUT_TIME, INPUT_TIME_AND_CORE, INPUT_RANDOM, INPUT_MMIO, INPUT_CALL = 1, 2, 3, 4, 5
 
 #: CONTEXT_SWITCH: another thread runs from here, or one that had to wait. CONTEXT_SIGNAL: a signal handler.
-#: CONTEXT_CALL: a system call has set more than its result. addr: the thread, 0 for none.
+#: CONTEXT_CALL: a system call has set more than its result. CONTEXT_FORGOTTEN: the registers are as they
+#: were, and behind them in the blob stand those that are in no other context (uint64 each); the core has
+#: given back all that it had received. addr: the thread, 0 for none.
 CONTEXT_START, CONTEXT_INTERRUPT, CONTEXT_SWITCH, CONTEXT_SIGNAL, CONTEXT_CALL = 1, 2, 3, 4, 5
+CONTEXT_FORGOTTEN = 6
 
 END_POWER_OFF, END_FAULT, END_HALTED, END_LIMIT, END_STOPPED = 1, 2, 3, 4, 5
 #: Of a Linux guest: the process ended.

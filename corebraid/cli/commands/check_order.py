@@ -32,10 +32,10 @@ def command(recording: Path, as_json: bool) -> int:
       corebraid check-order REC
     """
     console.announce_compilation()
+    from corebraid.api.info import open_recording
     from corebraid.api.order import check_order
-    from recorder.files.reader import Recording
 
-    opened = Recording.open(recording)
+    opened = open_recording(recording)
     console.note_missing_order(opened.manifest)
     checked = check_order(opened)
     if as_json:

@@ -45,10 +45,10 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
       corebraid crosscheck REC --engines cut,linkage
     """
     console.announce_compilation()
+    from corebraid.api.info import open_recording
     from corebraid.api.verify import crosscheck
-    from recorder.files.reader import Recording
 
-    opened = Recording.open(recording)
+    opened = open_recording(recording)
     console.note_missing_order(opened.manifest)
     with console.progress("regions cross-checked") as show:
         checked = crosscheck(opened, engines=engines, region_timeout=region_timeout, progress=show)

@@ -8,6 +8,7 @@ import click
 
 from corebraid.api.info import info
 from corebraid.cli import console
+from corebraid.cli.kept import is_ring, kept_text
 from corebraid.cli.options import json_option, recording_argument
 from corebraid.study.about import Info
 from corebraid.study.deadlocks import deadlock_lines
@@ -81,6 +82,7 @@ def _show(found: Info) -> None:
         *_guest(manifest),
         ("machine", machine),
         ("run", f"seed {manifest.seed}, schedule {manifest.schedule}, strata {manifest.strata}"),
+        *([("kept", kept_text(manifest))] if is_ring(manifest) else []),
         ("end", _end(found.recording, manifest) if end else "none: the recorder was stopped"),
     ]
     if manifest.totals:

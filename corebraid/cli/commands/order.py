@@ -119,11 +119,11 @@ def command(recording: Path, as_json: bool, **asked: Any) -> int:
       corebraid order REC --cluster tcp://10.0.0.1:8786
     """
     console.announce_compilation()
+    from corebraid.api.info import open_recording
     from corebraid.api.order import OrderProgress, order
     from corebraid.cli.order_progress import Replayed
-    from recorder.files.reader import Recording
 
-    opened = Recording.open(recording)
+    opened = open_recording(recording)
     console.note_missing_order(opened.manifest)
     shown = Replayed(opened)
     progress = OrderProgress(

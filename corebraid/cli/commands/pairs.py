@@ -70,12 +70,12 @@ def command(recording: Path, witness: str | None, as_json: bool, **asked: Any) -
       corebraid order REC --choose before:2:27098,0:15228
     """
     console.announce_compilation()
+    from corebraid.api.info import open_recording
     from corebraid.api.pairs import pairs
     from corebraid.api.pairs import witness as find_witness
     from corebraid.study.pair_lists import AllPairs
-    from recorder.files.reader import Recording
 
-    opened = Recording.open(recording)
+    opened = open_recording(recording)
     console.note_missing_order(opened.manifest)
     if witness is not None:
         limits = {name: asked[name] for name in ("budget", "region_timeout", "constraints")}

@@ -20,6 +20,7 @@ from corebraid.cli.guest_options import (
 )
 from corebraid.cli.guest_output import GuestOutput, interruptible
 from corebraid.cli.newfile import new_file
+from corebraid.cli.kept import kept_of
 from corebraid.cli.options import count, json_option, positive
 from corebraid.cli.wording import TYPED
 from emu.bus.names import BUSES
@@ -79,6 +80,13 @@ _INTERRUPTED = 130
     help="Instructions of a core after which the next stratum is a checkpoint, from which replay and trace "
     "can begin; auto: some 16 million, more where much memory changes; none.",
 )
+@click.option(
+    "--last",
+    metavar="N",
+    help="Keep what came last of a long run: at least N instructions over all cores (100M; k, m and g for "
+    "thousands and so on), or as many seconds of recording (60s). What is kept is a recording of its own, "
+    "which begins there.",
+)
 @click.option("--limit", type=positive, metavar="N", help="Stop after N instructions over all cores.")
 @click.option(
     "--input",
@@ -126,6 +134,7 @@ def command(
       corebraid record -o REC --model tso --cores 2 litmus.elf
       corebraid record -o REC --evidence linkage --cores 4 fig2.elf
       corebraid record -o REC -- pigz -p 4 -c big.txt > big.txt.gz
+      corebraid record -o REC --last 100M -- ./server
       corebraid record -o REC --env LANG=C.UTF-8 --bind data:/data python3 script.py
     """
     from corebraid.api.record import record
@@ -200,12 +209,12 @@ def _tell(recorded: Recorded) -> None:
         )
     if omitted := manifest.totals.get("omitted"):
         console.note(f"the guest asked for what is not emulated: {omitted} (docs/processor.md)")
-    instructions = sum(manifest.instructions)
+    instructions = kept_of(manifest)
     log_bytes = sum(manifest.files[f"core-{core}.log"].bytes for core in range(manifest.n_cores))
     ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended by {end.reason}"
     console.note(
         f"recorded {manifest.program.name} on {manifest.n_cores} core(s) in {recorded.directory}: "
-        f"{instructions:,} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
+        f"{instructions} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
         f"{_evidence_bytes(manifest)}{_checkpoint_bytes(recorded)}; {ended}"
     )
 

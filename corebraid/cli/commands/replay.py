@@ -71,11 +71,11 @@ def command(
     """
     _check(core, every, jobs, first, until)
     console.announce_compilation()
+    from corebraid.api.info import open_recording
     from corebraid.api.replay import replay, replay_all
     from corebraid.study.replays.cores import CoreVerdict, Replays
-    from recorder.files.reader import Recording
 
-    opened = Recording.open(recording)
+    opened = open_recording(recording)
     if core is not None and until is not None:
         table = None if as_json or first is None else sys.stdout.buffer
         _show_pause(replay(opened, core, first=first, until=until, sink=table), as_json)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from recorder.evidence.losses.codec import FRAME_ROWS, encode
-from recorder.files.collectors import EvidenceWriter, Guest, Rows
+from recorder.files.collectors import EvidenceWriter, Guest, IntervalSource, Rows
+from recorder.files.evidence_names import LOSSES
+from recorder.files.rebase import Base
 
 
 class LossCollector:
@@ -19,6 +21,7 @@ class LossCollector:
         self._notes, self._writer, self._records = guest.losses, writer, 0
         self._cores, self._line = guest.n_cores, guest.line
         self._notes.keep()
+        self._back: Base | None = None
 
     def take(self, stream: int, rows: Rows) -> None:
         """Events of the cores: nothing of this evidence is made of them."""
@@ -31,11 +34,17 @@ class LossCollector:
         rows = self._notes.take()
         if not len(rows):
             return
+        if self._back is not None:
+            rows = self._back.of_losses(rows)
         for start in range(0, len(rows), FRAME_ROWS):
             part = rows[start : start + FRAME_ROWS]
             ordered = part[np.argsort(part["core"], kind="stable")]
             first, self._records = self._records, self._records + len(part)
             self._writer.append(encode(ordered, self._line), len(part), first, self._records - 1)
+
+    def begin_interval(self, source: IntervalSource, base: Base) -> None:
+        """See `InIntervals`."""
+        self._writer, self._back, self._records = source.evidence(LOSSES), base.back, 0
 
     def flush(self) -> None:
         """Write what there is."""

@@ -1,0 +1,173 @@
+"""Intervals of a ring on disk: recordings in the making that go on from one another (docs/format.md,
+section 15).
+
+Each begins with memory as it is then, and cores that have received nothing of it, so that it needs none of
+those before it. Those that are kept are joined into one recording in the end; `join_killed` does that for a
+recorder that was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from corebraid.base.errors import FormatError
+from recorder.evidence.losses.codec import FRAME_ROWS, encode
+from recorder.evidence.losses.log import iter_all_losses
+from recorder.files.evidence_names import LOSSES
+from recorder.files.json_fields import Fields, Scalar, parse_object
+from recorder.files.manifest import INTERVALS, MANIFEST, Manifest
+from recorder.files.one_step import in_one_step
+from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
+from recorder.files.rebase import Base
+from recorder.files.sealed_json import HEX_256, check_seal, seal
+from recorder.files.writer import RecordingWriter
+
+#: In a recording that is not finished: what the intervals are joined into; held by who writes them.
+_JOINED, _LOCK = "joined", "lock"
+_BASE = "base.json"
+_MOST = 1 << 16
+
+
+def place_of(directory: Path, number: int) -> Path:
+    """The directory of an interval."""
+    return directory / INTERVALS / str(number)
+
+
+def write_base(place: Path, manifest: Manifest, base: Base) -> None:
+    """Say where an interval begins."""
+    fields = {"id": manifest.id.hex(), "counts": list(base.counts), "accesses": base.accesses}
+    with in_one_step(place / _BASE) as partial:
+        partial.write_bytes(seal({**fields, "strata": base.strata}))
+
+
+def _read_base(place: Path, manifest: Manifest) -> Base:
+    path = place / _BASE
+    try:
+        data = path.read_bytes()[:_MOST]
+    except OSError as error:
+        raise FormatError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    values = parse_object(data, path)
+    fields = Fields(values, path)
+    fields.text("digest", HEX_256)
+    check_seal(values, data, path, "an interval's beginning")
+    if (found := fields.text("id")) != manifest.id.hex():
+        raise fields.error("id", manifest.id.hex(), found)
+    counts = fields.integers("counts", manifest.n_cores)
+    base = Base(tuple(counts), fields.integer("accesses"), fields.integer("strata"))
+    fields.done()
+    return base
+
+
+def dropped(base: Base) -> dict[str, Scalar]:
+    """What of the run came before a base, for a manifest's totals."""
+    by_core = ",".join(map(str, base.counts))
+    return {
+        "dropped_instructions": sum(base.counts),
+        "dropped_by_core": by_core,
+        "dropped_strata": base.strata,
+    }
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """The intervals of a recording, while nobody else writes them. Raises FormatError."""
+    path = directory / INTERVALS / _LOCK
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise FormatError(f"cannot be opened ({error.strerror})", where=str(path)) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            what, remedy = "it is still being recorded, or put together", "wait until that has ended"
+            raise FormatError(what, where=str(directory), remedy=remedy) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+class Joining:
+    """Intervals put together, one after the other, as one recording in `directory`."""
+
+    def __init__(self, directory: Path, first: Path) -> None:
+        self._directory, self._place = directory, directory / _JOINED
+        shutil.rmtree(self._place, ignore_errors=True)
+        begins = Recording.open(first)
+        self.base = _read_base(first, begins.manifest)
+        manifest = begins.manifest
+        self.writer = RecordingWriter.create(self._place, manifest)
+        pages = ((at, np.frombuffer(page, np.uint8)) for at, page in iter_image(begins, "initial"))
+        self.writer.write_image("initial", pages)
+        self.writer.note(dropped(self.base))
+        self._losses = 0
+
+    def add(self, place: Path) -> None:
+        """Add the next interval. Raises FormatError."""
+        recording = Recording.open(place)
+        by = _read_base(place, recording.manifest).since(self.base)
+        for core in range(recording.manifest.n_cores):
+            for rows, blob in iter_core_records(recording, core):
+                self.writer.append_core(core, by.of_core(core, rows), blob)
+        for rows in iter_agent_rows(recording):
+            self.writer.append_agent(by.of_agents(rows))
+        for rows in iter_sealed_truth(recording):
+            self.writer.append_truth(by.of_truth(rows))
+        if LOSSES in recording.manifest.evidence:
+            for rows in iter_all_losses(recording):
+                self._append_losses(by.of_losses(rows), recording.manifest.line)
+
+    def _append_losses(self, rows: npt.NDArray[np.void], line: int) -> None:
+        assert len(rows) <= FRAME_ROWS
+        first, self._losses = self._losses, self._losses + len(rows)
+        self.writer.evidence(LOSSES).append(encode(rows, line), len(rows), first, self._losses - 1)
+
+    def settle(self) -> None:
+        """Put it in the place of the intervals: the manifest comes last."""
+        self.writer.close()
+        names = sorted(path.name for path in self._place.iterdir())
+        for name in sorted(names, key=lambda name: name == MANIFEST):
+            os.replace(self._place / name, self._directory / name)
+        shutil.rmtree(self._directory / INTERVALS, ignore_errors=True)
+        with suppress(OSError):
+            self._place.rmdir()
+
+
+def intervals(directory: Path) -> list[Path]:
+    """The intervals of a ring that can be read, in their order; they follow one another."""
+    found = [path for path in (directory / INTERVALS).iterdir() if path.name.isdigit()]
+    kept: list[Path] = []
+    for path in sorted(found, key=lambda path: int(path.name)):
+        # The last one may not have begun, the first may be half removed.
+        if (path / _BASE).exists() and (path / MANIFEST).exists() and not Recording.open(path).empty:
+            kept.append(path)
+    return kept
+
+
+def join_killed(directory: Path) -> bool:
+    """Put together what a killed recorder has left of a ring. Returns whether there was one; does nothing to
+    other recordings. Raises FormatError."""
+    if not (directory / INTERVALS).is_dir():
+        return False
+    with held(directory):
+        if (directory / MANIFEST).exists():
+            # Killed while it was put in its place.
+            shutil.rmtree(directory / INTERVALS, ignore_errors=True)
+            return True
+        found = intervals(directory)
+        if not found:
+            remedy = "record again: the recorder was killed before the guest began"
+            raise FormatError("the recording is empty", where=str(directory), remedy=remedy)
+        joining = Joining(directory, found[0])
+        for place in found:
+            joining.add(place)
+        joining.settle()
+    return True

@@ -1,0 +1,68 @@
+"""Rows counted from another beginning: those of a part of a run as a run of its own, and the other way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from corebraid.base.rows.record import STRATUM
+from recorder.files.agent_codec import SYNC
+
+Rows = npt.NDArray[np.void]
+
+_WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Base:
+    """How far a run is: instructions of each core, accesses of agents, strata; or how much farther than
+    another one, negative where it is not as far."""
+
+    counts: tuple[int, ...]
+    accesses: int = 0
+    strata: int = 0
+
+    def since(self, other: Base) -> Base:
+        """How much farther this is than `other`."""
+        counts = tuple(here - there for here, there in zip(self.counts, other.counts, strict=True))
+        return Base(counts, self.accesses - other.accesses, self.strata - other.strata)
+
+    @property
+    def back(self) -> Base:
+        """The way back."""
+        return Base(tuple(-count for count in self.counts), -self.accesses, -self.strata)
+
+    @property
+    def _counts(self) -> npt.NDArray[np.uint64]:
+        return np.array([count & _WORD for count in self.counts], np.uint64)
+
+    def of_core(self, core: int, rows: Rows) -> Rows:
+        """A core's rows (RECORD[n]), so much later."""
+        moved = rows.copy()
+        moved["count"] += self._counts[core]
+        moved["value"][rows["kind"] == STRATUM] += np.uint64(self.strata & _WORD)
+        return moved
+
+    def of_agents(self, rows: Rows) -> Rows:
+        """The agents' (AGENT_OP[n])."""
+        moved = rows.copy()
+        moved["number"] += np.uint64(self.accesses & _WORD)
+        moved["stratum"] += np.uint32(self.strata & 0xFFFFFFFF)
+        met = rows["kind"] == SYNC
+        moved["addr"][met] += self._counts[rows["cause"][met]]
+        return moved
+
+    def of_truth(self, rows: Rows) -> Rows:
+        """The sealed truth's (TRUTH[n])."""
+        moved = rows.copy()
+        by = np.append(self._counts, np.uint64(self.accesses & _WORD))
+        moved["end"] += by[rows["stream"]]
+        return moved
+
+    def of_losses(self, rows: Rows) -> Rows:
+        """Losses (LOSS_NOTE[n]), whose counts have the strata cut so far in them."""
+        moved = rows.copy()
+        moved["count"] += self._counts[rows["core"]] + np.uint64(self.strata & _WORD)
+        return moved

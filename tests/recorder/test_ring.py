@@ -1,0 +1,201 @@
+"""Rings: what is kept of a run is a recording of its own, the same as in one of all of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_factory import FIRMWARE
+from guest import Code, run_guest, write_schedule
+from guest_bodies import GUESTS, build
+from numpy.typing import NDArray
+
+import corebraid
+from bench.soak import examine
+from corebraid.base.errors import Divergence, UsageError
+from corebraid.base.rows.record import RECORD, STRATUM
+from emu.bus.line_state import SEEN, received_lines
+from emu.bus.losses import LOSS_NOTE
+from emu.bus.names import PAGE
+from emu.core.isolated import IsolatedCore
+from emu.native.state import CORE_AT
+from isa.x86_64.registers import X86_64
+from recorder.capture.ring_policy import RingPolicy
+from recorder.files.agent_codec import AGENT_OP, SYNC
+from recorder.files.manifest import INTERVALS
+from recorder.files.reader import Recording
+from recorder.files.rebase import Base
+from recorder.files.truth import TRUTH
+from recorder.replay.core import CoreReplay, replay_core
+
+Rows = NDArray[np.void]
+
+
+@dataclass(frozen=True)
+class Fixed(RingPolicy):
+    """A ring whose intervals do not depend on how much of it is kept."""
+
+    every: int = field(default=0)
+
+    @property
+    def interval(self) -> int:
+        return self.every
+
+
+def dropped(recording: Recording) -> list[int]:
+    """Instructions of each core before what is kept."""
+    return [int(text) for text in str(recording.manifest.totals["dropped_by_core"]).split(",")]
+
+
+def rows_from(recording: Recording, core: int, first: int) -> list[tuple[object, ...]]:
+    """The rows of a traced replay from an instruction on, but for their numbers, counted from there."""
+    found = []
+    for piece in CoreReplay(recording, core, traced=True).run():
+        for row in piece[piece["count"] >= first].tolist():
+            # seq, count, pc, addr, old, new, stratum, ...
+            found.append((row[1] - first, *row[2:6], *row[7:]))
+    return found
+
+
+@pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+def test_the_end_is_that_of_the_whole(body: Callable[[Code], None], tmp_path: Path) -> None:
+    program, cores = build(tmp_path, body), GUESTS[body]
+    cut = 0
+    for number, (longest, strata, every, kept) in enumerate(
+        ((5, "cycles:400", 60, 50), (50, "cycles:1000", 100, 50), (13, "cycles:20", 1, 5))
+    ):
+        schedule = write_schedule(tmp_path / f"schedule-{number}", cores, number, longest)
+        whole, end = (
+            run_guest(
+                program, tmp_path / f"{name}-{number}", cores, strata=strata, schedule=str(schedule),
+                input=b"input", limit=200_000, bus=PAGE, evidence=("losses",), checkpoint=None,
+                ring=Fixed(amount, every=every),
+            )
+            for name, amount in (("whole", 1 << 40), ("end", kept))
+        )  # fmt: skip
+        assert whole.outcome.end.reason == end.outcome.end.reason == "power-off"
+        before = dropped(end.recording)
+        assert dropped(whole.recording) == [0] * cores
+        cut += sum(before)
+        sides = zip(before, whole.recording.manifest.instructions, strict=True)
+        assert list(end.recording.manifest.instructions) == [count - first for first, count in sides]
+        for core, first in enumerate(before):
+            assert rows_from(end.recording, core, 0) == rows_from(whole.recording, core, first)
+        for run in (whole, end):
+            assert examine(run.path, timeout_s=5.0).regions_illegal == 0
+            assert corebraid.verify(run.path).facts()["sound"]
+    assert cut
+
+
+@pytest.mark.parametrize(
+    "program", ["uts", "radix", "laplace", "timer", "dma_race", "smc", "pgas_uts", "rpc_queens"]
+)
+def test_firmware(program: str, tmp_path: Path) -> None:
+    recorded = corebraid.record(
+        FIRMWARE / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:1000", last=8000, limit=300_000
+    )
+    totals = recorded.manifest.totals
+    print(totals)
+    kept = sum(recorded.manifest.instructions)
+    assert int(str(totals["dropped_instructions"])) > 0
+    assert 8000 <= kept < 30_000
+    assert not (tmp_path / "rec" / INTERVALS).exists()
+    assert examine(tmp_path / "rec").regions_illegal == 0
+    assert corebraid.verify(tmp_path / "rec").facts()["sound"]
+
+
+def test_a_linux_program(tmp_path: Path) -> None:
+    program = FIRMWARE.parent / "linux" / "x86_64" / "condvars"
+    recorded = corebraid.record(program, tmp_path / "rec", cores=3, strata="cycles:2000", last="20k")
+    totals = recorded.manifest.totals
+    print(totals)
+    assert int(str(totals["dropped_instructions"])) > 0
+    corebraid.checkpoint(tmp_path / "rec", every=3000)
+    corebraid.order(tmp_path / "rec")
+    corebraid.check_order(tmp_path / "rec")
+    facts = corebraid.verify(tmp_path / "rec").facts()
+    assert facts["sound"]
+    threads = {int(row) for rows, _ in corebraid.trace(tmp_path / "rec", ordered=True, limit=50)
+               for row in rows["core"]}  # fmt: skip
+    assert threads
+
+
+def test_what_is_shorter_is_kept_whole(tmp_path: Path) -> None:
+    done = corebraid.record(FIRMWARE / "fig1.elf", tmp_path / "rec", cores=2, last="100M")
+    assert done.manifest.totals["dropped_instructions"] == 0
+    assert corebraid.verify(tmp_path / "rec").facts()["sound"]
+    done = corebraid.record(FIRMWARE / "fig1.elf", tmp_path / "timed", cores=2, last="60s")
+    assert done.manifest.options["last"] == "60s"
+
+
+def test_a_replay_that_remembers_diverges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = FIRMWARE.parent / "linux" / "x86_64" / "condvars"
+    corebraid.record(program, tmp_path / "rec", cores=2, strata="cycles:1000", last=20_000)
+    replay_core(Recording.open(tmp_path / "rec"), 0)
+    monkeypatch.setattr("emu.core.isolated.forget_received", lambda core: None)
+    with pytest.raises(Divergence, match="memory"):
+        replay_core(Recording.open(tmp_path / "rec"), 0)
+
+
+# -- bad input -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [({"last": "0"}, "no such part"), ({"last": "x"}, "no such part"), ({"last": "-5"}, "no such part"),
+     ({"last": "1" * 40}, "no such part"), ({"last": "s"}, "no such part"),
+     ({"last": "399999"}, "smaller than one interval"),
+     ({"last": "1M", "bus": "mesi"}, "only the page bus"),
+     ({"last": "1M", "model": "tso"}, "only the page bus"),
+     ({"last": "1M", "strata": "none"}, "there are none"),
+     ({"last": "1M", "checkpoint": 5}, "no other checkpoints"),
+     ({"last": "1M", "evidence": "linkage"}, "only the page bus"), ({"last": 0}, "last")],
+)  # fmt: skip
+def test_rings_that_cannot_be(options: dict[str, object], what: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=what):
+        corebraid.record(FIRMWARE / "fig1.elf", tmp_path / "rec", **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "rec").exists()
+
+
+# -- counting from elsewhere -----------------------------------------------------------------------------
+
+
+def test_there_and_back() -> None:
+    draw = np.random.default_rng(5)
+    base = Base((10**12, 77), 5 << 33, 12345)
+    cores = np.zeros(100, RECORD)
+    cores["count"], cores["value"] = draw.integers(0, 1 << 50, 100), draw.integers(0, 1 << 30, 100)
+    cores["kind"] = draw.integers(0, 8, 100)
+    moved = base.of_core(1, cores)
+    assert (moved["count"] == cores["count"] + np.uint64(77)).all()
+    strata = cores["kind"] == STRATUM
+    assert (moved["value"] == cores["value"] + np.where(strata, 12345, 0).astype(np.uint64)).all()
+    assert (base.back.of_core(1, moved) == cores).all()
+    agents = np.zeros(50, AGENT_OP)
+    agents["kind"], agents["cause"] = draw.choice([1, SYNC], 50), draw.integers(0, 2, 50)
+    agents["addr"], agents["number"] = draw.integers(0, 1 << 40, 50), draw.integers(0, 1 << 40, 50)
+    moved = base.of_agents(agents)
+    for before, after in zip(agents, moved, strict=True):
+        by = base.counts[before["cause"]] if before["kind"] == SYNC else 0
+        assert after["addr"] == before["addr"] + np.uint64(by)
+        assert after["number"] == before["number"] + np.uint64(5 << 33)
+    assert (base.back.of_agents(moved) == agents).all()
+    truth = np.array([(0, 5), (1, 6), (2, 7)], TRUTH)
+    assert base.of_truth(truth)["end"].tolist() == [5 + 10**12, 83, 7 + (5 << 33)]
+    notes = np.array([(9, 4096, 1, 1), (8, 0, 0, 2)], LOSS_NOTE)
+    assert base.of_losses(notes)["count"].tolist() == [9 + 77 + 12345, 8 + 10**12 + 12345]
+    assert base.since(base) == Base((0, 0))
+
+
+def test_received_lines_are_those_that_are_marked() -> None:
+    core = IsolatedCore(X86_64, 0, 4 << 20, 4096, traced=False).core
+    draw = np.random.default_rng(3)
+    for n in (0, 1, 63, 64, 65, 700):
+        core.line_state[:1024] = draw.integers(0, 256, 1024) & ~int(SEEN)
+        core.line_state[draw.choice(1024, n, replace=False)] |= SEEN
+        expected = np.flatnonzero(core.line_state[:1024] & SEEN)
+        assert (received_lines(core.rows) == expected.astype(np.uint64)).all()
+    assert core.words[CORE_AT.memory_bytes] == 4 << 20

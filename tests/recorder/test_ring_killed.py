@@ -1,0 +1,168 @@
+"""Rings of recorders that were killed, or had no room: what is there is put together by whoever opens it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_factory import FIRMWARE, run
+
+import corebraid
+from corebraid.base.errors import FormatError
+from recorder.capture import intervals
+from recorder.capture.intervals import Joining, join_killed, place_of
+from recorder.files.manifest import INTERVALS, MANIFEST
+from recorder.files.reader import Recording, iter_core_records
+from recorder.files.writer import RecordingWriter
+from recorder.replay.core import CoreReplay
+
+
+def _last_whole(directory: Path) -> None:
+    """What is there opens, verifies and orders."""
+    corebraid.info(directory)
+    assert not (directory / INTERVALS).exists()
+    facts = corebraid.verify(directory).facts()
+    assert facts["sound"], facts
+    corebraid.order(directory)
+    corebraid.check_order(directory)
+
+
+def _killed(directory: Path, number: int, after: float) -> int:
+    """Record until it is killed. Returns how many intervals it left."""
+    command = [
+        sys.executable, "-m", "corebraid", "record", "-o", str(directory), "--cores", "3", "--last", "2M",
+        "--seed", str(number), str(FIRMWARE.parent / "linux" / "x86_64" / "loop_forever"),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        began = time.monotonic()
+        while process.poll() is None and not place_of(directory, 3).exists():
+            assert time.monotonic() - began < 100
+            time.sleep(0.005)
+        time.sleep(after)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    return len(list((directory / INTERVALS).iterdir())) if (directory / INTERVALS).exists() else 0
+
+
+def _die(tmp_path: Path, first: int, cases: int) -> None:
+    draw, left = random.Random(first), 0
+    for number in range(first, first + cases):
+        directory = tmp_path / f"rec{number}"
+        print(f"seed {number}, killed {number - first} of {cases}")
+        left += _killed(directory, number, draw.uniform(0, 0.4)) > 1
+        _last_whole(directory)
+        shutil.rmtree(directory)
+    assert left
+
+
+def test_a_killed_ring_can_be_read(tmp_path: Path) -> None:
+    _die(tmp_path, 0, 4)
+
+
+@pytest.mark.soak
+def test_a_killed_ring_can_be_read_at_any_moment(tmp_path: Path) -> None:
+    _die(tmp_path, 100, 200)
+
+
+def _unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int = 8000) -> Path:
+    """A ring that was never put together."""
+    with monkeypatch.context() as broken:
+        broken.setattr(Joining, "__init__", _refuse)
+        with pytest.raises(FormatError):
+            corebraid.record(FIRMWARE / "uts.elf", tmp_path / "rec", cores=2, strata="cycles:1000", last=last)
+    return tmp_path / "rec"
+
+
+def _refuse(*_: object) -> None:
+    raise FormatError("cannot be written (No space left on device)")
+
+
+def test_no_room_to_put_it_together_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+    assert (path / INTERVALS).exists()
+    _last_whole(path)
+
+
+def test_no_room_for_an_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The intervals before it are readable."""
+    write, calls = RecordingWriter.write_image, []
+
+    def full(self: RecordingWriter, which: str, pages: object) -> None:
+        calls.append(which)
+        if len(calls) == 6:
+            _refuse()
+        write(self, which, pages)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RecordingWriter, "write_image", full)
+        with pytest.raises(FormatError, match="No space"):
+            corebraid.record(FIRMWARE / "uts.elf", tmp_path / "rec", cores=2, strata="cycles:1000", last=8000)
+    _last_whole(tmp_path / "rec")
+    assert len(calls) == 6
+
+
+@pytest.mark.parametrize("moment", ["an interval is half removed", "one has not begun", "half put together",
+                                    "put together, intervals left"])  # fmt: skip
+def test_moments(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+    numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
+    assert len(numbers) > 3
+    if moment == "an interval is half removed":
+        (place_of(path, numbers[0]) / MANIFEST).unlink()
+        (place_of(path, numbers[0]) / "core-0.log").unlink()
+    elif moment == "one has not begun":
+        (place_of(path, numbers[-1] + 1)).mkdir()
+    elif moment == "half put together":
+        monkeypatch.setattr(Joining, "settle", _refuse)
+        with pytest.raises(FormatError):
+            join_killed(path)
+        os.replace(path / "joined" / "core-0.log", path / "core-0.log")
+        monkeypatch.undo()
+    else:
+        shutil.copytree(path / INTERVALS, tmp_path / "kept")
+        join_killed(path)
+        shutil.copytree(tmp_path / "kept", path / INTERVALS)
+    _last_whole(path)
+    assert not (path / "joined").exists()
+
+
+def test_one_that_is_being_recorded_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+    with intervals.held(path), pytest.raises(FormatError, match="still being recorded"):
+        corebraid.info(path)
+    _last_whole(path)
+
+
+@pytest.mark.parametrize("damage", ["base", "interval"])
+def test_damage_is_found(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+    number = min(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit()) + 1
+    file = place_of(path, number) / ("base.json" if damage == "base" else "core-1.log")
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+    ran = run("verify", path)
+    assert (ran.code, len(ran.lines)) == (2, 1), ran
+    assert file.name in ran.err
+    # Nothing is thrown away.
+    assert file.exists()
+
+
+def test_intervals_begin_with_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is read by itself."""
+    path = _unfinished(tmp_path, monkeypatch)
+    read = 0
+    for place in (path / INTERVALS).iterdir():
+        if place.name.isdigit():
+            recording = Recording.open(place)
+            for core in range(recording.manifest.n_cores):
+                assert all(True for _ in CoreReplay(recording, core).run())
+                read += sum(len(rows) for rows, _ in iter_core_records(recording, core))
+    assert read
