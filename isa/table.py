@@ -17,10 +17,11 @@ class Register:
 @dataclass(frozen=True)
 class Vectors:
     """Numbers of the processor exceptions that the emulator raises itself. single_step: after an instruction.
-    faults: those below are faults."""
+    double_fault: one while another is delivered. faults: those below are faults."""
 
     single_step: int
     invalid_opcode: int
+    double_fault: int
     general_protection: int
     alignment: int
     faults: int

@@ -36,6 +36,7 @@ from emu.native.state import (
     STOP_CALL,
     STOP_DECODE,
     STOP_FLUSH,
+    STOP_MISPLACED,
     STOP_POWER,
     STOP_SLICE,
     STOP_STRATUM,
@@ -234,6 +235,8 @@ class Board:
                 return Stopped.POWER if self.words[MACHINE_AT.power] else Stopped.SLICE
             elif reason == STOP_POWER:
                 return Stopped.POWER
+            elif reason == STOP_MISPLACED:
+                core.remove_pair()
             elif reason == STOP_CALL:
                 return Stopped.KERNEL
             elif not core.was_misled() and (stopped := self._ended_by_itself(number, status)) is not None:

@@ -317,6 +317,11 @@ class Core:
         if fault_decoder_of(self.isa).may_store(code, address):
             self.words[CORE_AT.own_code] |= TAKEN_BACK
 
+    def remove_pair(self) -> None:
+        """The core has stopped where a hook was misplaced (`STOP_MISPLACED`)."""
+        self.placed.remove_pair(self.pc)
+        self.forget_code(self.pc, self.pc + 1)
+
     def was_misled(self) -> bool:
         """Whether a hook has stopped the core where what it was placed for stands no more (`PlacedHooks`). It
         is removed, and the core can go on."""

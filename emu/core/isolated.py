@@ -36,6 +36,7 @@ from emu.native.state import (
     STOP_DECODE,
     STOP_DIVERGED,
     STOP_FRAME,
+    STOP_MISPLACED,
     STOP_STALE,
     STOP_TRACE,
     address_of,
@@ -309,6 +310,8 @@ class IsolatedCore:
             self.core.forget_stale()
         elif reason == STOP_CALL:
             pass
+        elif reason == STOP_MISPLACED:
+            self.core.remove_pair()
         elif reason == STOP_FRAME:
             return NeedRows()
         elif reason == STOP_TRACE:
@@ -335,6 +338,8 @@ class IsolatedCore:
         if reason == STOP_DECODE:
             # A store into this very block broke it off: what follows is a block of its own.
             self.core.learn_block()
+        elif reason == STOP_MISPLACED:
+            self.core.remove_pair()
         self.core.forget_code(low, high)
         if reason == STOP_DIVERGED:
             return self._input_differs()

@@ -16,7 +16,7 @@ class PlacedHooks:
 
     def __init__(self, handle: int, row: int, native: NativeIsa) -> None:
         self._handle, self._row, self._pair = handle, row, native.pair
-        self._pairs: set[int] = set()
+        self._pairs: dict[int, int] = {}
         self._placed: dict[tuple[int, object], int] = {}
         self.fence: object = None
         self.privileged: object = None
@@ -28,8 +28,7 @@ class PlacedHooks:
         changed = []
         for offset in block.pairs:
             if address + offset not in self._pairs:
-                self._pairs.add(address + offset)
-                self._add(address + offset, self._pair)
+                self._pairs[address + offset] = self._add(address + offset, self._pair)
             changed.append(address + offset)
         for offsets, hook in (
             (block.fences, self.fence),
@@ -46,6 +45,10 @@ class PlacedHooks:
 
     def _add(self, address: int, hook: object) -> int:
         return add_hook(self._handle, uc.UC_HOOK_CODE, hook, self._row, at=address)
+
+    def remove_pair(self, address: int) -> None:
+        """Nothing of `Block.pairs` stands at `address` any more."""
+        delete_hook(self._handle, self._pairs.pop(address))
 
     def refused_at(self, address: int) -> bool:
         """Whether a hook stops the core at `address`."""

@@ -372,6 +372,11 @@ class LinuxMachine(Board):
         words = core.words
         access, words[CORE_AT.fault_access] = words[CORE_AT.fault_access], 0
         vector, words[CORE_AT.exception] = words[CORE_AT.exception], 0
+        if vector == core.isa.vectors.double_fault + 1:
+            # The first fault fell where the slice ended, and nobody heard of it: once more, alone.
+            core.forget_exception()
+            self.meet(number, LEAVE, task.tid)
+            return
         if access and not vector and self._bring_page(number, access):
             self.meet(number, LEAVE, task.tid)
             return

@@ -20,6 +20,8 @@ RUNNING, STOP_SLICE, STOP_DECODE, STOP_STALE, STOP_FLUSH, STOP_POWER = 0, 1, 2, 
 STOP_FRAME, STOP_BARRIER, STOP_DIVERGED, STOP_TRACE, STOP_STRATUM, STOP_SPLIT = 6, 7, 8, 9, 10, 11
 #: A Linux guest made a system call.
 STOP_CALL = 12
+#: A hook found another instruction than that for which it was placed.
+STOP_MISPLACED = 13
 
 #: Rights of a page, as in ELF's p_flags.
 RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4

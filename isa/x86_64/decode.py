@@ -16,6 +16,7 @@ from isa.x86_64.encoding import (
     is_not_offered,
     is_odd_frame,
     is_of_low_byte,
+    is_other_move,
     is_other_pop,
     is_other_test,
     is_reserved_shift,
@@ -195,7 +196,7 @@ def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
     """Whether the emulator would do otherwise than the processor."""
     if has_two_prefixes(code) or loses_its_segment(code) or is_of_low_byte(code) or is_other_pop(code):
         return True
-    if is_shift_beside_rip(code) or is_far_from_mmx(code) or is_odd_frame(code):
+    if is_shift_beside_rip(code) or is_far_from_mmx(code) or is_odd_frame(code) or is_other_move(code):
         return True
     if instruction is None:
         # To the emulator the block may end with the opcode.
@@ -342,6 +343,8 @@ def _decode_plain(code: bytes, address: int) -> Block | None:
         if (0x64 in here or 0x65 in here) and loses_its_segment(here):
             return None
         if (mnemonic in ("rcl", "rcr") and "[" in operands) or (mnemonic == "test" and is_other_test(here)):
+            return None
+        if mnemonic == "mov" and is_other_move(here):
             return None
         if (mnemonic == "pop" and 0x8F in here) or (0xF0 in here and 0xF0 in here[: opcode_at(here)[0]]):
             return None

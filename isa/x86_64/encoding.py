@@ -62,6 +62,14 @@ def is_other_test(code: bytes) -> bool:
     return group and code[position + 1] >> 3 & 7 == 1
 
 
+def is_other_move(code: bytes) -> bool:
+    """c6 and c7 with REX.R, of which a processor takes no notice: `mov` of a number; illegal to the
+    emulator."""
+    position, rex = opcode_at(code)
+    moves = code[position : position + 1] in (b"\xc6", b"\xc7") and len(code) > position + 1
+    return moves and bool(rex & 4) and code[position + 1] >> 3 & 7 == 0
+
+
 def is_not_offered(code: bytes) -> bool:
     """Instructions of newer or other processors that the emulator takes for none, or for another: `xbegin`,
     `xabort` (SDM volume 2); `extrq`, `insertq`, `movntss`, `movntsd` (AMD64 manual volume 4). No CPUID here
@@ -147,13 +155,16 @@ _SSE = frozenset((*range(0x10, 0x18), *range(0x28, 0x30), *range(0x50, 0x80), 0x
 
 
 def has_two_prefixes(code: bytes) -> bool:
-    """An instruction of SSE with two of the prefixes 66, f3 and f2. To a processor the last of f3 and f2 says
-    which one it is (SDM volume 2, 2.1.2), to the emulator 66, or else f3."""
+    """An instruction of SSE, `popcnt` or `crc32` with two of the prefixes 66, f3 and f2. To a processor the
+    last of f3 and f2 says which one it is (SDM volume 2, 2.1.2), to the emulator 66, or else f3; `popcnt` and
+    `crc32` with both are illegal to it."""
     position, _ = opcode_at(code)
     if len({0x66, 0xF2, 0xF3}.intersection(code[:position])) < 2 or code[position : position + 1] != b"\x0f":
         return False
     second, third = (*code[position + 1 : position + 3], 0, 0)[:2]
-    return second in _SSE and not (second == 0x38 and third >= 0xF0)
+    if second == 0x38 and third >= 0xF0:
+        return {0xF2, 0xF3} <= set(code[:position])
+    return second in _SSE or (second == 0xB8 and {0xF2, 0xF3} <= set(code[:position]))
 
 
 def loses_its_segment(code: bytes) -> bool:

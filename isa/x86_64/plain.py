@@ -26,6 +26,8 @@ BARE, FULL, TEST, INDIRECT, NO_REX, NOP = 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 
 REG_SHIFT = 16
 #: It may store where it has read, if ModR/M names memory.
 REWRITES = 1 << 24
+#: Only without REX.R.
+NO_REX_R = 1 << 25
 
 _WIDTHS = NO_PREFIX | P66
 _SSE = NO_PREFIX | P66 | PF3 | PF2
@@ -67,8 +69,8 @@ def _one_byte() -> Map:
     _set(table, [0xC0, 0xC1], _WIDTHS | MODRM | IMM8, (0, 1, 4, 5, 7))
     _set(table, range(0xD0, 0xD4), _WIDTHS | MODRM, (0, 1, 4, 5, 7))
     _set(table, [0xC3], NO_PREFIX | CONTROL | BARE)
-    _set(table, [0xC6], NO_PREFIX | MODRM | IMM8, [0])
-    _set(table, [0xC7], _WIDTHS | MODRM | IMMZ, [0])
+    _set(table, [0xC6], NO_PREFIX | MODRM | IMM8 | NO_REX_R, [0])
+    _set(table, [0xC7], _WIDTHS | MODRM | IMMZ | NO_REX_R, [0])
     _set(table, [0xC9, 0xF5, 0xF8, 0xF9, 0xFC, 0xFD], NO_PREFIX | BARE)
     _set(table, [0xE8, 0xE9], NO_PREFIX | IMMZ | CONTROL | BARE)
     _set(table, [0xEB], NO_PREFIX | IMM8 | CONTROL | BARE)

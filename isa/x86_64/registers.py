@@ -41,7 +41,9 @@ X86_64 = Isa(
     reset=(("mxcsr", 0x1F80), ("fpcw", 0x37F), ("fptag", 0xFFFF), ("rflags", 0x2)),
     entry_fetch=0xF4,
     # SDM volume 3, table 6-1.
-    vectors=Vectors(single_step=1, invalid_opcode=6, general_protection=13, alignment=17, faults=32),
+    vectors=Vectors(
+        single_step=1, invalid_opcode=6, double_fault=8, general_protection=13, alignment=17, faults=32
+    ),
     exceptions=(
         (0, "a division error"),
         (1, "a debug exception"),

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from guest import DATA, Code
 from static_guest import call, static_program
@@ -116,10 +117,10 @@ class FaultVectors:
         out = subprocess.run([self.program], capture_output=True, check=True).stdout
         return self._told(out)
 
-    def run_recorded(self, folder: Path) -> list[Told]:
-        """What a guest is told while it is recorded in `folder`."""
+    def run_recorded(self, folder: Path, **options: Any) -> list[Told]:
+        """What a guest is told while it is recorded in `folder`. options: of `corebraid.record`."""
         said = bytearray()
-        ran = corebraid.record(self.program, folder, cores=1, guest="linux", output=said.extend)
+        ran = corebraid.record(self.program, folder, cores=1, guest="linux", output=said.extend, **options)
         end = ran.facts()["end"]
         assert isinstance(end, dict), end
         assert end["exit_code"] == 0, end

@@ -19,8 +19,8 @@ from corebraid.cli.guest_options import (
     read_input,
 )
 from corebraid.cli.guest_output import GuestOutput, interruptible
-from corebraid.cli.newfile import new_file
 from corebraid.cli.kept import kept_of
+from corebraid.cli.newfile import new_file
 from corebraid.cli.options import count, json_option, positive
 from corebraid.cli.wording import TYPED
 from emu.bus.names import BUSES

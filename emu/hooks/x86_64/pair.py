@@ -15,7 +15,7 @@ from unicorn import x86_const as x86
 
 from corebraid.base.compiled import njit
 from emu.code.blocks import block_info
-from emu.native.state import RUNNING, STOP_SPLIT, core_at
+from emu.native.state import RUNNING, STOP_MISPLACED, STOP_SPLIT, core_at
 from emu.native.unicorn import BLOCK_HOOK, hook, peek8, pointer, uc_emu_stop, uc_reg_read, uc_reg_write
 
 _RFLAGS = x86.UC_X86_REG_RFLAGS
@@ -41,9 +41,15 @@ def is_pair(place, left):
 @hook(BLOCK_HOOK)
 def on_pair(handle, address, size, user):
     core = core_at(user)
-    # Something else may stand there by now.
+    if core.entered == np.uint64(0):
+        return
     left = np.int64(core.memory_bytes) - np.int64(address)
-    if core.entered == np.uint64(0) or not is_pair(core.memory + address, left):
+    if not is_pair(core.memory + address, left):
+        # Something else stands there by now. A hook that does nothing is not nothing: where the instruction
+        # fails, the emulator would restore the flags as they were kept before the hook.
+        if core.stop_reason == np.uint64(RUNNING):
+            core.stop_reason = np.uint64(STOP_MISPLACED)
+        uc_emu_stop(core.handle)
         return
     if block_info(core).address != address:
         # A stop that was asked for earlier in the block takes hold here.

@@ -19,6 +19,7 @@ from isa.x86_64.plain import (
     MODRM,
     NO_PREFIX,
     NO_REX,
+    NO_REX_R,
     NOP,
     ONE_BYTE,
     P66,
@@ -135,6 +136,8 @@ def plain_instruction(at, left):
     if properties & (prefix if prefix != 0 else NO_PREFIX) == 0:
         return 0, False
     if (properties & BARE != 0 and start != 0) or (properties & NO_REX != 0 and rex != 0):
+        return 0, False
+    if properties & NO_REX_R != 0 and rex & 4 != 0:
         return 0, False
     # A segment of cs is only in long forms of nop.
     if (segments & 2 != 0 and properties & NOP == 0) or (wide and prefix == P66 and properties & IMMZ != 0):

@@ -151,6 +151,8 @@ REFUSED = {
         "44 0f 38 00 ca",
         "4d 0f 38 1e ca", "44 0f 3a 0f ca 03", "48 0f a4 05 00 00 00 00 04", "0f ac 0d 00 00 00 00 01",
         "c2 10 80", "66 c8 10 00 00",
+        "44 c6 c3 80", "44 c7 c0 05 00 00 80", "66 45 c7 c3 10 00", "47 c7 07 05 00 00 80",
+        "f2 f3 0f b8 c1", "f3 f2 0f 38 f0 c1", "f3 66 f2 0f 38 f1 c1",
         "d9 df", "f6 c8 01", "f7 0f 01 00 00 00",
     ),
 }  # fmt: skip
@@ -167,6 +169,25 @@ def test_signals_are_those_of_the_processor(tmp_path: Path) -> None:
     signals = [theirs.signal for _, theirs in found.values()]
     assert signals.count(0) < len(signals) // 6
     assert set(signals) >= {0, 4, 5, 7, 8, 11}
+
+
+@pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one refuses")
+@pytest.mark.parametrize(
+    "options",
+    [{"bus": "mesi", "slice": 1}, {"bus": "mesi", "slice": 3}, {"model": "tso", "slice": 1}],
+    ids=str,
+)
+def test_where_slices_end_changes_nothing(options: dict[str, object], tmp_path: Path) -> None:
+    """A slice may end inside an instruction that is refused then."""
+    chosen = [text for name, text in SEQUENCES.items() if not name.startswith(("16", "TF"))][::3]
+    chosen += [
+        SEQUENCES[name] for name in ("iretq badcs", "iretq badss", "lretq bad", "ljmp bad", "pop fs bad")
+    ] * 5
+    vectors = FaultVectors(tmp_path, chosen)
+    told = zip(chosen, vectors.run_recorded(tmp_path / "rec", **options), vectors.run_natively(), strict=True)
+    differences = {text: ours.differences(theirs) for text, ours, theirs in told}
+    assert not {text: what for text, what in differences.items() if what}
+    replay_core(Recording.open(tmp_path / "rec"), 0)
 
 
 def test_they_are_replayed(tmp_path: Path) -> None:

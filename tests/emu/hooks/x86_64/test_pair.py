@@ -69,3 +69,33 @@ def test_what_is_written_there_later_has_its_own_flags(slice_: int | None, tmp_p
     done = corebraid.record(program, tmp_path / "rec", cores=1, guest="linux", system=False, **options)
     assert done.end.exit_code == subprocess.run([program]).returncode
     replay_core(Recording.open(tmp_path / "rec"), 0)
+
+
+@pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what it computes")
+@pytest.mark.parametrize(
+    "first", ["90 90 e1 00 c3", "90 90 e0 00 c3", "90 90 0f c7 0a c3", "90 90 48 0f c7 0a c3"]
+)
+@pytest.mark.parametrize("options", [{}, {"bus": "mesi", "slice": 1}, {"bus": "mesi", "slice": 7}], ids=str)
+def test_where_one_stood_a_load_of_a_new_page_leaves_flags(
+    options: dict[str, object], first: str, tmp_path: Path
+) -> None:
+    """`neg eax; mov rdx, [rdx]` of a page that is brought there: the flags are those of `neg`."""
+    code = Code()
+    call(code, 10, rdi=TEXT, rsi=4096, rdx=7)
+    call(code, 9, rdi=0, rsi=64 * 4096, rdx=3, r10=0x22, r8=-1 & 0xFFFFFFFF, r9=0)
+    code.raw("48 89 c6").mov("rbx", 0).mov("rbp", 0).jump("again")  # mov rsi, rax
+    code.label("target").raw(13 * "90 ").label("again")
+    for times, text in ((1, first), (60, "f7 d8 48 8b 12 9c 58 c3")):
+        code.lea("rdi", "target")
+        for k, byte in enumerate(bytes.fromhex(text)):
+            code.raw(f"c6 47 {k:02x} {byte:02x}")  # mov byte [rdi + k], byte
+        code.mov("r12", times).label(f"times {times}")
+        # mov rdx, rsi; add rsi, 4096; mov eax, ebp; add ebp, 0x11; test ecx, ecx
+        code.raw("48 89 f2 48 81 c6 00 10 00 00 89 e8 83 c5 11 85 c9").mov("rcx", 2).call("target")
+        # and eax, 0xfff; add rbx, rax; rol rbx, 3
+        code.raw("25 ff 0f 00 00 48 01 c3 48 c1 c3 03").loop("r12", f"times {times}")
+    code.raw("48 89 d8 48 c1 e8 20 01 d8 89 c7 c1 ef 10 01 c7").mov("rax", 231).raw("0f 05")
+    program = static_program(tmp_path / "guest", code)
+    done = corebraid.record(program, tmp_path / "rec", cores=1, guest="linux", system=False, **options)
+    assert done.end.exit_code == subprocess.run([program]).returncode
+    replay_core(Recording.open(tmp_path / "rec"), 0)
