@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,17 @@ def _read_base(place: Path, manifest: Manifest) -> Base:
     return base
 
 
+def drop_interval(place: Path) -> None:
+    """Remove an interval. Raises FormatError."""
+    # What is half removed must not look like an interval.
+    gone = place.with_name(f"{place.name}.dropped")
+    try:
+        os.replace(place, gone)
+        shutil.rmtree(gone)
+    except OSError as error:
+        raise FormatError(f"cannot be removed ({error.strerror})", where=str(place)) from None
+
+
 def dropped(base: Base) -> dict[str, Scalar]:
     """What of the run came before a base, for a manifest's totals."""
     by_core = ",".join(map(str, base.counts))
@@ -83,7 +95,8 @@ def held(directory: Path) -> Iterator[None]:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise FormatError(f"cannot be opened ({error.strerror})", where=str(path)) from None
+        what, remedy = f"cannot be opened ({error.strerror})", "let the recording's directory be written to"
+        raise FormatError(what, where=str(path), remedy=remedy) from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,14 +155,21 @@ class Joining:
 
 
 def intervals(directory: Path) -> list[Path]:
-    """The intervals of a ring that can be read, in their order; they follow one another."""
+    """The intervals of a ring, in their order; the last one may not have begun, and is none then. Raises
+    FormatError."""
     found = [path for path in (directory / INTERVALS).iterdir() if path.name.isdigit()]
-    kept: list[Path] = []
-    for path in sorted(found, key=lambda path: int(path.name)):
-        # The last one may not have begun, the first may be half removed.
-        if (path / _BASE).exists() and (path / MANIFEST).exists() and not Recording.open(path).empty:
-            kept.append(path)
-    return kept
+    found.sort(key=lambda path: int(path.name))
+    if found and not _has_begun(found[-1]):
+        found.pop()
+    for before, after in pairwise(found):
+        if int(after.name) != int(before.name) + 1:
+            remedy = "copy the recording again from its source, or remove those before it"
+            raise FormatError("an interval is missing", where=f"{before}, {after}", remedy=remedy)
+    return found
+
+
+def _has_begun(place: Path) -> bool:
+    return (place / _BASE).exists() and (place / MANIFEST).exists() and not Recording.open(place).empty
 
 
 def join_killed(directory: Path) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.clock import working_time
-from recorder.capture.intervals import Joining, dropped, held, place_of, write_base
+from recorder.capture.intervals import Joining, drop_interval, dropped, held, place_of, write_base
 from recorder.capture.ring_policy import RingPolicy
 from recorder.files.checkpoints import CheckpointWriter
 from recorder.files.collectors import EvidenceWriter
@@ -100,7 +100,7 @@ class RingWriter:
         self._current.write_image("initial", pages)
         now = self._intervals[-1].at
         while len(self._intervals) > 1 and now - self._intervals[1].at >= self._policy.amount:
-            shutil.rmtree(self._intervals.popleft().place)
+            drop_interval(self._intervals.popleft().place)
 
     # -- what a recording is made of -----------------------------------------------------------------
 

@@ -134,7 +134,7 @@ def command(
       corebraid record -o REC --model tso --cores 2 litmus.elf
       corebraid record -o REC --evidence linkage --cores 4 fig2.elf
       corebraid record -o REC -- pigz -p 4 -c big.txt > big.txt.gz
-      corebraid record -o REC --last 100M -- ./server
+      corebraid record -o REC --last 10M --cores 4 uts.elf
       corebraid record -o REC --env LANG=C.UTF-8 --bind data:/data python3 script.py
     """
     from corebraid.api.record import record

@@ -18,7 +18,7 @@ import corebraid
 from corebraid.base.errors import FormatError
 from recorder.capture import intervals
 from recorder.capture.intervals import Joining, join_killed, place_of
-from recorder.files.manifest import INTERVALS, MANIFEST
+from recorder.files.manifest import INTERVALS
 from recorder.files.reader import Recording, iter_core_records
 from recorder.files.writer import RecordingWriter
 from recorder.replay.core import CoreReplay
@@ -115,8 +115,9 @@ def test_moments(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
     assert len(numbers) > 3
     if moment == "an interval is half removed":
-        (place_of(path, numbers[0]) / MANIFEST).unlink()
-        (place_of(path, numbers[0]) / "core-0.log").unlink()
+        with monkeypatch.context() as killed:
+            killed.setattr(intervals.shutil, "rmtree", lambda place: (place / "core-0.log").unlink())
+            intervals.drop_interval(place_of(path, numbers[0]))
     elif moment == "one has not begun":
         (place_of(path, numbers[-1] + 1)).mkdir()
     elif moment == "half put together":
@@ -138,6 +139,15 @@ def test_one_that_is_being_recorded_is_left_alone(tmp_path: Path, monkeypatch: p
     with intervals.held(path), pytest.raises(FormatError, match="still being recorded"):
         corebraid.info(path)
     _last_whole(path)
+
+
+def test_a_missing_interval_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+    numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
+    shutil.rmtree(place_of(path, numbers[1]))
+    ran = run("info", path)
+    assert (ran.code, len(ran.lines)) == (2, 1), ran
+    assert "an interval is missing" in ran.err
 
 
 @pytest.mark.parametrize("damage", ["base", "interval"])
