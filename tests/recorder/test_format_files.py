@@ -182,7 +182,7 @@ def test_headers_tell_what_a_file_is(tmp_path: Path) -> None:
     assert len(good) == 32
     cases = {
         b"#!/bin/sh" + b"\0" * 30: "not a corebraid file",
-        good[:4] + b"\4\0" + good[6:]: "format version: expected 1 or 2 or 3, found 4",
+        good[:4] + b"\5\0" + good[6:]: "format version: expected 1 or 2 or 3 or 4, found 5",
         good[:8] + b"\3" + good[9:]: "bad checksum of the file header",
         FileHeader(CORE, 1, b"y" * 16, 64).pack(): "another recording",
         FileHeader(CORE, 2, b"m" * 16, 64).pack(): "another core: expected 1, found 2",

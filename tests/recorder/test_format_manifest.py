@@ -49,7 +49,7 @@ def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"version": 4}, "version"),
+        ({"version": 5}, "version"),
         ({"format": "tar"}, "format"),
         ({"cores": 0}, "cores"),
         ({"cores": 65}, "cores"),
