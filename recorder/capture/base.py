@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,24 +12,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, DIGEST, END, STRATUM
+from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
 from emu.board.board import Board
 from emu.board.config import MachineConfig
 from emu.board.stretch import NEVER, Room
 from emu.board.watcher import Watcher
-from emu.bus.losses import LOSS_LIMIT
-from emu.bus.names import MESI
-from emu.bus.sync_points import ENTER, LEAVE
+from emu.bus.names import MESI, PAGE
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
-from emu.core.saved_pages import received_pages
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
 from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
+from recorder.capture.agent_rows import AgentRows
 from recorder.capture.evidence_capture import EvidenceCapture
 from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.ring import RingWriter
-from recorder.files.agent_codec import AGENT_OP, MARK
+from recorder.capture.ring_borders import begin_core, forget_everything
 from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
 from recorder.files.digest import Digest
@@ -48,12 +45,13 @@ from recorder.files.manifest import (
     Program,
 )
 from recorder.files.rebase import Base
-from recorder.files.truth import TRUTH
+from recorder.files.truth import Slices
 from recorder.files.writer import RecordingWriter
 from recorder.replay.checkpointing import CoreCheckpoints
 
-#: Instructions, over all cores, after which every log is written out: what a killed recorder can lose.
-FLUSH_EVERY = 1_000_000
+#: Instructions, over all cores, after which every log is written out: what a killed recorder can lose. On the
+#: page bus so many times that: it takes no longer there.
+FLUSH_EVERY, _PAGED = 1_000_000, 8
 _TRUTH_ROWS = 1 << 14
 
 Progress = Callable[[int], None]
@@ -97,12 +95,13 @@ class BaseCapture(Watcher):
         pages = [ChangedPages(core) if options.checkpoint else None for core in board.cores]
         pairs = zip(board.cores, pages, strict=True)
         self._fingerprints = [Fingerprint(core, board.bus.line, changed) for core, changed in pairs]
-        self._truth: list[tuple[int, int]] = []
+        self._truth = Slices()
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
         self._strata = 0
         self._next_stratum = options.strata.bound
-        self._written_at = 0
+        self._written_at, self._flush_every = 0, FLUSH_EVERY * (_PAGED if options.bus == PAGE else 1)
+        self._agent_rows = AgentRows()
         self._progress: Progress | None = None
         manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
         manifest = replace(manifest, options={**manifest.options, **more})
@@ -191,7 +190,7 @@ class BaseCapture(Watcher):
         done = self._done(total)
         if self._options.limit and done >= self._options.limit:
             return "limit"
-        if done - self._written_at >= FLUSH_EVERY:
+        if done - self._written_at >= self._flush_every:
             self._written_at = done
             self._drain_all()
         if self._progress is not None:
@@ -213,15 +212,18 @@ class BaseCapture(Watcher):
         config, policy = self.board.config, self._options.strata
         if config.tapped or config.store_buffer:
             return None
-        due = min(self._options.limit or NEVER, self._written_at + FLUSH_EVERY)
+        due = min(self._options.limit or NEVER, self._written_at + self._flush_every)
         if policy.kind != "cycles":
             return Room(due)
         return Room(due, self._next_stratum, policy.bound)
 
     def slices_ran(self, slices: NDArray[np.uint64]) -> None:
         """Note how far each core came."""
-        for number, end in slices.tolist():
-            self._note_slice(number, end)
+        self._truth.append_all(slices)
+        for number, end in dict(slices.tolist()).items():
+            self._stood[number] = end
+        if self._truth.n >= _TRUTH_ROWS:
+            self._drain_truth()
 
     def ran(self, number: int, *, failed: bool) -> None:
         """Note how far the core is. An instruction that fails does not retire, but it was fetched."""
@@ -253,13 +255,14 @@ class BaseCapture(Watcher):
         if self.board.losses.full:
             self._evidence.write_ahead()
         rows = agent_rows(self.board.take_agent_rows(), self.board.take_syncs(), self._strata)
-        if len(rows):
-            self.writer.append_agent(rows)
+        if self._agent_rows.append(rows):
+            self.writer.append_agent(self._agent_rows.take())
 
     def _drain_all(self) -> None:
         for number in range(len(self.board.cores)):
             self.drain(number)
         self._drain_agents()
+        self.writer.append_agent(self._agent_rows.take())
         self._drain_truth()
         self._evidence.flush()
 
@@ -282,14 +285,13 @@ class BaseCapture(Watcher):
 
     def _note_slice(self, stream: int, end: int) -> None:
         self._stood[stream] = end
-        self._truth.append((stream, end))
-        if len(self._truth) == _TRUTH_ROWS:
+        self._truth.append(stream, end)
+        if self._truth.n >= _TRUTH_ROWS:
             self._drain_truth()
 
     def _drain_truth(self) -> None:
-        if self._truth:
-            self.writer.append_truth(np.array(self._truth, TRUTH))
-            self._truth.clear()
+        if self._truth.n:
+            self.writer.append_truth(self._truth.take())
 
     # -- marks ---------------------------------------------------------------------------------------
 
@@ -306,10 +308,7 @@ class BaseCapture(Watcher):
     def _stratum(self) -> None:
         """A cut: every stream's progress at this instant, and a digest of every core."""
         self._drain_agents()
-        mark = np.zeros(1, AGENT_OP)
-        mark["number"], mark["stratum"] = int(self.board.state["agent_number"]), self._strata
-        mark["kind"] = MARK
-        self.writer.append_agent(mark)
+        self._agent_rows.mark(int(self.board.state["agent_number"]), self._strata)
         for number, core in enumerate(self.board.cores):
             committed, buffered = int(core.row["committed"]), int(core.row["buffered"])
             if core.append_record(STRATUM, 0, committed, self._strata, size=buffered):
@@ -330,22 +329,12 @@ class BaseCapture(Watcher):
 
     def _begin_interval(self, writer: RingWriter, base: Base) -> None:
         """All that was recorded so far may go: what follows stands for itself."""
-        board = self.board
         self._drain_all()
-        for number, core in enumerate(board.cores):
-            pages = received_pages(core)
-            for start in range(0, len(pages), LOSS_LIMIT):
-                board.forget_pages(number, pages[start : start + LOSS_LIMIT])
-                self._evidence.write_ahead()
-        writer.turn(base, self._counted(), nonzero_pages(board.home, pages=self._pages()))
+        forget_everything(self.board, self._evidence.write_ahead)
+        writer.turn(base, self._counted(), nonzero_pages(self.board.home, pages=self._pages()))
         self._evidence.begin_interval(writer, base)
-        for number, core in enumerate(board.cores):
-            who = self._runs(number)
-            more = struct.pack(f"<{len(core.unlisted())}Q", *core.unlisted())
-            if core.append_record(CONTEXT, CONTEXT_FORGOTTEN, who, core.cycles, core.context() + more):
-                self.drain(number)
-            for way in (ENTER, LEAVE):
-                board.meet(number, way, who)
+        for number in range(len(self.board.cores)):
+            begin_core(self.board, number, self._runs(number))
 
     def _runs(self, number: int) -> int:
         """The task on a core, 0 for none."""

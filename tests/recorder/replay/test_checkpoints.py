@@ -233,8 +233,9 @@ def test_memory_at_a_checkpoint_is_read_from_few_pages(tmp_path: Path) -> None:
         assert len(read) <= 2 * len(ever)
 
 
-def test_what_lies_before_is_not_read(tmp_path: Path) -> None:
+def test_what_lies_before_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frame of the log that is damaged is no matter to a replay that begins behind it."""
+    monkeypatch.setattr("recorder.capture.base.FLUSH_EVERY", 100_000)
     run = run_guest(
         FIRMWARE / "litmus.elf", tmp_path / "rec", 2, strata="cycles:50000", memory=64 << 20, bus=PAGE,
         checkpoint=CheckpointPolicy(100_000), limit=2_400_000,

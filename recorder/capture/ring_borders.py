@@ -1,0 +1,32 @@
+"""Where an interval of a ring begins: cores that have forgotten what they had received, and say so."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN
+from emu.board.board import Board
+from emu.bus.losses import LOSS_LIMIT
+from emu.bus.sync_points import ENTER, LEAVE
+from emu.core.saved_pages import received_pages
+
+
+def forget_everything(board: Board, write_losses: Callable[[], None]) -> None:
+    """Let all cores give back and forget their pages: home memory is all of memory then. write_losses: called
+    before there are too many."""
+    for number, core in enumerate(board.cores):
+        pages = received_pages(core)
+        for start in range(0, len(pages), LOSS_LIMIT):
+            board.forget_pages(number, pages[start : start + LOSS_LIMIT])
+            write_losses()
+
+
+def begin_core(board: Board, number: int, who: int) -> None:
+    """Say in a core's log, which is empty, what its registers are. who: the task that it runs, 0 for none."""
+    core = board.cores[number]
+    unlisted = core.unlisted()
+    context = core.context() + struct.pack(f"<{len(unlisted)}Q", *unlisted)
+    core.append_record(CONTEXT, CONTEXT_FORGOTTEN, who, core.cycles, context)
+    for way in (ENTER, LEAVE):
+        board.meet(number, way, who)

@@ -1,0 +1,44 @@
+"""What waits to be written comes out as it went in."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from recorder.capture.agent_rows import AgentRows
+from recorder.files.agent_codec import AGENT_OP, MARK
+from recorder.files.truth import TRUTH, Slices
+
+
+def test_slices_one_by_one_and_many_at_once() -> None:
+    draw, waiting, expected = random.Random(4), Slices(), []
+    for _ in range(200):
+        some = [(draw.randrange(5), draw.randrange(1 << 50)) for _ in range(draw.choice((0, 1, 7)))]
+        if draw.random() < 0.5:
+            waiting.append_all(np.array(some, np.uint64).reshape(-1, 2))
+        else:
+            for stream, end in some:
+                waiting.append(stream, end)
+        expected += some
+        assert waiting.n == len(expected)
+        if draw.random() < 0.1:
+            assert waiting.take().tolist() == expected
+            expected = []
+    assert waiting.take().dtype == TRUTH
+    assert waiting.n == 0
+    assert not len(waiting.take())
+
+
+def test_rows_of_agents_and_marks() -> None:
+    waiting = AgentRows()
+    rows = np.zeros(3, AGENT_OP)
+    rows["number"], rows["kind"] = range(3), 1
+    assert not waiting.append(rows)
+    assert not waiting.mark(3, 7)
+    assert not waiting.append(rows[:0])
+    found = waiting.take()
+    assert (found[:3] == rows).all()
+    assert (found["number"][3], found["stratum"][3], found["kind"][3]) == (3, 7, MARK)
+    assert not len(waiting.take())
+    assert waiting.append(np.zeros(1 << 14, AGENT_OP))
