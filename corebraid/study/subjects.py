@@ -12,7 +12,14 @@ from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.wording import Call, Option, Phrase
 from emu.bus.names import MESI, PAGE
 from recorder.capture.guest import LinuxOptions, find_program, guest_spec
-from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, check_evidence, parse_names, settled
+from recorder.files.evidence_names import (
+    DEFAULT_EVIDENCE,
+    LOSSES,
+    STREAMS,
+    check_evidence,
+    parse_names,
+    settled,
+)
 
 if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
@@ -171,11 +178,17 @@ def pages_cannot(options: RecordOptions, asked: Asked) -> tuple[Option, ...]:
     return tuple(Option(name, value) for wanted, name, value in wants if wanted)
 
 
+def _schedule_file(options: RecordOptions) -> tuple[Option, ...]:
+    """The schedule, if it is a file: that says after which instruction a slice ends, and a slice of pages
+    ends where the next block begins."""
+    from emu.schedule.scheduler import is_named_policy
+
+    return () if is_named_policy(options.schedule) else (Option("schedule", options.schedule),)
+
+
 def _with_bus(options: RecordOptions, asked: Asked) -> tuple[RecordOptions, tuple[Option, ...]]:
     """The options with a bus, and what has chosen that of lines. Raises UsageError for pages where lines are
     needed."""
-    from emu.schedule.scheduler import is_named_policy
-
     cannot = pages_cannot(options, asked)
     if asked.bus is not None:
         if asked.bus == PAGE and cannot:
@@ -185,9 +198,7 @@ def _with_bus(options: RecordOptions, asked: Asked) -> tuple[RecordOptions, tupl
                 remedy=Phrase("leave that out, or use ", Option("bus", MESI)),
             )
         return replace(options, bus=asked.bus), ()
-    if not is_named_policy(options.schedule):
-        # A file says after which instruction a slice ends; that of pages ends it where the next block begins.
-        cannot += (Option("schedule", options.schedule),)
+    cannot += _schedule_file(options)
     return replace(options, bus=MESI if cannot else PAGE), cannot
 
 
@@ -199,10 +210,18 @@ def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
         return options
     ring, last = RingPolicy.parse(asked.last), Option("last", asked.last)
     if options.bus != PAGE:
-        cannot = [Option("bus", MESI), *pages_cannot(options, asked)][-1]
+        because = [*pages_cannot(options, asked), *_schedule_file(options)]
+        cannot = because[0] if because and asked.bus is None else Option("bus", MESI)
         raise UsageError(
             "only the page bus can begin anew in the middle of a run",
             found=Phrase(last, " ", cannot),
+            remedy="leave one of them out",
+        )
+    others = [name for name in options.evidence if name != LOSSES]
+    if others:
+        raise UsageError(
+            "evidence that begins with the run cannot begin anew in the middle of it",
+            found=Phrase(last, " ", Option("evidence", ",".join(others))),
             remedy="leave one of them out",
         )
     if options.strata.kind == "none":

@@ -24,7 +24,7 @@ from recorder.evidence.losses.codec import FRAME_ROWS, encode
 from recorder.evidence.losses.log import iter_all_losses
 from recorder.files.evidence_names import LOSSES
 from recorder.files.json_fields import Fields, Scalar, parse_object
-from recorder.files.manifest import INTERVALS, MANIFEST, Manifest
+from recorder.files.manifest import FINAL_IMG, INTERVALS, MANIFEST, Manifest
 from recorder.files.one_step import in_one_step
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
 from recorder.files.rebase import Base
@@ -114,6 +114,7 @@ class Joining:
     def __init__(self, directory: Path, first: Path) -> None:
         self._directory, self._place = directory, directory / _JOINED
         shutil.rmtree(self._place, ignore_errors=True)
+        self._place.unlink(missing_ok=True)
         begins = Recording.open(first)
         self.base = _read_base(first, begins.manifest)
         manifest = begins.manifest
@@ -123,9 +124,13 @@ class Joining:
         self.writer.note(dropped(self.base))
         self._losses = 0
 
-    def add(self, place: Path) -> None:
-        """Add the next interval. Raises FormatError."""
+    def add(self, place: Path, *, last: bool) -> None:
+        """Add the next interval. last: none comes behind it, so that its files may end anywhere. Raises
+        FormatError."""
         recording = Recording.open(place)
+        sealed = {name for name in recording.manifest.file_names() if name != FINAL_IMG}
+        if not last and not sealed <= set(recording.manifest.files):
+            raise FormatError("an interval that was not ended, before another one", where=str(place))
         by = _read_base(place, recording.manifest).since(self.base)
         for core in range(recording.manifest.n_cores):
             for rows, blob in iter_core_records(recording, core):
@@ -172,6 +177,14 @@ def _has_begun(place: Path) -> bool:
     return (place / _BASE).exists() and (place / MANIFEST).exists() and not Recording.open(place).empty
 
 
+def _spare(error: FormatError, place: Path, found: list[Path]) -> FormatError:
+    """The error of an interval that cannot be read, with how to do without it."""
+    rest = f"remove {place}" if place == found[-1] else f"remove {place} and those before it"
+    remedy = f"copy the recording again from its source, or {rest}: the others stand for themselves"
+    where = error.where or str(place)
+    return FormatError(error.what, expected=error.expected, found=error.found, where=where, remedy=remedy)
+
+
 def join_killed(directory: Path) -> bool:
     """Put together what a killed recorder has left of a ring. Returns whether there was one; does nothing to
     other recordings. Raises FormatError."""
@@ -188,6 +201,9 @@ def join_killed(directory: Path) -> bool:
             raise FormatError("the recording is empty", where=str(directory), remedy=remedy)
         joining = Joining(directory, found[0])
         for place in found:
-            joining.add(place)
+            try:
+                joining.add(place, last=place == found[-1])
+            except FormatError as error:
+                raise _spare(error, place, found) from None
         joining.settle()
     return True

@@ -93,9 +93,9 @@ class RingWriter:
         return writer
 
     def turn(self, base: Base, totals: Mapping[str, Scalar], pages: Pages) -> None:
-        """A new interval begins. base: where. totals: what has been counted so far. pages: of memory, as of
-        an image. Raises FormatError."""
-        self._current.close()
+        """The interval ends, and a new one begins. base: where. totals: what has been counted so far. pages:
+        of memory, as of an image. Raises FormatError."""
+        self._current.seal()
         self._current = self._begin(base, totals)
         self._current.write_image("initial", pages)
         now = self._intervals[-1].at
@@ -136,7 +136,7 @@ class RingWriter:
             self._current.close()
             self._joining = Joining(self._directory, self._intervals[0].place)
             for interval in self._intervals:
-                self._joining.add(interval.place)
+                self._joining.add(interval.place, last=interval is self._intervals[-1])
         return self._joining
 
     def finish(self, end: End, instructions: Iterable[int], totals: Mapping[str, Scalar]) -> Manifest:

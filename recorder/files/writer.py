@@ -196,6 +196,12 @@ class RecordingWriter:
         """Say something of the recording before it is finished. Raises FormatError."""
         self._replace_manifest(replace(self._manifest, totals=dict(totals)))
 
+    def seal(self) -> None:
+        """Close the files, and say how long each is: what follows stands elsewhere. Raises FormatError."""
+        self.close()
+        logs = {name: log.facts() for name, log in self._logs.items()}
+        self._replace_manifest(replace(self._manifest, files={**self._manifest.files, **logs}))
+
     def close(self) -> None:
         """Close the files. Without `finish`, the recording is like that of a killed recorder."""
         for log in self._logs.values():

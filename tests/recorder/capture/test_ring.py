@@ -152,7 +152,9 @@ def test_a_replay_that_remembers_diverges(tmp_path: Path, monkeypatch: pytest.Mo
      ({"last": "1M", "model": "tso"}, "only the page bus"),
      ({"last": "1M", "strata": "none"}, "there are none"),
      ({"last": "1M", "checkpoint": 5}, "no other checkpoints"),
-     ({"last": "1M", "evidence": "linkage"}, "only the page bus"), ({"last": 0}, "last")],
+     ({"last": "1M", "evidence": "linkage"}, "only the page bus"),
+     ({"last": "1M", "evidence": "rpc"}, "cannot begin anew"),
+     ({"last": "1M", "evidence": "losses,rpc"}, "cannot begin anew"), ({"last": 0}, "last")],
 )  # fmt: skip
 def test_rings_that_cannot_be(options: dict[str, object], what: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=what):

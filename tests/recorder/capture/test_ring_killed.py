@@ -150,6 +150,32 @@ def test_a_missing_interval_is_missed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "an interval is missing" in ran.err
 
 
+@pytest.mark.parametrize(
+    "name", ["core-0.log", "core-1.log", "evidence-losses.log", "truth.log", "agent.log"]
+)
+@pytest.mark.parametrize("part", [0, 2])
+def test_what_is_cut_off_is_missed(
+    name: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of the last interval anything may be missing, and nothing elsewhere."""
+    path = _unfinished(tmp_path, monkeypatch)
+    numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
+    file = place_of(path, numbers[1]) / name
+    raw = file.read_bytes()
+    file.write_bytes(raw[: len(raw) // part if part else 0])
+    ran = run("info", path)
+    assert (ran.code, len(ran.lines)) == (2, 1), ran
+    assert name in ran.err
+    assert "those before it" in ran.err
+    assert file.exists()
+    # As it says.
+    for number in numbers[:2]:
+        shutil.rmtree(place_of(path, number))
+    last = place_of(path, numbers[-1]) / name
+    last.write_bytes(last.read_bytes()[:-3])
+    _last_whole(path)
+
+
 @pytest.mark.parametrize("damage", ["base", "interval"])
 def test_damage_is_found(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _unfinished(tmp_path, monkeypatch)
