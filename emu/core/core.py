@@ -269,8 +269,10 @@ class Core:
     def run(self, until: int = 0, *, renew: bool = False) -> int:
         """Run from the current pc until a hook stops it. Returns libunicorn's status. renew: STOP_STALE is
         dealt with."""
-        end, self._page_end = until or self._page_end, 0
-        began, rows = self.pc, self.rows
+        began, rows, end = self.pc, self.rows, until
+        if began < self._page_end <= began + PAGE_BYTES and not until:
+            end = self._page_end
+        self._page_end = 0
         status, pc = run_core(rows, np.uint64(began), np.uint64(end), renew)
         if end and not until:
             self.forget_code(began, end)

@@ -72,6 +72,7 @@ class ReplayDriver:
         self._stops = stops
         self._contexts = 0
         self._complete = False
+        self._forgets = recording.manifest.paged
 
     def run(self, progress: Callable[[int], None] | None = None) -> Iterator[NDArray[np.void]]:
         """Replay to the log's end; yields the trace in bounded pieces, EVENT[n].
@@ -177,7 +178,7 @@ class ReplayDriver:
         self._contexts += 1
         registers, core = self._isa.context_bytes, self._core
         more = len(core.core.native.unlisted) if forgotten else 0
-        if len(context) != registers + more * _UNLISTED_BYTES:
+        if len(context) != registers + more * _UNLISTED_BYTES or (forgotten and not self._forgets):
             raise self._foreign("a context header")
         if self._contexts > 1:
             self._interrupted()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import corebraid
 from bench.soak import examine
-from corebraid.base.errors import Divergence, UsageError
-from corebraid.base.rows.record import RECORD, STRATUM
+from corebraid.base.errors import Divergence, FormatError, UsageError
+from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, RECORD, STRATUM
 from emu.bus.line_state import SEEN, received_lines
 from emu.bus.losses import LOSS_NOTE
 from emu.bus.names import PAGE
@@ -26,7 +26,7 @@ from isa.x86_64.registers import X86_64
 from recorder.capture.ring_policy import RingPolicy
 from recorder.files.agent_codec import AGENT_OP, SYNC
 from recorder.files.manifest import INTERVALS
-from recorder.files.reader import Recording
+from recorder.files.reader import Recording, iter_core_records
 from recorder.files.rebase import Base
 from recorder.files.truth import TRUTH
 from recorder.replay.core import CoreReplay, replay_core
@@ -201,3 +201,28 @@ def test_received_lines_are_those_that_are_marked() -> None:
         expected = np.flatnonzero(core.line_state[:1024] & SEEN)
         assert (received_lines(core.rows) == expected.astype(np.uint64)).all()
     assert core.words[CORE_AT.memory_bytes] == 4 << 20
+
+
+def test_lines_are_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of lines that says so, with checksums that are right."""
+    path = tmp_path / "rec"
+    corebraid.record(FIRMWARE / "fig1.elf", path, cores=1, bus="mesi")
+    read = iter_core_records
+
+    def changed(
+        recording: Recording, core: int, **options: object
+    ) -> Iterator[tuple[Rows, NDArray[np.uint8]]]:
+        for rows, blob in read(recording, core, **options):  # type: ignore[arg-type]
+            contexts = np.flatnonzero(rows["kind"] == CONTEXT)
+            rows["flags"][contexts] = CONTEXT_FORGOTTEN
+            rows["offset"][contexts] = len(blob)
+            blob = np.concatenate([blob, *([np.zeros(40, np.uint8)] if len(contexts) else [])])
+            for at in contexts:
+                size = int(rows["size"][at])
+                blob = np.concatenate([blob[:-40], blob[:size], blob[-40:]])
+                rows["size"][at] = size + 40
+            yield rows, blob
+
+    monkeypatch.setattr("recorder.replay.core.iter_core_records", changed)
+    with pytest.raises(FormatError, match="a context header"):
+        replay_core(Recording.open(path), 0)

@@ -20,7 +20,7 @@ SEQUENCES = {
     "ud2": "0f 0b", "hlt": "f4", "cli": "fa", "in": "e4 10", "rdmsr": "0f 32", "sysret": "48 0f 07",
     "sysretl": "0f 07", "sysexit": "0f 35", "int3": "cc", "int 3": "cd 03", "int 4": "cd 04",
     "int 1": "cd 01", "int 0": "cd 00", "int 0d": "cd 0d", "int 0e": "cd 0e", "int 20": "cd 20",
-    "int ff": "cd ff", "int 6": "cd 06", "int 10": "cd 10", "div": "31 c9 f7 f1",
+    "int ff": "cd ff", "int 6": "cd 06", "int 8": "cd 08", "int 10": "cd 10", "div": "31 c9 f7 f1",
     "xlat null": "31 db b0 05 d7", "xlat noncanon": "48 bb fe ff ff ff ff 7f 00 00 b0 05 d7",
     "null load": "31 c9 48 8b 01", "null store": "31 c9 48 89 01", "xchg null": "31 c9 48 87 01",
     "xadd null": "31 c9 48 0f c1 01", "cmpxchg null": "31 c9 48 0f b1 01",
