@@ -64,6 +64,7 @@ SESSIONS: tuple[tuple[str, ...], ...] = (
     (f"record -o REC {_FIRMWARE / 'uts.elf'}", "order REC --jobs 1", "order REC --jobs 2 --fresh", *_LOOK),
     (f"record -o REC -- {_LINUX / 'histogram'}", "order REC --jobs 2", *_LOOK),
     *((firmware("uts", f"--schedule {name}"), "replay REC --all") for name in _SCHEDULES),
+    (f"record -o REC --cores 3 --strata cycles:2000 --last 20k -- {_LINUX / 'condvars'}", *_LOOK),
     (linux("mutexes"), *_LOOK),
     *((linux(name), *_LOOK) for name in ("signals", "pipes_poll", "jit", "float_math", "float_exceptions")),
     (linux("mutexes", "--bus mesi"), *_LOOK),
