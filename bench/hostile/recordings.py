@@ -1,5 +1,5 @@
 """The small recordings that are changed: firmware and a Linux program with two threads, SC and TSO, finite
-caches, all evidence, with an order; one of version 1, and what a fault and a deadlock leave."""
+caches, a ring, all evidence, with an order; one of version 1, and what a fault and a deadlock leave."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class How:
     slice: int | None = None
     bus: str = "mesi"
     checkpoint: str = "none"
+    last: str | None = None
 
 
 HOW = {
@@ -50,6 +51,7 @@ HOW = {
     "pages": How("smc", strata="cycles:2000", bus="page", limit=9_000, checkpoint="1"),
     "linux pages": How("", slice=60, strata="cycles:3000", bus="page", checkpoint="1"),
     "linux tso": How("", slice=40, strata="cycles:2500", model="tso", checkpoint="1"),
+    "ring": How("smc", strata="cycles:1000", bus="page", limit=9_000, last="4k"),
     "checkpoints": How("uts", strata="cycles:4000", slice=200, limit=30_000, checkpoint="2000"),
 }
 
@@ -69,6 +71,7 @@ def make(how: How, path: Path) -> None:
         slice=how.slice,
         bus=how.bus,
         checkpoint=how.checkpoint,
+        last=how.last,
         memory=_MEMORY,
         system=bool(how.program),
         store_buffer=_BUFFER[how.model],
