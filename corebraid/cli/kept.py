@@ -8,11 +8,6 @@ if TYPE_CHECKING:
     from recorder.files.manifest import Manifest
 
 
-def is_ring(manifest: Manifest) -> bool:
-    """Whether the recording was to have the end of a run alone."""
-    return "last" in manifest.options
-
-
 def _dropped(manifest: Manifest) -> int:
     """Instructions that came before what it has."""
     found = manifest.totals.get("dropped_instructions", 0)

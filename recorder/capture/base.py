@@ -23,11 +23,11 @@ from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
 from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
-from recorder.capture.agent_rows import AgentRows
 from recorder.capture.evidence_capture import EvidenceCapture
 from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.ring import RingWriter
 from recorder.capture.ring_borders import begin_core, forget_everything
+from recorder.capture.waiting import AgentRows, Slices
 from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
 from recorder.files.digest import Digest
@@ -45,7 +45,6 @@ from recorder.files.manifest import (
     Program,
 )
 from recorder.files.rebase import Base
-from recorder.files.truth import Slices
 from recorder.files.writer import RecordingWriter
 from recorder.replay.checkpointing import CoreCheckpoints
 

@@ -23,12 +23,13 @@ from corebraid.base.errors import FormatError
 from recorder.evidence.losses.codec import FRAME_ROWS, encode
 from recorder.evidence.losses.log import iter_all_losses
 from recorder.files.evidence_names import LOSSES
-from recorder.files.json_fields import Fields, Scalar, parse_object
-from recorder.files.manifest import FINAL_IMG, INTERVALS, MANIFEST, Manifest
+from recorder.files.frame import open_regular, read_bytes
+from recorder.files.json_fields import Scalar
+from recorder.files.manifest import FINAL_IMG, INTERVALS, MANIFEST, Manifest, is_ring, load
 from recorder.files.one_step import in_one_step
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
 from recorder.files.rebase import Base
-from recorder.files.sealed_json import HEX_256, check_seal, seal
+from recorder.files.sealed_json import seal, sealed_fields
 from recorder.files.writer import RecordingWriter
 
 #: In a recording that is not finished: what the intervals are joined into; held by who writes them.
@@ -51,16 +52,9 @@ def write_base(place: Path, manifest: Manifest, base: Base) -> None:
 
 def _read_base(place: Path, manifest: Manifest) -> Base:
     path = place / _BASE
-    try:
-        data = path.read_bytes()[:_MOST]
-    except OSError as error:
-        raise FormatError(f"cannot be read ({error.strerror})", where=str(path)) from None
-    values = parse_object(data, path)
-    fields = Fields(values, path)
-    fields.text("digest", HEX_256)
-    check_seal(values, data, path, "an interval's beginning")
-    if (found := fields.text("id")) != manifest.id.hex():
-        raise fields.error("id", manifest.id.hex(), found)
+    with open_regular(path) as file:
+        data = read_bytes(file, _MOST, path)
+    fields = sealed_fields(data, path, "an interval's beginning", manifest.id)
     counts = fields.integers("counts", manifest.n_cores)
     base = Base(tuple(counts), fields.integer("accesses"), fields.integer("strata"))
     fields.done()
@@ -116,8 +110,10 @@ class Joining:
         shutil.rmtree(self._place, ignore_errors=True)
         self._place.unlink(missing_ok=True)
         begins = Recording.open(first)
-        self.base = _read_base(first, begins.manifest)
-        manifest = begins.manifest
+        self._manifest = manifest = begins.manifest
+        if not manifest.paged or not is_ring(manifest):
+            raise FormatError("not an interval of a ring", where=str(first))
+        self.base = _read_base(first, manifest)
         self.writer = RecordingWriter.create(self._place, manifest)
         pages = ((at, np.frombuffer(page, np.uint8)) for at, page in iter_image(begins, "initial"))
         self.writer.write_image("initial", pages)
@@ -128,6 +124,8 @@ class Joining:
         """Add the next interval. last: none comes behind it, so that its files may end anywhere. Raises
         FormatError."""
         recording = Recording.open(place)
+        if recording.manifest.id != self._manifest.id:
+            raise FormatError("an interval of another recording", where=str(place))
         sealed = {name for name in recording.manifest.file_names() if name != FINAL_IMG}
         if not last and not sealed <= set(recording.manifest.files):
             raise FormatError("an interval that was not ended, before another one", where=str(place))
@@ -188,10 +186,14 @@ def _spare(error: FormatError, place: Path, found: list[Path]) -> FormatError:
 def join_killed(directory: Path) -> bool:
     """Put together what a killed recorder has left of a ring. Returns whether there was one; does nothing to
     other recordings. Raises FormatError."""
-    if not (directory / INTERVALS).is_dir():
+    # A recording may have a folder of that name from somebody else.
+    if not any((path / _BASE).exists() for path in (directory / INTERVALS).glob("[0-9]*")):
+        return False
+    finished = (directory / MANIFEST).exists()
+    if finished and not is_ring(load(directory)):
         return False
     with held(directory):
-        if (directory / MANIFEST).exists():
+        if finished:
             # Killed while it was put in its place.
             shutil.rmtree(directory / INTERVALS, ignore_errors=True)
             return True

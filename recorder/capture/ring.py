@@ -160,6 +160,8 @@ class RingWriter:
     def close(self) -> None:
         """Close the files. Without `finish`, what is there can be put together (`join_killed`)."""
         self._current.close()
+        if self._joining is not None:
+            self._joining.writer.close()
         self._lock.close()
 
     def discard(self) -> None:

@@ -250,6 +250,11 @@ class Manifest:
         }
 
 
+def is_ring(manifest: Manifest) -> bool:
+    """Whether the recording was to have the end of a run alone (`record --last`)."""
+    return "last" in manifest.options
+
+
 def load(directory: Path) -> Manifest:
     """Read and check `manifest.json` of the recording `directory`.
 

@@ -16,10 +16,10 @@ from emu.linux.files.open_file import MappedFile
 from emu.linux.memory.mappings import Mapping
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from recorder.files.frame import open_regular, read_bytes
-from recorder.files.json_fields import Fields, parse_object
+from recorder.files.json_fields import Fields
 from recorder.files.manifest import PROGRAM_ELF, Manifest
 from recorder.files.one_step import in_one_step
-from recorder.files.sealed_json import HEX_256, check_seal, seal
+from recorder.files.sealed_json import HEX_256, seal, sealed_fields
 
 OBJECTS, OBJECTS_INDEX = "objects", "objects.json"
 #: Longest file that is kept, bytes; the program itself is kept whatever its length.
@@ -113,12 +113,7 @@ def load_objects(directory: Path, manifest: Manifest) -> tuple[ObjectMapping, ..
     if not path.exists():
         return None
     data = _read(path, _MOST_INDEX)
-    values = parse_object(data, path)
-    fields = Fields(values, path)
-    fields.text("digest", HEX_256)
-    check_seal(values, data, path, "an index")
-    if (recording := fields.text("id")) != manifest.id.hex():
-        raise fields.error("id", manifest.id.hex(), recording)
+    fields = sealed_fields(data, path, "an index", manifest.id)
     listed = fields.take("mappings")
     if not isinstance(listed, list) or len(listed) > MOST_MAPPINGS:
         raise fields.error("mappings", f"a list of at most {MOST_MAPPINGS} objects", listed)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from recorder.files.json_fields import wrong
+from recorder.files.json_fields import Fields, parse_object, wrong
 
 HEX_256 = "[0-9a-f]{64}"
 
@@ -21,6 +21,18 @@ def seal(fields: Mapping[str, object]) -> bytes:
     """The one way to write `fields`, with a digest of them added."""
     digest = hashlib.sha256(canonical(fields)).hexdigest()
     return json.dumps({**fields, "digest": digest}, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def sealed_fields(data: bytes, path: Path, what: str, recording: bytes) -> Fields:
+    """The fields of `data`, the bytes of the file `path`, whose digest is right and whose `id` is that of the
+    recording. what: what the file should be, for the message. Raises FormatError."""
+    values = parse_object(data, path)
+    fields = Fields(values, path)
+    fields.text("digest", HEX_256)
+    check_seal(values, data, path, what)
+    if (found := fields.text("id")) != recording.hex():
+        raise fields.error("id", recording.hex(), found)
+    return fields
 
 
 def check_seal(values: Mapping[str, object], data: bytes, path: Path, what: str) -> None:

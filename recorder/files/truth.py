@@ -22,41 +22,6 @@ Rows = npt.NDArray[np.void]
 #: `end` instructions (or made `end` accesses, for the agents), counted from the beginning.
 TRUTH = np.dtype([("stream", "<u2"), ("end", "<u8")])
 
-
-class Slices:
-    """Slices that have not been written yet. n: how many."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self._rows: list[Rows] = []
-        self._single: list[tuple[int, int]] = []
-
-    def append(self, stream: int, end: int) -> None:
-        """Add one."""
-        self._single.append((stream, end))
-        self.n += 1
-
-    def append_all(self, slices: npt.NDArray[np.uint64]) -> None:
-        """Add some: uint64[n, 2], stream and end."""
-        self._settle()
-        rows = np.empty(len(slices), TRUTH)
-        rows["stream"], rows["end"] = slices[:, 0], slices[:, 1]
-        self._rows.append(rows)
-        self.n += len(slices)
-
-    def take(self) -> Rows:
-        """All of them, in their order: TRUTH[n]. None are left."""
-        self._settle()
-        rows = np.concatenate(self._rows) if self._rows else np.zeros(0, TRUTH)
-        self._rows, self.n = [], 0
-        return rows
-
-    def _settle(self) -> None:
-        if self._single:
-            self._rows.append(np.array(self._single, TRUTH))
-            self._single.clear()
-
-
 _SLICE_LEAST, _SLICE_MOST = 2, 2 * MAX_VARINT
 _BAD_STREAM, _END_BACK, _TOO_MANY = -3, -4, -5
 _REASONS = {

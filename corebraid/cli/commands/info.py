@@ -8,11 +8,11 @@ import click
 
 from corebraid.api.info import info
 from corebraid.cli import console
-from corebraid.cli.kept import is_ring, kept_text
+from corebraid.cli.kept import kept_text
 from corebraid.cli.options import json_option, recording_argument
 from corebraid.study.about import Info
 from corebraid.study.deadlocks import deadlock_lines
-from recorder.files.manifest import Manifest
+from recorder.files.manifest import Manifest, is_ring
 from recorder.files.missing_order import missing_line
 
 #: Longest name of a file that is shown whole.

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import corebraid
 from corebraid.base.errors import FormatError
 from recorder.capture import intervals
 from recorder.capture.intervals import Joining, join_killed, place_of
-from recorder.files.manifest import INTERVALS
+from recorder.files.manifest import INTERVALS, MANIFEST
 from recorder.files.reader import Recording, iter_core_records
 from recorder.files.writer import RecordingWriter
 from recorder.replay.core import CoreReplay
@@ -174,6 +175,44 @@ def test_what_is_cut_off_is_missed(
     last = place_of(path, numbers[-1]) / name
     last.write_bytes(last.read_bytes()[:-3])
     _last_whole(path)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_what_is_somebody_elses_stays(ring: bool, tmp_path: Path) -> None:
+    """A folder of the same name beside a recording's files, or where there is no recording."""
+    path, more = tmp_path / "rec", {"last": "100M"} if ring else {}
+    corebraid.record(FIRMWARE / "fig1.elf", path, cores=1, **more)  # type: ignore[arg-type]
+    (tmp_path / "no" / INTERVALS / "7").mkdir(parents=True)
+    for folder in (path, tmp_path / "no"):
+        (folder / INTERVALS).mkdir(exist_ok=True)
+        (folder / INTERVALS / "notes").write_text("mine")
+    if not ring:
+        (path / INTERVALS / "0").mkdir()
+        (path / INTERVALS / "0" / "base.json").write_text("{}")
+    assert run("info", path).code == 0
+    assert run("info", tmp_path / "no").code == 2
+    for folder in (path, tmp_path / "no"):
+        assert (folder / INTERVALS / "notes").read_text() == "mine"
+        assert not (folder / INTERVALS / "lock").exists()
+
+
+@pytest.mark.parametrize("what", ["another recording", "another model", "a pipe"])
+def test_a_hostile_interval(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+    numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
+    place = place_of(path, numbers[0] if what == "another model" else numbers[1])
+    if what == "a pipe":
+        (place / "base.json").unlink()
+        os.mkfifo(place / "base.json")
+    else:
+        manifest = Recording.open(place).manifest
+        other = {"model": "tso", "line": 64, "options": {**manifest.options, "store_buffer": 4}}
+        changed = replace(manifest, **({"seed": 9} if what == "another recording" else other))
+        (place / MANIFEST).write_bytes(changed.render())
+    ran = run("verify", path)
+    assert (ran.code, len(ran.lines)) == (2, 1), ran
+    assert str(place) in ran.err
+    assert place.exists()
 
 
 @pytest.mark.parametrize("damage", ["base", "interval"])

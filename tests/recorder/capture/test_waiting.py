@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 
-from recorder.capture.agent_rows import AgentRows
+from recorder.capture.waiting import AgentRows, Slices
 from recorder.files.agent_codec import AGENT_OP, MARK
-from recorder.files.truth import TRUTH, Slices
+from recorder.files.truth import TRUTH
 
 
 def test_slices_one_by_one_and_many_at_once() -> None:

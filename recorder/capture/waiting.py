@@ -1,0 +1,73 @@
+"""Rows that wait to be written: a frame for each stratum or slice would cost more than it holds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recorder.files.agent_codec import AGENT_OP, MARK
+from recorder.files.truth import TRUTH
+
+#: Rows, or batches of them, that wait at most.
+_MOST = 1 << 14
+
+
+class AgentRows:
+    """Of the agent log: batches (AGENT_OP[n]), in their order."""
+
+    def __init__(self) -> None:
+        self._batches: list[NDArray[np.void]] = []
+        self._n = 0
+
+    def append(self, rows: NDArray[np.void]) -> bool:
+        """Add some. Returns whether they should be taken."""
+        if len(rows):
+            self._batches.append(rows)
+            self._n += len(rows)
+        return self._n >= _MOST
+
+    def mark(self, number: int, stratum: int) -> bool:
+        """Add a stratum. number: accesses before it. stratum: its own number."""
+        mark = np.zeros(1, AGENT_OP)
+        mark["number"], mark["stratum"], mark["kind"] = number, stratum, MARK
+        return self.append(mark)
+
+    def take(self) -> NDArray[np.void]:
+        """All of them: AGENT_OP[n]. None are left."""
+        rows = np.concatenate(self._batches) if self._batches else np.zeros(0, AGENT_OP)
+        self._batches, self._n = [], 0
+        return rows
+
+
+class Slices:
+    """Of the sealed truth. n: how many."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._rows: list[NDArray[np.void]] = []
+        self._single: list[tuple[int, int]] = []
+
+    def append(self, stream: int, end: int) -> None:
+        """Add one."""
+        self._single.append((stream, end))
+        self.n += 1
+
+    def append_all(self, slices: NDArray[np.uint64]) -> None:
+        """Add some: uint64[n, 2], stream and end."""
+        self._settle()
+        rows = np.empty(len(slices), TRUTH)
+        rows["stream"], rows["end"] = slices[:, 0], slices[:, 1]
+        self._rows.append(rows)
+        self.n += len(slices)
+
+    def take(self) -> NDArray[np.void]:
+        """All of them, in their order: TRUTH[n]. None are left."""
+        self._settle()
+        rows = np.concatenate(self._rows) if self._rows else np.zeros(0, TRUTH)
+        self._rows, self.n = [], 0
+        return rows
+
+    def _settle(self) -> None:
+        if self._single:
+            self._rows.append(np.array(self._single, TRUTH))
+            self._single.clear()
