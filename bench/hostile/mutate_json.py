@@ -207,4 +207,18 @@ def index(sample: Sample, draw: Draw) -> str:
     return "objects.json: " + _change(sample.index, draw, [])
 
 
-MUTATIONS: tuple[tuple[int, Mutation], ...] = ((6, manifest), (5, guest_options), (1, no_seal), (2, index))
+def interval(sample: Sample, draw: Draw) -> str:
+    """A field of what an interval of an unfinished ring says of itself, or of where it begins."""
+    if not sample.parts:
+        raise Unsuited
+    name = draw.choice(sorted(sample.parts))
+    return f"{name}: " + _change(sample.parts[name], draw, [])
+
+
+MUTATIONS: tuple[tuple[int, Mutation], ...] = (
+    (6, manifest),
+    (5, guest_options),
+    (1, no_seal),
+    (2, index),
+    (8, interval),
+)

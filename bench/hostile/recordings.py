@@ -1,5 +1,6 @@
 """The small recordings that are changed: firmware and a Linux program with two threads, SC and TSO, finite
-caches, a ring, all evidence, with an order; one of version 1, and what a fault and a deadlock leave."""
+caches, a ring and one that was never put together, all evidence, with an order; one of version 1, and what a
+fault and a deadlock leave."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import corebraid
 from bench.hostile.line_table import with_lines
 from bench.hostile.sample import Sample
-from corebraid.base.errors import CorebraidError
+from corebraid.base.errors import CorebraidError, FormatError
+from recorder.capture import intervals
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES, GOLDEN = ROOT / "firmware" / "x86_64", ROOT / "tests" / "golden"
@@ -37,6 +40,7 @@ class How:
     bus: str = "mesi"
     checkpoint: str = "none"
     last: str | None = None
+    unfinished: bool = False
 
 
 HOW = {
@@ -52,12 +56,26 @@ HOW = {
     "linux pages": How("", slice=60, strata="cycles:3000", bus="page", checkpoint="1"),
     "linux tso": How("", slice=40, strata="cycles:2500", model="tso", checkpoint="1"),
     "ring": How("smc", strata="cycles:1000", bus="page", limit=9_000, last="4k"),
+    "unfinished ring": How("smc", strata="cycles:1000", bus="page", limit=9_000, last="4k", unfinished=True),
     "checkpoints": How("uts", strata="cycles:4000", slice=200, limit=30_000, checkpoint="2000"),
 }
 
 
 def make(how: How, path: Path) -> None:
     """Record into the new folder `path`, and order it if that can be done."""
+    if how.unfinished:
+        with (
+            patch.object(intervals.Joining, "__init__", side_effect=FormatError("no room")),
+            suppress(FormatError),
+        ):
+            _record(how, path)
+        return
+    _record(how, path)
+    with suppress(CorebraidError):
+        corebraid.order(path, jobs=1)
+
+
+def _record(how: How, path: Path) -> None:
     program = IMAGES / f"{how.program}.elf" if how.program else linux_program()
     corebraid.record(
         program,
@@ -76,8 +94,6 @@ def make(how: How, path: Path) -> None:
         system=bool(how.program),
         store_buffer=_BUFFER[how.model],
     )
-    with suppress(CorebraidError):
-        corebraid.order(path, jobs=1)
 
 
 def linux_program() -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 import lz4.block
 
 from recorder.files.frame import FileHeader, iter_frames, read_header
-from recorder.files.manifest import MANIFEST
+from recorder.files.manifest import INTERVALS, MANIFEST
 from recorder.files.objects import OBJECTS_INDEX
 from recorder.files.sealed_json import canonical
 
@@ -112,6 +112,9 @@ class Stream:
 class Sample:
     """manifest, index: the JSON objects of manifest.json and objects.json. streams, others: files by name.
 
+    parts: of a ring that is not finished what each interval says, by name; `manifest` is its first one's,
+    called `named`, and what decides the run is in all of them as it is in that.
+
     own_id: the id if it is not what follows from the manifest. told: names of files whose facts in the
     manifest stay as they are. edits: (old, new) texts, changed in manifest.json after it was sealed.
     wrong_program: the manifest's digest of the program is left as it is.
@@ -121,6 +124,8 @@ class Sample:
     streams: dict[str, Stream]
     others: dict[str, bytes]
     index: dict[str, Any] | None = None
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    named: str = MANIFEST
     own_id: str | None = None
     told: set[str] = field(default_factory=set)
     edits: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -139,9 +144,12 @@ class Sample:
             header = read_header(file)
             frames = [Frame(raw, one.records, one.first, one.last) for one, raw in iter_frames(file, header)]
             streams[name] = Stream(header.kind, header.stream, header.line, header.version, frames)
-        manifest = json.loads(others.pop(MANIFEST))
+        named = min(name for name in others if Path(name).name == MANIFEST)
+        manifest = json.loads(others.pop(named))
         index = json.loads(others.pop(OBJECTS_INDEX)) if OBJECTS_INDEX in others else None
-        return cls(manifest, streams, others, index)
+        names = [name for name in others if name.startswith(INTERVALS) and name.endswith(".json")]
+        parts = {name: json.loads(others.pop(name)) for name in names}
+        return cls(manifest, streams, others, index, parts, named)
 
     def copy(self) -> Sample:
         """One that can be changed."""
@@ -151,6 +159,7 @@ class Sample:
             streams={name: stream.copy() for name, stream in self.streams.items()},
             others=dict(self.others),
             index=copy.deepcopy(self.index),
+            parts=copy.deepcopy(self.parts),
             told=set(self.told),
             edits=list(self.edits),
         )
@@ -166,11 +175,19 @@ class Sample:
         text = _sealed(self.manifest)
         for old, new in self.edits:
             text = text.replace(old, new)
-        (path / MANIFEST).write_bytes(text)
+        _put(path, {self.named: text, **self._parts(recording)})
         if self.index is not None:
             if "id" in self.index:
                 self.index["id"] = recording
             (path / OBJECTS_INDEX).write_bytes(_sealed(self.index))
+
+    def _parts(self, recording: str) -> dict[str, bytes]:
+        decided = {name: self.manifest[name] for name in CONFIGURATION if name in self.manifest}
+        found = {}
+        for name, one in self.parts.items():
+            shared = decided if Path(name).name == MANIFEST else {}
+            found[name] = _sealed({**one, **shared, "id": recording})
+        return found
 
     def _name_program(self) -> None:
         """Enter the program's digest where the one of before stood."""
@@ -204,7 +221,7 @@ class Sample:
 
 def _put(path: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
-        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).parent.mkdir(exist_ok=True, parents=True)
         (path / name).write_bytes(data)
 
 

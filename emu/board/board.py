@@ -236,7 +236,7 @@ class Board:
             elif reason == STOP_POWER:
                 return Stopped.POWER
             elif reason == STOP_MISPLACED:
-                core.remove_pair()
+                core.remove_misplaced()
             elif reason == STOP_CALL:
                 return Stopped.KERNEL
             elif not core.was_misled() and (stopped := self._ended_by_itself(number, status)) is not None:

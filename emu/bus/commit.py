@@ -14,7 +14,7 @@ from corebraid.base.random_bits import next_random
 from emu.bus.lines import need
 from emu.bus.store_buffer import ADDRESS, COUNT, OLDEST, SIZE, VALUE, buffer_rows, drop_oldest, nth
 from emu.code.blocks import position_of
-from emu.native.state import CORE, core_at, machine_at
+from emu.native.state import CORE, STOP_MISPLACED, core_at, machine_at
 from emu.native.unicorn import BLOCK_HOOK, hook, pointer
 
 #: A core that accesses memory lets stores go once in so many accesses (a power of two).
@@ -121,7 +121,7 @@ def commit_core(cores, machines, number):
 def on_fence(handle, address, size, user):
     """Before an instruction that waits until the store buffer is empty (SDM volume 3, 12.10)."""
     core = core_at(user)
-    if core.entered == _ZERO or core.buffered == _ZERO:
+    if core.entered == _ZERO or core.buffered == _ZERO or core.stop_reason == np.uint64(STOP_MISPLACED):
         return
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     commit_all(core, cores, machine_at(core.machine), core.count + position_of(core, address))

@@ -319,16 +319,15 @@ class Core:
         if fault_decoder_of(self.isa).may_store(code, address):
             self.words[CORE_AT.own_code] |= TAKEN_BACK
 
-    def remove_pair(self) -> None:
-        """The core has stopped where a hook was misplaced (`STOP_MISPLACED`)."""
-        self.placed.remove_pair(self.pc)
-        self.forget_code(self.pc, self.pc + 1)
-
     def was_misled(self) -> bool:
         """Whether a hook has stopped the core where what it was placed for stands no more (`PlacedHooks`). It
         is removed, and the core can go on."""
-        if not self.words[CORE_AT.unstable] or not self.placed.refused_at(self.pc):
-            return False
+        unstable, refused = self.words[CORE_AT.unstable], self.placed.refused_at(self.pc)
+        return bool(unstable and refused and self.remove_misplaced())
+
+    def remove_misplaced(self) -> bool:
+        """Remove the hooks where the core has stopped that were placed for what stands there no more. Returns
+        whether there were any."""
         code = self.memory[self.pc : self.pc + _MOST_CODE].tobytes()
         misled = self.placed.remove_wrong(self.pc, decoder_of(self.isa).decode_block(code, self.pc))
         if misled:

@@ -311,7 +311,7 @@ class IsolatedCore:
         elif reason == STOP_CALL:
             pass
         elif reason == STOP_MISPLACED:
-            self.core.remove_pair()
+            self.core.remove_misplaced()
         elif reason == STOP_FRAME:
             return NeedRows()
         elif reason == STOP_TRACE:
@@ -339,7 +339,7 @@ class IsolatedCore:
             # A store into this very block broke it off: what follows is a block of its own.
             self.core.learn_block()
         elif reason == STOP_MISPLACED:
-            self.core.remove_pair()
+            self.core.remove_misplaced()
         self.core.forget_code(low, high)
         if reason == STOP_DIVERGED:
             return self._input_differs()

@@ -15,8 +15,8 @@ class PlacedHooks:
     none, though the emulator might run it."""
 
     def __init__(self, handle: int, row: int, native: NativeIsa) -> None:
-        self._handle, self._row, self._pair = handle, row, native.pair
-        self._pairs: dict[int, int] = {}
+        self._handle, self._row = handle, row
+        self._pair, self._fence_gone = native.pair, native.fence_gone
         self._placed: dict[tuple[int, object], int] = {}
         self.fence: object = None
         self.privileged: object = None
@@ -26,11 +26,9 @@ class PlacedHooks:
         """Place what the block at `address` needs. Returns where: what is translated there is to be
         forgotten."""
         changed = []
-        for offset in block.pairs:
-            if address + offset not in self._pairs:
-                self._pairs[address + offset] = self._add(address + offset, self._pair)
-            changed.append(address + offset)
         for offsets, hook in (
+            (block.pairs, self._pair),
+            (block.fences, self._fence_gone if self.fence else None),
             (block.fences, self.fence),
             (block.privileged, self.privileged),
             (block.illegal, self.illegal),
@@ -41,25 +39,26 @@ class PlacedHooks:
                 if place not in self._placed:
                     self._placed[place] = self._add(*place)
                     changed.append(address + offset)
-        return changed
+        return [*changed, *(address + offset for offset in block.pairs)]
 
     def _add(self, address: int, hook: object) -> int:
         return add_hook(self._handle, uc.UC_HOOK_CODE, hook, self._row, at=address)
-
-    def remove_pair(self, address: int) -> None:
-        """Nothing of `Block.pairs` stands at `address` any more."""
-        delete_hook(self._handle, self._pairs.pop(address))
 
     def refused_at(self, address: int) -> bool:
         """Whether a hook stops the core at `address`."""
         return any((address, hook) in self._placed for hook in (self.privileged, self.illegal))
 
     def remove_wrong(self, address: int, block: Block) -> bool:
-        """Remove hooks that stop the core before an instruction that a program may run, or that is refused
-        for another reason: `block` begins at `address` now. Returns whether there were any."""
-        right = {self.privileged} if 0 in block.privileged else set[object]()
-        right |= {self.illegal} if 0 in (*block.illegal, *block.reserved) else set()
-        here = [(address, hook) for hook in (self.privileged, self.illegal) if hook not in right]
+        """Remove the hooks at `address` that were placed for what stands there no more: `block` begins there
+        now. Returns whether there were any."""
+        right = (
+            (self._pair, block.pairs),
+            (self._fence_gone, block.fences),
+            (self.fence, block.fences),
+            (self.privileged, block.privileged),
+            (self.illegal, (*block.illegal, *block.reserved)),
+        )
+        here = [(address, hook) for hook, offsets in right if 0 not in offsets]
         wrong = [place for place in here if place in self._placed]
         for place in wrong:
             delete_hook(self._handle, self._placed.pop(place))

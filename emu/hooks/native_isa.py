@@ -24,7 +24,8 @@ class NativeIsa:
     """new_engine: makes an emulator of its processor, of an `Isa.revision`. register_number: Unicorn's number
     of a register of the ISA's table. plain_block: decodes blocks of plain instructions
     (`emu.native.unicorn.PLAIN_BLOCK`), None: all are left to the ISA's decoder. pair: runs before each of
-    `Block.pairs`.
+    `Block.pairs`. fence_gone: runs first of all before each of `Block.fences`, under TSO, and stops the core
+    if another instruction stands there.
 
     load_coprocessor: has blocks that are translated from now on compute `Block.coprocessor` as they should.
     unlisted: Unicorn's numbers of registers that a context header does not hold and an instruction may store.
@@ -51,6 +52,7 @@ class NativeIsa:
     register_number: Callable[[str], int]
     plain_block: CFunction | None
     pair: CFunction
+    fence_gone: CFunction
     load_coprocessor: Callable[[], None]
     unlisted: tuple[int, ...]
     place_memory: Callable[[unicorn.Uc, int, int, int], None]

@@ -31,7 +31,7 @@ from emu.hooks.trace_tso import EVENT_BYTES, event_at, settle_all, settle_due, s
 from emu.hooks.undo import load_bytes, store_bytes
 from emu.hooks.watch import is_watched, keep_page, watched_part
 from emu.native.registers import read_pc
-from emu.native.state import PAGE_SHIFT, core_at
+from emu.native.state import PAGE_SHIFT, STOP_MISPLACED, core_at
 from emu.native.unicorn import BLOCK_HOOK, MEMORY_HOOK, hook, peek64, pointer
 
 _ONE = np.uint64(1)
@@ -261,7 +261,7 @@ def on_traced_access(handle, kind, address, size, value, user):
 @hook(BLOCK_HOOK)
 def on_traced_fence(handle, address, size, user):
     core = core_at(user)
-    if core.entered != _ZERO:
+    if core.entered != _ZERO and core.stop_reason != np.uint64(STOP_MISPLACED):
         settle_all(core)
         position, _ = trace_position(core, address)
         _append(core, core.count + position, address, Access(FENCE, _ZERO, 1, _ZERO, _ZERO), UNCACHED)

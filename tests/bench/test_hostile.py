@@ -22,7 +22,7 @@ from bench.hostile.line_table import with_lines
 from bench.hostile.mutating import KINDS, draw_of, mutate
 from bench.hostile.mutations import Cases
 from bench.hostile.random_guests import code_of
-from bench.hostile.recordings import GOLDEN, ROOT, TINY
+from bench.hostile.recordings import GOLDEN, HOW, ROOT, TINY, make
 from bench.hostile.resources import scenarios
 from bench.hostile.sample import Sample
 from bench.hostile.tally import Tally
@@ -194,6 +194,19 @@ def files(path: Path) -> dict[str, bytes]:
 def test_a_recording_is_put_together_as_it_was(name: str, tmp_path: Path) -> None:
     Sample.read(GOLDEN / name).copy().write(tmp_path / "rec")
     assert files(tmp_path / "rec") == files(GOLDEN / name)
+
+
+def test_a_ring_that_was_never_put_together_is_taken_apart_as_it_was(tmp_path: Path) -> None:
+    """And its intervals' manifests and beginnings are among what is changed."""
+    make(HOW["unfinished ring"], tmp_path / "ring")
+    sample = Sample.read(tmp_path / "ring")
+    sample.copy().write(tmp_path / "rec")
+    assert files(tmp_path / "rec") == files(tmp_path / "ring")
+    assert len([name for name in sample.parts if name.endswith("base.json")]) > 2
+    made = [mutate(sample.copy(), draw_of(4, number))[1] for number in range(200)]
+    assert {"base.json", "manifest.json"} <= {
+        Path(what.split(":")[0]).name for what in made if "intervals/" in what
+    }
 
 
 def test_cases_are_made_again_from_seed_and_number(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from unicorn import x86_const as x86
 from emu.hooks.call import on_unserved_call
 from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
+from emu.hooks.x86_64.fence import on_fence_gone
 from emu.hooks.x86_64.helpers.state import (
     ALIGNMENT,
     DUE,
@@ -147,6 +148,7 @@ NATIVE = NativeIsa(
     register_number=register_number,
     plain_block=decode_plain_block,
     pair=on_pair,
+    fence_gone=on_fence_gone,
     load_coprocessor=load_coprocessor,
     # Where the last x87 instruction was, and its operand.
     unlisted=(

@@ -13,6 +13,7 @@ from static_guest import call, static_program
 from vectors import NATIVE
 
 import corebraid
+from emu.hooks.x86_64.fence import is_fence
 from emu.hooks.x86_64.pair import is_pair
 from emu.native.state import address_of
 from isa.x86_64.decode import decode_block
@@ -45,6 +46,32 @@ def test_they_are_those_that_the_decoder_finds() -> None:
     ]  # fmt: skip
 
 
+def test_fences_are_those_that_the_decoder_finds() -> None:
+    draw, found = random.Random(1), 0
+    opcodes = (b"\x0f\xa2", b"\xcf", b"\x0f\xae", b"\x0f\x01", b"\x0f\x00", b"\x0f\x30", b"\x0f\x08", b"\x90")
+    for _ in range(4000):
+        prefixes = bytes(draw.choices(b"\x66\xf2\xf3\x2e\x64\x48\x41\x4f\x67", k=draw.randint(0, 3)))
+        code = (
+            prefixes
+            + draw.choice(opcodes)
+            + bytes([draw.choice((0xF0, 0x10, draw.randrange(256)))])
+            + bytes(8)
+        )
+        room = np.frombuffer(code, np.uint8)
+        if 0 in decode_block(code, 0x1000).fences:
+            assert is_fence(np.uint64(address_of(room)), len(code)), code.hex(" ")
+            found += 1
+    assert found > 300
+    for text in ("90 0f a2", "0f ae e8", "0f ae f8", "0f 05", "48 8b 12"):
+        room = np.frombuffer(bytes.fromhex(text) + bytes(8), np.uint8)
+        assert not is_fence(np.uint64(address_of(room)), len(room)), text
+    room = np.frombuffer(bytes.fromhex("48 cf 0f ae f0"), np.uint8)
+    ends = [(0, 1), (0, 2), (2, 1), (2, 2), (2, 3)]
+    assert [bool(is_fence(np.uint64(address_of(room) + at), n)) for at, n in ends] == [
+        False, True, False, False, True
+    ]  # fmt: skip
+
+
 @pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what it computes")
 @pytest.mark.parametrize("slice_", [None, 3])
 def test_what_is_written_there_later_has_its_own_flags(slice_: int | None, tmp_path: Path) -> None:
@@ -73,9 +100,27 @@ def test_what_is_written_there_later_has_its_own_flags(slice_: int | None, tmp_p
 
 @pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what it computes")
 @pytest.mark.parametrize(
-    "first", ["90 90 e1 00 c3", "90 90 e0 00 c3", "90 90 0f c7 0a c3", "90 90 48 0f c7 0a c3"]
+    "first",
+    [
+        "90 90 e1 00 c3",
+        "90 90 e0 00 c3",
+        "90 90 0f c7 0a c3",
+        "90 90 48 0f c7 0a c3",
+        "90 90 0f ae f0 c3",
+        "53 90 0f a2 5b 31 c0 c3",
+    ],
 )
-@pytest.mark.parametrize("options", [{}, {"bus": "mesi", "slice": 1}, {"bus": "mesi", "slice": 7}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bus": "mesi", "slice": 1},
+        {"bus": "mesi", "slice": 7},
+        {"model": "tso", "slice": 3},
+        {"model": "tso"},
+    ],
+    ids=str,
+)
 def test_where_one_stood_a_load_of_a_new_page_leaves_flags(
     options: dict[str, object], first: str, tmp_path: Path
 ) -> None:
