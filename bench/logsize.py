@@ -13,10 +13,12 @@ from recorder.files.reader import Recording, iter_core_records
 
 @dataclass(frozen=True)
 class LogBytes:
-    """Bytes over all cores. miss: miss records. other: the rest of the program input log (inputs, context
-    headers, ends). strata, digests: those records. disk: all core logs as files, compressed."""
+    """Bytes over all cores. miss: miss records; data: of them, what was received. other: the rest of the
+    program input log (inputs, context headers, ends). strata, digests: those records. disk: all core logs as
+    files, compressed."""
 
     miss: int
+    data: int
     other: int
     strata: int
     digests: int
@@ -31,15 +33,16 @@ class LogBytes:
 def log_bytes(recording: Recording) -> LogBytes:
     """Encode the records of each purpose by themselves, uncompressed, frame by frame."""
     line, cores = recording.manifest.line, range(recording.manifest.n_cores)
-    sums = np.zeros(4, np.int64)
+    sums, data = np.zeros(4, np.int64), 0
     for core in cores:
         for rows, blob in iter_core_records(recording, core):
             kind = rows["kind"]
+            data += int(rows["size"][kind == MISS].sum(dtype=np.int64))
             marks = [kind == MISS, ~np.isin(kind, (MISS, STRATUM, DIGEST)), kind == STRATUM, kind == DIGEST]
             sums += [len(encode(rows[mark], blob, line)) for mark in marks]
     disk = sum(recording.core_log_path(core).stat().st_size for core in cores)
     miss, other, strata, digests = (int(total) for total in sums)
-    return LogBytes(miss, other, strata, digests, disk)
+    return LogBytes(miss, data, other, strata, digests, disk)
 
 
 def strata_bytes(recording: Recording, cuts: list[int]) -> int:

@@ -59,11 +59,14 @@ class Table:
             lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
-    def print(self, console: Console) -> None:
-        """The table on the terminal."""
-        shown = RichTable(title=self.title, title_justify="left")
+    def print(self, console: Console, *, plain: bool = False) -> None:
+        """The table on the terminal. plain: without lines between columns, for narrow pages."""
+        lines = {"box": None, "padding": (0, 1, 0, 0)} if plain else {}
+        shown = RichTable(title=self.title, title_justify="left", **lines)  # type: ignore[arg-type]
         for column in self.columns:
-            shown.add_column(column.name, justify="right" if column.spec else "left")
+            shown.add_column(
+                column.name, justify="right" if column.spec else "left", no_wrap=plain and bool(column.spec)
+            )
         for row in self.texts():
             shown.add_row(*row)
         console.print(shown)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.errors import FormatError
+from corebraid.base.rows.record import STRATUM
 from recorder.evidence.losses.codec import FRAME_ROWS, encode
 from recorder.evidence.losses.log import iter_all_losses
 from recorder.files.evidence_names import LOSSES
@@ -119,6 +120,8 @@ class Joining:
         self.writer.write_image("initial", pages)
         self.writer.note(dropped(self.base))
         self._losses = 0
+        #: Where those that were added end.
+        self._counts, self._strata = [0] * manifest.n_cores, 0
 
     def add(self, place: Path, *, last: bool) -> None:
         """Add the next interval. last: none comes behind it, so that its files may end anywhere. Raises
@@ -130,9 +133,13 @@ class Joining:
         if not last and not sealed <= set(recording.manifest.files):
             raise FormatError("an interval that was not ended, before another one", where=str(place))
         by = _read_base(place, recording.manifest).since(self.base)
+        self._check_that_it_goes_on(by, place)
         for core in range(recording.manifest.n_cores):
             for rows, blob in iter_core_records(recording, core):
-                self.writer.append_core(core, by.of_core(core, rows), blob)
+                moved = by.of_core(core, rows)
+                self.writer.append_core(core, moved, blob)
+                self._counts[core] = int(moved["count"][-1]) if len(moved) else self._counts[core]
+                self._strata += int((moved["kind"] == STRATUM).sum()) if core == 0 else 0
         for rows in iter_agent_rows(recording):
             self.writer.append_agent(by.of_agents(rows))
         for rows in iter_sealed_truth(recording):
@@ -140,6 +147,17 @@ class Joining:
         if LOSSES in recording.manifest.evidence:
             for rows in iter_all_losses(recording):
                 self._append_losses(by.of_losses(rows), recording.manifest.line)
+
+    def _check_that_it_goes_on(self, by: Base, place: Path) -> None:
+        """An interval ends at a stratum, and the next one begins there."""
+        expected, found = (*self._counts, self._strata), (*by.counts, by.strata)
+        if found != expected:
+            raise FormatError(
+                "an interval does not begin where the one before it ends",
+                expected=_where_text(expected),
+                found=_where_text(found),
+                where=str(place / _BASE),
+            )
 
     def _append_losses(self, rows: npt.NDArray[np.void], line: int) -> None:
         assert len(rows) <= FRAME_ROWS
@@ -169,6 +187,11 @@ def intervals(directory: Path) -> list[Path]:
             remedy = "copy the recording again from its source, or remove those before it"
             raise FormatError("an interval is missing", where=f"{before}, {after}", remedy=remedy)
     return found
+
+
+def _where_text(place: tuple[int, ...]) -> str:
+    *counts, strata = place
+    return f"instructions {', '.join(map(str, counts))} and stratum {strata} of what is kept"
 
 
 def _has_begun(place: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ from recorder.capture import intervals
 from recorder.capture.intervals import Joining, join_killed, place_of
 from recorder.files.manifest import INTERVALS, MANIFEST
 from recorder.files.reader import Recording, iter_core_records
+from recorder.files.sealed_json import seal
 from recorder.files.writer import RecordingWriter
 from recorder.replay.core import CoreReplay
 
@@ -228,6 +230,25 @@ def test_damage_is_found(damage: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert file.name in ran.err
     # Nothing is thrown away.
     assert file.exists()
+
+
+@pytest.mark.parametrize("field", ["counts", "strata"])
+def test_one_that_does_not_go_on_from_the_one_before_is_found(
+    field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its checksum is right. A replay would go on for as long as a count says."""
+    path = _unfinished(tmp_path, monkeypatch)
+    numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
+    base = place_of(path, numbers[2]) / "base.json"
+    said = json.loads(base.read_bytes())
+    before = said[field]
+    said[field] = before + 1 if field == "strata" else [before[0], before[1] + (1 << 40)]
+    base.write_bytes(seal({key: value for key, value in said.items() if key != "digest"}))
+    ran = run("verify", path)
+    assert (ran.code, len(ran.lines)) == (2, 1), ran
+    assert "does not begin where the one before it ends" in ran.err
+    assert str(base) in ran.err
+    assert base.exists()
 
 
 def test_intervals_begin_with_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
