@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("what", nargs="?", choices=("all", *_BENCHMARKS), default="all")
     rounds = "of speed, pages, start, seek, contested, page and linux (default 3)"
     parser.add_argument("--rounds", type=int, default=3, help=rounds)
-    parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help="linux: only these")
+    parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help="linux, page: only these")
     parser.add_argument("--json", action="store_true", help="print what OUT/<name>.json holds, nothing else")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
@@ -53,9 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name, module in _BENCHMARKS.items():
         if options.what in ("all", name):
             run = importlib.import_module(f"bench.{module}").main
-            if name in ("speed", "pages", "start", "seek", "contested", "page"):
+            if name in ("speed", "pages", "start", "seek", "contested"):
                 run(console, rounds=options.rounds)
-            elif name == "linux":
+            elif name in ("linux", "page"):
                 run(console, rounds=options.rounds, chosen=tuple(options.programs))
             else:
                 run(console)

@@ -1,7 +1,7 @@
 """What a command costs: processor seconds, seconds, and the most memory that one of its processes had.
 
-A process begins with the memory of the one that started it counted as its own (`ru_maxrss` survives `execve`),
-so it is started by a small one: this file, run by itself.
+A process begins with the memory of the one that started it counted as its own (`ru_maxrss` survives
+`execve`), so it is started by a small one: this file, run by itself.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import io
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from bench.page.stages import STAGES, Measured, measure
 from bench.page.subjects import Subject, compressors, firmware, make_text, rays
 from bench.page.tables import TOOL_HEADS, growth_table, log_table, stage_tables, tool_table
 from bench.report import Column, Table, publish
+from corebraid.base.errors import UsageError
 
 WIDTH = 80
 
@@ -30,12 +31,14 @@ WIDTH = 80
 @dataclass(frozen=True)
 class Scale:
     """How much is measured. firmware: beside the emulator; size: of those images. text: kilobytes that
-    compressors get. cores: of the growth in cores, of the program `grown`. sides: of pictures, one after the
-    other longer. tools: of `TOOLS`. limit: seconds for a command. gdb: whether it is tried."""
+    compressors get. programs: only these, all if empty. cores: of the growth in cores, of the program
+    `grown`. sides: of pictures, one after the other longer. tools: of `TOOLS`. limit: seconds for a command.
+    gdb: whether it is tried."""
 
     firmware: tuple[str, ...] = ("uts", "matmul", "radix", "nqueens", "laplace")
     size: str = "large"
     text: int = 250
+    programs: tuple[str, ...] = ()
     cores: tuple[int, ...] = (1, 2, 4, 8, 16)
     grown: str = "uts"
     sides: tuple[int, ...] = (30, 95, 300, 950, 3000)
@@ -64,7 +67,13 @@ def _programs(folder: Path, scale: Scale, rounds: int, say: Callable[[str], None
     text = make_text(folder, scale.text)
     linux = [*compressors(text), rays(scale.sides[len(scale.sides) // 2])]
     linux.append(Subject("histogram", (str(OURS / "histogram"),)))
-    subjects = [*linux, firmware("uts", size=scale.size), firmware("radix", size=scale.size)]
+    every = [*linux, firmware("uts", size=scale.size), firmware("radix", size=scale.size)]
+    subjects = [one for one in every if not scale.programs or one.name in scale.programs]
+    if unknown := set(scale.programs) - {one.name for one in subjects}:
+        known = ", ".join(one.name for one in every)
+        raise UsageError(
+            "no such program in the bench", found=", ".join(sorted(unknown)), remedy=f"name some of {known}"
+        )
     paged = [Measured(one) for one in subjects]
     lined = [Measured(one.on(bus="mesi")) for one in subjects]
     for number in range(rounds):
@@ -127,9 +136,11 @@ def text_of(tables: Sequence[Table]) -> str:
     return out.getvalue()
 
 
-def main(console: Console, rounds: int = 3, scale: Scale = FULL) -> list[Table]:
-    """Measure and publish: tables as the others, a text of 80 columns, and plots. Raises UsageError."""
+def main(console: Console, rounds: int = 3, chosen: tuple[str, ...] = (), scale: Scale = FULL) -> list[Table]:
+    """Measure and publish: tables as the others, a text of 80 columns, and plots. chosen: names of programs,
+    all if empty. Raises UsageError."""
     need_matplotlib()
+    scale = replace(scale, programs=chosen or scale.programs)
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch, console.status("") as status:
         folder = Path(scratch)
         status.update("kernels are being loaded")
