@@ -62,7 +62,10 @@ class Table:
     def print(self, console: Console, *, plain: bool = False) -> None:
         """The table on the terminal. plain: without lines between columns, for narrow pages."""
         lines = {"box": None, "padding": (0, 1, 0, 0)} if plain else {}
-        shown = RichTable(title=self.title, title_justify="left", **lines)  # type: ignore[arg-type]
+        shown = RichTable(title=None if plain else self.title, title_justify="left", **lines)  # type: ignore[arg-type]
+        if plain:
+            # The title of a table is broken at the table's width.
+            console.print(self.title, highlight=False)
         for column in self.columns:
             shown.add_column(
                 column.name, justify="right" if column.spec else "left", no_wrap=plain and bool(column.spec)

@@ -107,8 +107,8 @@ def _growth(folder: Path, scale: Scale, rounds: int, say: Callable[[str], None])
         growth_table(
             "length",
             "Longer runs: a picture by four threads on four cores",
-            Column("points", ",d"),
-            [(side * side, one) for side, one in zip(scale.sides, by_length, strict=True)],
+            Column("k points", ",.1f"),
+            [(side * side / 1000, one) for side, one in zip(scale.sides, by_length, strict=True)],
         ),
     ]
 

@@ -114,9 +114,9 @@ def growth_table(key: str, title: str, first: Column, results: Iterable[tuple[Ce
         [
             first, Column("M instr", ",.0f"), *(Column(name, ".2f") for name in stages),
             Column("KB log", ",.0f"),
-            *(Column(f"MB {name}", ".0f") for name in ("record", "order", "verify")),
+            *(Column(f"MB {name[:3]}", ".0f") for name in ("record", "order", "verify")),
         ],
-        [_SPENT, "KB log: of all cores, on disk. MB: most resident memory."],
+        [_SPENT, "KB log: of all cores, on disk. MB rec, ord, ver: most resident memory of each."],
     )  # fmt: skip
     for cell, one in results:
         table.add(

@@ -56,7 +56,7 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {table.key: table for table in main(Console(file=io.StringIO(), width=200), 1, scale=scale)}
     assert [row[0] for row in tables["stages-page"].rows] == ["rays 12", "uts"]
     assert [row[0] for row in tables["cores"].rows] == [1, 3]
-    assert [row[0] for row in tables["length"].rows] == [64, 144]
+    assert [row[0] for row in tables["length"].rows] == [0.064, 0.144]
     for key in ("emulator", "stages-page", "stages-mesi", "memory-page", "logs-page", "logs-mesi", "cores"):
         assert all(isinstance(cell, (int, float)) for row in tables[key].rows for cell in row[1:]), key
     (tools,) = tables["tools"].rows
