@@ -24,6 +24,9 @@ OK, REFILL, OTHER_BYTES, EARLIER_STRATUM, SPLIT, OTHER_STRATUM, OUTSIDE, ROOM, B
 #: Bits of `Ground.marks`: a row touched the byte; its value is not known.
 TOUCHED, UNKNOWN = 1, 2
 _BYTE = np.uint64(0xFF)
+_ALL, _NEVER = ~np.uint64(0), ~np.uint64(0)
+_ONE, _THREE, _SEVEN, _EIGHT, _TWELVE = (np.uint64(n) for n in (1, 3, 7, 8, 12))
+_EVERY_TOUCHED = np.uint64(0x0101010101010101)
 
 
 class Runs(NamedTuple):
@@ -140,6 +143,68 @@ def walk_one(row, s, accesses, place, course, ground):  # type: ignore[no-untype
 
 
 @njit(cache=True)
+def span_bounds(s, course, syncs):  # type: ignore[no-untyped-def]
+    """Places of rows of stream s, a core's without a store buffer or the agents', that are in the walk's
+    stratum and wait for no sync point: (first, end), uint64."""
+    strata, number = course.strata, course.progress[STRATUM]
+    low, high = syncs.floor[s], syncs.bar[s]
+    if number > 0:
+        low = max(low, strata[number - 1, s])
+    if number < strata.shape[0]:
+        high = min(high, strata[number, s])
+    return low, high
+
+
+@njit(cache=True)
+def walk_span(rows, at, end, s, until, syncs, course, ground):  # type: ignore[no-untyped-def]
+    """Walk rows at..end of stream s, which has no store buffer, up to one with an instruction count of
+    `until` or more. Returns (index of the first row that is not walked, status, byte).
+
+    What nearly every row is, an access to bytes of one word of a page in use, in the same stratum as the one
+    before it, is done here and not by `walk_one`: a call for each of its parts costs more than all of it.
+    """
+    progress = course.progress
+    if at < end and progress[UNFINISHED] >= 0 and progress[UNFINISHED] != s:
+        return at, SPLIT, 0
+    loaded, words, marks = ground.loaded, ground.state.view(np.uint64), ground.marks.view(np.uint64)
+    memory, number = np.uint64(ground.image.size), progress[STRATUM]
+    low, high = span_bounds(s, course, syncs)
+    walked, i = 0, at
+    while i < end:
+        row = rows[i]
+        if row.count >= until:
+            break
+        address, size = row.addr, np.uint64(row.size)
+        placed = np.int64(row.stratum) == number and low <= row.count < high
+        offset = address & _SEVEN
+        simple = row.flags & UNCACHED == 0 and row.kind != np.uint8(HELD) and offset + size <= _EIGHT
+        if placed and simple and size >= _ONE and address < memory and address + size <= memory:
+            word, up = address >> _THREE, offset << _THREE
+            mask = _ALL >> ((_EIGHT - size) << _THREE) << up
+            held = words[word]
+            if loaded[address >> _TWELVE] and (held ^ (row.old << up)) & mask == np.uint64(0):
+                words[word] = (held & ~mask) | ((row.new << up) & mask)
+                marks[word] = (marks[word] & ~mask) | (_EVERY_TOUCHED & mask)
+                walked += 1
+                i += 1
+                continue
+        accesses = row.flags & UNCACHED == 0
+        status, byte = walk_one(row, s, accesses, row.count, course, ground)
+        if status == OK and not pass_syncs(s, row.count, syncs):
+            status = BEHIND_SYNC
+        if status != OK:
+            progress[WALKED] += walked
+            return i, status, byte
+        i += 1
+        number = progress[STRATUM]
+        low, high = span_bounds(s, course, syncs)
+    progress[WALKED] += walked
+    if i > at:
+        progress[UNFINISHED] = s if rows[i - 1].flags & GLUED else -1
+    return i, OK, 0
+
+
+@njit(cache=True)
 def walk(runs, run, w, q, syncs, course, ground):  # type: ignore[no-untyped-def]
     """Walk `Runs` from `run` on. w, q: `View` and `Queues`; syncs: `sync_walk.SyncWalk`. Returns (run,
     status, stream, byte): REFILL asks for rows of that stream, ROOM for that of `q`; violations name the row
@@ -148,33 +213,39 @@ def walk(runs, run, w, q, syncs, course, ground):  # type: ignore[no-untyped-def
     while run < stream.size:
         s = stream[run]
         while left[run] > 0:
+            # A core without a store buffer has its rows where they are.
+            if q.n.size == 0 and w.at[s] < w.fill[s]:
+                begin = w.at[s]
+                end = begin + min(w.fill[s] - begin, left[run])
+                until = _NEVER if runs.exact else runs.until[run]
+                at, status, byte = walk_span(w.rows[s], begin, end, s, until, syncs, course, ground)
+                w.at[s] = at
+                done[s] += at - begin
+                left[run] -= at - begin
+                if status != OK:
+                    q.taken[0] = w.rows[s, at]
+                    return run, status, s, byte
+                if at < end:
+                    break
+                continue
             if not runs.exact and ends_here(s, runs.until[run], w, q, done):
                 break
-            # A core without a store buffer has its rows where they are.
-            plain = q.n.size == 0 and w.at[s] < w.fill[s]
-            if plain:
-                row = w.rows[s, w.at[s]]
-                accesses, place = row.flags & UNCACHED == 0, row.count
-            else:
-                taken = take(s, w, q)
-                if taken == WANTS_ROWS:
-                    return run, REFILL, q.wanted[0], 0
-                if taken == WANTS_ROOM:
-                    return run, ROOM, s, 0
-                if taken > FORWARDED:
-                    return run, BUFFER + taken, s, 0
-                row = q.taken[0]
-                accesses = taken != FORWARDED and row.flags & UNCACHED == 0
-                place = np.uint64(done[s]) if s >= q.base[0] else row.count
+            taken = take(s, w, q)
+            if taken == WANTS_ROWS:
+                return run, REFILL, q.wanted[0], 0
+            if taken == WANTS_ROOM:
+                return run, ROOM, s, 0
+            if taken > FORWARDED:
+                return run, BUFFER + taken, s, 0
+            row = q.taken[0]
+            accesses = taken != FORWARDED and row.flags & UNCACHED == 0
+            place = np.uint64(done[s]) if s >= q.base[0] else row.count
             status, byte = walk_one(row, s, accesses, place, course, ground)
             source = s - q.base[0] if s >= q.base[0] else s
             if status == OK and not pass_syncs(source, row.count, syncs):
                 status = BEHIND_SYNC
             if status != OK:
-                q.taken[0] = row
                 return run, status, s, byte
-            if plain:
-                w.at[s] += 1
             done[s] += 1
             left[run] -= 1
         run += 1
