@@ -37,7 +37,7 @@ def hunt(
     model: str = "sc",
     store_buffer: int | None = None,
     cache: str = "unbounded",
-    strata: str = "cycles:100000",
+    strata: str = "auto",
     memory: int | None = None,
     guest: str = "auto",
     env: Iterable[str] = (),

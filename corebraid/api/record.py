@@ -43,7 +43,7 @@ def record(
     store_buffer: int | None = None,
     bus: str | None = None,
     cache: str = "unbounded",
-    strata: str = "cycles:100000",
+    strata: str = "auto",
     checkpoint: int | str = "auto",
     last: int | str | None = None,
     memory: int | None = None,

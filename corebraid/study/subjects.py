@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FIRMWARE_MEMORY = 64 << 20
 GUESTS = ("auto", "linux", "firmware")
+#: Strata where nobody says when to cut the run.
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Asked:
     store_buffer: int | None = None
     bus: str | None = None
     cache: str = "unbounded"
-    strata: str = "cycles:100000"
+    strata: str = AUTO
     checkpoint: str = "auto"
     last: str | None = None
     memory: int | None = None
@@ -81,7 +83,7 @@ def subject_of(asked: Asked) -> Subject:
     options = _with_model(_options(asked), asked)
     options = _with_evidence(options, path, asked, not is_linux)
     options, because = _with_bus(options, asked)
-    options = _with_ring(options, asked)
+    options = _with_strata(_with_ring(options, asked), asked)
     if not is_linux:
         _check_firmware(asked)
         return Subject(path, options, None, {}, asked.linux.time_limit, because)
@@ -120,11 +122,12 @@ def _options(asked: Asked) -> RecordOptions:
         schedule=asked.schedule,
         longest_slice=asked.slice or DEFAULT_SLICE,
         cache=CacheGeometry.parse(asked.cache),
-        strata=StrataPolicy.parse(asked.strata),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
         limit=asked.limit or 0,
         checkpoint=_checkpoint(asked),
     )
+    if asked.strata != AUTO:
+        options = replace(options, strata=StrataPolicy.parse(asked.strata))
     return replace(options, input=asked.input() if callable(asked.input) else asked.input)
 
 
@@ -249,6 +252,16 @@ def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
             ),
         )
     return replace(options, ring=ring, checkpoint=None)
+
+
+def _with_strata(options: RecordOptions, asked: Asked) -> RecordOptions:
+    """Where nobody says when to cut the run: there is less to be ordered of a region of pages, and a ring
+    wants its intervals short."""
+    from recorder.capture.strata_policy import STRATA_OF_PAGES
+
+    if asked.strata != AUTO or options.bus != PAGE or options.ring is not None:
+        return options
+    return replace(options, strata=STRATA_OF_PAGES)
 
 
 def _check_firmware(asked: Asked) -> None:

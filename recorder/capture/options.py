@@ -12,7 +12,7 @@ from emu.bus.names import MESI
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
 from emu.schedule.shared_words import SharedWords
 from recorder.capture.ring_policy import RingPolicy
-from recorder.capture.strata_policy import StrataPolicy
+from recorder.capture.strata_policy import STRATA_OF_LINES, StrataPolicy
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import End, Manifest
 from recorder.replay.checkpointing import CheckpointPolicy
@@ -32,7 +32,7 @@ class RecordOptions:
     schedule: str = "random"
     longest_slice: int = DEFAULT_SLICE
     cache: CacheGeometry = field(default_factory=lambda: CacheGeometry(0, 0, 64))
-    strata: StrataPolicy = field(default_factory=lambda: StrataPolicy("cycles", 100_000))
+    strata: StrataPolicy = STRATA_OF_LINES
     memory_bytes: int = 64 << 20
     limit: int = 0
     input: bytes = b""

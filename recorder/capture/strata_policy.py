@@ -34,9 +34,13 @@ class StrataPolicy:
             raise UsageError(
                 "no such strata scheme",
                 found=repr(text),
-                remedy="write cycles:100000, downgrades:100 or none",
+                remedy="write cycles:100000, downgrades:100, none or auto",
             )
         return cls(kind, int(number))
 
     def __str__(self) -> str:
         return "none" if self.kind == "none" else f"{self.kind}:{self.bound}"
+
+
+#: Where nobody says: on the line bus, where every access is to be ordered, and on that of pages.
+STRATA_OF_LINES, STRATA_OF_PAGES = StrataPolicy("cycles", 100_000), StrataPolicy("cycles", 400_000)
