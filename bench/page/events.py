@@ -19,7 +19,8 @@ from recorder.replay.traces import RecordingTraces  # noqa: E402
 def main(rec: Path) -> int:
     """How many events an order has to look at."""
     recording = Recording.open(rec)
-    traces = RecordingTraces(recording, rows=CONTESTED if tells_contested(recording) else ALL)
+    rows = CONTESTED if tells_contested(recording) else ALL
+    traces = RecordingTraces(recording, rows=rows, holds=True)
     return sum(len(rows) for chunks in traces.streams() for rows in chunks)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,9 +142,18 @@ def _check_cluster(cluster: str | None) -> None:
 def _ordered_few(
     recording: Recording, options: Options, resources: Resources, constraints: str, shown: OrderProgress
 ) -> tuple[RecordingTraces, OrderResult]:
-    """Of accesses to contested pages alone, or of all where those do not fit."""
+    """Of holds of pages and accesses to the contested ones that have none, of accesses to all contested
+    pages where that has no legal order, or of all accesses where those do not fit."""
+    from corebraid.study.certificates import check
     from recorder.replay.contested import CONTESTED
+    from solver.regions.problem import Verdict
 
+    with suppress(FormatError, OrderError):
+        found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=True)
+        if found[1].verdict is not Verdict.ILLEGAL:
+            if found[0].hold_notes.may_overlap(recording.manifest.n_cores):
+                check(recording, found[0])
+            return found
     try:
         return _ordered(recording, options, resources, constraints, shown, CONTESTED)
     except (FormatError, OrderError) as error:
@@ -161,13 +170,17 @@ def _ordered(
     constraints: str,
     shown: OrderProgress,
     rows: str | None = None,
+    *,
+    holds: bool = False,
 ) -> tuple[RecordingTraces, OrderResult]:
-    """The traces that were ordered, and what came of it. rows: see `RecordingTraces`; None: of all."""
+    """The traces that were ordered, and what came of it. rows, holds: see `RecordingTraces`; None: of all."""
     from recorder.replay.contested import ALL
     from recorder.replay.traces import RecordingTraces
     from solver.passes.order import order_recording
 
-    traces = RecordingTraces(recording, shown.replayed, constraints=constraints, rows=rows or ALL)
+    traces = RecordingTraces(
+        recording, shown.replayed, constraints=constraints, rows=rows or ALL, holds=holds
+    )
     with shown.ordering():
         result = order_recording(
             traces, recording.path / ORDER_CERT, recording.manifest.id, options, shown.ordered, resources

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,13 +79,21 @@ def traces_of(
             where=str(recording.path / ORDER_CERT),
             remedy=_order_again(recording),
         )
-    return traces.showing(CONTESTED)
+    return traces.showing(CONTESTED, holds=certificate.head.holds)
+
+
+def orders_holds(recording: Recording) -> bool:
+    """Whether the recording's certificate, if it has one, orders holds of pages, as those of now do."""
+    with suppress(FormatError):
+        head = certificate_of(recording).head
+        return head.holds or not head.contested
+    return True
 
 
 def all_traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:
     """All rows, and which of them a certificate counts. Raises FormatError, see `traces_of`."""
     counted = traces_of(recording, certificate)
-    return counted.showing(MARKED) if counted.contested else counted
+    return counted.showing(MARKED, holds=counted.holds) if counted.contested else counted
 
 
 def checked_order(recording: Recording) -> CheckedOrder:

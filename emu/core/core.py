@@ -25,6 +25,7 @@ from emu.native.unicorn import (
     FLUSH_TLB,
     REMOVE_CACHE,
     add_hook,
+    address_of_function,
     peek8,
     pointer,
     uc_ctl_plain,
@@ -231,6 +232,7 @@ class Core:
     def tell_of_accesses(self) -> None:
         """Its accesses to watched pages are rows of its trace from now on. Before the first run."""
         self.native.watch(self._engine, address_of(self.rows))
+        self.row["forget_page"] = address_of_function(self.native.forget_page)
         self._unharmed = self._engine.context_save()
 
     def try_stores(self) -> None:

@@ -288,7 +288,8 @@ class IsolatedCore:
             self._row["block_address"] = self.core.pc
             _apply_reached(self.core.rows, np.uint64(self.count + 1))
             self.core.forget_stale()
-            if self._row["gains"] and self._row["trace_n"] >= self._row["trace_limit"]:
+            told = self._row["gains"] or self._row["holds"]
+            if told and self._row["trace_n"] >= self._row["trace_limit"]:
                 return TraceFull()
             if self._row["rows_next"] >= self._row["rows_n"]:
                 return NeedRows()

@@ -13,7 +13,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import ALONE, UNCOUNTED
 from emu.core.core import Core, flush_tlb
 from emu.hooks.trace import trace_made_alone
-from emu.hooks.watch import KEPT, LATER, WATCHED
+from emu.hooks.watch import BY_HOLDS, KEPT, LATER, WATCHED
 from emu.native.state import address_of
 
 Pages = NDArray[np.uint64]
@@ -22,6 +22,7 @@ Pages = NDArray[np.uint64]
 _TAKEN = np.uint8(8)
 #: And of one whose rows are not counted.
 _OTHERS = np.uint8(16)
+_WORD = 8
 
 
 @njit(cache=True)
@@ -67,12 +68,15 @@ def take_kept(rows, marks, pages, kept, taken):  # type: ignore[no-untyped-def]
 class Watching(NamedTuple):
     """What is asked of a traced core. ever: pages that are watched at some time, uint64[n], ascending.
     uncounted: those of them whose rows are UNCOUNTED. marking: accesses to other pages are traced too, by a
-    hook on all, and marked. gains: what comes with a page is traced, too."""
+    hook on all, and marked. gains: what comes with a page is traced, too. by_holds: pages, uint64[n], of
+    which not accesses but holds are rows (`emu.hooks.trace_holds`); the core must be told of its losses
+    then."""
 
     ever: Pages
     uncounted: Pages
     marking: bool
     gains: bool
+    by_holds: Pages
 
 
 class WatchedPages:
@@ -90,6 +94,9 @@ class WatchedPages:
         row["watched"], row["kept"] = address_of(self._marks), address_of(self._kept[1])
         row["kept_pages"] = address_of(self._kept[0])
         row["marking"], row["gains"] = asked.marking, asked.gains
+        self._marks[asked.by_holds] |= BY_HOLDS
+        self._held = host_memory(len(core.memory) // PAGE_BYTES * _WORD).view(np.uint64)
+        row["holds"] = address_of(self._held) if len(asked.by_holds) else 0
         if not asked.marking:
             core.tell_of_accesses()
 

@@ -13,6 +13,7 @@ from corebraid.base.compiled import carray, njit
 from emu.bus.line_state import is_received
 from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import mark_unstable
+from emu.hooks.trace_holds import use_page
 from emu.hooks.watch import is_device_page, keep_page
 from emu.native.state import (
     CODE,
@@ -80,6 +81,8 @@ def fill_page(core, address, access, entry):
     rights, need = asked_right(core, address, access)
     if need == 0:
         return False
+    if core.holds != np.uint64(0) and need != RIGHT_EXECUTE:
+        use_page(core, page, need == RIGHT_WRITE)
     entry.address = address & ~PAGE_MASK
     allowed = 0
     if rights & RIGHT_READ:

@@ -35,7 +35,8 @@ class NativeIsa:
     try_stores: an emulator makes no part of a store from now on that fails in another part; without that a
     hook on its accesses is needed to take the first part back.
     watch: an emulator tells the core whose row lies at an address of this process of its accesses to watched
-    pages. Raises CorebraidError.
+    pages. Raises CorebraidError. forget_page: the name of the emulator's function that forgets one page that
+    a processor has filled.
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
     still have to be told of. show_coprocessor: a context header of the ISA, changed in place, has its words
@@ -59,6 +60,7 @@ class NativeIsa:
     run_programs: Callable[[unicorn.Uc, int], None]
     try_stores: Callable[[unicorn.Uc], None]
     watch: Callable[[unicorn.Uc, int], None]
+    forget_page: str
     fault_code: Callable[[unicorn.Uc], int]
     settle_coprocessor: Callable[[unicorn.Uc], None]
     show_coprocessor: Callable[[Isa, memoryview], None]

@@ -13,6 +13,7 @@ import numpy as np
 from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.record import (
     INPUT_MMIO,
+    LOSES,
     MISS,
     MISS_FETCH,
     MISS_LATE,
@@ -36,6 +37,7 @@ from emu.code.plain_blocks import known_block
 from emu.devices.registers import DEVICE_BASE
 from emu.hooks.access import stop
 from emu.hooks.trace import take_back, trace_fetch, trace_gain
+from emu.hooks.trace_holds import begin_hold, end_hold, told_by_holds
 from emu.hooks.trace_tso import receive_bytes, settle_until
 from emu.native.state import (
     PAGE_SHIFT,
@@ -74,7 +76,9 @@ def _apply_page_miss(core, row):
     source = core.blob + np.uint64(row.offset)
     put_page(core, row.addr, source)
     mark_received(core, row.addr >> PAGE_SHIFT)
-    if core.gains != _ZERO:
+    if told_by_holds(core, row.addr >> PAGE_SHIFT):
+        begin_hold(core, row.addr >> PAGE_SHIFT, row.count, row.flags)
+    elif core.gains != _ZERO:
         trace_gain(core, row.addr >> PAGE_SHIFT, row.count)
     if (row.flags & np.uint8(MISS_FETCH)) != np.uint8(0) and core.trace != _ZERO:
         numbers = carray(pointer(source), 1 + PAGE_LINES, np.uint8)
@@ -123,14 +127,18 @@ def apply_due(core, before, early):
     """
     while core.rows_next < core.rows_n:
         row = _row(core, core.rows_next)
-        is_miss = row.kind == np.uint8(MISS)
-        if row.count >= before or not (is_miss or row.kind == np.uint8(RECEIVED)):
+        is_miss, is_loss = row.kind == np.uint8(MISS), row.kind == np.uint8(LOSES)
+        if row.count >= before or not (is_miss or is_loss or row.kind == np.uint8(RECEIVED)):
             return
-        waits = core.gains != _ZERO or (row.flags & _exact(core)) != np.uint8(0)
-        if early and row.count > core.count and waits:
+        told = core.gains != _ZERO or core.holds != _ZERO
+        if early and row.count > core.count and (told or (row.flags & _exact(core)) != np.uint8(0)):
+            return
+        if told and core.trace_n >= core.trace_limit:
             return
         if is_miss:
             apply_miss(core, row)
+        elif is_loss:
+            end_hold(core, row.addr >> PAGE_SHIFT, np.int64(row.flags))
         else:
             _apply_received(core, row)
         core.rows_next += _ONE

@@ -9,7 +9,6 @@ from corebraid.base.compiled import carray, njit
 from corebraid.base.fingerprints import page_fingerprint
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import (
-    ALONE,
     EVENT,
     FAILED,
     FENCE,
@@ -27,6 +26,7 @@ from corebraid.base.rows.record import RECORD
 from emu.bus.private_memory import mark_dirty
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import ATOMIC, OFFSET_MASK, block_info, instruction_offset
+from emu.hooks.trace_rows import append_row, last_count
 from emu.hooks.trace_tso import EVENT_BYTES, event_at, settle_all, settle_due, store_received, trace_store
 from emu.hooks.undo import load_bytes, store_bytes
 from emu.hooks.watch import is_watched, keep_page, watched_part
@@ -41,33 +41,15 @@ _BROKEN_OFF = np.uint8(0xFF)
 
 
 @njit(cache=True)
-def _append(core, count, pc, access, flags):
-    row = event_at(core.trace + core.trace_n * EVENT_BYTES)
-    row.seq = core.trace_sequence
-    row.count = count
-    row.pc = pc
-    row.addr = access.address
-    row.old = access.old
-    row.new = access.new
-    row.stratum = np.uint32(core.trace_stratum)
-    row.core = np.uint8(core.core_id)
-    row.size = np.uint8(access.size)
-    row.kind = np.uint8(access.kind)
-    row.flags = np.uint8(flags)
-    if core.marking != _ZERO and flags != ALONE and watched_part(core, access.address, access.size)[1] == 0:
-        row.flags |= np.uint8(UNCOUNTED)
-    core.trace_n += _ONE
-    core.trace_sequence += _ONE
-
-
-@njit(cache=True)
 def trace_fetch(core, address, n, count):
     """The line that an instruction fetch received: reads of 8 bytes each."""
     if core.marking == _ZERO and not is_watched(core, address):
         return
     for k in range(0, n, 8):
         value = load_bytes(core, address + np.uint64(k), 8)
-        _append(core, count, core.block_address, Access(READ, address + np.uint64(k), 8, value, value), FETCH)
+        append_row(
+            core, count, core.block_address, Access(READ, address + np.uint64(k), 8, value, value), FETCH
+        )
 
 
 @njit(cache=True)
@@ -75,7 +57,7 @@ def trace_gain(core, page, count):
     """What a page held that the core received, changed or not."""
     address = page << PAGE_SHIFT
     value = page_fingerprint(carray(pointer(core.memory + address), PAGE_BYTES, np.uint8))
-    _append(core, count, core.block_address, Access(HELD, address, 8, value, value), FETCH | UNCOUNTED)
+    append_row(core, count, core.block_address, Access(HELD, address, 8, value, value), FETCH | UNCOUNTED)
 
 
 @njit(cache=True)
@@ -94,7 +76,7 @@ def store_half_done(core, address, size, value):
     at, part, skipped = watched_part(core, address, size) if core.marking == _ZERO else (address, size, 0)
     if core.trace != _ZERO and part > 0:
         old, new = load_bytes(core, at, part), low_bytes(value >> np.uint64(8 * skipped), part)
-        _append(core, core.count, core.block_address, Access(WRITE, at, part, old, new), FAILED)
+        append_row(core, core.count, core.block_address, Access(WRITE, at, part, old, new), FAILED)
     store_bytes(core, address, size, value)
     mark_dirty(core, address >> PAGE_SHIFT)
 
@@ -104,12 +86,7 @@ def trace_made_alone(core, page, before, flags):
     """What the core made of a page while it was not watched, in words: what it was (uint8[PAGE_BYTES]), and
     what it is. They belong to the last instruction that ran, or to what failed after it. flags: ALONE, and
     perhaps UNCOUNTED."""
-    count = core.count - min(core.count, _ONE)
-    last = core.trace_n
-    while last > _ZERO and event_at(core.trace + (last - _ONE) * EVENT_BYTES).kind == np.uint8(HELD):
-        last -= _ONE
-    if last > _ZERO:
-        count = max(count, event_at(core.trace + (last - _ONE) * EVENT_BYTES).count)
+    count = max(core.count - min(core.count, _ONE), last_count(core))
     base = page << PAGE_SHIFT
     for at in range(0, PAGE_BYTES, 8):
         old = np.uint64(0)
@@ -118,7 +95,7 @@ def trace_made_alone(core, page, before, flags):
         new = peek64(core.memory + base + np.uint64(at))
         if old != new:
             access = Access(WRITE, base + np.uint64(at), 8, old, new)
-            _append(core, count, core.block_address, access, flags)
+            append_row(core, count, core.block_address, access, flags)
             if core.marking != _ZERO:
                 # Among all accesses it has no number.
                 core.trace_sequence -= _ONE
@@ -190,7 +167,7 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
                 rows[index].kind = np.uint8(RMW)
                 rows[index].new = value
                 return
-        _append(core, count, pc, Access(WRITE, address, size, old, value), 0)
+        append_row(core, count, pc, Access(WRITE, address, size, old, value), 0)
         return
     if _earlier_read(core, 1, count, address, size) >= 0:
         return
@@ -198,16 +175,16 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
         last = rows[np.int64(core.trace_n) - 1]
         if last.count == count and last.pc == pc and last.addr + np.uint64(last.size) == address:
             last.flags |= np.uint8(GLUED)
-    _append(core, count, pc, Access(READ, address, size, old, old), 0)
+    append_row(core, count, pc, Access(READ, address, size, old, old), 0)
 
 
 @njit(cache=True)
 def trace_device(core, is_write, count, pc, address, value, size):
     """An access to a device register. value: what was written, or what the register answered."""
     if is_write:
-        _append(core, count, pc, Access(WRITE, address, size, _ZERO, value), UNCACHED)
+        append_row(core, count, pc, Access(WRITE, address, size, _ZERO, value), UNCACHED)
     else:
-        _append(core, count, pc, Access(READ, address, size, value, value), UNCACHED)
+        append_row(core, count, pc, Access(READ, address, size, value, value), UNCACHED)
 
 
 @njit(cache=True)
@@ -229,9 +206,9 @@ def trace_data(core, is_write, atomic, count, pc, address, value, size):
         if core.buffering != _ZERO:
             trace_store(core, address, size, value, count)
         old = _old_of_first_try(core, count, address, old)
-        _append(core, count, pc, Access(WRITE, address, size, old, value), 0)
+        append_row(core, count, pc, Access(WRITE, address, size, old, value), 0)
     else:
-        _append(core, count, pc, Access(READ, address, size, old, old), 0)
+        append_row(core, count, pc, Access(READ, address, size, old, old), 0)
 
 
 @njit(cache=True)
@@ -264,4 +241,4 @@ def on_traced_fence(handle, address, size, user):
     if core.entered != _ZERO and core.stop_reason != np.uint64(STOP_MISPLACED):
         settle_all(core)
         position, _ = trace_position(core, address)
-        _append(core, core.count + position, address, Access(FENCE, _ZERO, 1, _ZERO, _ZERO), UNCACHED)
+        append_row(core, core.count + position, address, Access(FENCE, _ZERO, 1, _ZERO, _ZERO), UNCACHED)

@@ -16,8 +16,10 @@ from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import pointer
 
 #: Marks of a page. WATCHED: accesses to it are traced. LATER: they will be. KEPT: its bytes are kept, and the
-#: core may have changed it since.
+#: core may have changed it since. BY_HOLDS: of it holds are rows, not accesses; HELD_NOW: the core may use
+#: it; ALONE_NOW: and has stored to it while nobody else had it (`emu/hooks/trace_holds.py`).
 WATCHED, LATER, KEPT = np.uint8(1), np.uint8(2), np.uint8(4)
+BY_HOLDS, HELD_NOW, ALONE_NOW = np.uint8(32), np.uint8(64), np.uint8(128)
 
 _DEVICE_PAGE = np.uint64(DEVICE_BASE >> 12)
 _ONE, _ZERO, _NO_MARK = np.uint64(1), np.uint64(0), np.uint8(0)

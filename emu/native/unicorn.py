@@ -32,6 +32,11 @@ uc_ctl_range = types.ExternalFunction(
 uc_ctl_plain = types.ExternalFunction("uc_ctl", types.int32(types.uint64, types.int32))
 
 
+def address_of_function(name: str) -> int:
+    """Where a function of the emulator's lies in this process."""
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+
 def _control(code: int, arguments: int) -> int:
     return ctypes.c_int32(code | arguments << 26 | uc.UC_CTL_IO_WRITE << 30).value
 

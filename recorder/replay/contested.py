@@ -25,6 +25,7 @@ from recorder.evidence.losses.log import first_notes, iter_all_losses, losses_st
 from recorder.files.constraints import LOSSES
 from recorder.files.evidence_names import evidence_log
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
+from recorder.replay.holds import pages_by_holds
 
 Pages = NDArray[np.uint64]
 
@@ -55,18 +56,22 @@ class Watched:
     """Of which pages one core's accesses are traced. keys: region << 40 | page, uint64[n], ascending; behind
     the last region stands one of all pages that are contested in any. listed: under which region a region's
     pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...). others: pages that are traced
-    though they are never contested, uint64[n]."""
+    though they are never contested, uint64[n]. by_holds: of which not accesses but holds are traced,
+    uint64[n] (`recorder.replay.holds`). strata: see `Contested`."""
 
     keys: Pages
     listed: NDArray[np.int64]
     rows: str
     others: Pages
+    by_holds: Pages
+    strata: NDArray[np.uint64]
 
     @property
     def asked(self) -> Watching:
         """Of the core."""
         ever = np.unique(self.keys & _PAGE)
-        return Watching(ever, self.others, marking=self.rows == MARKED, gains=self.rows == RECEIVED)
+        marking, gains = self.rows == MARKED, self.rows == RECEIVED
+        return Watching(ever, self.others, marking=marking, gains=gains, by_holds=self.by_holds)
 
     def pages(self, region: int) -> Pages:
         """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
@@ -84,9 +89,10 @@ class Watched:
 
 class Contested:
     """The contested pages of a recording. strata: uint64 (strata, streams), where each stream stands at each.
-    Raises FormatError, also where not all losses are there."""
+    holds: of those that cores alone use, holds are traced, not accesses; they are `by_holds`, uint64[n], and
+    not among the others. Raises FormatError, also where not all losses are there."""
 
-    def __init__(self, recording: Recording, strata: NDArray[np.uint64]) -> None:
+    def __init__(self, recording: Recording, strata: NDArray[np.uint64], *, holds: bool = False) -> None:
         self._recording, self._strata = recording, strata
         self._end = np.uint64(len(strata) + 1) << _REGION_SHIFT
         keys, lost = [np.zeros(0, np.uint64)], 0
@@ -96,10 +102,16 @@ class Contested:
                 mine = rows[rows["core"] == core]
                 keys.append(_keys(losses_strata(mine, first_notes(strata[:, core])), mine["line"]))
         self._check_number(lost)
+        agents = [np.zeros(0, np.uint64)]
         for rows in iter_agent_trace(recording):
             last = rows["addr"] + rows["size"].astype(np.uint64) - _ONE
-            keys += [_keys(rows["stratum"], rows["addr"]), _keys(rows["stratum"], last)]
-        found = np.unique(np.concatenate(keys))
+            agents += [_keys(rows["stratum"], rows["addr"]), _keys(rows["stratum"], last)]
+        used = np.unique(np.concatenate(agents))
+        found = np.union1d(np.concatenate(keys), used)
+        self.by_holds: Pages = np.zeros(0, np.uint64)
+        if holds:
+            self.by_holds = pages_by_holds(recording, strata, np.unique(used & _PAGE))
+            found = found[~np.isin(found & _PAGE, self.by_holds)]
         # The agents' log of a killed recorder may go on behind the last stratum.
         found = found[found < self._end]
         self._keys: Pages = np.concatenate([found, self._end | np.unique(found & _PAGE)])
@@ -123,7 +135,7 @@ class Contested:
         FormatError."""
         keys, others = self._keys, np.zeros(0, np.uint64)
         if rows == RECEIVED:
-            others = np.setdiff1d(self._received(core), keys & _PAGE)
+            others = np.setdiff1d(self._received(core), np.concatenate([keys & _PAGE, self.by_holds]))
             keys = np.union1d(keys, self._end | others)
         still = self._stands_still(core)
         number = np.arange(len(still))
@@ -134,7 +146,8 @@ class Contested:
         after = np.concatenate([[False], still[:-1]])[regions]
         waited = (began[regions[after | still[regions]]]).astype(np.uint64) << _REGION_SHIFT
         traced = np.concatenate([keys[~still[regions]], waited | keys[after | still[regions]] & _PAGE])
-        return Watched(np.unique(traced), np.where(still, began, number), rows, others)
+        listed = np.where(still, began, number)
+        return Watched(np.unique(traced), listed, rows, others, self.by_holds, self._strata)
 
     def _stands_still(self, core: int) -> NDArray[np.bool_]:
         """Whether a core executes nothing in a region, bool[regions + 1]."""

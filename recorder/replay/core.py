@@ -21,6 +21,7 @@ from recorder.files.digest import Digest
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.contested import Watched
 from recorder.replay.driver import Piece, ReplayDriver
+from recorder.replay.holds import with_losses
 from recorder.replay.start import Start, checkpoint_damage
 
 
@@ -103,7 +104,12 @@ class CoreReplay(ReplayDriver):
         self._watched = watched
         self._watch(0)
         self._at_stratum, self._contexts_before = False, 0
-        self._source = iter_core_records(recording, core) if start is None else start.pieces
+        if start is not None:
+            self._source = start.pieces
+        elif watched is not None and len(watched.by_holds):
+            self._source = with_losses(recording, core, watched.strata, watched.by_holds)
+        else:
+            self._source = iter_core_records(recording, core)
         if start is not None:
             self._begin(start)
 

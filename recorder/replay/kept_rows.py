@@ -74,21 +74,23 @@ class RowsFile:
 
 @dataclass
 class KeptRows:
-    """The rows of a recording's cores. rows: which are kept (`recorder.replay.contested`)."""
+    """The rows of a recording's cores. rows: which are kept (`recorder.replay.contested`); holds: whether
+    those of holds are among them (`RecordingTraces`)."""
 
     rows: str
     files: list[IO[bytes]]
+    holds: bool = False
     _chunks: dict[int, Chunks] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, recording: Recording, rows: str) -> KeptRows | None:
+    def of(cls, recording: Recording, rows: str, *, holds: bool = False) -> KeptRows | None:
         """Room for them, made before the processes that fill it are forked. None where it is not worth it."""
         instructions = sum(recording.manifest.instructions)
         if rows == ALL and instructions * _BYTES_AN_INSTRUCTION > MOST_BYTES:
             return None
         cores = range(recording.manifest.n_cores)
         try:
-            return cls(rows, [tempfile.TemporaryFile(prefix="corebraid-rows-") for _ in cores])
+            return cls(rows, [tempfile.TemporaryFile(prefix="corebraid-rows-") for _ in cores], holds)
         except OSError:
             return None
 
@@ -97,9 +99,10 @@ class KeptRows:
         if chunks is not None:
             self._chunks[core] = chunks
 
-    def has(self, core: int, rows: str) -> bool:
+    def has(self, core: int, rows: str, *, holds: bool) -> bool:
         """Whether a core's rows are here, of this kind."""
-        return core in self._chunks and (rows == self.rows or (rows, self.rows) == (CONTESTED, RECEIVED))
+        same = rows == self.rows or (rows, self.rows) == (CONTESTED, RECEIVED)
+        return core in self._chunks and same and (rows == ALL or holds == self.holds)
 
     def chunks(self, core: int, rows: str) -> Iterator[NDArray[np.void]]:
         """A core's rows, as its replay gives them: EVENT[n]."""

@@ -6,14 +6,19 @@ order may use of them: why a line of a page was lost, nobody knows (`Manifest.mi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
+from corebraid.base.fingerprints import page_fingerprint
+from corebraid.base.hold_places import HOLD_BYTES, hold_place
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, RECORD
 
 Rows = NDArray[np.void]
+_PAGE_SHIFT = np.uint64(12)
 
 
 @njit(cache=True)
@@ -35,17 +40,58 @@ def spread_misses(rows, blob, out):  # type: ignore[no-untyped-def]
             at += 1
 
 
-def lines_missed(rows: Rows, blob: NDArray[np.uint8]) -> Rows:
+@dataclass(frozen=True)
+class Places:
+    """Pages of which holds are rows (uint64[n], ascending), of a guest with so many bytes of memory: what
+    comes and goes of them is the line that stands for them (`corebraid.base.hold_places`)."""
+
+    memory: int
+    pages: NDArray[np.uint64]
+
+    def split(self, rows: Rows, name: str) -> tuple[Rows, Rows, NDArray[np.int64]]:
+        """Rows whose field of this name is a page's address: those of other pages; those of these, of their
+        lines; and of each of both, in this order, the number that it had."""
+        pages, number = rows[name] >> _PAGE_SHIFT, np.arange(len(rows))
+        at = np.searchsorted(self.pages, pages)
+        mine = at < len(self.pages)
+        mine[mine] = self.pages[at[mine]] == pages[mine]
+        ours = rows[mine]
+        ours[name] = hold_place(np.uint64(self.memory), ours[name] >> _PAGE_SHIFT)
+        return rows[~mine], ours, np.concatenate([number[~mine], number[mine]])
+
+
+@njit(cache=True)
+def fill_places(memory, pages, places):  # type: ignore[no-untyped-def]
+    """Put what pages (uint64[n], numbers) of a memory image (uint8[]) hold where it stands for them
+    (uint64[], the words behind memory)."""
+    for number in pages:
+        page = np.int64(number)
+        value = page_fingerprint(memory[page * PAGE_BYTES : (page + 1) * PAGE_BYTES])
+        places[page * (HOLD_BYTES // 8)] = value
+
+
+def lines_missed(rows: Rows, blob: NDArray[np.uint8], places: Places) -> Rows:
     """The misses of `rows` (RECORD[n]) on pages as misses on lines, in their order; a line that was as the
     core knew it has size 0. What is no miss is left out."""
-    pages = rows[rows["kind"] == MISS]
+    pages, ours, number = places.split(rows[rows["kind"] == MISS], "addr")
     out = np.zeros(len(pages) * PAGE_LINES, RECORD)
     spread_misses(pages, blob, out)
-    return out
+    ours["size"] = ours["offset"] = 0
+    return _in_order(out, ours, number)
 
 
-def lines_lost(losses: Rows) -> Rows:
+def lines_lost(losses: Rows, places: Places) -> Rows:
     """Losses of pages (LOSS[n]) as losses of lines, in their order."""
-    out = np.repeat(losses, PAGE_LINES)
-    out["line"] += np.tile(np.arange(0, PAGE_BYTES, PAGE_LINE, dtype=np.uint64), len(losses))
-    return out
+    pages, ours, number = places.split(losses, "line")
+    out = np.repeat(pages, PAGE_LINES)
+    out["line"] += np.tile(np.arange(0, PAGE_BYTES, PAGE_LINE, dtype=np.uint64), len(pages))
+    return _in_order(out, ours, number)
+
+
+def _in_order(spread: Rows, ours: Rows, number: NDArray[np.int64]) -> Rows:
+    """The lines of pages (PAGE_LINES each) and those that stand for pages, by the number of each page."""
+    if not len(ours):
+        return spread
+    n = len(number) - len(ours)
+    every = np.concatenate([np.repeat(number[:n], PAGE_LINES), number[n:]])
+    return np.concatenate([spread, ours])[np.argsort(every, kind="stable")]

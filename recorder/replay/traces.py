@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.hold_places import with_places
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.record import PAGE_LINE
 from recorder.evidence.losses.log import iter_losses
@@ -23,8 +24,9 @@ from recorder.files.reader import (
 )
 from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.core import CoreReplay
+from recorder.replay.hold_notes import HoldNotes
 from recorder.replay.kept_rows import KeptRows
-from recorder.replay.page_lines import lines_lost, lines_missed
+from recorder.replay.page_lines import Places, fill_places, lines_lost, lines_missed
 from recorder.replay.store_streams import SideBySide
 
 Progress = Callable[[int, int], None]
@@ -39,7 +41,8 @@ class RecordingTraces:
     progress: called with (stream, instruction count) as replay goes on. constraints: what an order is to obey
     (`recorder.files.constraints`). rows: which of the cores' accesses are events
     (`recorder.replay.contested`); not ALL only of a recording that tells what is contested. kept: rows of
-    earlier replays, which spare others.
+    earlier replays, which spare others. holds: of pages that cores alone use, holds stand for accesses
+    (`recorder.replay.holds`); then memory goes on behind its end (`corebraid.base.hold_places`).
     """
 
     def __init__(
@@ -50,15 +53,21 @@ class RecordingTraces:
         constraints: str = VALUES,
         rows: str = ALL,
         kept: KeptRows | None = None,
+        holds: bool = False,
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
-        self._rows, self._kept_rows = rows, kept
+        self._rows, self._kept_rows, self._by_holds = rows, kept, holds
+        #: Of replays of whole cores by these traces.
+        self.hold_notes = HoldNotes()
 
-    def showing(self, rows: str) -> RecordingTraces:
+    def showing(self, rows: str, *, holds: bool = False) -> RecordingTraces:
         """The same traces with other accesses as events. What was found out of the recording so far is
         shared."""
         other = copy(self)
         other._rows = rows
+        if holds != self._by_holds:
+            other._by_holds = holds
+            other.__dict__.pop("pages", None)
         return other
 
     @property
@@ -70,6 +79,11 @@ class RecordingTraces:
     def marked(self) -> bool:
         """Whether they are there, and marked."""
         return self._rows == MARKED
+
+    @property
+    def holds(self) -> bool:
+        """Whether of pages that cores alone use holds are rows, in place of accesses."""
+        return self._by_holds and self._rows != ALL
 
     @property
     def n_streams(self) -> int:
@@ -84,8 +98,9 @@ class RecordingTraces:
 
     @property
     def memory_bytes(self) -> int:
-        """Size of guest memory, bytes."""
-        return self._recording.manifest.memory
+        """Size of guest memory, bytes, with the places of holds behind it."""
+        memory = self._recording.manifest.memory
+        return with_places(memory) if self.holds else memory
 
     @property
     def line_bytes(self) -> int:
@@ -125,12 +140,16 @@ class RecordingTraces:
     def losses(self, core: int) -> Iterator[NDArray[np.void]]:
         """What a core lost, in that order, frame by frame: LOSS[n]."""
         losses = iter_losses(self._recording, core, self.strata)
-        return map(lines_lost, losses) if self._recording.manifest.paged else losses
+        if not self._recording.manifest.paged:
+            return losses
+        return (lines_lost(rows, self._places) for rows in losses)
 
     def records(self, core: int) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
         """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""
         for rows, blob in iter_core_records(self._recording, core):
-            yield (lines_missed(rows, blob) if self._recording.manifest.paged else rows), blob
+            if self._recording.manifest.paged:
+                rows = lines_missed(rows, blob, self._places)
+            yield rows, blob
 
     @cached_property
     def strata(self) -> NDArray[np.uint64]:
@@ -141,7 +160,12 @@ class RecordingTraces:
     @cached_property
     def pages(self) -> Contested:
         """Which pages are contested. Raises FormatError."""
-        return Contested(self._recording, self.strata)
+        return Contested(self._recording, self.strata, holds=self._by_holds)
+
+    @property
+    def _places(self) -> Places:
+        pages = self.pages.by_holds if self.holds else np.zeros(0, np.uint64)
+        return Places(self._recording.manifest.memory, pages)
 
     @cached_property
     def _agent_marks(self) -> tuple[list[int], NDArray[np.void]]:
@@ -168,7 +192,10 @@ class RecordingTraces:
 
     def _image(self, name: str) -> NDArray[np.uint8]:
         memory = host_memory(self.memory_bytes)
-        load_image(self._recording, name, memory)
+        guest = memory[: self._recording.manifest.memory]
+        load_image(self._recording, name, guest)
+        if self.holds:
+            fill_places(guest, self.pages.by_holds, memory[len(guest) :].view(np.uint64))
         return memory
 
     def chunks(self, stream: int) -> Iterator[NDArray[np.void]]:
@@ -220,10 +247,14 @@ class RecordingTraces:
                 return
 
     def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
-        if self._kept_rows is not None and self._kept_rows.has(core, self._rows):
+        if self._kept_rows is not None and self._kept_rows.has(core, self._rows, holds=self._by_holds):
             yield from self._kept_rows.chunks(core, self._rows)
             return
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
         watched = None if self._rows == ALL else self.pages.of(core, self._rows)
-        yield from CoreReplay(self._recording, core, traced=True, watched=watched).run(report)
+        self.hold_notes.begin(core)
+        for rows in CoreReplay(self._recording, core, traced=True, watched=watched).run(report):
+            if self.holds:
+                self.hold_notes.add(core, rows)
+            yield rows

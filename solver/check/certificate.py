@@ -40,8 +40,9 @@ REASONS = {
 }
 
 _HEAD = struct.Struct("<HHI16s")
-#: Versions of what follows: rows of all accesses; rows of those to contested pages (`Traces.contested`).
-_OF_ALL, _OF_CONTESTED = 1, 2
+#: Versions of what follows: rows of all accesses; rows of those to contested pages (`Traces.contested`); rows
+#: of holds in place of accesses to pages that cores alone use (`Traces.holds`).
+_OF_ALL, _OF_CONTESTED, _BY_HOLDS = 1, 2, 3
 #: Version in the file header of what an ordering writes, whatever the recording's is.
 FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
@@ -55,12 +56,14 @@ _Bad = Callable[[str, object, object], FormatError]
 @dataclass(frozen=True)
 class Head:
     """What a certificate says of itself. engine: its name, with what it obeyed behind it (`OBEYED`); at most
-    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`."""
+    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`; holds: of
+    `Traces.holds`, too."""
 
     engine: str
     n_streams: int
     n_regions: int
     contested: bool = False
+    holds: bool = False
 
     @property
     def constraints(self) -> str:
@@ -116,6 +119,8 @@ class CertificateWriter:
         self._head = head
         self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION))
         engine, version = head.engine.encode("ascii"), _OF_CONTESTED if head.contested else _OF_ALL
+        if head.holds:
+            version = _BY_HOLDS
         self._writer.append(_HEAD.pack(version, head.n_streams, head.n_regions, engine), 1, 0, 0)
 
     def ordered(self, region: int, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
@@ -158,10 +163,10 @@ class Certificate:
             if len(raw) != _HEAD.size:
                 raise self._bad("a first frame of the wrong size", _HEAD.size, len(raw))
             version, n_streams, n_regions, engine = _HEAD.unpack(raw)
-            if version not in (_OF_ALL, _OF_CONTESTED):
-                raise self._bad("certificate version", f"{_OF_ALL} or {_OF_CONTESTED}", version)
+            if not _OF_ALL <= version <= _BY_HOLDS:
+                raise self._bad("certificate version", f"{_OF_ALL} to {_BY_HOLDS}", version)
             name = engine.rstrip(b"\0").decode("ascii", "replace")
-            return Head(name, n_streams, n_regions, version == _OF_CONTESTED)
+            return Head(name, n_streams, n_regions, version >= _OF_CONTESTED, version == _BY_HOLDS)
         raise self._bad("truncated", "a first frame", "none")
 
     def _frames(self) -> Iterator[tuple[FrameHeader, bytes]]:

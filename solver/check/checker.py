@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import OrderError
+from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import HELD
 from solver.check.certificate import ORDERED, REASONS, Certificate
 from solver.check.progress import STRATUM, UNFINISHED, WALKED, no_progress
@@ -29,6 +30,7 @@ from solver.check.walk import (
     BEHIND_SYNC,
     BUFFER,
     EARLIER_STRATUM,
+    HELD_BY_OTHERS,
     OK,
     OTHER_STRATUM,
     OUTSIDE,
@@ -41,6 +43,7 @@ from solver.check.walk import (
     Runs,
     first_difference,
     forget,
+    pass_holds,
     walk,
 )
 from solver.check.windows import Windows
@@ -48,6 +51,7 @@ from solver.regions.image import FlatMemory, zeros
 from solver.regions.traces import Events, Traces
 from solver.regions.violations import (
     LEFT_OUT,
+    held_by_others,
     misplaced,
     name_row,
     not_as_held,
@@ -98,7 +102,11 @@ class _Walk:
         self._course = Course(no_progress(), np.zeros(traces.n_streams, np.int64), strata)
         self._memory = FlatMemory(traces.initial())
         state = self._memory.state
-        self._ground = Ground(state, self._memory.loaded, self._memory.image, zeros(len(state)))
+        pages = -(-len(state) // PAGE_BYTES)
+        self._ground = Ground(
+            state, self._memory.loaded, self._memory.image, zeros(len(state)),
+            zeros(8 * pages).view(np.uint64), zeros(pages),
+        )  # fmt: skip
 
     @property
     def walked(self) -> int:
@@ -137,6 +145,7 @@ class _Walk:
                 if len(other):
                     raise self._name_violation(OTHER_STRATUM, s, piece[other[0]], 0)
                 forget(piece, len(piece), self._ground)
+                pass_holds(piece, s, self._ground)
                 count -= len(piece)
 
     def _some_rows(self, s: int, most: int) -> Events:
@@ -177,7 +186,7 @@ class _Walk:
         if not self._traces.has_final:
             return
         final = np.asarray(self._traces.final())
-        state, loaded, _, marks = self._ground
+        state, loaded, marks = self._ground.state, self._ground.loaded, self._ground.marks
         a = first_difference(state, loaded, marks, final)
         if a >= 0:
             raise not_final(int(a), int(final[a]), int(state[a]))
@@ -200,6 +209,8 @@ class _Walk:
             )
         if status == OTHER_STRATUM:
             return misplaced(where)
+        if status == HELD_BY_OTHERS:
+            return held_by_others(where)
         if status == BEHIND_SYNC:
             return OrderError(BEHIND, where=where)
         if status == SPLIT:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from corebraid.base.fingerprints import page_fingerprint
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import GLUED, HELD, UNCACHED
+from corebraid.base.rows.event import GETS, GIVES, GLUED, HELD, OF_HOLD, TAKES, UNCACHED
 from solver.check.progress import STRATUM, UNFINISHED, WALKED
 from solver.check.store_queue import FORWARDED, WANTS_ROOM, WANTS_ROWS, take
 from solver.check.sync_walk import pass_syncs
@@ -18,9 +18,12 @@ from solver.regions.image import ensure
 
 #: What stopped a walk: nothing; rows are wanted; a row's old bytes are others, it stands after one of a later
 #: stratum, splits an indivisible access, is of another stratum than its place says, is outside of memory;
-#: room is wanted; a row stands behind its place by a sync point; and what `store_queue.take` says, from
-#: BUFFER on.
-OK, REFILL, OTHER_BYTES, EARLIER_STRATUM, SPLIT, OTHER_STRATUM, OUTSIDE, ROOM, BEHIND_SYNC, BUFFER = range(10)
+#: room is wanted; a row stands behind its place by a sync point; a core holds a page that another has alone;
+#: and what `store_queue.take` says, from BUFFER on.
+(
+    OK, REFILL, OTHER_BYTES, EARLIER_STRATUM, SPLIT, OTHER_STRATUM, OUTSIDE, ROOM, BEHIND_SYNC,
+    HELD_BY_OTHERS, BUFFER,
+) = range(11)  # fmt: skip
 #: Bits of `Ground.marks`: a row touched the byte; its value is not known.
 TOUCHED, UNKNOWN = 1, 2
 _BYTE = np.uint64(0xFF)
@@ -42,12 +45,15 @@ class Runs(NamedTuple):
 
 class Ground(NamedTuple):
     """The memory that an order is walked over. state, loaded, image: see `FlatMemory`. marks: uint8, one byte
-    of marks per byte of memory."""
+    of marks per byte of memory. holders: uint64, of each page a bit for each core that holds it; alone:
+    uint8, of each page one more than the core that has it alone, else 0."""
 
     state: NDArray[np.uint8]
     loaded: NDArray[np.uint8]
     image: NDArray[np.uint8]
     marks: NDArray[np.uint8]
+    holders: NDArray[np.uint64]
+    alone: NDArray[np.uint8]
 
 
 class Course(NamedTuple):
@@ -65,7 +71,7 @@ def check_row(row, ground):  # type: ignore[no-untyped-def]
     that differs, or -1."""
     first, size = np.int64(row.addr), np.int64(row.size)
     old, new = row.old, row.new
-    state, loaded, image, marks = ground
+    state, loaded, image, marks = ground.state, ground.loaded, ground.image, ground.marks
     ensure(first >> 12, state, loaded, image)
     ensure((first + size - 1) >> 12, state, loaded, image)
     for k in range(size):
@@ -83,7 +89,7 @@ def check_row(row, ground):  # type: ignore[no-untyped-def]
 def check_page(row, ground):  # type: ignore[no-untyped-def]
     """Compare a page with a row of kind HELD. 0 if it differs, else -1, as if it had been read."""
     first = np.int64(row.addr)
-    state, loaded, image, marks = ground
+    state, loaded, image, marks = ground.state, ground.loaded, ground.image, ground.marks
     ensure(first >> 12, state, loaded, image)
     page, marked = state[first : first + PAGE_BYTES], marks[first : first + PAGE_BYTES]
     if page_fingerprint(page) != row.old and not (marked & np.uint8(UNKNOWN)).any():
@@ -143,6 +149,47 @@ def walk_one(row, s, accesses, place, course, ground):  # type: ignore[no-untype
 
 
 @njit(cache=True)
+def follow_hold(row, s, ground):  # type: ignore[no-untyped-def]
+    """What becomes of rights to a page by a row of a hold of core s. Returns whether it may be."""
+    page, what = np.int64(row.pc >> _TWELVE), np.int64(row.pc & _THREE)
+    if s >= 64 or page >= ground.holders.size:
+        return False
+    mine, holders, alone = _ONE << np.uint64(s), ground.holders, ground.alone
+    if what in (GETS, TAKES):
+        if alone[page] != 0 or (what == TAKES and holders[page] & ~mine != np.uint64(0)):
+            return False
+        holders[page] |= mine
+        alone[page] = s + 1 if what == TAKES else 0
+        return True
+    if alone[page] == s + 1:
+        alone[page] = 0
+    if what == GIVES:
+        holders[page] &= ~mine
+    return True
+
+
+@njit(cache=True)
+def pass_holds(rows, s, ground):  # type: ignore[no-untyped-def]
+    """Rights to pages behind rows of core s that were passed over."""
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & np.uint8(OF_HOLD) != np.uint8(OF_HOLD) or s >= 64:
+            continue
+        page, what = np.int64(row.pc >> _TWELVE), np.int64(row.pc & _THREE)
+        if page >= ground.holders.size:
+            continue
+        mine = _ONE << np.uint64(s)
+        if what == GIVES:
+            ground.holders[page] &= ~mine
+        else:
+            ground.holders[page] |= mine
+        if what == TAKES:
+            ground.alone[page] = s + 1
+        elif ground.alone[page] == s + 1:
+            ground.alone[page] = 0
+
+
+@njit(cache=True)
 def span_bounds(s, course, syncs):  # type: ignore[no-untyped-def]
     """Places of rows of stream s, a core's without a store buffer or the agents', that are in the walk's
     stratum and wait for no sync point: (first, end), uint64."""
@@ -174,6 +221,9 @@ def walk_span(rows, at, end, s, until, syncs, course, ground):  # type: ignore[n
         row = rows[i]
         if row.count >= until:
             break
+        if row.flags & np.uint8(OF_HOLD) == np.uint8(OF_HOLD) and not follow_hold(row, s, ground):
+            progress[WALKED] += walked
+            return i, HELD_BY_OTHERS, 0
         address, size = row.addr, np.uint64(row.size)
         placed = np.int64(row.stratum) == number and low <= row.count < high
         offset = address & _SEVEN
@@ -255,7 +305,7 @@ def walk(runs, run, w, q, syncs, course, ground):  # type: ignore[no-untyped-def
 @njit(cache=True)
 def forget(rows, n, ground):  # type: ignore[no-untyped-def]
     """Mark the bytes of rows that were passed over as unknown."""
-    state, loaded, image, marks = ground
+    state, loaded, image, marks = ground.state, ground.loaded, ground.image, ground.marks
     for i in range(n):
         row = rows[i]
         if row.flags & UNCACHED or row.addr + np.uint64(row.size) > np.uint64(image.size):

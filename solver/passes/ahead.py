@@ -40,7 +40,7 @@ class _Stoppable:
         self.line_bytes, self.misses_prove_writes = traces.line_bytes, traces.misses_prove_writes
         self.unbounded, self.has_losses = traces.unbounded, traces.has_losses
         self.agents_say_owned = traces.agents_say_owned
-        self.contested, self.marked = traces.contested, traces.marked
+        self.contested, self.marked, self.holds = traces.contested, traces.marked, traces.holds
 
     @property
     def strata(self) -> NDArray[np.uint64]:

@@ -197,7 +197,7 @@ class Ledger:
     def _write(self, path: Path, recording: bytes, results: list[RegionResult], engine: str) -> None:
         n_streams = self._traces.n_streams
         writer = CertificateWriter(
-            path, recording, Head(engine, n_streams, len(results), self._traces.contested)
+            path, recording, Head(engine, n_streams, len(results), self._traces.contested, self._traces.holds)
         )
         totals = np.zeros(n_streams, np.int64)
         for result in results:

@@ -32,8 +32,9 @@ class Traces(Protocol):
     whether the cores have noted the lines that they lost; then `losses` gives them. agents_say_owned: whether
     agents' accesses are OWNED where a core had the line alone. contested: whether the cores' rows are only
     those of accesses to pages that another stream may have had in the same region
-    (`recorder.replay.contested`). marked: whether they are all, and those that such traces leave out are
-    UNCOUNTED.
+    (`recorder.replay.contested`). holds: whether of pages that cores alone use not accesses are rows but what
+    became of rights to them (`recorder.replay.holds`). marked: whether they are all, and those that such
+    traces leave out are UNCOUNTED.
     """
 
     @property
@@ -75,6 +76,10 @@ class Traces(Protocol):
     @property
     def has_losses(self) -> bool:
         """Whether the cores have noted what they lost."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether holds of pages are rows."""
 
     @property
     def contested(self) -> bool:
@@ -129,6 +134,7 @@ class MemoryTraces:
     agents_say_owned: bool = False
     contested: bool = False
     marked: bool = False
+    holds: bool = False
     logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
     lost: list[Events] = field(default_factory=list)
     n_streams: int = field(init=False)

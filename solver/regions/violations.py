@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.errors import OrderError
+from corebraid.base.rows.event import OF_HOLD
 
 LEFT_OUT = "an event that the order leaves out"
 TOO_MANY = "the order has more events of a stream than its trace"
@@ -12,10 +13,17 @@ TOO_MANY = "the order has more events of a stream than its trace"
 
 def name_row(stream: int, row: np.void) -> str:
     """A row of a stream, as errors name it."""
+    what = f"pc {int(row['pc']):#x}, address {int(row['addr']):#x}"
+    if _is_of_hold(row):
+        what = f"a hold of the page at {int(row['pc']) & -4:#x}"
     return (
-        f"stream {stream}, event {row['seq']}, instruction count {row['count']}, pc {int(row['pc']):#x}, "
-        f"address {int(row['addr']):#x}, region {row['stratum']}"
+        f"stream {stream}, event {row['seq']}, instruction count {row['count']}, {what}, "
+        f"region {row['stratum']}"
     )
+
+
+def _is_of_hold(row: np.void) -> bool:
+    return int(row["flags"]) & OF_HOLD == OF_HOLD
 
 
 def differs(address: int, held: int, found: int, where: str) -> OrderError:
@@ -31,7 +39,19 @@ def differs(address: int, held: int, found: int, where: str) -> OrderError:
 def not_as_held(row: np.void, byte: int, held: int, where: str) -> OrderError:
     """An event whose old bytes are not what memory holds. byte: the number of the first that differs. held:
     what is there instead."""
+    if _is_of_hold(row):
+        return OrderError(
+            "a core's hold of a page does not begin or end with what the hold before it left",
+            expected="the page as it was left",
+            found="other bytes, or the page in somebody's hands",
+            where=where,
+        )
     return differs(int(row["addr"]) + byte, held, (int(row["old"]) >> (8 * byte)) & 0xFF, where)
+
+
+def held_by_others(where: str) -> OrderError:
+    """A core gets a page that another has alone, or takes one for itself that another holds."""
+    return OrderError("a core has a page alone, and another holds it", where=where)
 
 
 def not_the_page(address: int, where: str) -> OrderError:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
-from corebraid.base.rows.event import ALONE, FETCH, GLUED, READ, UNCACHED
+from corebraid.base.rows.event import ALONE, FETCH, GLUED, OF_HOLD, READ, UNCACHED
 from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.regions.image import zeros
 from solver.regions.traces import Events
@@ -152,6 +152,14 @@ def loose_room(log, at, loose):  # type: ignore[no-untyped-def]
     return loose.size - 1 - loose[0] - (log.records.size - at)
 
 
+@inlined
+def put_bytes(memory, first, end, value):  # type: ignore[no-untyped-def]
+    """Put the low bytes of a value (uint64) from `first` to `end`."""
+    for a in range(first, end):
+        memory[a] = np.uint8(value & np.uint64(0xFF))
+        value >>= np.uint64(8)
+
+
 @njit(cache=True, nogil=True)
 def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-untyped-def]
     """Scan rows from `start` on. place: the region, and the number of rows[0] in it. log: `Log`. at: the next
@@ -168,7 +176,11 @@ def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-unt
         if n + 2 > out.row.size or loose_room(log, at, loose) < _RECENT:
             return i, at, n, _WANTS_ROOM
         first, end = np.int64(row.addr), np.int64(row.addr) + np.int64(row.size)
-        follow_instruction(row, recent, loose)
+        if row.flags & np.uint8(OF_HOLD) == np.uint8(OF_HOLD):
+            # No record tells what stood for the page: the row does.
+            put_bytes(memory, first, end, row.old)
+        else:
+            follow_instruction(row, recent, loose)
         for line in range(first >> shift, ((end - 1) >> shift) + 1):
             pending = marks[line] & _PENDING
             if not pending and last[line] == region + 1:
@@ -184,10 +196,7 @@ def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-unt
             last[line] = region + 1
             n += 1
         if row.kind != READ:
-            new = row.new
-            for a in range(first, end):
-                memory[a] = np.uint8(new & np.uint64(0xFF))
-                new >>= np.uint64(8)
+            put_bytes(memory, first, end, row.new)
     return rows.size, at, n, _DONE
 
 

@@ -27,6 +27,11 @@ READ, WRITE, RMW, FENCE, HELD = 1, 2, 3, 4, 5
 #: UNCOUNTED: of a page that is not contested, in a trace beside which another counts only those of pages that
 #: are.
 UNCACHED, GLUED, FETCH, OWNED, FAILED, ALONE, UNCOUNTED = 1, 2, 4, 8, 16, 32, 64
+#: Both: no access either, but what became of a core's right to a page, at the place that stands for the page
+#: (`corebraid.base.hold_places`); pc is the page's address plus one of these: it gets the page, to read;
+#: takes it for itself alone; shares it again; gives it away.
+OF_HOLD = ALONE | FETCH
+GETS, TAKES, SHARES, GIVES = 0, 1, 2, 3
 
 #: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired
 #: before the one that made the access). `old` and `new` are the bytes before and after, little-endian,

@@ -26,6 +26,9 @@ import numpy as np
 #: STORED: addr, value, size = 1 to 8 bytes that an instruction stored which then failed; only where the bus
 #:        moves pages.
 STORED, MISS, INPUT, STRATUM, DIGEST, CONTEXT, END, RECEIVED = 0, 1, 2, 3, 4, 5, 6, 7
+#: In no log, only where a replay is told of losses too (evidence `losses`): addr = the page, flags = the way
+#: it was lost (`emu.bus.losses`).
+LOSES = 9
 
 #: MISS_WRITE: the miss was a write's. MISS_FETCH: an instruction fetch's. MISS_LATE: this core lost the
 #: line in the middle of the straight run of instructions that missed on it again, or its store buffer

@@ -26,9 +26,11 @@ def received_rows(recording: Recording) -> str:
 
 
 @contextmanager
-def room_for_rows(recording: Recording) -> Iterator[KeptRows | None]:
-    """Room for a recording's rows until its end; None where it is not worth it."""
-    kept = KeptRows.of(recording, received_rows(recording)) if recording.manifest.complete else None
+def room_for_rows(recording: Recording, *, holds: bool) -> Iterator[KeptRows | None]:
+    """Room for a recording's rows until its end; None where it is not worth it. holds: see
+    `RecordingTraces`."""
+    rows = received_rows(recording)
+    kept = KeptRows.of(recording, rows, holds=holds) if recording.manifest.complete else None
     if kept is None:
         yield None
         return

@@ -162,6 +162,7 @@ NATIVE = NativeIsa(
     run_programs=run_programs,
     try_stores=try_stores,
     watch=watch,
+    forget_page="tlb_flush_page_x86_64",
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,
     show_coprocessor=show_coprocessor,

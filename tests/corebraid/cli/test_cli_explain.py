@@ -24,7 +24,7 @@ _TRADED = ("pc", "addr", "old", "new", "size", "kind", "flags")
 @pytest.fixture(scope="module")
 def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explain") / "rec"
-    assert record(path, "peterson", "--cores", 2, "--strata", "none").code == 0
+    assert record(path, "peterson", "--bus", "mesi", "--cores", 2, "--strata", "none").code == 0
     return path
 
 

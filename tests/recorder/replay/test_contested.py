@@ -23,6 +23,7 @@ from emu.bus.names import PAGE
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.watched_pages import WatchedPages
 from recorder.evidence.losses.log import iter_all_losses, iter_losses
+from recorder.files.constraints import LOSSES
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording, iter_core_records, iter_sealed_truth
 from recorder.replay import contested
@@ -31,6 +32,9 @@ from recorder.replay.traces import RecordingTraces
 from solver.check.braid import braid
 from solver.check.certificate import Certificate
 from solver.check.checker import check_certificate, check_slices
+from solver.passes.answers import Options
+from solver.passes.order import order_recording
+from solver.regions.problem import Verdict
 
 Rows = NDArray[Any]
 LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
@@ -166,12 +170,23 @@ def hold_truth(path: Path) -> int:
 
 
 def hold(path: Path) -> tuple[int, int]:
+    """Accesses that are left out, and how many a braided trace has. Of an order of holds, and of one of
+    accesses to contested pages."""
     left_out = hold_against_full(path)
     assert hold_truth(path) > 0
     ordered = corebraid.order(path, region_timeout=5.0, jobs=1)
     assert not ordered.with_verdict("illegal")
     assert corebraid.check_order(path).events
-    return left_out, 0 if ordered.with_verdict("undecided") else hold_braid(path)
+    braided = 0 if ordered.with_verdict("undecided") else hold_braid(path)
+    recording = Recording.open(path)
+    traces = RecordingTraces(recording, rows=CONTESTED)
+    options = Options(timeout_s=5.0)
+    (path / ORDER_CERT).unlink()
+    accesses = order_recording(traces, path / ORDER_CERT, recording.manifest.id, options)
+    assert accesses.verdict is not Verdict.ILLEGAL
+    if accesses.verdict is Verdict.LEGAL:
+        assert hold_braid(path) == braided or not braided
+    return left_out, braided
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
@@ -284,8 +299,8 @@ def test_a_page_that_is_not_known_to_be_contested_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = record_radix(tmp_path / "rec")
-    corebraid.order(recording, jobs=1)
     fits = RecordingTraces(recording, rows=CONTESTED)
+    order_recording(fits, recording.path / ORDER_CERT, recording.manifest.id)
     certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
     assert check_certificate(fits, certificate).events
     known = Contested(recording, fits.strata)
@@ -309,9 +324,10 @@ def test_marked_rows_are_those_that_others_leave_out(tmp_path: Path) -> None:
 
 def test_what_is_known_without_an_order_is_the_same(tmp_path: Path) -> None:
     """What is left to be ordered of a region, and how: filters leave out nothing else."""
-    path = record_radix(tmp_path / "rec").path
-    few = corebraid.order(path, jobs=1)
-    whole = corebraid.order(path, jobs=1, choose="fewest-switches")
+    recording = record_radix(tmp_path / "rec")
+    traces = RecordingTraces(recording, constraints=LOSSES, rows=CONTESTED)
+    few = order_recording(traces, recording.path / ORDER_CERT, recording.manifest.id)
+    whole = corebraid.order(recording, jobs=1, choose="fewest-switches")
     for one, other in zip(few.regions, whole.regions, strict=True):
         assert one.counts.unfiltered == other.counts.unfiltered
     assert few.counts.total < whole.counts.total

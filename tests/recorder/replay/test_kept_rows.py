@@ -44,20 +44,22 @@ def joined(pieces: Any) -> Rows:
 def hold(path: Path) -> int:
     """What is kept is what replays give; how many rows are not counted."""
     recording, left_out = Recording.open(path), 0
-    traces = RecordingTraces(recording)
-    for rows, shown in ((RECEIVED, (RECEIVED, CONTESTED)), (ALL, (ALL,))):
-        kept = KeptRows.of(recording, rows)
+    few = (RECEIVED, CONTESTED)
+    for rows, shown, holds in ((RECEIVED, few, False), (RECEIVED, few, True), (ALL, (ALL,), False)):
+        traces = RecordingTraces(recording, holds=holds)
+        kept = KeptRows.of(recording, rows, holds=holds)
         assert kept is not None
         for core, file in enumerate(kept.files):
             watched: Watched | None = None if rows == ALL else traces.pages.of(core, rows)
             result, chunks = replay_and_keep(recording, core, watched, file.fileno())
             assert result.complete
-            assert not kept.has(core, rows)
+            assert not kept.has(core, rows, holds=holds)
             kept.learn(core, chunks)
             for kind in shown:
-                assert kept.has(core, kind)
+                assert kept.has(core, kind, holds=holds)
+                assert kept.has(core, kind, holds=not holds) == (kind == ALL)
                 found = joined(kept.chunks(core, kind))
-                replayed = RecordingTraces(recording, rows=kind)._replay(core)
+                replayed = RecordingTraces(recording, rows=kind, holds=holds)._replay(core)
                 assert found.tobytes() == joined(replayed).tobytes()
             left_out += int((joined(kept.chunks(core, rows))["flags"] & UNCOUNTED != 0).sum())
         kept.close()
@@ -108,14 +110,14 @@ def test_verify_says_the_same_without_them(
     plain = RecordingTraces._replay
 
     def replay(self: RecordingTraces, core: int) -> Any:
-        if self._kept_rows is None or not self._kept_rows.has(core, self._rows):
+        if self._kept_rows is None or not self._kept_rows.has(core, self._rows, holds=self._by_holds):
             replayed.append(core)
         return plain(self, core)
 
     monkeypatch.setattr(RecordingTraces, "_replay", replay)
     assert verdict_of(recording) == expected
     assert not replayed
-    for most in (5000, 0):
+    for most in (300, 0):
         monkeypatch.setattr(kept_rows, "MOST_BYTES", most)
         assert verdict_of(recording) == expected
         assert set(replayed) == {0, 1, 2}

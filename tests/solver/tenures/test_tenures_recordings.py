@@ -114,7 +114,8 @@ def scored(path: Path, *options: object) -> tuple[Score, dict[str, object]]:
 @pytest.mark.parametrize("model", ["sc", "tso"])
 def test_orders_by_tenures_are_closer_to_what_ran_and_say_so(model: str, tmp_path: Path) -> None:
     path = tmp_path / "rec"
-    assert record(path, "uts", "--model", model, "--cores", 8, "--strata", "cycles:100000").code == 0
+    asked = ("--model", model, "--bus", "mesi", "--cores", 8, "--strata", "cycles:100000")
+    assert record(path, "uts", *asked).code == 0
     values, said = scored(path, "--constraints", "values")
     assert said["constraints"] == "values"
     tenures, said = scored(path, "--constraints", "tenures")

@@ -65,9 +65,13 @@ def _before_store(env, address, value, operation, caller, size):
 
 @njit
 def _is_watched_page(processor, address, n_bytes):
-    """`cpu_watchpoint_address_matches`, of a page that is filled."""
+    """`cpu_watchpoint_address_matches`, of a page that is filled: the core learns which processor is its."""
     watcher = peek64(at(processor + np.uint64(PROCESSOR), WATCHER))
-    if watcher != _NOBODY and is_watched(core_at(watcher), address):
+    if watcher == _NOBODY:
+        return _NEITHER
+    core = core_at(watcher)
+    core.processor = processor
+    if is_watched(core, address):
         return _BOTH
     return _NEITHER
 

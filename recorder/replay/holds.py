@@ -1,0 +1,130 @@
+"""Of which pages holds are enough for an order, and when a core lost them: what a replay is told besides its
+log.
+
+Whoever uses a page holds it, nobody holds it while another has it alone, and a core's log and losses say from
+which instruction to which it did. So of accesses to a page that only cores use an order need not know: it
+follows from that of holds, of which there are thousands where there are millions of accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.compiled import njit
+from corebraid.base.rows.record import LOSES, MISS, RECORD, STORED
+from emu.bus.losses import DOWNGRADED, LOST
+from emu.native.state import PAGE_SHIFT
+from recorder.evidence.losses.log import iter_all_losses, iter_losses
+from recorder.files.reader import Recording, iter_core_records
+from recorder.replay.driver import Piece
+
+Pages = NDArray[np.uint64]
+Rows = NDArray[np.void]
+
+
+@njit(cache=True)
+def find_unclear(gains, losses, holds, unclear):  # type: ignore[no-untyped-def]
+    """Mark the pages whose gains and losses by a core do not take turns, or of which a hold has no
+    instruction. gains: count (uint64[n]) and page; losses: count, page, way. holds: one more than the count
+    at which the core got a page that it has now, uint64[pages]; unclear: bool[pages]; pages are indices of
+    these."""
+    gained, page_of_gain = gains
+    lost, page_of_loss, way = losses
+    i, j = 0, 0
+    while i < gained.size or j < lost.size:
+        if j < lost.size and (i == gained.size or lost[j] <= gained[i]):
+            page = page_of_loss[j]
+            if holds[page] == 0 or lost[j] < holds[page]:
+                unclear[page] = True
+            if way[j] != DOWNGRADED:
+                holds[page] = 0
+            j += 1
+        else:
+            page = page_of_gain[i]
+            if holds[page] != 0:
+                unclear[page] = True
+            holds[page] = gained[i] + np.uint64(1)
+            i += 1
+
+
+def pages_by_holds(recording: Recording, strata: NDArray[np.uint64], agents: Pages) -> Pages:
+    """The pages that some core lost, and of which an order needs holds alone, uint64[n], ascending. agents:
+    pages that agents access, of which it does not, as of those in which an instruction has stored that then
+    failed. Raises FormatError."""
+    lost = np.unique(
+        np.concatenate(
+            [np.zeros(0, np.uint64), *(np.unique(rows["line"]) for rows in iter_all_losses(recording))]
+        )
+        >> PAGE_SHIFT
+    )
+    pages = np.setdiff1d(lost, agents)
+    unclear = np.zeros(len(pages) + 1, bool)
+    for core in range(recording.manifest.n_cores):
+        _look_at(recording, core, strata, pages, unclear)
+    return pages[~unclear[:-1]]
+
+
+def _look_at(
+    recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages, unclear: NDArray[np.bool_]
+) -> None:
+    """Mark pages that are unclear by one core's gains and losses; the last mark is of all other pages."""
+    gains = [(np.zeros(0, np.uint64), np.zeros(0, np.int64))]
+    for rows, _ in iter_core_records(recording, core):
+        missed = rows[rows["kind"] == MISS]
+        gains.append((missed["count"], index_of(pages, missed["addr"])))
+        stored = rows[rows["kind"] == STORED]
+        unclear[index_of(pages, stored["addr"])] = True
+        unclear[index_of(pages, stored["addr"] + stored["size"] - np.uint64(1))] = True
+    losses = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.uint8))]
+    for rows in iter_losses(recording, core, strata):
+        losses.append((rows["count"], index_of(pages, rows["line"]), rows["way"]))
+    gained, lost = (tuple(map(np.concatenate, zip(*told, strict=True))) for told in (gains, losses))
+    unclear[lost[1][(lost[2] != DOWNGRADED) & (lost[2] != LOST)]] = True
+    find_unclear(gained, lost, np.zeros(len(unclear), np.uint64), unclear)
+
+
+def index_of(pages: Pages, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where the pages of addresses stand among `pages`, uint64[n], ascending; n for others."""
+    wanted = addresses >> PAGE_SHIFT
+    at = np.searchsorted(pages, wanted)
+    found = at < len(pages)
+    found[found] = pages[at[found]] == wanted[found]
+    return np.where(found, at, len(pages)).astype(np.int64)
+
+
+def with_losses(recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages) -> Iterator[Piece]:
+    """A core's log with a row of kind LOSES for each loss of one of these pages, before what else the log has
+    at its count; and, as if everybody read them then, of all that the core ever got where it ends. Raises
+    FormatError."""
+    left = _losses_of(recording, core, strata, pages)
+    end = recording.manifest.instructions[core] if recording.manifest.complete else None
+    got = np.zeros(len(pages) + 1, bool)
+    for rows, blob in iter_core_records(recording, core):
+        got[index_of(pages, rows["addr"][rows["kind"] == MISS])] = True
+        if end is not None and len(rows) and int(rows["count"][-1]) >= end:
+            last = _lost(np.full(int(got[:-1].sum()), end), pages[got[:-1]] << PAGE_SHIFT, DOWNGRADED)
+            left, end = np.concatenate([left[left["count"] <= end], last]), None
+        here = int(np.searchsorted(left["count"], rows["count"][-1], side="right")) if len(rows) else 0
+        if here:
+            at = np.searchsorted(rows["count"], left["count"][:here], side="left")
+            rows, left = np.insert(rows, at, left[:here]), left[here:]
+        yield rows, blob
+
+
+def _losses_of(recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages) -> Rows:
+    """What a core lost of these pages, as records."""
+    told = [np.zeros(0, RECORD)]
+    for rows in iter_losses(recording, core, strata):
+        mine = rows[index_of(pages, rows["line"]) < len(pages)]
+        told.append(_lost(mine["count"], mine["line"], mine["way"]))
+    return np.concatenate(told)
+
+
+def _lost(counts: NDArray[Any], addresses: NDArray[np.uint64], ways: NDArray[np.uint8] | int) -> Rows:
+    losses = np.zeros(len(counts), RECORD)
+    losses["count"], losses["addr"], losses["flags"], losses["kind"] = counts, addresses, ways, LOSES
+    return losses

@@ -1,0 +1,414 @@
+"""Holds of pages in place of accesses: what a core's logs, accesses and losses say, told row by row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from guest import Code, run_guest, write_schedule
+from guest_bodies import GUESTS, build
+from numpy.typing import NDArray
+
+import corebraid
+from bench.soak import IMAGES
+from corebraid.base.errors import OrderError
+from corebraid.base.fingerprints import page_fingerprint
+from corebraid.base.hold_places import HOLD_BYTES
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import (
+    ALONE,
+    EVENT,
+    FETCH,
+    GETS,
+    GIVES,
+    READ,
+    RMW,
+    SHARES,
+    TAKES,
+    UNCACHED,
+)  # fmt: skip
+from corebraid.base.rows.record import LOSES, MISS, MISS_WRITE
+from emu.bus.losses import DOWNGRADED, LOST
+from emu.bus.names import PAGE
+from recorder.evidence.losses.log import iter_losses
+from recorder.files.constraints import LOSSES
+from recorder.files.manifest import ORDER_CERT
+from recorder.files.reader import Recording, iter_agent_trace, iter_core_records, iter_sealed_truth
+from recorder.replay import contested, core
+from recorder.replay.contested import ALL, CONTESTED, MARKED, Contested
+from recorder.replay.hold_notes import HoldNotes
+from recorder.replay.holds import find_unclear, with_losses
+from recorder.replay.traces import RecordingTraces
+from solver.check.certificate import Certificate
+from solver.check.checker import check_slices
+from solver.passes.order import order_recording
+
+Rows = NDArray[Any]
+LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
+
+
+def rows_of(pieces: Iterator[Rows]) -> Rows:
+    return np.concatenate([np.zeros(0, EVENT), *(piece.copy() for piece in pieces)])
+
+
+def record_linux(program: str, path: Path) -> Recording:
+    corebraid.record(LINUX / program, path, cores=3, strata="cycles:20000", limit=150_000)
+    return Recording.open(path)
+
+
+def record_radix(path: Path) -> Recording:
+    corebraid.record(IMAGES / "radix.elf", path, cores=3, strata="cycles:10000", limit=60_000)
+    return Recording.open(path)
+
+
+def slices_of(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+    for rows in iter_sealed_truth(recording):
+        yield rows["stream"].astype(np.int64), rows["end"].astype(np.uint64)
+
+
+def with_holds(recording: Recording, rows: str = CONTESTED) -> RecordingTraces:
+    return RecordingTraces(recording, rows=rows, holds=True)
+
+
+def agents_pages(recording: Recording) -> set[int]:
+    found = set[int]()
+    for rows in iter_agent_trace(recording):
+        for row in rows:
+            found |= {(int(row["addr"]) + k) // PAGE_BYTES for k in range(int(row["size"]))}
+    return found
+
+
+class NaiveCore:
+    """A core's memory, accesses and rights, one event after the other, and the rows that this should give."""
+
+    def __init__(self, pages: set[int]) -> None:
+        self.pages, self.memory = pages, dict[int, bytearray]()
+        #: By page: what it held when it was got, or last told; whether the core has stored to it since.
+        self.held: dict[int, int | None] = {}
+        self.rows: list[tuple[int, str, int | None, int | None]] = []
+
+    def fingerprint(self, page: int) -> int:
+        bytes_of = self.memory.setdefault(page, bytearray(PAGE_BYTES))
+        return int(page_fingerprint(np.frombuffer(bytes(bytes_of), np.uint8)))
+
+    def got(self, page: int, record: np.void, blob: NDArray[np.uint8]) -> None:
+        at = int(record["offset"])
+        n = int(blob[at])
+        mine = self.memory.setdefault(page, bytearray(PAGE_BYTES))
+        for k in range(n):
+            line, start = int(blob[at + 1 + k]), at + 1 + n + 64 * k
+            mine[64 * line : 64 * line + 64] = blob[start : start + 64].tobytes()
+        if page in self.pages:
+            self.held[page] = found = self.fingerprint(page)
+            if record["flags"] & MISS_WRITE:
+                self.begin(page)
+            else:
+                self.rows.append((page, "reads", found, found))
+
+    def begin(self, page: int) -> None:
+        self.rows.append((page, "alone", self.held[page], None))
+        self.held[page] = None
+
+    def lost(self, page: int, way: int) -> None:
+        if page not in self.held:
+            return
+        if self.held[page] is None:
+            self.held[page] = found = self.fingerprint(page)
+            self.rows.append((page, "over", None, found))
+        elif way == LOST:
+            self.rows.append((page, "reads", self.held[page], self.held[page]))
+        if way == LOST:
+            del self.held[page]
+
+    def access(self, row: np.void) -> None:
+        for k in range(int(row["size"])):
+            page, at = divmod(int(row["addr"]) + k, PAGE_BYTES)
+            if row["kind"] == READ:
+                continue
+            if page in self.pages and self.held[page] is not None:
+                self.begin(page)
+            self.memory.setdefault(page, bytearray(PAGE_BYTES))[at] = int(row["new"]) >> 8 * k & 255
+
+
+def naive_rows(recording: Recording, number: int, pages: set[int]) -> list[tuple[int, str, Any, Any]]:
+    """Of one core, by page: rows that begin or end a hold, in their order."""
+    done = NaiveCore(pages)
+    events: list[tuple[int, int, Callable[[], None]]] = []
+    for rows in iter_losses(recording, number):
+        for row in rows:
+            page, way = int(row["line"]) // PAGE_BYTES, int(row["way"])
+            events.append((int(row["count"]), 0, lambda page=page, way=way: done.lost(page, way)))
+    for rows, blob in iter_core_records(recording, number):
+        for row in rows[rows["kind"] == MISS]:
+            page = int(row["addr"]) // PAGE_BYTES
+            events.append(
+                (int(row["count"]), 1, lambda page=page, row=row, blob=blob: done.got(page, row, blob))
+            )
+    for row in rows_of(RecordingTraces(recording, rows=ALL).chunks(number)):
+        if not row["flags"] & (UNCACHED | FETCH):
+            events.append((int(row["count"]), 2, lambda row=row: done.access(row)))
+    for _, _, happen in sorted(events, key=lambda event: event[:2]):
+        happen()
+    for page in sorted(done.held):
+        done.lost(page, DOWNGRADED)
+    return done.rows
+
+
+def told_rows(recording: Recording, number: int) -> list[tuple[int, str, Any, Any]]:
+    memory, found = recording.manifest.memory, []
+    for row in rows_of(with_holds(recording).chunks(number)):
+        if row["flags"] & (ALONE | FETCH) != ALONE | FETCH:
+            assert int(row["addr"]) < memory or row["flags"] & UNCACHED
+            continue
+        page, left = divmod(int(row["addr"]) - memory, HOLD_BYTES)
+        assert left == 0
+        assert int(row["pc"]) & -4 == page * PAGE_BYTES
+        found.append((page, int(row["kind"]), int(row["old"]), int(row["new"])))
+    return found
+
+
+def hold_against_naive(recording: Recording) -> int:
+    """Of each page the rows are what the twin has, a hold alone has a number of its own; how many rows."""
+    pages = set(with_holds(recording).pages.by_holds.tolist())
+    assert not pages & agents_pages(recording)
+    n, numbers = 0, list[tuple[int, int]]()
+    for number in range(recording.manifest.n_cores):
+        expected, told = naive_rows(recording, number, pages), told_rows(recording, number)
+        for page in pages:
+            mine = [row for row in told if row[0] == page]
+            theirs = [row for row in expected if row[0] == page]
+            assert len(mine) == len(theirs), (number, hex(page))
+            own: int | None = None
+            for (_, kind, old, new), (_, what, before, after) in zip(mine, theirs, strict=True):
+                assert kind == (READ if what == "reads" else RMW)
+                if what == "alone":
+                    own = new
+                    numbers.append((page, new))
+                assert old == (own if before is None else before), (number, hex(page), what)
+                assert new == (own if after is None else after), (number, hex(page), what)
+            n += len(mine)
+    assert len(numbers) == len(set(numbers))
+    return n
+
+
+@pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
+    program = build(tmp_path, body)
+    schedule = write_schedule(tmp_path / "schedule", GUESTS[body], 3, 20)
+    run = run_guest(
+        program, tmp_path / "rec", GUESTS[body], strata="cycles:900", schedule=str(schedule), input=b"input",
+        limit=60_000, bus=PAGE, evidence=("losses",),
+    )  # fmt: skip
+    hold_against_naive(Recording.open(run.path))
+
+
+@pytest.mark.parametrize("program", ["radix", "uts", "laplace"])
+def test_firmware(program: str, tmp_path: Path) -> None:
+    corebraid.record(IMAGES / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:3000", limit=40_000)
+    assert hold_against_naive(Recording.open(tmp_path / "rec")) > 10
+
+
+def test_linux(tmp_path: Path) -> None:
+    assert hold_against_naive(record_linux("semaphores", tmp_path / "rec")) > 10
+
+
+def test_marked_rows_have_the_same_holds(tmp_path: Path) -> None:
+    """Of pages of which holds are told no access counts, and all of them are there."""
+    recording = record_radix(tmp_path / "rec")
+    pages, memory = with_holds(recording).pages.by_holds, recording.manifest.memory
+    for number in range(3):
+        few = rows_of(with_holds(recording).chunks(number))
+        marked = rows_of(with_holds(recording, MARKED).chunks(number))
+        every = rows_of(RecordingTraces(recording).chunks(number))
+        shown = marked[marked["flags"] & ALONE == 0]
+        assert np.array_equal(shown["seq"], every["seq"])
+        assert np.array_equal(shown["addr"], every["addr"])
+        inside = np.isin(every["addr"] // PAGE_BYTES, pages)
+        assert inside.any()
+        assert (shown["flags"][inside] & 64).all()
+        holds = [rows[rows["addr"] >= memory] for rows in (few, marked)]
+        holds = [rows[rows["flags"] & ALONE != 0] for rows in holds]
+        for field in ("count", "addr", "old", "new", "kind"):
+            assert np.array_equal(holds[0][field], holds[1][field])
+
+
+def test_unclear_pages_as_a_naive_twin_finds_them() -> None:
+    rng = random.Random(4)
+    seen = set[bool]()
+    for _ in range(400):
+        n_pages = rng.randint(1, 3)
+        events = sorted((rng.randint(0, 9), rng.randint(0, 2), rng.randrange(n_pages)) for _ in range(12))
+        gains = [(count, page) for count, what, page in events if what == 2]
+        losses = [
+            (count, page, LOST if what == 0 else DOWNGRADED) for count, what, page in events if what < 2
+        ]
+        expected = [False] * n_pages
+        held: dict[int, int] = {}
+        for count, what, page in sorted(events, key=lambda event: (event[0], event[1] == 2)):
+            if what == 2:
+                expected[page] |= page in held
+                held[page] = count
+                continue
+            expected[page] |= page not in held or count <= held[page]
+            if what == 0:
+                held.pop(page, None)
+        found = np.zeros(n_pages, bool)
+        order = sorted(
+            [(count, what == 1, page) for count, what, page in events if what < 2], key=lambda one: one[:2]
+        )
+        losses = [(count, page, DOWNGRADED if down else LOST) for count, down, page in order]
+        find_unclear(
+            tuple(np.array([one[k] for one in gains], kind) for k, kind in enumerate((np.uint64, np.int64))),
+            tuple(
+                np.array([one[k] for one in losses], kind)
+                for k, kind in enumerate((np.uint64, np.int64, np.uint8))
+            ),
+            np.zeros(n_pages, np.uint64),
+            found,
+        )
+        assert found.tolist() == expected
+        seen |= set(expected)
+    assert seen == {False, True}
+
+
+def test_a_page_that_is_used_after_it_was_lost_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a recorder that takes a right and lets the core go on with it."""
+    recording = record_radix(tmp_path / "rec")
+    assert check_slices(with_holds(recording), slices_of(recording)).events
+
+    def too_early(*asked: Any) -> Iterator[Any]:
+        # Of the first page that is lost for good, an instruction after it was got.
+        pieces = [(rows.copy(), blob) for rows, blob in with_losses(*asked)]
+        for rows, blob in pieces:
+            for i in np.flatnonzero((rows["kind"] == LOSES) & (rows["flags"] == LOST)).tolist():
+                got = (rows["kind"] == MISS) & (rows["addr"] == rows["addr"][i]) & (np.arange(len(rows)) < i)
+                if got.any():
+                    k = int(np.flatnonzero(got)[-1])
+                    moved = rows[i].copy()
+                    moved["count"] = rows["count"][k] + 1
+                    left = np.delete(rows, i)
+                    at = int(np.searchsorted(left["count"], moved["count"], side="left"))
+                    yield np.insert(left, at, moved), blob
+                    return
+            yield rows, blob
+
+    monkeypatch.setattr(core, "with_losses", too_early)
+    with pytest.raises(OrderError):
+        check_slices(with_holds(recording), slices_of(recording))
+
+
+def test_a_loss_that_is_not_told_leaves_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record_radix(tmp_path / "rec")
+
+    def without(*asked: Any) -> Iterator[Any]:
+        for rows, blob in with_losses(*asked):
+            yield rows[(rows["kind"] != LOSES) | (rows["flags"] != LOST)], blob
+
+    monkeypatch.setattr(core, "with_losses", without)
+    with pytest.raises(OrderError):
+        check_slices(with_holds(recording), slices_of(recording))
+
+
+def test_where_holds_have_no_order_accesses_are_ordered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a page that agents use were taken for one of cores alone."""
+    recording = record_linux("pipes_poll", tmp_path / "rec")
+    corebraid.order(recording, jobs=1)
+    assert Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.holds
+    plain = contested.pages_by_holds
+
+    def with_agents(of: Recording, strata: Any, agents: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        return plain(of, strata, agents[:0])
+
+    assert len(with_agents(recording, with_holds(recording).strata, np.zeros(1, np.uint64))) > len(
+        with_holds(recording).pages.by_holds
+    )
+    monkeypatch.setattr(contested, "pages_by_holds", with_agents)
+    ordered = corebraid.order(recording, jobs=1, fresh=True)
+    assert not ordered.with_verdict("illegal")
+    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
+    assert head.contested
+    assert not head.holds
+    assert corebraid.check_order(recording).events
+
+
+def test_orders_of_accesses_are_read_as_before(tmp_path: Path) -> None:
+    """Certificates of version 2: checked, verified, shown."""
+    recording = record_radix(tmp_path / "rec")
+    traces = RecordingTraces(recording, rows=CONTESTED)
+    order_recording(traces, recording.path / ORDER_CERT, recording.manifest.id)
+    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
+    assert (head.contested, head.holds) == (True, False)
+    events = corebraid.check_order(recording).events
+    assert events == sum(len(rows_of(traces.chunks(stream))) for stream in range(4))
+    verdict = corebraid.verify(recording.path)
+    assert verdict.sound
+    assert verdict.truth.legal
+    assert verdict.certificate.report is not None
+    assert verdict.certificate.report.events == events
+    assert corebraid.order(recording, jobs=1).check.events < events / 10
+
+
+def test_what_holds_leave_to_be_ordered(tmp_path: Path) -> None:
+    """Less by far than accesses, and never a page that an agent uses."""
+    recording = record_radix(tmp_path / "rec")
+    known = Contested(recording, RecordingTraces(recording).strata, holds=True)
+    others = Contested(recording, RecordingTraces(recording).strata)
+    assert len(known.by_holds)
+    assert not len(others.by_holds)
+    assert not set(known.by_holds.tolist()) & agents_pages(recording)
+    told = [rows_of(with_holds(recording).chunks(number)) for number in range(3)]
+    every = [rows_of(RecordingTraces(recording, rows=CONTESTED).chunks(number)) for number in range(3)]
+    assert sum(map(len, told)) < sum(map(len, every)) / 10
+
+
+def test_holds_that_overlap_are_named_and_accesses_ordered(tmp_path: Path) -> None:
+    """A core reads a page, others have it alone meanwhile and leave it as it was: by values it fits."""
+    corebraid.record(IMAGES / "uts.elf", tmp_path / "rec", cores=4)
+    recording = Recording.open(tmp_path / "rec")
+    traces = RecordingTraces(recording, constraints=LOSSES, rows=CONTESTED, holds=True)
+    order_recording(traces, recording.path / ORDER_CERT, recording.manifest.id)
+    assert traces.hold_notes.may_overlap(4)
+    with pytest.raises(OrderError, match="has a page alone, and another holds it"):
+        corebraid.check_order(recording)
+    # What ran has no such thing.
+    assert check_slices(with_holds(recording), slices_of(recording)).events
+    corebraid.order(recording, jobs=1, fresh=True)
+    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
+    assert (head.contested, head.holds) == (True, False)
+    assert corebraid.check_order(recording).events
+
+
+def hold_row(what: int, old: int, new: int, page: int = 7) -> Rows:
+    row = np.zeros(1, EVENT)
+    row["flags"], row["pc"], row["addr"] = ALONE | FETCH, page * PAGE_BYTES + what, page * HOLD_BYTES
+    row["old"], row["new"] = old, new
+    return row
+
+
+def test_what_may_overlap() -> None:
+    """Somebody reads what somebody else found and left."""
+    silent = [hold_row(TAKES, 5, 99), hold_row(GIVES, 99, 5)]
+    reads = [hold_row(GETS, 5, 5), hold_row(GIVES, 5, 5)]
+    changes = [hold_row(TAKES, 5, 99), hold_row(GIVES, 99, 6)]
+    back = [hold_row(TAKES, 6, 98), hold_row(SHARES, 98, 5)]
+    elsewhere = [hold_row(TAKES, 5, 99, 8), hold_row(GIVES, 99, 5, 8)]
+    for cores, expected in (
+        ((reads, silent), True), ((silent, reads), True), ((reads, changes), False),
+        ((reads, changes, back), True), ((reads, elsewhere), False), ((silent, silent), False),
+    ):  # fmt: skip
+        notes = HoldNotes()
+        assert notes.may_overlap(len(cores))
+        for number, rows in enumerate(cores):
+            notes.begin(number)
+            for row in rows:
+                notes.add(number, row)
+        assert notes.may_overlap(len(cores)) == expected
+        assert notes.may_overlap(len(cores) + 1)
