@@ -60,7 +60,7 @@ def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def linux(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Linux program."""
     path = tmp_path_factory.mktemp("api") / "linux"
-    corebraid.record(ECHO, path, arguments=["hello"], cores=2)
+    corebraid.record(ECHO, path, arguments=["hello"], cores=2, strata="cycles:100000")
     return path
 
 
