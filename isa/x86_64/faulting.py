@@ -13,7 +13,7 @@ from capstone import x86_const as x86
 from isa.decoded import Access, Branch
 from isa.x86_64.decode import detailed, is_nested_enter
 
-_MASK = (1 << 64) - 1
+_MASK, _NARROW_MASK = (1 << 64) - 1, (1 << 32) - 1
 _SEGMENT_BASES = {x86.X86_REG_FS: "fs_base", x86.X86_REG_GS: "gs_base"}
 _SEGMENT_PREFIXES = {0x64: "fs_base", 0x65: "gs_base"}
 _PROGRAM_COUNTER = (x86.X86_REG_RIP, x86.X86_REG_EIP)
@@ -54,20 +54,30 @@ def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Acce
     found.sort(key=lambda one: one.written)
     stack = read("rsp")
     if (most := _STORING_ELSEWHERE.get(instruction.id)) is not None:
-        base = _SEGMENT_PREFIXES.get(instruction.prefix[1])
-        place = read("rdi") + (read(base) if base else 0)
-        return [Access(place & _MASK, most, written=True, stack=False)]
+        return [Access(_implied(instruction, read("rdi"), read), most, written=True, stack=False)]
     if instruction.id == x86.X86_INS_XLATB:
-        base = _SEGMENT_PREFIXES.get(instruction.prefix[1])
-        place = read("rbx") + (read("rax") & 0xFF) + (read(base) if base else 0)
-        return [Access(place & _MASK, 1, written=False, stack=False)]
+        place = _implied(instruction, read("rbx") + (read("rax") & 0xFF), read)
+        return [Access(place, 1, written=False, stack=False)]
     if instruction.id == x86.X86_INS_LEAVE:
         return [*found, Access(read("rbp"), 8, written=False, stack=True)]
+    if is_nested_enter(instruction):
+        # It copies the frame pointers of the levels around, from the next one outwards.
+        copied = (instruction.operands[1].imm & _LEVELS) - 1
+        found += [
+            Access(read("rbp") - 8 * k & _MASK, 8, written=False, stack=True) for k in range(1, copied + 1)
+        ]
     return [
         *found,
         Access(stack, 8, written=False, stack=True),
         Access(stack - 8 & _MASK, 8, written=True, stack=True),
     ]
+
+
+def _implied(instruction: capstone.CsInsn, place: int, read: Callable[[str], int]) -> int:
+    """The address of an operand that no byte of the instruction names."""
+    base = _SEGMENT_PREFIXES.get(instruction.prefix[1])
+    place &= _MASK if instruction.addr_size == 8 else _NARROW_MASK
+    return place + (read(base) if base else 0) & _MASK
 
 
 def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) -> list[int]:
@@ -120,10 +130,12 @@ def _operand(instruction: capstone.CsInsn, number: int, read: Callable[[str], in
             place += address_after(instruction)
         elif register != x86.X86_REG_INVALID:
             place += _register_value(instruction.reg_name(register), read) * scale
-    if memory.segment in _SEGMENT_BASES:
-        place += read(_SEGMENT_BASES[memory.segment])
     if instruction.id in _BIT_TESTS and instruction.operands[1].type == x86.X86_OP_REG:
         place += _bits_away(instruction, read)
+    # An address of 32 bits wraps there, before a segment's base is added (SDM volume 1, 3.3.7.1).
+    place &= _MASK if instruction.addr_size == 8 else _NARROW_MASK
+    if memory.segment in _SEGMENT_BASES:
+        place += read(_SEGMENT_BASES[memory.segment])
     return Access(
         place & _MASK,
         _SIZES.get(instruction.id, operand.size),

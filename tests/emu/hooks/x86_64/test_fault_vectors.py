@@ -135,6 +135,18 @@ SEQUENCES = {
     "ro cmpxchg": "48 b9 00 00 10 00 00 00 00 00 48 0f b1 01",
     "lock bts": "f0 0f ab c8", "lock bt behind a store": "48 89 07 f0 48 0f a3 c1",
     "lock btr": "90 f0 0f ba f0 05",
+    "rip of 32 bits": "67 01 0d 90 90 90 90",
+    "a sum that wraps": "41 bb 00 ff ff ff b9 00 02 ff ff 67 41 01 04 0b",
+    "a bit that wraps": "bf 08 00 00 00 b8 00 01 00 80 67 0f ab 07",
+    "xlat of 32 bits": "48 bb 10 00 00 00 01 00 00 00 b0 05 67 d7",
+    "fs base":
+        "bf 02 10 00 00 48 be 00 70 56 34 12 00 00 00 b8 9e 00 00 00 0f 05 64 67 01 0f",
+    "fs base, maskmovdqu": "66 0f 74 c9 67 64 66 0f f7 c1",
+    "fs base, xlat": "48 bb 10 00 00 00 01 00 00 00 b0 05 67 64 d7",
+    "fs base of before": "bf 02 10 00 00 31 f6 b8 9e 00 00 00 0f 05 31 ff 64 67 01 0f",
+    "nested enter": "31 ed c8 00 00 03",
+    "nested enter, last frame": "8d 6e 10 48 81 ed 00 10 00 00 c8 00 00 1f",
+    "nested enter noncanon": "48 bd 00 00 00 00 00 80 00 00 c8 10 00 05",
     "lock btc": "66 f0 0f bb c1", "lock bts of memory": "31 c9 f0 0f ba 29 01",
 }  # fmt: skip
 
