@@ -144,15 +144,12 @@ def _ordered_few(
 ) -> tuple[RecordingTraces, OrderResult]:
     """Of holds of pages and accesses to the contested ones that have none, of accesses to all contested
     pages where that has no legal order, or of all accesses where those do not fit."""
-    from corebraid.study.certificates import check
     from recorder.replay.contested import CONTESTED
     from solver.regions.problem import Verdict
 
     with suppress(FormatError, OrderError):
         found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=True)
         if found[1].verdict is not Verdict.ILLEGAL:
-            if found[0].hold_notes.may_overlap(recording.manifest.n_cores):
-                check(recording, found[0])
             return found
     try:
         return _ordered(recording, options, resources, constraints, shown, CONTESTED)

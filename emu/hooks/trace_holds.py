@@ -16,7 +16,7 @@ from corebraid.base.compiled import carray, njit, types
 from corebraid.base.fingerprints import page_fingerprint
 from corebraid.base.hold_places import hold_place
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import GETS, GIVES, OF_HOLD, READ, RMW, SHARES, TAKES, Access
+from corebraid.base.rows.event import GETS, GIVES, HAD_IT, OF_HOLD, READ, RMW, SHARES, TAKES, Access
 from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import DOWNGRADED
 from emu.hooks.trace_rows import append_row, last_count, move_to_block
@@ -70,10 +70,12 @@ def _tell(core, page, count, old, new, what):
 @njit(cache=True)
 def _take_alone(core, page, count, found):
     """The core has a page alone from here on, in which it `found` this."""
-    _marks(core, page)[page] |= HELD_NOW | ALONE_NOW
+    marks = _marks(core, page)
+    what = TAKES | HAD_IT if marks[page] & HELD_NOW else TAKES
+    marks[page] |= HELD_NOW | ALONE_NOW
     number = ((count << _OWNERS) | (core.core_id + _ONE)) * _MULTIPLIER
     _held(core, page)[page] = number
-    _tell(core, page, count, found, number, TAKES)
+    _tell(core, page, count, found, number, what)
 
 
 @njit(cache=True)

@@ -24,7 +24,6 @@ from recorder.files.reader import (
 )
 from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.core import CoreReplay
-from recorder.replay.hold_notes import HoldNotes
 from recorder.replay.kept_rows import KeptRows
 from recorder.replay.page_lines import Places, fill_places, lines_lost, lines_missed
 from recorder.replay.store_streams import SideBySide
@@ -57,8 +56,6 @@ class RecordingTraces:
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
         self._rows, self._kept_rows, self._by_holds = rows, kept, holds
-        #: Of replays of whole cores by these traces.
-        self.hold_notes = HoldNotes()
 
     def showing(self, rows: str, *, holds: bool = False) -> RecordingTraces:
         """The same traces with other accesses as events. What was found out of the recording so far is
@@ -253,8 +250,4 @@ class RecordingTraces:
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
         watched = None if self._rows == ALL else self.pages.of(core, self._rows)
-        self.hold_notes.begin(core)
-        for rows in CoreReplay(self._recording, core, traced=True, watched=watched).run(report):
-            if self.holds:
-                self.hold_notes.add(core, rows)
-            yield rows
+        yield from CoreReplay(self._recording, core, traced=True, watched=watched).run(report)

@@ -14,6 +14,7 @@ from recorder.files.evidence_names import STREAMS
 from solver.cuts.search import DEFAULT_NODES, solve_cut
 from solver.engines.decide import solve_auto
 from solver.freedom.choose import Choice, choose_order
+from solver.passes.apart import keep_apart
 from solver.passes.results import Answer
 from solver.regions.links import with_links
 from solver.regions.problem import DROPPED, Problem, Solution, Verdict, implied_initial, no_order
@@ -96,13 +97,17 @@ def runs_of(problem: Problem, order: NDArray[np.int64]) -> tuple[NDArray[np.int6
 def solve(problem: Problem, options: Options) -> Solution:
     """Give a region to the engine or engines that the options name.
 
-    Edges that were deduced from tenures never make a region illegal: then it is solved without them."""
+    Edges that were deduced from tenures never make a region illegal: then it is solved without them. Raises
+    OrderError if no order was found in which nobody has a page while another has it alone."""
     if problem.n_ops == 0:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
     solution = _solve_linked(with_links(problem), options)
     if solution.verdict is Verdict.ILLEGAL and problem.deduced:
         problem = problem.by_values()
         solution = _solve_linked(with_links(problem), options)
+    if solution.verdict is Verdict.LEGAL and len(problem.rights):
+        linked = with_links(problem)
+        solution = keep_apart(linked, solution, lambda more: _solve_linked(more, options))
     if solution.verdict is Verdict.LEGAL and problem.dropped:
         told = [DROPPED[problem.dropped], solution.reason]
         return replace(solution, reason="; ".join(filter(None, told)))

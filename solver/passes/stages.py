@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from solver.check.region_walk import RegionWalker
 from solver.check.seams import Seam
 from solver.regions.problem import Problem
 from solver.regions.region import Region
+from solver.regions.rights import begin_rows, no_rights, rights_of
 from solver.regions.traces import Traces
 from solver.sifting.boundary import Net, net_values
 from solver.sifting.buffered_sift import sift_buffered
@@ -39,16 +40,23 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
 
     Raises OrderError."""
     deduced: Deduced | None = None
-    if region.tenures is not None and _is_shared(region):
+    shared = _is_shared(region)
+    rights = rights_of(region) if shared and not region.tails else no_rights()
+    breaks = [begin_rows(rights, stream) for stream in range(len(region.streams))] if len(rights) else []
+    if region.tenures is not None and shared:
         deduced = region.tenures.deduced(region)
         edges = not_told(row_edges(deduced.clocks), deduced.ties)
-        region = region.with_breaks(break_rows(edges, len(region.streams)))
+        told = break_rows(edges, len(region.streams))
+        breaks = [np.union1d(*both) for both in zip(told, breaks, strict=True)] if breaks else told
+    if breaks:
+        region = region.with_breaks(breaks)
     if region.tails:
         problem, counts, chains = sift_buffered(region, table)
     else:
         problem, counts, chains = sift(region, find_granules(region, table))
     if deduced is not None:
         problem = with_deduced(problem, deduced)
+    problem = replace(problem, rights=rights)
     return Sifted(problem, counts, chains, net_values(problem))
 
 

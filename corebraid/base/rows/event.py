@@ -29,9 +29,11 @@ READ, WRITE, RMW, FENCE, HELD = 1, 2, 3, 4, 5
 UNCACHED, GLUED, FETCH, OWNED, FAILED, ALONE, UNCOUNTED = 1, 2, 4, 8, 16, 32, 64
 #: Both: no access either, but what became of a core's right to a page, at the place that stands for the page
 #: (`corebraid.base.hold_places`); pc is the page's address plus one of these: it gets the page, to read;
-#: takes it for itself alone; shares it again; gives it away.
+#: takes it for itself alone; shares it again; gives it away. HAD_IT: plus that, where it takes a page that it
+#: had to read.
 OF_HOLD = ALONE | FETCH
 GETS, TAKES, SHARES, GIVES = 0, 1, 2, 3
+HAD_IT = 4
 
 #: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired
 #: before the one that made the access). `old` and `new` are the bytes before and after, little-endian,
