@@ -107,7 +107,9 @@ def solve(problem: Problem, options: Options) -> Solution:
         solution = _solve_linked(with_links(problem), options)
     if solution.verdict is Verdict.LEGAL and len(problem.rights):
         linked = with_links(problem)
-        solution = keep_apart(linked, solution, lambda more: _solve_linked(more, options))
+        solution = keep_apart(
+            linked, solution, lambda more: _solve_linked(more, options), lambda order: runs_of(problem, order)
+        )
     if solution.verdict is Verdict.LEGAL and problem.dropped:
         told = [DROPPED[problem.dropped], solution.reason]
         return replace(solution, reason="; ".join(filter(None, told)))

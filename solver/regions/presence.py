@@ -14,26 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.regions.problem import Problem
-from solver.regions.rights import BEFORE, BEGIN, BEYOND, END, PAGE, SOLE, STREAM, Rights
+from solver.regions.rights import BEFORE, BEGIN, BEYOND, END, PAGE, SOLE, STREAM, operations_of
 
 _Parts = tuple[NDArray[np.int64], ...]
 
 
-def with_presence(problem: Problem, rights: Rights, pages: NDArray[np.int64]) -> Problem:
+def with_presence(problem: Problem, pages: NDArray[np.int64]) -> Problem:
     """The problem with granules that tell who has these pages. Operations keep their numbers."""
     spans = np.flatnonzero(np.isin(problem.rights[:, PAGE], pages))
     table = problem.rights[spans]
     keys = np.where(table[:, SOLE] == 1, -1, table[:, STREAM])
     told, granule = np.unique(np.stack([table[:, PAGE], keys], axis=1), axis=0, return_inverse=True)
     granule = granule.reshape(-1)
-    begins, ends = rights.begins[spans], rights.ends[spans]
-    at = np.arange(len(spans))
-    own = [
-        (begins, granule, 0, 1, table[:, BEGIN]),
-        (ends, granule, 1, 0, table[:, END]),
-    ]
-    op, of, old, new, row = _joined([*own, *_read(table, told, begins)], at)
-    return _added(problem, table, granule, len(told), _chained(problem.n_ops, op, of, old, new, row))
+    begins, ends = (operations_of(problem, column)[spans] for column in (BEGIN, END))
+    parts = [(begins, granule, 0, 1, table[:, BEGIN]), (ends, granule, 1, 0, table[:, END])]
+    parts += _read(table, told, begins)
+    return _added(problem, table, granule, len(told), _chained(problem.n_ops, _joined(parts)))
 
 
 def _read(table: NDArray[np.int64], told: NDArray[np.int64], begins: NDArray[np.int64]) -> list[Any]:
@@ -49,20 +45,15 @@ def _read(table: NDArray[np.int64], told: NDArray[np.int64], begins: NDArray[np.
     return found
 
 
-def _joined(pieces: list[Any], at: NDArray[np.int64]) -> _Parts:
-    columns = []
-    for k in range(5):
-        columns.append(
-            np.concatenate([np.broadcast_to(piece[k], piece[0].shape) for piece in pieces]).astype(np.int64)
-        )
-    return tuple(columns)
+def _joined(pieces: list[Any]) -> _Parts:
+    columns = zip(*(np.broadcast_arrays(*piece) for piece in pieces), strict=True)
+    return tuple(np.concatenate(column).astype(np.int64) for column in columns)
 
 
-def _chained(
-    n_ops: int, op: NDArray[np.int64], of: NDArray[np.int64], old: NDArray[np.int64], new: NDArray[np.int64],
-    row: NDArray[np.int64],
-) -> _Parts:  # fmt: skip
-    """One part for each operation and granule: what it finds first, and what it leaves."""
+def _chained(n_ops: int, parts: _Parts) -> _Parts:
+    """One part for each operation and granule: what it finds first, and what it leaves. parts: operation,
+    granule, old, new, row."""
+    op, of, old, new, row = parts
     here = np.flatnonzero((op >= 0) & (op < n_ops))
     # Of one row a span ends before another begins, and is looked at before that.
     by = here[np.lexsort((new[here] - old[here], row[here], of[here], op[here]))]

@@ -131,40 +131,39 @@ def find_clashes(spans, by, begin, end, clashes):  # type: ignore[no-untyped-def
     return n
 
 
-class Rights:
-    """The spans of a problem's rows in terms of its operations. A row is placed with an operation, or right
-    before it; behind all come what remains of each stream, as if that were an operation more.
-
-    begins, ends: int64 (n,), numbers of operations; as large as their number or larger for what is in none;
-    -1 for what was before."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._spans, self._n, self._tails = problem.rights, problem.n_ops, problem.n_streams
-        self.begins = _operations(problem, self._spans[:, BEGIN])
-        self.ends = _operations(problem, self._spans[:, END])
-
-    def clashes(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Pairs of spans that overlap in an order, one of them alone: int64 (n, 2)."""
-        rank = self._ranks(order)
-        begin, end = rank[self.begins], rank[self.ends]
-        room = np.empty((4 * len(begin), 2), np.int64)
-        by = np.lexsort((begin, self._spans[:, PAGE]))
-        return room[: find_clashes(self._spans, by, begin, end, room)]
-
-    def _ranks(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where each operation is, then each stream's remains, then what lies beyond and before."""
-        rank = np.arange(self._n + self._tails + 2)
-        rank[order], rank[-1] = np.arange(self._n), BEFORE
-        return rank
+def clashes_of(
+    spans: NDArray[np.int64], runs: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Pairs of spans that overlap in an order, one of them alone: int64 (n, 2). runs: of the order, (stream,
+    rows), int64 (m,) each."""
+    begin, end = (_places(spans[:, STREAM], spans[:, column], runs) for column in (BEGIN, END))
+    room = np.empty((4 * len(spans), 2), np.int64)
+    return room[: find_clashes(spans, np.lexsort((begin, spans[:, PAGE])), begin, end, room)]
 
 
-def _operations(problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The operation that each row is placed with (as `Rights._ranks` numbers them)."""
+def _places(
+    streams: NDArray[np.int64], rows: NDArray[np.int64], runs: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """How many rows come before each of these; BEFORE and BEYOND as they are."""
+    found, (stream, run) = rows.copy(), runs
+    starts = np.cumsum(run) - run
+    for s in np.unique(streams).tolist():
+        mine = np.flatnonzero((streams == s) & (rows >= 0) & (rows < BEYOND))
+        of_stream = np.flatnonzero(stream == s)
+        ends = np.cumsum(run[of_stream])
+        at = np.searchsorted(ends, rows[mine], side="right")
+        found[mine] = starts[of_stream[at]] + rows[mine] - (ends - run[of_stream])[at]
+    return found
+
+
+def operations_of(problem: Problem, column: int) -> NDArray[np.int64]:
+    """The operation that the rows in a column of the problem's rights are placed with, or right before: int64
+    (n,). As many as there are, or more, for what is in none; -1 for what was before."""
+    rows = problem.rights[:, column]
     found, n = np.full(len(rows), -1, np.int64), problem.n_ops
     for s in range(problem.n_streams):
         mine = np.flatnonzero((problem.rights[:, STREAM] == s) & (rows >= 0))
         first, end = int(problem.stream_ptr[s]), int(problem.stream_ptr[s + 1])
         at = first + np.searchsorted(problem.end_row[first:end], rows[mine], side="right")
-        found[mine] = np.where(at == end, n + s, at)
-    found[rows == BEYOND] = n + problem.n_streams
+        found[mine] = np.where(at == end, n, at)
     return found

@@ -394,7 +394,7 @@ def test_nobody_has_a_page_while_another_has_it_alone(
     assert corebraid.check_order(recording).events < 10_000
     # What ran has no such thing, and values alone do not keep it away: the checker names it.
     assert check_slices(with_holds(recording), slices_of(recording)).events
-    monkeypatch.setattr(answers, "keep_apart", lambda problem, solution, solve: solution)
+    monkeypatch.setattr(answers, "keep_apart", lambda problem, solution, solve, place: solution)
     corebraid.order(recording, jobs=1, fresh=True)
     with pytest.raises(OrderError, match="has a page alone, and another holds it"):
         corebraid.check_order(recording)
@@ -403,7 +403,7 @@ def test_nobody_has_a_page_while_another_has_it_alone(
 def test_where_holds_cannot_be_kept_apart_accesses_are_ordered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(problem: object, solution: object, solve: object) -> None:
+    def fail(*_: object) -> None:
         raise OrderError("found no order")
 
     recording = record_uts(tmp_path / "rec")
