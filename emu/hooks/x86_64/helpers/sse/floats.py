@@ -38,7 +38,7 @@ _ADDRESS = types.uint64
 OF_TWO = types.void(_ADDRESS, _ADDRESS, _ADDRESS)
 OF_TWO_BY = types.void(_ADDRESS, _ADDRESS, _ADDRESS, types.uint32)
 _NO = np.uint8(0)
-_EIGHT = np.uint64(8)
+_EIGHT, _LOWER_HALF = np.uint64(8), np.uint64(0xFFFFFFFF)
 
 
 def _denormals(of: Format, divides: bool) -> Any:
@@ -162,17 +162,41 @@ def _dot_product(of: Format, operations: dict[str, Any], lanes: int) -> Any:
     return ours
 
 
+def _approximated(root: bool) -> Any:
+    """What an approximation of a single is, whose source and result are these (uint32): to it a denormal
+    number is a zero, and a result that would be one is (SDM volume 2, RCPPS, RSQRTPS)."""
+    magnitude, smallest, zero = SINGLES.magnitude, SINGLES.smallest, SINGLES.zero
+    infinity, sign = SINGLES.infinity, SINGLES.sign
+
+    @njit
+    def ours(source, result):
+        size = source & magnitude
+        if size != zero and size < smallest:
+            return (source & sign) | infinity
+        return result & sign if not root and result & magnitude < smallest else result
+
+    return ours
+
+
 def _reciprocal(name: str) -> Any:
     """The emulator's, exact where a processor has 12 bits. Raises nothing (SDM volume 2, RCPPS)."""
     theirs = types.ExternalFunction(f"{name}_x86_64", OF_TWO)
+    approximated, lanes = _approximated(root="rsqrt" in name), 4 if name.endswith("ps") else 1
 
     @njit
     def ours(env, target, operand):
         note(env, RECIPROCALS)
         place = at(env, SSE_STATUS + RAISED)
-        found = peek8(place)
+        raised = peek8(place)
+        # The target may be the operand.
+        low = peek64(operand) if lanes == 4 else np.uint64(peek32(operand))
+        high = peek64(operand + _EIGHT) if lanes == 4 else np.uint64(0)
         theirs(env, target, operand)
-        poke8(place, found)
+        poke8(place, raised)
+        for lane in range(lanes):
+            source = (high if lane & 2 else low) >> np.uint64(32 * (lane & 1))
+            here = target + np.uint64(4 * lane)
+            poke32(here, approximated(np.uint32(source & _LOWER_HALF), peek32(here)))
 
     return ours
 
