@@ -51,11 +51,10 @@ def _decoder() -> capstone.Cs:
 
 def form_of(text: str) -> Form | None:
     """The form that these bytes are, as a whole; None: none that a program may run anywhere."""
-    code = bytes.fromhex(text)
-    found = next(_decoder().disasm(code, 0x1000, 1), None)
+    found = decode(text)
     if (
         found is None
-        or found.size != len(code)
+        or found.size != len(bytes.fromhex(text))
         or found.mnemonic[0] == "v"
         or found.mnemonic in _EXCLUDED_NAMES
     ):
@@ -68,6 +67,16 @@ def form_of(text: str) -> Form | None:
         return None  # Of zero the manual leaves open what the destination is.
     if found.mnemonic in ("shld", "shrd") and found.operands[0].size == 2 and _count(found) > 16:
         return None  # The manual leaves open what is shifted in, and the flags.
+    return shape(text, found)
+
+
+def decode(text: str) -> capstone.CsInsn | None:
+    """The first instruction of these bytes."""
+    return next(_decoder().disasm(bytes.fromhex(text), 0x1000, 1), None)
+
+
+def shape(text: str, found: capstone.CsInsn) -> Form:
+    """What these bytes, which begin with that instruction, define."""
     status = _status(found.mnemonic) if x86.X86_GRP_FPU in found.groups else 0xFFFF
     element = 0 if INTEL else _DOT_PRODUCTS.get(found.mnemonic, 0)
     return Form(
