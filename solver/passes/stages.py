@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from solver.check.buffered_seams import BufferedWalker
 from solver.check.region_walk import RegionWalker
 from solver.check.seams import Seam
+from solver.regions.hold_rows import holds_of, no_holds
 from solver.regions.problem import Problem
 from solver.regions.region import Region
-from solver.regions.rights import begin_rows, no_rights, rights_of
+from solver.regions.rights import begin_rows, rights_of
 from solver.regions.traces import Traces
 from solver.sifting.boundary import Net, net_values
 from solver.sifting.buffered_sift import sift_buffered
@@ -41,10 +42,12 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     Raises OrderError."""
     deduced: Deduced | None = None
     shared = _is_shared(region)
-    rights = rights_of(region) if shared and not region.tails else no_rights()
+    holds = holds_of(region.streams) if shared and not region.tails else no_holds()
+    rights = rights_of(holds)
     breaks = [begin_rows(rights, stream) for stream in range(len(region.streams))] if len(rights) else []
     if region.tenures is not None and shared:
-        deduced = region.tenures.deduced(region)
+        deduced = region.tenures.deduced(region, holds)
+    if deduced is not None:
         edges = not_told(row_edges(deduced.clocks), deduced.ties)
         told = break_rows(edges, len(region.streams))
         breaks = [np.union1d(*both) for both in zip(told, breaks, strict=True)] if breaks else told

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, GLUED
+from solver.regions.hold_rows import HoldRows
 from solver.regions.sync_order import RegionSyncs, Segments, in_segments, no_syncs, places, segments
 from solver.regions.traces import Events
 
@@ -93,8 +94,9 @@ class Rows:
 class Tenures(Protocol):
     """What is known of the tenures of a region (`solver.tenures.region`)."""
 
-    def deduced(self, region: Region) -> Any:
-        """What they prove of the region's rows: `solver.tenures.deduce.Deduced`."""
+    def deduced(self, region: Region, holds: HoldRows | None = None) -> Any:
+        """What they prove of the region's rows: `solver.tenures.deduce.Deduced`. holds: rows of it. None:
+        nothing that the values of those do not tell."""
 
 
 @dataclass(frozen=True)

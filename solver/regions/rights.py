@@ -14,19 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import GETS, GIVES, HAD_IT, OF_HOLD, SHARES, TAKES
+from corebraid.base.rows.event import GIVES, HAD_IT, SHARES, TAKES
+from solver.regions.hold_rows import STREAM_BITS, STREAM_MASK, HoldRows
 
 if TYPE_CHECKING:
     from solver.regions.problem import Problem
-    from solver.regions.region import Region
 
 #: Columns of a span of time in which a stream has a page: the page, the stream, whether alone; the rows of
 #: the stream that begin and end it; of these BEFORE, where it has it from the beginning of the region on, and
 #: BEYOND, where it has it to the end.
 PAGE, STREAM, SOLE, BEGIN, END = range(5)
 BEFORE, BEYOND = -1, 1 << 62
-_WHAT, _PAGE_SHIFT = 3, PAGE_BYTES.bit_length() - 1
+_NONE = -2
+#: Of what a row tells: what it is, and whether the page was had before.
+_WHAT, _HAD = np.uint8(3), np.uint8(HAD_IT)
 
 
 def no_rights() -> NDArray[np.int64]:
@@ -35,79 +36,71 @@ def no_rights() -> NDArray[np.int64]:
 
 
 @njit(cache=True, nogil=True)
-def list_spans(page, stream, row, told, spans):  # type: ignore[no-untyped-def]
-    """Fill spans (int64 (2 * n + 2, 5)) from rows of holds, in the order of their pages, streams and numbers.
-    page, stream, row, told: int64 (n,), told: what they tell. Returns how many."""
-    n, i = 0, 0
-    while i < page.size:
-        begin = i
-        held = alone = np.int64(-2)
-        first = told[i] & _WHAT
-        if first in (SHARES, GIVES) or told[i] & HAD_IT:
-            held = np.int64(BEFORE)
-        if first == SHARES:
-            alone = np.int64(BEFORE)
-        while i < page.size and page[i] == page[begin] and stream[i] == stream[begin]:
-            what = told[i] & _WHAT
-            if held == -2 and what in (GETS, TAKES):
-                held = row[i]
-            if what == TAKES and alone == -2:
-                alone = row[i]
-            if what in (SHARES, GIVES) and alone != -2:
-                spans[n, PAGE], spans[n, STREAM], spans[n, SOLE] = page[i], stream[i], 1
-                spans[n, BEGIN], spans[n, END] = alone, row[i]
-                n, alone = n + 1, np.int64(-2)
-            if what == GIVES and held != -2:
-                spans[n, PAGE], spans[n, STREAM], spans[n, SOLE] = page[i], stream[i], 0
-                spans[n, BEGIN], spans[n, END] = held, row[i]
-                n, held = n + 1, np.int64(-2)
-            i += 1
-        for since, sole in ((alone, 1), (held, 0)):
-            if since != -2:
-                spans[n, PAGE], spans[n, STREAM], spans[n, SOLE] = page[begin], stream[begin], sole
-                spans[n, BEGIN], spans[n, END] = since, BEYOND
-                n += 1
+def list_spans(key, row, told, by, spans):  # type: ignore[no-untyped-def]
+    """Fill spans (int64 (2 * n + 2, 5)) with those of pages that several streams have and one takes alone or
+    shares again. key, row, told, by: of `HoldRows`. Returns how many."""
+    n, low = 0, 0
+    while low < by.size:
+        high, page = low, key[by[low]] >> STREAM_BITS
+        alone = False
+        while high < by.size and key[by[high]] >> STREAM_BITS == page:
+            what = told[by[high]] & _WHAT
+            alone = alone or what in (TAKES, SHARES)
+            high += 1
+        if alone and key[by[low]] != key[by[high - 1]]:
+            at = low
+            while at < high:
+                at, n = _spans_of_one(key, row, told, by, at, spans, n)
+        low = high
     return n
 
 
-def rights_of(region: Region) -> NDArray[np.int64]:
+@njit(cache=True, nogil=True)
+def _spans_of_one(key, row, told, by, at, spans, n):  # type: ignore[no-untyped-def]
+    """Of one page and stream, whose rows begin at `at`. Returns (where they end, spans there are then)."""
+    mine, first = key[by[at]], told[by[at]]
+    page, stream = np.int64(mine >> STREAM_BITS), np.int64(mine & STREAM_MASK)
+    what = first & _WHAT
+    held = BEFORE if what in (SHARES, GIVES) or first & _HAD else _NONE
+    alone = BEFORE if what == SHARES else _NONE
+    while at < by.size and key[by[at]] == mine:
+        here, what = row[by[at]], told[by[at]] & _WHAT
+        if held == _NONE and what <= TAKES:
+            held = here
+        if what == TAKES and alone == _NONE:
+            alone = here
+        if what >= SHARES and alone != _NONE:
+            n, alone = _put(spans, n, page, stream, 1, alone, here), _NONE
+        if what == GIVES and held != _NONE:
+            n, held = _put(spans, n, page, stream, 0, held, here), _NONE
+        at += 1
+    if alone != _NONE:
+        n = _put(spans, n, page, stream, 1, alone, BEYOND)
+    if held != _NONE:
+        n = _put(spans, n, page, stream, 0, held, BEYOND)
+    return at, n
+
+
+@njit(cache=True, nogil=True)
+def _put(spans, n, page, stream, sole, begin, end):  # type: ignore[no-untyped-def]
+    spans[n, PAGE], spans[n, STREAM], spans[n, SOLE] = page, stream, sole
+    spans[n, BEGIN], spans[n, END] = begin, end
+    return n + 1
+
+
+def rights_of(holds: HoldRows) -> NDArray[np.int64]:
     """The spans of a region's pages that one stream has alone and another has too, int64 (n, 5), in the order
-    of their pages."""
-    columns = [np.empty((0, 4), np.int64)]
-    for stream, source in enumerate(region.streams):
-        number = 0
-        for rows in source.pieces():
-            at = np.flatnonzero(rows["flags"] & np.uint8(OF_HOLD) == OF_HOLD)
-            if len(at):
-                told = rows["pc"][at].view(np.int64)
-                of_stream = np.full(len(at), stream)
-                low = told & PAGE_BYTES - 1
-                columns.append(np.stack([told >> _PAGE_SHIFT, of_stream, at + number, low], axis=1))
-            number += len(rows)
-    if len(columns) < 3:
+    of their pages and streams."""
+    if not len(holds.key):
         return no_rights()
-    told = _of_several(np.concatenate(columns))
-    page, stream, row, what = np.ascontiguousarray(told.T)
-    spans = np.empty((2 * len(told) + 2, 5), np.int64)
-    return spans[: list_spans(page, stream, row, what, spans)].copy()
+    spans = np.empty((2 * len(holds.key) + 2, 5), np.int64)
+    return spans[: list_spans(holds.key, holds.row, holds.told, holds.by, spans)].copy()
 
 
 def begin_rows(spans: NDArray[np.int64], stream: int) -> NDArray[np.int64]:
     """Rows of a stream that begin a span, int64 (n,), ascending: they are not to be joined with those before,
     which may end one."""
     return np.unique(spans[(spans[:, STREAM] == stream) & (spans[:, BEGIN] >= 0), BEGIN])
-
-
-def _of_several(told: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of pages that several streams have and one takes alone, in the order of page, stream, row."""
-    told = told[np.lexsort((told[:, 1], told[:, 0]))]
-    begin = np.flatnonzero(np.r_[True, told[1:, 0] != told[:-1, 0]])
-    if not len(told):
-        return told
-    several = np.maximum.reduceat(told[:, 1], begin) != np.minimum.reduceat(told[:, 1], begin)
-    alone = np.maximum.reduceat((told[:, 3] & _WHAT == TAKES) | (told[:, 3] & _WHAT == SHARES), begin)
-    counts = np.diff(np.r_[begin, len(told)])
-    return told[np.repeat(several & alone, counts)]
 
 
 @njit(cache=True, nogil=True)

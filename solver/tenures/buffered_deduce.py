@@ -40,7 +40,7 @@ class BufferedTenures:
     by_writes: bool
     by_losses: bool = False
 
-    def deduced(self, region: Region) -> Deduced:
+    def deduced(self, region: Region, _: object = None) -> Deduced:
         """What the tenures prove of the region's rows. Raises OrderError as `program_order.core_rows`."""
         n_cores = len(self.begins)
         cores = [core_rows(region, core) for core in range(n_cores)]

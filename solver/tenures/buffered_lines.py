@@ -26,7 +26,6 @@ from solver.tenures.lines import (
     follow_agents,
     heads_of,
     line_digest,
-    number_lines,
     room_for,
     store_row,
 )
@@ -200,11 +199,10 @@ class BufferedLines(HotLines):
         ties: Sequence[Ties],
     ) -> tuple[NDArray[np.int64], Followed]:
         """(lines, address / bytes in a line, int64 (n_lines,); what was done on them)."""
-        touched = self._touch(region, ())
-        n_lines = int(number_lines(touched, self._marks, self._ids))
-        hot = touched[self._ids[touched] > 0]
+        hot = self.hot(region, ())
+        self._ids[hot] = np.arange(1, len(hot) + 1)
         try:
-            found = [self._core(k, n_lines, begins[k], cores[k], ties[k].need) for k in range(self._n_cores)]
+            found = [self._core(k, len(hot), begins[k], cores[k], ties[k].need) for k in range(self._n_cores)]
             found.append(self._agents(region))
         finally:
             self._ids[hot] = 0

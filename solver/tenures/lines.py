@@ -137,15 +137,13 @@ def mark_lost(lines, processor, marks, touched, n):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def number_lines(touched, marks, ids):  # type: ignore[no-untyped-def]
-    """Number the hot lines from 1 in `ids` (int32[lines]) and forget the marks. Returns how many."""
-    n = 0
-    for line in touched:
-        if marks[line] == _SEVERAL | _WRITTEN:
-            n += 1
-            ids[line] = n
-        marks[line] = 0
-    return n
+def hot_lines(touched, marks):  # type: ignore[no-untyped-def]
+    """Which of the touched lines are hot (bool (n,)). The marks are forgotten."""
+    hot = np.empty(touched.size, np.bool_)
+    for k in range(touched.size):
+        hot[k] = marks[touched[k]] == _SEVERAL | _WRITTEN
+        marks[touched[k]] = 0
+    return hot
 
 
 @inner
@@ -276,14 +274,27 @@ class HotLines:
         # They serve region after region: a fresh page costs more than to fill it.
         self._found = room_for(1 << 10, 1 << 10)
 
-    def find(self, region: Region, begins: list[Begins]) -> tuple[NDArray[np.int64], Tenures, Writes]:
-        """(lines, address / bytes in a line, int64 (n_lines,); the tenures on them; the writes to them).
-        begins: those of each core."""
+    def hot(self, region: Region, begins: Sequence[Begins]) -> NDArray[np.int64]:
+        """The hot lines, address / bytes in a line, int64 (n_lines,). begins: those of each core."""
         touched = self._touch(region, begins)
-        n_lines = int(number_lines(touched, self._marks, self._ids))
-        hot = touched[self._ids[touched] > 0]
+        return touched[hot_lines(touched, self._marks)]
+
+    def are_places(self, hot: NDArray[np.int64], addresses: NDArray[np.uint64]) -> bool:
+        """Whether all these lines are of addresses (uint64 (n,))."""
+        if not len(hot):
+            return True
+        return bool(np.isin(hot, np.unique(addresses >> np.uint64(self._shift)).view(np.int64)).all())
+
+    def find(
+        self, region: Region, begins: list[Begins], hot: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], Tenures, Writes]:
+        """(lines, see `hot`; the tenures on them; the writes to them). begins: those of each core. hot: the
+        lines, if they are known."""
+        if hot is None:
+            hot = self.hot(region, begins)
+        self._ids[hot] = np.arange(1, len(hot) + 1)
         try:
-            tenures, writes = self._follow(region, begins, n_lines)
+            tenures, writes = self._follow(region, begins, len(hot))
         finally:
             self._ids[hot] = 0
         return hot, tenures, writes

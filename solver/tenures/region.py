@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solver.regions.hold_rows import has_one_order
 from solver.regions.problem import Problem
 from solver.regions.traces import Traces
 from solver.tenures.buffered_deduce import BufferedTenures
@@ -22,6 +23,7 @@ from solver.tenures.lines import HotLines
 from solver.tenures.scan import Begins, Scanner
 
 if TYPE_CHECKING:
+    from solver.regions.hold_rows import HoldRows
     from solver.regions.region import Region, RowSource
 
 
@@ -39,9 +41,13 @@ class RegionTenures:
     unbounded: bool = False
     agents_say: bool = False
 
-    def deduced(self, region: Region) -> Deduced:
-        """What the tenures prove of the region's rows."""
-        lines, tenures, writes = self.lines.find(region, list(self.begins))
+    def deduced(self, region: Region, holds: HoldRows | None = None) -> Deduced | None:
+        """What the tenures prove of the region's rows. holds: rows of it. None: nothing that their values do
+        not tell, since all lines that matter stand for pages, whose order those tell."""
+        hot = self.lines.hot(region, self.begins)
+        if holds is not None and self.lines.are_places(hot, holds.address) and has_one_order(holds):
+            return None
+        lines, tenures, writes = self.lines.find(region, list(self.begins), hot)
         n_rows, spans = [len(rows) for rows in region.streams[: len(self.begins) + 1]], None
         if self.by_losses:
             spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded, self.agents_say)

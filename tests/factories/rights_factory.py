@@ -100,13 +100,15 @@ def _row(page: int, what: int, old: int, new: int) -> NDArray[Any]:
     return row
 
 
-def _next(rng: random.Random, pages: Pages, core: int, page: int, number: int) -> NDArray[Any] | None:
-    """What this core may do with this page."""
+def _next(
+    rng: random.Random, pages: Pages, core: int, page: int, number: int, changed: float
+) -> NDArray[Any] | None:
+    """What this core may do with this page. changed: how often who has it alone leaves what nobody left."""
     who, sole, held = pages.holders.setdefault(page, set()), pages.alone.get(page), pages.holds.get(page, 0)
     if sole not in (None, core):
         return None
     if sole == core:
-        left = 1 + (number >> 8) % 3 if rng.random() < 0.3 else rng.choice((1, 1, 1, 2))
+        left = number + (1 << 40) if rng.random() < changed else rng.choice((1, 1, 1, 2))
         return _row(page, rng.choice((SHARES, GIVES)), held, left)
     if core not in who:
         if not who and rng.random() < 0.5:
@@ -117,15 +119,17 @@ def _next(rng: random.Random, pages: Pages, core: int, page: int, number: int) -
     return _row(page, GIVES, held, held)
 
 
-def random_run(seed: int, *, cores: int, pages: int, steps: int, earlier: int = 0) -> Run:
-    """So many rows; `earlier` ones ran before the region."""
+def random_run(
+    seed: int, *, cores: int, pages: int, steps: int, earlier: int = 0, changed: float = 0.2
+) -> Run:
+    """So many rows; `earlier` ones ran before the region. changed: see `_next`."""
     rng, now = random.Random(seed), Pages()
     before, streams, order = now.copied(), [[np.zeros(0, EVENT)] for _ in range(cores)], []
     for step in range(earlier + steps):
         if step == earlier:
             before = now.copied()
         core, page = rng.randrange(cores), rng.randrange(pages)
-        row = _next(rng, now, core, page, (step + 1) << 8 | core)
+        row = _next(rng, now, core, page, (step + 1) << 8 | core, changed)
         if row is None:
             continue
         assert now.follow(core, row[0])

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from engine_suite import SOAK
-from order_oracle import all_orders
+from order_oracle import all_orders, directions
 from rights_factory import Run, random_run
 
 from corebraid.base.errors import OrderError
@@ -15,6 +15,7 @@ from corebraid.base.rows.event import GETS, GIVES, SHARES, TAKES
 from solver.cuts.search import solve_cut
 from solver.passes.answers import Options, runs_of, solve
 from solver.passes.apart import keep_apart
+from solver.regions.hold_rows import has_one_order, holds_of
 from solver.regions.links import with_links
 from solver.regions.presence import with_presence
 from solver.regions.problem import Problem, Solution, Verdict
@@ -69,7 +70,7 @@ def test_spans_are_those_that_the_rows_tell(earlier: int) -> None:
     found = 0
     for seed in range(200 * SOAK):
         run = random_run(seed, cores=4, pages=3, steps=60, earlier=earlier)
-        spans = {tuple(span) for span in rights_of(run.region).tolist()}
+        spans = {tuple(span) for span in rights_of(holds_of(run.region.streams)).tolist()}
         assert spans == told(run, naive_spans(run)), f"seed {seed}"
         found += len(spans)
     assert found > 1000
@@ -131,3 +132,26 @@ def test_where_no_order_keeps_them_apart_none_is_given() -> None:
             keep_apart(problem, by_values(problem), by_values, partial(runs_of, problem))
         tried += 1
     assert tried > 10
+
+
+@pytest.mark.parametrize("changed", [0.0, 0.9])
+def test_where_values_tell_the_order_there_is_one(changed: float) -> None:
+    """Of what one leaves and another finds; and they tell it wherever each left something of its own."""
+    told = found = 0
+    for seed in range(400 * SOAK):
+        run = random_run(seed, cores=3, pages=1, steps=14, changed=changed)
+        problem = run.problem
+        orders = all_orders(problem, 3000)
+        if not orders or not len(problem.rights):
+            continue
+        found += 1
+        if has_one_order(holds_of(run.region.streams)):
+            told += 1
+            assert all(len(ways) == 1 for ways in directions(problem, orders).values()), f"seed {seed}"
+        own = {int(row["new"]) for rows in run.streams for row in rows if row["old"] != row["new"]}
+        writes = sum(int(row["old"] != row["new"]) for rows in run.streams for row in rows)
+        if len(own) == writes and run.before.holds.get(0, 0) not in own:
+            assert has_one_order(holds_of(run.region.streams)), f"seed {seed}"
+    # Where next to nothing is left that is one's own, many do not.
+    assert min(told, found - told) > 10
+    assert told > found * 0.8 or changed < 0.5
