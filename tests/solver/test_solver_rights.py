@@ -153,5 +153,5 @@ def test_where_values_tell_the_order_there_is_one(changed: float) -> None:
         if len(own) == writes and run.before.holds.get(0, 0) not in own:
             assert has_one_order(holds_of(run.region.streams)), f"seed {seed}"
     # Where next to nothing is left that is one's own, many do not.
-    assert min(told, found - told) > 10
-    assert told > found * 0.8 or changed < 0.5
+    assert told > 10
+    assert told > found * 0.8 if changed > 0.5 else found - told > 10
