@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,18 @@ from corebraid.base.compiled import njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import HAD_IT, OF_HOLD
 
-if TYPE_CHECKING:
-    from solver.regions.region import RowSource
-
 #: A stream's number in a key.
 STREAM_BITS, STREAM_MASK = np.uint64(8), np.uint64(0xFF)
 _HOLD, _PAGE_SHIFT = np.uint8(OF_HOLD), np.uint64(PAGE_BYTES.bit_length() - 1)
 #: What a row tells, and whether the page was had before.
 _TOLD = np.uint64(3 | HAD_IT)
+
+
+class Pieces(Protocol):
+    """A stream's rows of a region (`solver.regions.region.RowSource`)."""
+
+    def pieces(self) -> Iterator[NDArray[Any]]:
+        """EVENT arrays, from the first row to the last."""
 
 
 class HoldRows(NamedTuple):
@@ -54,7 +58,7 @@ def gather_holds(rows, stream, number, room):  # type: ignore[no-untyped-def]
     return n
 
 
-def holds_of(streams: Sequence[RowSource]) -> HoldRows:
+def holds_of(streams: Sequence[Pieces]) -> HoldRows:
     """Those of a region's streams."""
     found = [[np.empty(0, kind) for kind in _KINDS]]
     for stream, source in enumerate(streams):

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.regions.rights import no_rights
-
 
 class Verdict(enum.Enum):
     """An engine's answer for one region."""
@@ -92,7 +90,7 @@ class Problem:
     links: int = 0
     loads_before: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     needs: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
-    rights: NDArray[np.int64] = field(default_factory=no_rights)
+    rights: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 5), np.int64))
 
     @property
     def n_streams(self) -> int:
