@@ -19,9 +19,9 @@ from vectors import ARITHMETIC, Form
 _MODRM = [f"{7 | k << 3:02x}" for k in range(8)] + [f"{0xC1 | k << 3:02x}" for k in range(8)]
 _MODRM += ["4f 08", "0c 27", "0d 90 90 90 90", "c0", "ff", "d2"]
 #: What is no business of a sweep: VEX and EVEX, calls of the kernel, what no two processors answer alike.
-#: And `xsave`, which is not offered and here would store over other vectors.
+#: And what is not offered, and to the processor would touch other vectors: `xsave`, `wrfsbase`.
 _LEFT_OUT = re.compile(
-    r"^(c4|c5|62|0f 05|0f 34|cd|0f 0[ef]|0f 31|0f a2|0f c7 [f37]|0f c7 2[7f]|0f ae [23]7|0f 01 f9|8f)"
+    r"^(c4|c5|62|0f 05|0f 34|cd|0f 0[ef]|0f 31|0f a2|0f c7 [f37]|0f c7 2[7f]|0f ae ([23]7|d[129])|0f 01 f9|8f)"
 )
 _ONE_BYTE_PREFIXES = (0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3)
 _NO_MODRM = (
@@ -98,6 +98,7 @@ _DOCUMENTED: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = tuple(
         ("bsf and bsr of zero", "^0f b[cd]", r"^registers\[\d+\]$"),
         ("where the last x87 instruction was", "^(d9|dd|0f ae) ", "^memory$"),
         ("approximations", "^(d9 f|0f 5[23])", r"^(st|xmm)\[\d+\]$"),
+        ("fxsave and its like that are refused", "^0f ae ", r"^(address|signal\[1\])$"),
         ("frstor with REX.W", "^dd [2e]", r"^(st\[\d+\]|x87\[\d\])$"),
         ("far calls and jumps with REX.W", "^ff ", "^error$"),
         ("a call to no address", "^ff ", "^pushed$"),
