@@ -21,7 +21,8 @@ _MODRM += ["4f 08", "0c 27", "0d 90 90 90 90", "c0", "ff", "d2"]
 #: What is no business of a sweep: VEX and EVEX, calls of the kernel, what no two processors answer alike.
 #: And what is not offered, and to the processor would touch other vectors: `xsave`, `wrfsbase`.
 _LEFT_OUT = re.compile(
-    r"^(c4|c5|62|0f 05|0f 34|cd|0f 0[ef]|0f 31|0f a2|0f c7 [f37]|0f c7 2[7f]|0f ae ([23]7|d[129])|0f 01 f9|8f)"
+    r"^(c4|c5|62|0f 05|0f 34|cd|0f 0[ef]|0f 31|0f a2|0f c7 [f37]|0f c7 2[7f]|0f ae ([23]7|d[129])"
+    r"|0f 01 f9|8f)"
 )
 _ONE_BYTE_PREFIXES = (0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3)
 _NO_MODRM = (
