@@ -76,6 +76,11 @@ def force(core: Core, task: Task, refused: Refused) -> None:
         number, error = vector - 1, core.forget_exception()
         if (what := dict(core.isa.refusals).get(number)) is not None:
             raise Unsupported(what)
+        abi = task.process.abi.signals
+        if number == abi.debug and not _is_address(abi, core.pc):
+            # A branch that the processor refuses is no step.
+            _go_back(core, task)
+            number = vectors.general_protection
         # Interrupts are not for programs: `int` with any vector but those of faults is refused.
         exception(task, number if number < vectors.faults else vectors.general_protection, error)
     elif refused.status == uc.UC_ERR_INSN_INVALID:
