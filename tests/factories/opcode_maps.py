@@ -123,7 +123,7 @@ def documented(form: Form, found: Sequence[str]) -> str:
 # -- sequences -----------------------------------------------------------------------------------------------
 
 _EXCLUDED = re.compile(
-    "rep|f2xm1|fyl2x|fpatan|fsin|fcos|fptan|rcp|rsqrt|fnstenv|fnsave|fxsave|frstor|fldenv|shld|shrd|bs[fr]|xsave|xrstor"
+    "rep|f2xm1|fyl2x|fpatan|fsin|fcos|fptan|rcp|rsqrt|fnstenv|fnsave|fxsave|frstor|fldenv|shld|shrd|bs[fr]|xsave|xrstor|loop"
 )
 _PIECES = ("", "66", "f2", "f3", "48", "41", "66 48")
 
