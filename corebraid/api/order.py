@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -147,10 +147,14 @@ def _ordered_few(
     from recorder.replay.contested import CONTESTED
     from solver.regions.problem import Verdict
 
-    with suppress(FormatError, OrderError):
+    told = "holds of pages have no legal order"
+    try:
         found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=True)
         if found[1].verdict is not Verdict.ILLEGAL:
             return found
+    except (FormatError, OrderError) as error:
+        told = said(error.what)
+    resources.say(Phrase("accesses to contested pages were ordered, not holds of pages: ", told))
     try:
         return _ordered(recording, options, resources, constraints, shown, CONTESTED)
     except (FormatError, OrderError) as error:

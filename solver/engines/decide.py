@@ -17,9 +17,12 @@ _BEAM_SHARE, _SMALL_BEAM_SHARE = 0.9, 0.4
 SMT_OPS, _SMT_SHARE = 600, 0.25
 
 
-def solve_auto(problem: Problem, *, timeout_s: float, nodes: int, encoding: str = "chain") -> Solution:
+def solve_auto(
+    problem: Problem, *, timeout_s: float, nodes: int, encoding: str = "chain", briefly: bool = False
+) -> Solution:
     """Decide a region: a short cut search; deduction, and a longer search with it; each granule's own graph,
-    and a long search; a beam search; the long search for as long as there is time; then z3.
+    and a long search; unless it is to be done briefly, a beam search; the long search for as long as there is
+    time; then z3.
 
     `Solution.engine` says which of them answered: "cut", "deduction", "projection", "beam" or "smt-...".
     """
@@ -47,6 +50,8 @@ def solve_auto(problem: Problem, *, timeout_s: float, nodes: int, encoding: str 
     small = problem.n_ops <= SMT_OPS
     search = CutSearch(problem, deduced.before, counted=True)
     reason = search.go_on(until, budget(spent, _LONG))
+    if briefly:
+        return search.answer("projection", working_time() - began, reason)
     if reason == "budget" and spent + search.opened < nodes:
         beam = BeamSearch(problem, deduced.before)
         if not beam.go_on(began + timeout_s * (_SMALL_BEAM_SHARE if small else _BEAM_SHARE)):

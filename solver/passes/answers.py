@@ -108,7 +108,10 @@ def solve(problem: Problem, options: Options) -> Solution:
     if solution.verdict is Verdict.LEGAL and len(problem.rights):
         linked = with_links(problem)
         solution = keep_apart(
-            linked, solution, lambda more: _solve_linked(more, options), lambda order: runs_of(problem, order)
+            linked,
+            solution,
+            lambda more: _solve_briefly(more, options),
+            lambda order: runs_of(problem, order),
         )
     if solution.verdict is Verdict.LEGAL and problem.dropped:
         told = [DROPPED[problem.dropped], solution.reason]
@@ -120,6 +123,20 @@ def _solve_linked(problem: Problem, options: Options) -> Solution:
     if options.choice and options.choice.concerns(problem.region):
         return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
     return SOLVERS[options.engine](problem, options)
+
+
+#: Cuts that a search opens at most for a region in which presence is told, and more for each operation.
+_BRIEFLY = 20_000
+
+
+def _solve_briefly(problem: Problem, options: Options) -> Solution:
+    """Within a number of cuts, not a time: what comes of it is the same everywhere."""
+    nodes = min(options.nodes, _BRIEFLY + problem.n_ops)
+    if options.engine == "smt":
+        return _smt(problem, options)
+    if options.engine == "cut":
+        return solve_cut(problem, timeout_s=options.timeout_s, nodes=nodes)
+    return solve_auto(problem, timeout_s=options.timeout_s, nodes=nodes, briefly=True)
 
 
 def _auto(problem: Problem, options: Options) -> Solution:

@@ -33,6 +33,7 @@ from corebraid.base.rows.event import (
     UNCACHED,
 )  # fmt: skip
 from corebraid.base.rows.record import LOSES, MISS, MISS_WRITE
+from corebraid.base.wording import said
 from emu.bus.losses import DOWNGRADED, LOST
 from emu.bus.names import PAGE
 from recorder.evidence.losses.log import iter_losses
@@ -408,7 +409,9 @@ def test_where_holds_cannot_be_kept_apart_accesses_are_ordered(
 
     recording = record_uts(tmp_path / "rec")
     monkeypatch.setattr(answers, "keep_apart", fail)
-    corebraid.order(recording, jobs=1)
+    told = list[str]()
+    corebraid.order(recording, jobs=1, note=lambda text: told.append(said(text)))
+    assert told == ["accesses to contested pages were ordered, not holds of pages: found no order"]
     head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
     assert (head.contested, head.holds) == (True, False)
     assert corebraid.check_order(recording).events > 10_000
