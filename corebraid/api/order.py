@@ -154,9 +154,10 @@ def _ordered_few(
             return found
     except (FormatError, OrderError) as error:
         told = said(error.what)
-    resources.say(Phrase("accesses to contested pages were ordered, not holds of pages: ", told))
     try:
-        return _ordered(recording, options, resources, constraints, shown, CONTESTED)
+        found = _ordered(recording, options, resources, constraints, shown, CONTESTED)
+        resources.say(Phrase("accesses to contested pages were ordered, not holds of pages: ", told))
+        return found
     except (FormatError, OrderError) as error:
         found = _ordered(recording, options, resources, constraints, shown)
         what = said(error.what)
