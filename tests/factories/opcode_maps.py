@@ -88,36 +88,55 @@ _NOT_OFFERED = re.compile(
         "f0 (.. )*0f 00 2f", "66 (.. )*0f 38 82", "0f 38 f[016]", "0f 38 c[8-f]", "0f 3a c[cef]",
     ))
 )  # fmt: skip
-_BODY = re.compile(r"^((26|2e|36|3e|64|65|66|67|f0|f2|f3|4.) )*")
 _ILLEGAL = "signal: 0x200000004,"
-_DOCUMENTED: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = tuple(
-    (what, re.compile(body), re.compile(names))
-    for what, body, names in (
-        ("control and debug registers", "^0f 2[0-3]", "."),
-        ("int1 below a hypervisor", r"f1", r"^(address|at|signal\[[12]\])$"),
-        ("shifts of 16 bits by more", "^0f a[5d]", r"^(flags|memory|registers\[\d+\])$"),
-        ("bsf and bsr of zero", "^0f b[cd]", r"^registers\[\d+\]$"),
-        ("where the last x87 instruction was", "^(d9|dd|0f ae) ", "^memory$"),
-        ("approximations", "^(d9 f|0f 5[23])", r"^(st|xmm)\[\d+\]$"),
-        ("fxsave and its like that are refused", "^0f ae ", r"^(address|signal\[1\])$"),
-        ("frstor with REX.W", "^dd [2e]", r"^(st\[\d+\]|x87\[\d\])$"),
-        ("far calls and jumps with REX.W", "^ff ", "^error$"),
-        ("a call to no address", "^ff ", "^pushed$"),
-        ("enter with nested frames on the line bus", "c8 ", "^pushed$"),
+_PREFIX = "^((26|2e|36|3e|64|65|66|67|f0|f2|f3|4.) )*"
+#: What it is; instructions, with their prefixes; what may differ of them; how it may.
+_DOCUMENTED = tuple(
+    (what, re.compile(text), re.compile(names), re.compile(how))
+    for what, text, names, how in (
+        ("control and debug registers", _PREFIX + "0f 2[0-3]", ".", "."),
+        ("shifts of 16 bits by more", ".*66 (.. )*0f a[5d]", r"(flags|memory|registers\[\d+\])$", "."),
+        # Bits above the lower half, and nothing else.
+        (
+            "bsf and bsr of zero",
+            _PREFIX + "0f b[cd]",
+            r"registers\[\d+\]$",
+            r"0x(?:[0-9a-f]*?)([0-9a-f]{1,8}), the processor 0x[0-9a-f]+\1$",
+        ),
+        ("where the last x87 instruction was", _PREFIX + "(d9 37|dd 37|0f ae 07)", "memory$", "."),
+        ("approximations", _PREFIX + "(d9 f[01239bef]|0f 5[23])", r"(st|xmm)\[\d+\]$", "."),
+        ("fxsave and its like that are refused", _PREFIX + "0f ae (0|4f)", r"(address|signal\[1\])$", "."),
+        ("frstor with REX.W", ".*4[8-f] dd 27", r"(st\[\d+\]|x87\[\d\])$", "."),
+        ("far calls and jumps with REX.W", ".*4[8-f] ff [12]f", "error$", "."),
+        ("a call to no address", _PREFIX + "ff (17|d.)", "pushed$", "."),
+        ("enter with nested frames on the line bus", "(.. )*c8 ", "pushed$", "."),
     )
 )
 
 
 def documented(form: Form, found: Sequence[str]) -> str:
     """Why docs/processor.md has these differences, empty if it does not."""
-    body = _BODY.sub("", form.text)
     if found[0].startswith(_ILLEGAL) and _NOT_OFFERED.search(form.text):
         return "not offered"
-    names = [one.split(":")[0] for one in found]
-    for what, bodies, which in _DOCUMENTED:
-        if bodies.search(body) and all(which.search(name) for name in names):
+    if "f1" in form.text.split() and _is_before_int1(found):
+        return "int1 below a hypervisor"
+    parts = [one.split(": ", 1) for one in found]
+    for what, text, names, how in _DOCUMENTED:
+        if text.match(form.text) and all(names.match(name) and how.search(said) for name, said in parts):
             return what
     return ""
+
+
+def _is_before_int1(found: Sequence[str]) -> bool:
+    """Whether all that differs is where a signal was, by an `int1` and its prefixes."""
+    lengths = set[int]()
+    for one in found:
+        name, said = one.split(": ", 1)
+        ours, theirs = (int(value, 16) for value in said.split(", the processor "))
+        if name not in ("address", "at", "signal[1]", "signal[2]"):
+            return False
+        lengths.add(ours - theirs)
+    return len(lengths) == 1 and 1 <= lengths.pop() <= 3
 
 
 # -- sequences -----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 from guest import DATA, Code
 from instruction_forms import decode, random_state, shape
 from static_guest import call, static_program
-from vectors import NAMES, Form, Result, State
+from vectors import NAMES, Form, Result, State, in_batches
 
 import corebraid
 
@@ -46,14 +46,7 @@ class SweepProgram:
     def __init__(self, folder: Path, forms: Sequence[str]) -> None:
         code, self.forms = Code(), list(forms)
         self._handler(code)
-        code.label("batch").mov("rdx", _BATCH * _SIZE).mov("rsi", _BLOCKS).label("more")
-        call(code, 0, rdi=0).compare("rax", 0).jump_if("z", "over")
-        code.raw("48 01 c6 48 29 c2").jump_if("nz", "more")
-        code.mov("rax", _BLOCKS).store(_CURRENT, "rax").mov("rax", _BATCH).store(_LEFT, "rax").label("vector")
-        self._vector(code)
-        code.load("rcx", _LEFT).add("rcx", -1).store(_LEFT, "rcx").jump_if("nz", "vector")
-        call(code, 1, rdi=1, rsi=_BLOCKS, rdx=_BATCH * _SIZE).jump("batch")
-        call(code.label("over"), 231, rdi=0)
+        in_batches(code, _BATCH, self._vector)
         self._nothing = code.here
         code.raw("c3")
         self._stubs = []

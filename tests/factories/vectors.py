@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import struct
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -144,20 +144,25 @@ class Result:
         return found
 
 
+def in_batches(code: Code, batch: int, vector: Callable[[Code], None]) -> None:
+    """Read so many states, run the code of a vector on each, write what came of it, until there are none."""
+    code.label("batch").mov("rdx", batch * SIZE).mov("rsi", _BLOCKS).label("more")
+    call(code, 0, rdi=0).compare("rax", 0).jump_if("z", "over")
+    code.raw("48 01 c6 48 29 c2").jump_if("nz", "more")
+    code.mov("rax", _BLOCKS).store(_CURRENT, "rax").mov("rax", batch).store(_LEFT, "rax").label("vector")
+    vector(code)
+    code.load("rcx", _LEFT).add("rcx", -1).store(_LEFT, "rcx").jump_if("nz", "vector")
+    call(code, 1, rdi=1, rsi=_BLOCKS, rdx=batch * SIZE).jump("batch")
+    call(code.label("over"), 231, rdi=0)
+
+
 class Vectors:
     """The program for some forms, in a folder."""
 
     def __init__(self, folder: Path, forms: Sequence[Form]) -> None:
         code, self.forms = Code(), list(forms)
         self._signals(code)
-        code.label("batch").mov("rdx", _BATCH * SIZE).mov("rsi", _BLOCKS).label("more")
-        call(code, 0, rdi=0).compare("rax", 0).jump_if("z", "over")
-        code.raw("48 01 c6 48 29 c2").jump_if("nz", "more")
-        code.mov("rax", _BLOCKS).store(_CURRENT, "rax").mov("rax", _BATCH).store(_LEFT, "rax").label("vector")
-        self._vector(code)
-        code.load("rcx", _LEFT).add("rcx", -1).store(_LEFT, "rcx").jump_if("nz", "vector")
-        call(code, 1, rdi=1, rsi=_BLOCKS, rdx=_BATCH * SIZE).jump("batch")
-        call(code.label("over"), 231, rdi=0)
+        in_batches(code, _BATCH, self._vector)
         self._stubs = []
         for form in forms:
             self._stubs.append(code.here)

@@ -33,7 +33,6 @@ from corebraid.base.rows.event import (
     UNCACHED,
 )  # fmt: skip
 from corebraid.base.rows.record import LOSES, MISS, MISS_WRITE
-from corebraid.base.wording import said
 from emu.bus.losses import DOWNGRADED, LOST
 from emu.bus.names import PAGE
 from recorder.evidence.losses.log import iter_losses
@@ -45,7 +44,6 @@ from recorder.replay.holds import find_unclear, with_losses
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
 from solver.check.checker import check_slices
-from solver.passes import answers
 from solver.passes.order import order_recording
 
 Rows = NDArray[Any]
@@ -377,41 +375,3 @@ def test_what_holds_leave_to_be_ordered(tmp_path: Path) -> None:
     told = [rows_of(with_holds(recording).chunks(number)) for number in range(3)]
     every = [rows_of(RecordingTraces(recording, rows=CONTESTED).chunks(number)) for number in range(3)]
     assert sum(map(len, told)) < sum(map(len, every)) / 10
-
-
-def record_uts(path: Path) -> Recording:
-    """Locks: cores read a page while others take it alone and leave it as it was."""
-    corebraid.record(IMAGES / "uts.elf", path, cores=4)
-    return Recording.open(path)
-
-
-def test_nobody_has_a_page_while_another_has_it_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = record_uts(tmp_path / "rec")
-    corebraid.order(recording, jobs=1)
-    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
-    assert (head.contested, head.holds) == (True, True)
-    assert corebraid.check_order(recording).events < 10_000
-    # What ran has no such thing, and values alone do not keep it away: the checker names it.
-    assert check_slices(with_holds(recording), slices_of(recording)).events
-    monkeypatch.setattr(answers, "keep_apart", lambda problem, solution, solve, place: solution)
-    corebraid.order(recording, jobs=1, fresh=True)
-    with pytest.raises(OrderError, match="has a page alone, and another holds it"):
-        corebraid.check_order(recording)
-
-
-def test_where_holds_cannot_be_kept_apart_accesses_are_ordered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OrderError("found no order")
-
-    recording = record_uts(tmp_path / "rec")
-    monkeypatch.setattr(answers, "keep_apart", fail)
-    told = list[str]()
-    corebraid.order(recording, jobs=1, note=lambda text: told.append(said(text)))
-    assert told == ["accesses to contested pages were ordered, not holds of pages: found no order"]
-    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
-    assert (head.contested, head.holds) == (True, False)
-    assert corebraid.check_order(recording).events > 10_000
