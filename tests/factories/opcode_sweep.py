@@ -109,11 +109,16 @@ class SweepProgram:
             state.pack(stub, _BLOCKS + number % _BATCH * _SIZE) for number, (stub, state) in enumerate(stubs)
         )
 
+    def leave_out(self, packed: bytearray, numbers: Sequence[int]) -> None:
+        """Nothing is done of these vectors."""
+        for number in numbers:
+            packed[number * _SIZE : number * _SIZE + 8] = struct.pack("<Q", self._nothing)
+
     def form_at(self, address: int) -> int:
         """The number of the form that lies there."""
         return bisect.bisect(self._stubs, address) - 1
 
-    def natively(self, states: bytes) -> bytes:
+    def natively(self, states: bytes | bytearray) -> bytes:
         """What the host's processor makes of them."""
         return subprocess.run(
             [self.program], input=states, capture_output=True, check=True, timeout=60
@@ -198,28 +203,25 @@ def sweep(forms: Sequence[str], states: int, seed: int, folder: Path, **options:
     program = SweepProgram(folder, forms)
     shapes = [_shape(text) for text in forms]
     vectors = [(k, sweep_state(rng, forms[k])) for k in range(len(forms)) for _ in range(states)]
+    packed = bytearray(program.pack(vectors))
+    theirs = program.natively(packed)
     while at < len(vectors):
-        # States are packed anew: a block's place is its number in the batch.
-        rest = vectors[at:]
-        theirs = program.natively(program.pack(rest))
-        said, facts = program.recorded(
-            program.pack(rest), folder / f"rec {at} {len(swept.refused)}", **options
-        )
-        done = min(len(said) // _SIZE, len(rest))
-        for number in range(done):
-            which, state = rest[number]
-            begin = number * _SIZE
-            ours, native = said[begin : begin + _SIZE], theirs[begin : begin + _SIZE]
+        rest, kept_in = bytes(packed[at * _SIZE :]), folder / f"rec {len(swept.refused)}"
+        said, facts = program.recorded(rest, kept_in, **options)
+        done = min(at + len(said) // _SIZE, len(vectors))
+        for number in range(at, done):
+            which, state = vectors[number]
+            if forms[which] in swept.refused:
+                continue
+            swept.vectors += 1
+            ours, native = said[(number - at) * _SIZE :][:_SIZE], theirs[number * _SIZE :][:_SIZE]
             if found := differences(shapes[which], ours, native):
                 swept.differences.append((shapes[which], state, found))
-        swept.vectors += done
-        at += done
-        if done < len(rest):
-            end = facts["end"]
-            place = facts["fault"]["pc"] if facts["fault"] else "0x0"
-            which = program.form_at(int(place, 16))
-            if which not in {one for one, _ in rest[done : done + _BATCH]}:
-                which = rest[done][0]
-            swept.refused[forms[which]] = end["text"]
-            vectors = vectors[:at] + [one for one in vectors[at:] if one[0] != which]
+        at = done
+        if done < len(vectors):
+            which = program.form_at(int(facts["fault"]["pc"], 16)) if facts["fault"] else -1
+            if which not in {one for one, _ in vectors[done : done + _BATCH]}:
+                which = next(one for one, _ in vectors[done:] if forms[one] not in swept.refused)
+            swept.refused[forms[which]] = facts["end"]["text"]
+            program.leave_out(packed, [k for k, (one, _) in enumerate(vectors) if one == which])
     return swept
