@@ -32,6 +32,22 @@ class FloatImage:
 
 
 @dataclass(frozen=True)
+class Selector:
+    """A segment register in a frame, and what the processor has to say of it when a handler returns.
+
+    field: of the frame's layout. own: the one that programs have. strict: a bit of the frame's `uc_flags`,
+    without which any other is taken for it; 0: there is none. untold: a bit of those of which the error code
+    tells nothing. unsupported: what is not emulated, by selector.
+    """
+
+    field: str
+    own: int
+    strict: int = 0
+    untold: int = 0
+    unsupported: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class SignalFrame:
     """The frame that a handler runs on (`struct rt_sigframe`).
 
@@ -41,6 +57,7 @@ class SignalFrame:
     handler's arguments. result: a register that is 0 at its entry. restored_flags: bits that a return takes
     from the frame. cleared_flags: bits that are 0 at a handler's entry. returned: bytes that the
     handler's own return took from the stack. floats: the registers to which the field `fpstate` points.
+    selectors: in the order in which they are looked at. privilege: bits that a return sets in each.
     """
 
     layout: Layout
@@ -55,6 +72,8 @@ class SignalFrame:
     cleared_flags: int
     returned: int
     floats: FloatImage
+    selectors: tuple[Selector, ...] = ()
+    privilege: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ Intel SDM volume 1, 10.5.1 (FXSAVE) and volume 3, table 6-1 (exceptions).
 
 from __future__ import annotations
 
-from isa.abi_signals import FaultSignal, FloatImage, FloatStatus, SignalAbi, SignalFrame
+from isa.abi_signals import FaultSignal, FloatImage, FloatStatus, Selector, SignalAbi, SignalFrame
 from isa.layout import Layout
 
 _ACTION = Layout(32, {"handler": (0, 8), "flags": (8, 8), "restorer": (16, 8), "mask": (24, 8)})
 
 # struct rt_sigframe: the return address, struct ucontext at 8, in it struct sigcontext at 40, siginfo at 312.
 _CONTEXT, _SAVED, _INFO = 8, 48, 312
+#: UC_STRICT_RESTORE_SS.
+_STRICT = 4
 _GENERAL = (
     "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx",
     "rsp", "rip", "rflags",
@@ -64,7 +66,7 @@ _FRAME = SignalFrame(
     context=_CONTEXT,
     alignment=(16, 8),
     # UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS (no UC_FP_XSTATE without XSAVE); user code and data segments.
-    constants={"uc_flags": 6, "cs": 0x33, "ss": 0x2B},
+    constants={"uc_flags": 2 | _STRICT, "cs": 0x33, "ss": 0x2B},
     arguments=("rdi", "rsi", "rdx"),
     result="rax",
     # FIX_EFLAGS: AC, OF, DF, TF, SF, ZF, AF, PF, CF; RF ends with the next instruction.
@@ -73,6 +75,12 @@ _FRAME = SignalFrame(
     cleared_flags=0x10500,
     returned=8,
     floats=_FXSAVE,
+    # A stack segment of a local table is left by espfix64, whose fault tells no selector.
+    selectors=(
+        Selector("cs", 0x33, unsupported=((0x23, "a switch to 32-bit code"),)),
+        Selector("ss", 0x2B, strict=_STRICT, untold=4),
+    ),
+    privilege=3,
 )
 
 _SIGILL, _SIGTRAP, _SIGBUS, _SIGFPE, _SIGSEGV = 4, 5, 7, 8, 11

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Generator
+from contextlib import suppress
 
 from emu.linux.calls.timespec import read_timespec
 from emu.linux.ground.call import Call, Subject, table
@@ -160,10 +161,11 @@ def sys_rt_sigreturn(task: Task) -> int:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return 0
     # As Linux does: a stack that cannot be set is no reason not to return.
-    try:
+    with suppress(Errno):
         _set_stack(task, returned.stack)
-    except Errno:
-        return 0
+    if returned.trap is not None:
+        row = task.process.abi.signals.exceptions[returned.trap.number]
+        signals.force(task, row.signal, SigInfo(row.signal, row.code, trap=returned.trap))
     return 0
 
 

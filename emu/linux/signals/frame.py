@@ -6,16 +6,18 @@ Sources: Linux's arch/x86/kernel/signal.c (get_sigframe), signal_64.c (x64_setup
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.guest_memory import GuestMemory
 from emu.linux.ground.words import unsigned
 from emu.linux.signals.float_image import float_image, initial_floats, read_image, with_floats
-from emu.linux.signals.info import INFO_BYTES, SigInfo
+from emu.linux.signals.info import INFO_BYTES, SigInfo, Trap
 from emu.linux.signals.numbers import SA_ONSTACK, SA_RESTORER, SS_AUTODISARM, SS_DISABLE
 from emu.linux.signals.of_process import Action
 from emu.linux.signals.of_task import AlternateStack, TaskSignals
+from emu.linux.signals.selectors import refused_selectors
 from isa.abi import LinuxAbi
 from isa.table import Isa
 
@@ -64,6 +66,8 @@ def push_frame(task: FrameTask, action: Action, info: SigInfo, mask: int) -> byt
     address, floats = _place(task, action)
     raw = bytearray(frame.layout.size)
     fields = _fields(task, action, mask, floats)
+    if info.trap is not None:
+        fields |= dict(info.trap.shown)
     for name, value in fields.items():
         _put(raw, *frame.layout.fields[name], value)
     for name, offset in frame.registers.items():
@@ -81,18 +85,21 @@ def push_frame(task: FrameTask, action: Action, info: SigInfo, mask: int) -> byt
 
 class Returned(NamedTuple):
     """What a frame holds. refused: its floating-point registers cannot be read, or are such as the processor
-    would not take; they are those that a program starts with then, and the others the frame's."""
+    would not take; they are those that a program starts with then, and the others the frame's. trap: what
+    the processor has to say of its selectors."""
 
     context: bytes
     mask: int
     stack: AlternateStack
     refused: bool
+    trap: Trap | None
 
 
 def pop_frame(task: FrameTask) -> Returned:
     """The frame at the stack pointer.
 
-    What a program must not set is taken from the present registers. Raises Errno(EFAULT): no frame is there.
+    What a program must not set is taken from the present registers. Raises Errno(EFAULT): no frame is there;
+    Unsupported.
     """
     isa, frame, memory = task.process.isa, task.process.abi.signals.frame, task.process.memory
     context = task.registers
@@ -114,7 +121,12 @@ def pop_frame(task: FrameTask) -> Returned:
             # What the system call returns then.
             context, refused = isa.with_register(context, frame.result, 0), True
     stack = AlternateStack(fields["ss_sp"], fields["ss_size"], fields["ss_flags"])
-    return Returned(context, fields["mask"], stack, refused)
+    trap = refused_selectors(frame, fields, isa.vectors.general_protection)
+    if trap is not None:
+        flags = int.from_bytes(raw[frame.registers[isa.flags_register] :][:8], "little")
+        retried = bool(flags & task.process.abi.signals.fault_flag)
+        trap = replace(trap, address=task.signals.trap.address, retried=retried)
+    return Returned(context, fields["mask"], stack, refused, trap)
 
 
 def _place(task: FrameTask, action: Action) -> tuple[int, int]:

@@ -23,12 +23,13 @@ class Source(Protocol):
 @dataclass(frozen=True)
 class Trap:
     """The processor's side of a fault: exception number, error code, address of a bad access; whether the
-    instruction is to be tried again."""
+    instruction is to be tried again. shown: what the frame's fields have otherwise than always."""
 
     number: int
     error: int = 0
     address: int = 0
     retried: bool = False
+    shown: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""rt_sigreturn with floating-point registers that cannot be loaded, against the kernel of this host."""
+"""rt_sigreturn with floating-point registers or selectors that cannot be loaded, against this host."""
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from pathlib import Path
 
@@ -25,9 +26,33 @@ CHANGES = {
     "no page, SIGSEGV blocked": "48 c7 82 e0 00 00 00 40 00 00 00 48 81 8a 28 01 00 00 00 04 00 00",
 }  # fmt: skip
 REFUSED = tuple(CHANGES)[1:3] + tuple(CHANGES)[5:7]
+#: CS is at 184 of the context, SS at 190, uc_flags at 0.
+_CODE, _STACK, _NOT_STRICT = "66 c7 82 b8 00 00 00", "66 c7 82 be 00 00 00", "83 22 fb"
+SELECTORS = {
+    "own code": f"{_CODE} 30 00",
+    "no code": f"{_CODE} 00 00",
+    "the kernel's code": f"{_CODE} 10 00",
+    "data as code": f"{_CODE} 2b 00",
+    "local code": f"{_CODE} 37 00",
+    "no code, not strict": f"{_CODE} 34 12 {_NOT_STRICT}",
+    "no code, no stack": f"{_CODE} 38 00 {_STACK} 18 00",
+    "no code, no image": f"{_CODE} 00 00 31 c0 48 89 82 e0 00 00 00",
+    "no code after a flag": f"{_CODE} 43 00 48 81 a2 b0 00 00 00 ff ff fe ff",
+    "own stack": f"{_STACK} 28 00",
+    "no stack": f"{_STACK} 00 00",
+    "the kernel's stack": f"{_STACK} 18 00",
+    "code as stack": f"{_STACK} 33 00",
+    "a number as stack": f"{_STACK} 7b 00",
+    "local stack": f"{_STACK} 2f 00",
+    "far stack": f"{_STACK} 38 12",
+    "no stack, not strict": f"{_STACK} 00 00 {_NOT_STRICT}",
+    "no code, SIGSEGV blocked": f"{_CODE} 00 00 48 81 8a 28 01 00 00 00 04 00 00",
+}
+_TAKEN = ("own code", "own stack", "no stack, not strict")
 _ACTION, _HANDLERS, _FLAGS = DATA + 0x800, ((4, "ill"), (11, "segv")), 40 + 8 * 17
-#: Of the context: the general registers, error and exception, but for flags, which have RF only natively; the
-#: mask. Of the image: control and status words, the first registers of both kinds; MXCSR alone.
+#: Of the context: the general registers, selectors, error and exception, the mask; flags, which have RF only
+#: natively if floating-point registers are what is refused. Of the image: control and status words, the first
+#: registers of both kinds; MXCSR alone.
 _TOLD = [*range(40, _FLAGS, 8), *range(_FLAGS + 8, 40 + 8 * 22, 8), 40 + 8 * 22, 296]
 _FLOATS, _SIZE = (0, 32, 160, 176), 0x200
 
@@ -45,6 +70,11 @@ def program(change: str) -> Code:
     for k, offset in enumerate(_FLOATS, 3 + len(_TOLD)):
         code.load("rcx", ("rax", offset)).store(DATA + 8 * k, "rcx")
     code.load("rcx", ("rax", 24), 4).store(DATA + _SIZE - 8, "rcx")
+    # But for UC_FP_XSTATE, which a kernel without XSAVE has not.
+    code.load("rax", ("rdx", 0)).raw("83 e0 fe").store(DATA + _SIZE - 16, "rax")
+    kept = -1 if change in SELECTORS.values() else ~0x10000
+    code.load("rax", ("rdx", _FLAGS)).raw("48 25").raw(struct.pack("<i", kept).hex())
+    code.store(DATA + _SIZE - 24, "rax")
     call(code, 1, rdi=1, rsi=DATA, rdx=_SIZE)
     call(code, 231, rdi=1).label("restorer").mov("rax", 15).raw("0f 05").label("main")
     for signal, handler in _HANDLERS:
@@ -77,6 +107,24 @@ def test_they_are_refused_as_linux_refuses_them(change: str, tmp_path: Path) -> 
     assert recorded(path, tmp_path / "rec") == (code, natively.stdout)
     expected = (1, _SIZE) if change in REFUSED else ((139, 0) if "blocked" in change else (2, 0))
     assert (code, len(natively.stdout)) == expected
+
+
+@pytest.mark.skipif(not NATIVE, reason="only Linux on x86-64 can say what it does")
+@pytest.mark.parametrize("change", SELECTORS)
+def test_selectors_are_refused_as_processors_refuse_them(change: str, tmp_path: Path) -> None:
+    path = static_program(tmp_path / "guest", program(SELECTORS[change]))
+    natively = subprocess.run([path], capture_output=True, check=False, timeout=60)
+    code = natively.returncode if natively.returncode >= 0 else 128 - natively.returncode
+    assert recorded(path, tmp_path / "rec") == (code, natively.stdout)
+    expected = (2, 0) if change in _TAKEN else ((139, 0) if "blocked" in change else (1, _SIZE))
+    assert (code, len(natively.stdout)) == expected
+
+
+def test_a_return_to_32_bit_code_is_refused_by_name(tmp_path: Path) -> None:
+    path = static_program(tmp_path / "guest", program(f"{_CODE} 20 00"))
+    ran = corebraid.record(path, tmp_path / "rec", cores=1, guest="linux")
+    assert "a switch to 32-bit code" in str(ran.facts()["end"])
+    assert corebraid.replay(tmp_path / "rec", 0).facts()["bit_exact"] is True
 
 
 def test_alignment_checks_that_a_return_turns_on_are_told_of(tmp_path: Path) -> None:
