@@ -7,6 +7,7 @@ which of a worker's regions killed it; one that kills even then is left undecide
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import queue
@@ -32,12 +33,14 @@ _RESUME = "run the same command again: finished regions are kept"
 
 def _client_class(distributed: Any) -> Callable[..., Any]:
     """Clients that close when what answers is no scheduler: dask's own do so for an OSError alone, and one
-    that is left half open waits for itself when it is collected."""
+    that is left half open waits for itself when it is collected. Nor do they wait for one that takes the
+    connection and says nothing: dask's own have a time for each step but that."""
 
     class Client(distributed.Client):  # type: ignore[misc]
         async def _ensure_connected(self, timeout: Any = None) -> Any:
             try:
-                return await super()._ensure_connected(timeout=timeout)
+                connected = super()._ensure_connected(timeout=timeout)
+                return await asyncio.wait_for(connected, None if timeout is None else 1.5 * timeout)
             except (OSError, ImportError):
                 raise
             except Exception as error:

@@ -143,6 +143,23 @@ def test_nobody_there_is_one_clear_error(
     assert caught.value.exit_code == 2
 
 
+def test_who_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is made where a program listens, also if it never takes it."""
+    monkeypatch.setattr(cluster_module, "_CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"cluster {address}: no scheduler answers") as caught:
+            order_recording(
+                make(6, LONG).traces,
+                tmp_path / "c",
+                RECORDING,
+                None,
+                None,
+                Resources(jobs=1, cluster=address),
+            )
+    assert caught.value.exit_code == 2
+
+
 def test_what_is_no_scheduler_is_one_clear_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Its first bytes are taken for a length of exabytes, and memory for that is asked for."""
     with socket.create_server(("127.0.0.1", 0)) as server:
