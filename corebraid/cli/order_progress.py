@@ -17,16 +17,11 @@ class Replayed:
     """
 
     def __init__(self, recording: Recording) -> None:
-        manifest, cuts = recording.manifest, strata(recording)
+        manifest = recording.manifest
         self._counts: NDArray[np.int64] = np.frombuffer(mmap.mmap(-1, 8 * manifest.n_cores), np.int64)
         self._ordered = 0
-        if manifest.complete:
-            instructions = sum(manifest.instructions)
-        else:
-            # Of a recording whose recorder was killed, what precedes its last stratum.
-            instructions = int(cuts[-1, : manifest.n_cores].sum()) if len(cuts) else 0
-        self._instructions = instructions
-        self.works = (("instructions replayed", instructions), ("regions ordered", len(cuts) + 1))
+        self._instructions, regions = _extent(recording)
+        self.works = (("instructions replayed", self._instructions), ("regions ordered", regions))
 
     def replayed(self, core: int, count: int) -> None:
         """A core's replay has come so far, in this process or in another."""
@@ -42,3 +37,14 @@ class Replayed:
         over = self._ordered == self.works[1][1]
         replayed = self._instructions if over else min(int(self._counts.sum()), self._instructions)
         return replayed, self._ordered
+
+
+def _extent(recording: Recording) -> tuple[int, int]:
+    """(instructions, regions). Of a recording whose recorder was killed, what precedes its last stratum; of
+    another the manifest has both, so that no log is read for them."""
+    manifest = recording.manifest
+    counted = manifest.totals.get("strata")
+    if manifest.complete and isinstance(counted, int):
+        return sum(manifest.instructions), counted + 1
+    cuts = strata(recording)
+    return int(cuts[-1, : manifest.n_cores].sum()) if len(cuts) else 0, len(cuts) + 1

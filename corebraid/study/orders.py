@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from corebraid.study.counting import Counted
-from corebraid.study.explaining import Explained
 from recorder.files.manifest import ORDER_CERT
 from solver.check.checker import CheckReport
 from solver.passes.results import OrderResult, RegionResult
 from solver.regions.problem import Verdict
 from solver.sifting.filters import Counts
+
+if TYPE_CHECKING:
+    from corebraid.study.counting import Counted
+    from corebraid.study.explaining import Explained
 
 DISCLAIMER = "a legal order, not necessarily the one that ran"
 

@@ -57,9 +57,9 @@ class SharedObject:
         self._symbols = self._rows(found[0], _SYMBOL)
         self._names = self._bytes(sections[found[0]["link"]]).tobytes()
         tables = [self._rows(row, _RELOCATION) for row in sections[sections["type"] == _RELOCATIONS]]
-        self._relocations = np.concatenate(tables)
+        relocations = np.concatenate(tables)
+        self._relocations = relocations[np.argsort(relocations["info"] >> np.uint64(32), kind="stable")]
         self._of_symbol = self._relocations["info"] >> np.uint64(32)
-        self._use = self._relocations["info"] & np.uint64(0xFFFFFFFF)
         self._base = address - int(self._symbols["value"][self._index(known)])
 
     def _sections(self) -> NDArray[np.void]:
@@ -90,9 +90,10 @@ class SharedObject:
         CorebraidError."""
         index = self._index(symbol)
         function = self._base + int(self._symbols["value"][index])
-        chosen = (self._of_symbol == np.uint64(index)) & np.isin(self._use, list(uses))
-        offsets = self._relocations["offset"][chosen]
-        return function, [self._base + offset for offset in offsets.tolist()]
+        first, after = np.searchsorted(self._of_symbol, np.array([index, index + 1], np.uint64)).tolist()
+        its = self._relocations[first:after]
+        found = zip(its["offset"].tolist(), its["info"].tolist(), strict=True)
+        return function, [self._base + offset for offset, info in found if info & 0xFFFFFFFF in uses]
 
 
 @lru_cache(maxsize=1)

@@ -23,7 +23,7 @@ from recorder.files.evidence_names import LOSSES, evidence_log
 from recorder.files.manifest import AGENT_LOG
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, strata
 
-Rows = npt.NDArray[np.void]
+Lines = npt.NDArray[np.uint64]
 #: (address of a line, strata that had been cut before).
 _Place = tuple[int, int]
 
@@ -48,10 +48,9 @@ def owned_fault(recording: Recording, table: npt.NDArray[np.uint64]) -> str:
     manifest = recording.manifest
     if not (manifest.agents_say_owned and recording.has_losses):
         return ""
-    gets, takes = _agents(recording)
-    if not gets and not takes:
+    lines, gets, takes = _agents(recording)
+    if not len(lines):
         return ""
-    lines = np.unique(np.array([line for line, _ in (*gets, *takes)], np.uint64))
     for core in range(manifest.n_cores):
         _count_misses(recording, core, lines, gets, takes)
     downgraded, lost = _losses(recording, lines, table)
@@ -69,22 +68,23 @@ def owned_fault(recording: Recording, table: npt.NDArray[np.uint64]) -> str:
     return ""
 
 
-def _agents(recording: Recording) -> tuple[Counter[_Place], Counter[_Place]]:
-    """(reads, writes) of agents that say OWNED, by place; the lines of all their accesses have a place."""
+def _agents(recording: Recording) -> tuple[Lines, Counter[_Place], Counter[_Place]]:
+    """(lines of all agents' accesses, ascending; reads and writes of agents that say OWNED, by place)."""
     line = np.uint64(recording.manifest.line)
     gets: Counter[_Place] = Counter()
     takes: Counter[_Place] = Counter()
+    lines = [np.empty(0, np.uint64)]
     for rows in iter_agent_rows(recording):
         rows = rows[is_access(rows)]
         first = rows["addr"] // line * line
-        owned = ((rows["flags"] & np.uint8(OWNED)) != 0).astype(np.int64)
+        lines.append(np.unique(first))
+        owned = (rows["flags"] & np.uint8(OWNED)) != 0
         # Of two lines in one access it is not told whose it was; no agent of ours makes such.
-        owned[(rows["addr"] + rows["size"] - np.uint64(1)) // line * line != first] = 0
+        owned &= (rows["addr"] + rows["size"] - np.uint64(1)) // line * line == first
         read = rows["kind"] == READ
-        for counter, mine in ((gets, read), (takes, ~read)):
-            for place, said in zip(_places(first[mine], rows["stratum"][mine]), owned[mine], strict=True):
-                counter[place] += int(said)
-    return gets, takes
+        for counter, mine in ((gets, owned & read), (takes, owned & ~read)):
+            counter.update(_places(first[mine], rows["stratum"][mine]))
+    return np.unique(np.concatenate(lines)), gets, takes
 
 
 def _places(line: npt.NDArray[np.uint64], stratum: npt.NDArray[np.integer]) -> Iterator[_Place]:
@@ -94,7 +94,7 @@ def _places(line: npt.NDArray[np.uint64], stratum: npt.NDArray[np.integer]) -> I
 def _count_misses(
     recording: Recording,
     core: int,
-    lines: npt.NDArray[np.uint64],
+    lines: Lines,
     gets: Counter[_Place],
     takes: Counter[_Place],
 ) -> None:
@@ -112,7 +112,7 @@ def _count_misses(
 
 
 def _losses(
-    recording: Recording, lines: npt.NDArray[np.uint64], table: npt.NDArray[np.uint64]
+    recording: Recording, lines: Lines, table: npt.NDArray[np.uint64]
 ) -> tuple[Counter[_Place], Counter[_Place]]:
     """(downgrades, lost lines) of all cores, by place."""
     downgraded: Counter[_Place] = Counter()

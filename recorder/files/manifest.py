@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from corebraid.base.errors import FormatError, reason_of
@@ -143,10 +144,10 @@ class Manifest:
     version: int = VERSION
     processor: Processor | None = None
 
-    @property
+    @cached_property
     def id(self) -> bytes:
         """The 16-byte recording id: a digest of everything that decides the run, and of nothing else."""
-        return hashlib.blake2b(canonical(self._configuration())).digest()[:16]
+        return hashlib.blake2b(canonical(self._configuration)).digest()[:16]
 
     @property
     def instruction_set(self) -> Isa:
@@ -223,7 +224,7 @@ class Manifest:
             "format": FORMAT,
             "version": self.version,
             "id": self.id.hex(),
-            **self._configuration(),
+            **self._configuration,
             "complete": self.complete,
             "end": self.end.facts() if self.end else None,
             "instructions": list(self.instructions),
@@ -232,6 +233,7 @@ class Manifest:
         }
         return seal(fields)
 
+    @cached_property
     def _configuration(self) -> dict[str, object]:
         return {
             "isa": self.isa,
@@ -246,7 +248,7 @@ class Manifest:
             "strata": self.strata,
             "agents": list(self.agents),
             "options": self.options,
-            **({"processor": asdict(self.processor)} if self.processor else {}),
+            **({"processor": vars(self.processor)} if self.processor else {}),
         }
 
 
