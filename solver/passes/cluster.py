@@ -7,7 +7,6 @@ which of a worker's regions killed it; one that kills even then is left undecide
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import queue
@@ -35,6 +34,7 @@ def _client_class(distributed: Any) -> Callable[..., Any]:
     """Clients that close when what answers is no scheduler: dask's own do so for an OSError alone, and one
     that is left half open waits for itself when it is collected. Nor do they wait for one that takes the
     connection and says nothing: dask's own have a time for each step but that."""
+    import asyncio
 
     class Client(distributed.Client):  # type: ignore[misc]
         async def _ensure_connected(self, timeout: Any = None) -> Any:
