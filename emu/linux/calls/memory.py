@@ -131,7 +131,11 @@ def sys_brk(task: Task, address: int) -> int:
     if new > old:
         if not space.mappings.free(old, new) or new - space.heap > space.limit:
             return space.heap_end
-        space.map(old, new - old, RIGHT_READ | RIGHT_WRITE, name="[heap]")
+        try:
+            space.map(old, new - old, RIGHT_READ | RIGHT_WRITE, name="[heap]")
+        except Errno:
+            # It does not fail, as other calls do: what is returned would be taken for an address.
+            return space.heap_end
     elif new < old:
         space.unmap(new, old - new)
     space.heap_end = address

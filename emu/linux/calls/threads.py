@@ -203,7 +203,7 @@ def sys_arch_prctl(task: Task, code: int, address: int) -> int:
     isa, abi = task.process.isa, task.process.abi
     for setter, getter, name in abi.bases:
         if code == setter:
-            if address >> abi.signals.address_bits - 1:
+            if address >= abi.signals.program_end:
                 raise Errno(errno.EPERM)
             context = isa.with_register(task.registers, name, address)
             task.set_registers(isa.with_register(context, abi.result, 0))

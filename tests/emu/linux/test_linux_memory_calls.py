@@ -9,6 +9,7 @@ import pytest
 from linux_guest_factory import BootedGuest, hello_spec
 
 from emu.linux.ground.failure import Unsupported
+from emu.linux.memory import address_space
 from emu.native.state import RIGHT_READ
 
 PAGE = 4096
@@ -173,6 +174,23 @@ def test_a_process_has_so_many_mappings_and_no_more(guest: BootedGuest) -> None:
     assert guest.call("munmap", at + PAGE, PAGE) == -errno.ENOMEM
     assert guest.call("munmap", found[9], 4 * PAGE) == guest.call("munmap", at + PAGE, PAGE) == 0
     assert guest.call("mmap", 0, PAGE, READ, PRIVATE | ANONYMOUS, -1, 0) > 0
+
+
+def test_the_break_stays_where_no_more_mappings_may_be(
+    guest: BootedGuest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """brk(2) answers with where the break is, never with an error."""
+    end = guest.call("brk", 0)
+    assert guest.call("brk", end + PAGE) == end + PAGE
+    monkeypatch.setattr(address_space, "MOST_MAPPINGS", 1)
+    assert guest.call("brk", end + 3 * PAGE) == end + PAGE
+    assert guest.call("brk", end) == guest.call("brk", 0) == end
+
+
+def test_bases_of_segments_lie_where_programs_do(guest: BootedGuest) -> None:
+    """arch_prctl(ARCH_SET_GS) and TASK_SIZE_MAX."""
+    assert guest.call("arch_prctl", 0x1001, 0x7FFFFFFFEFFF) == 0
+    assert guest.call("arch_prctl", 0x1001, 0x7FFFFFFFF000) == -errno.EPERM
 
 
 def test_a_file_cut_when_it_is_opened(guest: BootedGuest) -> None:
