@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corebraid.base.errors import FormatError, OrderError
-from corebraid.base.wording import Call, Phrase
+from corebraid.base.wording import Call, Option, Phrase
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording
@@ -98,13 +98,22 @@ def all_traces_of(recording: Recording, certificate: Certificate) -> RecordingTr
 
 def checked_order(recording: Recording) -> CheckedOrder:
     """Check the recording's certificate. Raises OrderError when it is not legal or damaged, FormatError
-    when there is none or the recording cannot be read."""
+    when there is none, when it has no region in order, or when the recording cannot be read."""
     path = recording.path / ORDER_CERT
     if not path.exists():
         raise FormatError("there is no certificate", where=str(path), remedy=_order_first(recording))
     report = check(recording)
     head = Certificate(path, recording.manifest.id).head
-    return CheckedOrder(recording.path, report, head, missing_edges(recording.manifest))
+    checked = CheckedOrder(recording.path, report, head, missing_edges(recording.manifest))
+    if checked.undecided and not checked.illegal and not report.events:
+        raise FormatError(
+            "a certificate in which no event is in order",
+            expected="regions that are",
+            found=f"{report.unchecked_events:,} events of {len(checked.undecided)} regions undecided",
+            where=str(path),
+            remedy=_order_longer(recording),
+        )
+    return checked
 
 
 def check(recording: Recording, of: RecordingTraces | None = None) -> CheckReport:
@@ -127,6 +136,14 @@ def check(recording: Recording, of: RecordingTraces | None = None) -> CheckRepor
 
 def _order_again(recording: Recording) -> Phrase:
     return Phrase("order it again: '", Call("order", str(recording.path)), "'")
+
+
+def _order_longer(recording: Recording) -> Phrase:
+    return Phrase(
+        "order it again, with more time: '",
+        Call("order", str(recording.path), (Option("region_timeout"),)),
+        "'",
+    )
 
 
 def _order_first(recording: Recording) -> Phrase:

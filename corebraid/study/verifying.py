@@ -170,6 +170,8 @@ def _judge_certificate(recording: Recording, traces: RecordingTraces) -> Judgeme
     judgement = _judge(lambda: check(recording, traces))
     if judgement.report and any(reason == "illegal" for _, reason in judgement.report.unchecked):
         return replace(judgement, legal=False, line="it says that a region has no legal order")
+    if judgement.report and judgement.report.unchecked and not judgement.report.events:
+        return replace(judgement, legal=None, line="none of an event: it leaves its regions undecided")
     return judgement
 
 

@@ -24,8 +24,8 @@ def command(recording: Path, as_json: bool) -> int:
     It walks all accesses in that order over the initial memory: each must read what memory holds, every
     core's must be in program order, and the final memory must be the recorded one.
 
-    Exit code 0: legal. 1: not legal, or the certificate is damaged. 2: there is none, or the recording
-    cannot be read.
+    Exit code 0: legal; regions without an order are passed over, and named. 1: not legal, or the certificate
+    is damaged. 2: there is none, or none with an event in order, or the recording cannot be read.
 
     \b
     Example:
@@ -41,7 +41,9 @@ def command(recording: Path, as_json: bool) -> int:
     if as_json:
         console.facts(checked.facts())
     elif not checked.illegal:
-        click.echo(f"legal: {checked.events:,} events in order")
+        left = checked.report.unchecked_events
+        passed = f", {left:,} in regions without an order" if left else ""
+        click.echo(f"legal: {checked.events:,} events in order" + passed)
     _warn(checked)
     if checked.illegal:
         found = str(checked.illegal[:10])

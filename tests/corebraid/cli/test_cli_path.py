@@ -18,7 +18,7 @@ from recorder.files.frame import FileHeader, FrameWriter
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.files.truth import TRUTH, Encoder
 from recorder.replay.traces import RecordingTraces
-from solver.check.certificate import CertificateWriter, Head
+from solver.check.certificate import REASONS, Certificate, CertificateWriter, Head
 
 ECHO = FIRMWARE / "input_echo.elf"
 
@@ -241,16 +241,37 @@ def test_an_order_says_what_it_is(copy_of_uts: Path) -> None:
     assert facts["meaning"] in run("order", copy_of_uts).out
 
 
+def leave_undecided(path: Path, regions: int) -> set[int]:
+    """Of the recording's certificate the longest so many regions have no order any more. Returns which."""
+    recording = Recording.open(path)
+    certificate = Certificate(path / "order.cert", recording.manifest.id)
+    head, blocks = certificate.head, list(certificate.blocks())
+    rows = np.zeros((head.n_regions, head.n_streams), np.int64)
+    for block in blocks:
+        np.add.at(rows[block.region], block.stream, block.rows)
+    chosen = set(np.argsort(rows.sum(axis=1))[::-1][:regions].tolist())
+    (path / "order.cert").unlink()
+    writer = CertificateWriter(path / "order.cert", recording.manifest.id, head)
+    for region in range(head.n_regions):
+        runs = [block for block in blocks if block.region == region]
+        if region in chosen:
+            writer.unordered(region, min(REASONS), rows[region])
+        else:
+            stream, counts = (np.concatenate([getattr(run, k) for run in runs]) for k in ("stream", "rows"))
+            writer.ordered(region, stream, counts)
+    writer.finish(rows.sum(axis=0))
+    return chosen
+
+
 def test_undecided_regions_are_named_everywhere_and_are_no_failure(copy_of_uts: Path) -> None:
-    ran = run("order", copy_of_uts, "--engine", "smt", "--encoding", "paper", "--region-timeout", 0.001)
-    assert ran.code == 0
-    assert "undecided regions: " in ran.err
+    undecided = leave_undecided(copy_of_uts, 2)
     checked = run("check-order", copy_of_uts, "--json")
     facts = json.loads(checked.out)
     assert (checked.code, facts["legal"]) == (0, True)
-    undecided = {row["region"] for row in facts["unchecked_regions"]}
-    assert undecided
-    assert facts["unchecked_events"] > 0
+    assert {row["region"] for row in facts["unchecked_regions"]} == undecided
+    assert facts["events"] > 0 < facts["unchecked_events"]
+    passed = f", {facts['unchecked_events']:,} in regions without an order"
+    assert passed in run("check-order", copy_of_uts).out
     traced = run("trace", copy_of_uts, "--ordered", "--format", "jsonl")
     rows = [json.loads(line) for line in traced.out.splitlines()]
     every = run("trace", copy_of_uts, "--format", "jsonl").out.splitlines()
@@ -259,6 +280,20 @@ def test_undecided_regions_are_named_everywhere_and_are_no_failure(copy_of_uts: 
     text = run("trace", copy_of_uts, "--ordered", "--region", min(undecided)).out.splitlines()
     assert all(line.startswith("?") for line in text[1:])
     assert run("verify", copy_of_uts).code == 0
+    again = ("--fresh", "--engine", "smt", "--encoding", "paper", "--region-timeout", 0.001)
+    ran = run("order", copy_of_uts, *again)
+    assert (ran.code, "undecided regions: " in ran.err) == (0, True)
+
+
+def test_a_certificate_that_orders_nothing_is_not_called_legal(copy_of_uts: Path) -> None:
+    """Were one of its regions ordered it would be legal as far as it goes."""
+    leave_undecided(copy_of_uts, len(RecordingTraces(Recording.open(copy_of_uts)).strata) + 1)
+    ran = run("check-order", copy_of_uts)
+    assert (ran.code, ran.out, len(ran.lines)) == (2, "", 1)
+    assert "no event is in order: expected regions that are, found" in ran.err
+    verified = run("verify", copy_of_uts, "--json")
+    facts = json.loads(verified.out)
+    assert (verified.code, facts["certificate"]["legal"], facts["score"]) == (0, None, None)
 
 
 def test_a_wrong_order_is_caught_by_check_order_and_verify(copy_of_uts: Path) -> None:
