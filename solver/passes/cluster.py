@@ -24,7 +24,10 @@ from solver.passes.results import Answer
 from solver.regions.problem import Problem, Verdict, no_order
 
 WORKER_DIED = "worker died"
-_CONNECT_S, _LONELY_S = 10, 60.0
+#: A scheduler is there when it connects, and when it answers what it is asked.
+_CONNECT_S, _ANSWER_S, _LONELY_S = 10, 15.0, 60.0
+#: Those that dask gives levels of their own.
+_LOGGERS = ("distributed", "distributed.client")
 #: Regions under way for each thread of the cluster.
 _AHEAD = 4
 _RESUME = "run the same command again: finished regions are kept"
@@ -49,6 +52,22 @@ def _client_class(distributed: Any) -> Callable[..., Any]:
     return Client
 
 
+def _distributed() -> Any:
+    """The package. What goes wrong is told by our errors, not by its log, unless somebody has asked for that
+    (dask's configuration, `logging`). Raises UsageError."""
+    try:
+        import dask.config
+
+        asked = dask.config.get("logging", None)
+        with dask.config.set({"logging": asked or dict.fromkeys(_LOGGERS, "critical")}):
+            import distributed
+    except ImportError:
+        raise UsageError(
+            "dask.distributed is not installed", remedy="pip install 'corebraid[cluster]'"
+        ) from None
+    return distributed
+
+
 def _connect(make: Callable[..., Any], address: str) -> tuple[Any, str]:
     """A client, or None and what went wrong. No exception is left that would keep a client alive."""
     try:
@@ -67,12 +86,7 @@ class Cluster:
     """
 
     def __init__(self, address: str, options: Options) -> None:
-        try:
-            import distributed
-        except ImportError:
-            raise UsageError(
-                "dask.distributed is not installed", remedy="pip install 'corebraid[cluster]'"
-            ) from None
+        distributed = _distributed()
         self._address, self._options = address, options
         self._killed: type[BaseException] = distributed.KilledWorker
         self._client, failure = _connect(_client_class(distributed), address)
@@ -103,7 +117,7 @@ class Cluster:
     def _compare_solvers(self) -> None:
         mine = solver_digest()
         try:
-            theirs = self._client.run(digest_here, on_error="return")
+            theirs = self._asked(lambda: self._client.run(digest_here, on_error="return"))
         except (OSError, TimeoutError) as error:
             raise self._lost(error) from None
         other = sorted(worker for worker, digest in theirs.items() if digest != mine)
@@ -114,6 +128,10 @@ class Cluster:
                 where=f"cluster {shown(self._address)}",
                 remedy="install the same corebraid on every worker, and start them again",
             )
+
+    def _asked(self, question: Callable[..., Any], **how: Any) -> Any:
+        """What a coroutine of the client's comes to. Raises OSError, TimeoutError."""
+        return self._client.sync(question, callback_timeout=_ANSWER_S, **how)
 
     @property
     def signals(self) -> list[int]:
@@ -161,7 +179,7 @@ class Cluster:
         if future.status == "cancelled" or future.status == "lost":
             raise self._lost(None)
         try:
-            got: Answer = future.result()
+            got: Answer = future.result(timeout=_LONELY_S)
         except self._killed:
             if region != self._alone:
                 return None
@@ -178,7 +196,10 @@ class Cluster:
         self._looked = now
         if self._client.status != "running":
             raise self._lost(None)
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        try:
+            workers = self._asked(self._client.scheduler.identity, n_workers=-1)["workers"]
+        except (OSError, TimeoutError) as error:
+            raise self._lost(error) from None
         self._threads = max(sum(worker["nthreads"] for worker in workers.values()), 1)
         if workers or not self._futures:
             self._seen = now

@@ -160,6 +160,57 @@ def test_who_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.
     assert caught.value.exit_code == 2
 
 
+class Cut:
+    """In front of a scheduler: what it says is passed on up to a number of bytes, and nothing behind that."""
+
+    def __init__(self, address: str, most: int) -> None:
+        host, port = address.removeprefix("tcp://").split(":")
+        self._behind, self._left = (host, int(port)), most
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._ends: list[socket.socket] = []
+        self.address = f"tcp://127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                ours, theirs = self._server.accept()[0], socket.create_connection(self._behind)
+                self._ends += [ours, theirs]
+                threading.Thread(target=self._pass, args=(ours, theirs, False), daemon=True).start()
+                threading.Thread(target=self._pass, args=(theirs, ours, True), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if counted:
+                    data = data[: self._left]
+                    self._left -= len(data)
+                target.sendall(data)
+
+    def close(self) -> None:
+        for end in (self._server, *self._ends):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@pytest.mark.parametrize("most", [300, 1500, 4000])
+def test_a_scheduler_that_falls_silent_is_not_waited_for(
+    most: int, cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of a connection, and of the first answer that is asked for."""
+    monkeypatch.setattr(cluster_module, "_CONNECT_S", 2)
+    monkeypatch.setattr(cluster_module, "_ANSWER_S", 1.0)
+    monkeypatch.setattr(cluster_module, "_LONELY_S", 1.0)
+    cut = Cut(cluster.scheduler_address, most)
+    resources = Resources(jobs=1, cluster=cut.address)
+    try:
+        with pytest.raises(CorebraidError, match=r"no scheduler answers|the cluster is lost"):
+            order_recording(make(6, LONG).traces, tmp_path / "c", RECORDING, None, None, resources)
+    finally:
+        cut.close()
+
+
 def test_what_is_no_scheduler_is_one_clear_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Its first bytes are taken for a length of exabytes, and memory for that is asked for."""
     with socket.create_server(("127.0.0.1", 0)) as server:
