@@ -24,6 +24,8 @@ from recorder.files.objects import ObjectMapping, load_objects, object_bytes
 
 _WRITE, _EXECUTE = 2, 1
 _MOST_SEGMENTS = 256
+#: Of all files at all their places. Of what is beyond, addresses are named by the file.
+_MOST_SYMBOLS = 500_000
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def linux_objects(directory: Path, manifest: Manifest) -> LinuxObjects | None:
     placed = _placed(mappings, raws, manifest)
     doubtful = _doubtful(placed)
     written = [(m.start, m.end) for m in mappings if "w" in m.rights] + doubtful
-    segments = [segment for one in placed for segment in _segments(one, written)]
+    data: dict[tuple[int, int, int], bytes] = {}
+    segments = [segment for one in placed for segment in _segments(one, written, data)]
     symbols, areas = _symbols(placed, doubtful)
     return LinuxObjects(
         Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(placed, doubtful)), missing
@@ -157,25 +160,37 @@ def _touches(low: int, high: int, spans: Sequence[tuple[int, int]]) -> bool:
 # -- what they tell ----------------------------------------------------------------------------------------
 
 
-def _segments(one: _Placed, written: Sequence[tuple[int, int]]) -> Iterator[Segment]:
-    """Its segments; code that could be written is marked so."""
+def _segments(
+    one: _Placed, written: Sequence[tuple[int, int]], data: dict[tuple[int, int, int], bytes]
+) -> Iterator[Segment]:
+    """Its segments; code that could be written is marked so. data: of segments there were; a file is the same
+    at all its places."""
     for load, (low, high) in zip(one.loads, one.spans, strict=True):
         may_change = load.flags & _EXECUTE and _touches(low, high, written)
-        data = one.raw[load.offset : load.offset + load.file]
-        yield Segment(low, data, load.size, load.flags | (_WRITE if may_change else 0))
+        part = (id(one.raw), load.offset, load.file)
+        if part not in data:
+            data[part] = one.raw[load.offset : load.offset + load.file]
+        yield Segment(low, data[part], load.size, load.flags | (_WRITE if may_change else 0))
 
 
 def _symbols(
     placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]
 ) -> tuple[list[Symbol], list[Symbol]]:
-    """The symbols of all, and a name for all the addresses of each."""
-    symbols, areas = [], []
+    """The symbols of all, as far as they are not too many, and a name for all the addresses of each."""
+    symbols: list[Symbol] = []
+    areas: list[Symbol] = []
+    its_own: dict[int, list[Symbol]] = {}
     for one in placed:
         spans = one.spans
         low, high = min(spans)[0], max(high for _, high in spans)
         areas.append(Symbol(low // PAGE_BYTES * PAGE_BYTES, high - low // PAGE_BYTES * PAGE_BYTES, one.name))
         prefix = "" if one.is_program else f"{one.name}!"
-        for symbol in with_sizes([*read_symbols(one.raw), *call_stubs(one.raw)]):
+        if id(one.raw) not in its_own:
+            its_own[id(one.raw)] = with_sizes([*read_symbols(one.raw), *call_stubs(one.raw)])
+        found = its_own[id(one.raw)]
+        if len(symbols) + len(found) > _MOST_SYMBOLS:
+            continue
+        for symbol in found:
             address = symbol.address + one.bias
             inside = next((last for first, last in spans if first <= address < last), None)
             if inside is not None:

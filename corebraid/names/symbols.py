@@ -173,15 +173,14 @@ def read_symbols(
 ) -> list[Symbol]:
     """The symbols of these types in .symtab, or in .dynsym where there is no other table, in their order.
 
-    Names are a convenience: a table that cannot be read names nothing.
+    A file has one table of each kind at most (gABI, chapter 4): of more the first counts. Names are a
+    convenience: a table that cannot be read names nothing.
     """
     try:
         tables = [s for s in ELFFile(io.BytesIO(raw)).iter_sections() if isinstance(s, SymbolTableSection)]
         for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
-            found = [
-                symbol for table in tables if table["sh_type"] == kind for symbol in _rows(raw, table, kinds)
-            ]
-            if found:
+            table = next((table for table in tables if table["sh_type"] == kind), None)
+            if table is not None and (found := _rows(raw, table, kinds)):
                 return found
     except ELF_DAMAGE:
         pass

@@ -20,6 +20,9 @@ _DAMAGE = (
     ELFError, ValueError, KeyError, IndexError, OverflowError, TypeError, AssertionError, AttributeError,
 )  # fmt: skip
 
+#: Each has its bytes to itself.
+_MOST_SEGMENTS = 256
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -99,6 +102,14 @@ def _parse(raw: bytes, where: str, isa: Isa, memory_bytes: int) -> Image:
             found=elf["e_type"],
             where=where,
             remedy="link with -static -no-pie",
+        )
+    if elf.num_segments() > _MOST_SEGMENTS:
+        raise ImageError(
+            "the image has too many segments",
+            expected=f"at most {_MOST_SEGMENTS}",
+            found=str(elf.num_segments()),
+            where=where,
+            remedy="check the linker script",
         )
     segments = []
     for header in elf.iter_segments():

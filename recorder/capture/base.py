@@ -44,6 +44,7 @@ from recorder.files.manifest import (
     Processor,
     Program,
 )
+from recorder.files.reader import most_strata
 from recorder.files.rebase import Base
 from recorder.files.writer import RecordingWriter
 from recorder.replay.checkpointing import CoreCheckpoints
@@ -97,7 +98,7 @@ class BaseCapture(Watcher):
         self._truth = Slices()
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
-        self._strata = 0
+        self._strata, self._most_strata = 0, most_strata(len(self._stood))
         self._next_stratum = options.strata.bound
         self._written_at, self._flush_every = 0, FLUSH_EVERY * (_PAGED if options.bus == PAGE else 1)
         self._agent_rows = AgentRows()
@@ -343,7 +344,7 @@ class BaseCapture(Watcher):
         policy = self._options.strata
         if policy.kind == "downgrades":
             return bool(self.board.state["want_stratum"])
-        if policy.kind == "cycles":
+        if policy.kind == "cycles" and self._strata < self._most_strata:
             now = self.board.clock()
             if now >= self._next_stratum:
                 self._next_stratum = (now // policy.bound + 1) * policy.bound

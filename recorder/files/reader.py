@@ -32,6 +32,10 @@ from recorder.files.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, TRUTH_LOG
 Rows = npt.NDArray[np.void]
 Bytes = npt.NDArray[np.uint8]
 Cuts = npt.NDArray[np.uint64]
+Counts = npt.NDArray[np.uint64]
+_NO_COUNTS = np.empty(0, np.uint64)
+#: Of streams at strata; sync points. Both are held in memory, each half a gigabyte.
+_MOST_COUNTS, _MOST_POINTS = 1 << 26, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -163,19 +167,29 @@ def sync_points(recording: Recording) -> Rows:
     return agent_marks(recording)[1]
 
 
-def agent_marks(recording: Recording) -> tuple[list[int], Rows]:
+def agent_marks(recording: Recording) -> tuple[Counts, Rows]:
     """(how many accesses agents had made at each stratum that their log has, `sync_points`), both at once.
     Raises FormatError."""
     from recorder.files.agent_log import agent_cuts, no_sync_points, sync_points_of
 
-    cuts, found = [], [no_sync_points()]
+    cuts, found, n, n_points = [_NO_COUNTS], [no_sync_points()], 0, 0
     for rows in iter_agent_rows(recording):
-        cuts += agent_cuts(rows).tolist()
+        if len(marks := agent_cuts(rows)):
+            n = _counted(recording, recording.agent_log_path, n + len(marks))
+            cuts.append(marks.astype(np.uint64))
         points = sync_points_of(rows)
+        n_points += len(points)
+        if n_points > _MOST_POINTS:
+            raise FormatError(
+                "agents meet cores more often than can be held",
+                expected=f"at most {_MOST_POINTS:,} times",
+                where=str(recording.agent_log_path),
+                remedy="record a shorter run",
+            )
         # A frame that has none is nearly every one, and numpy takes its time over each that it joins.
         if len(points):
             found.append(points)
-    return cuts, np.concatenate(found)
+    return np.concatenate(cuts), np.concatenate(found)
 
 
 def iter_sealed_truth(recording: Recording) -> Iterator[Rows]:
@@ -233,26 +247,45 @@ def load_image(recording: Recording, name: str, memory: Bytes) -> None:
     load_into(path, recording.header_of(path.name), memory)
 
 
-def _core_cuts(recording: Recording, core: int) -> tuple[list[int], list[int], int | None]:
+def _core_cuts(recording: Recording, core: int) -> tuple[Counts, Counts, int | None]:
     """The core's instruction count at each stratum, how many stores had left its store buffer, and where its
     log ends, if it says so."""
-    cuts: list[int] = []
-    committed: list[int] = []
+    cuts, committed, n = [_NO_COUNTS], [_NO_COUNTS], 0
     end: int | None = None
     path = recording.core_log_path(core)
     for rows, _ in iter_core_records(recording, core):
         marks = rows[rows["kind"] == STRATUM]
-        numbers = marks["value"]
-        if not np.array_equal(numbers, np.arange(len(cuts), len(cuts) + len(marks), dtype=np.uint64)):
-            raise DamageError(path, 0, "strata are out of sequence", expected=f"stratum {len(cuts)} next")
-        cuts.extend(marks["count"].tolist())
-        committed.extend(marks["addr"].tolist())
+        if not np.array_equal(marks["value"], np.arange(n, n + len(marks), dtype=np.uint64)):
+            raise DamageError(path, 0, "strata are out of sequence", expected=f"stratum {n} next")
+        n = _counted(recording, path, n + len(marks))
+        if len(marks):
+            cuts.append(marks["count"].copy())
+            if recording.manifest.model == "tso":
+                committed.append(marks["addr"].copy())
         if len(ends := rows[rows["kind"] == END]):
             end = int(ends["count"][-1])
-    return cuts, committed, end
+    return np.concatenate(cuts), np.concatenate(committed), end
 
 
-def strata(recording: Recording, agents: list[int] | None = None) -> Cuts:
+def _counted(recording: Recording, path: Path, n: int) -> int:
+    """A number of strata, if they can be held. Raises FormatError."""
+    most = most_strata(recording.manifest.n_streams)
+    if n > most:
+        raise FormatError(
+            "more strata than can be held",
+            expected=f"at most {most:,} of {recording.manifest.n_streams} streams",
+            where=str(path),
+            remedy="record again, with fewer strata",
+        )
+    return n
+
+
+def most_strata(n_streams: int) -> int:
+    """How many a recording may have: what each stream had done at each is held in memory, 8 bytes each."""
+    return _MOST_COUNTS // n_streams
+
+
+def strata(recording: Recording, agents: Counts | None = None) -> Cuts:
     """Where every stream stands at each stratum: uint64[strata, streams], the cores, the agents, and
     under TSO how many stores of each core had left its store buffer. agents: of `agent_marks`, read unless
     given.
@@ -272,9 +305,9 @@ def strata(recording: Recording, agents: list[int] | None = None) -> Cuts:
         path = recording.agent_log_path
         raise DamageError(path, 0, "strata in the logs", expected=f"{count} in each", found=found)
     if recording.manifest.model == "tso":
-        logs += [(done, None if end is None else max(done, default=0)) for _, done, end in read]
+        logs += [(done, None if end is None else int(done.max(initial=0))) for _, done, end in read]
     table = np.empty((count, len(logs)), dtype=np.uint64)
     for stream, (cuts, end) in enumerate(logs):
-        kept = cuts[:count]
-        table[:, stream] = kept + [end or 0] * (count - len(kept))
+        table[: len(cuts), stream] = cuts[:count]
+        table[len(cuts) :, stream] = end or 0
     return table

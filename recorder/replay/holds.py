@@ -22,6 +22,8 @@ from recorder.evidence.losses.log import iter_all_losses, iter_losses
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.driver import Piece
 
+#: Some 60 bytes each.
+_MOST_LOSSES = 1 << 23
 Pages = NDArray[np.uint64]
 Rows = NDArray[np.void]
 
@@ -54,14 +56,14 @@ def find_unclear(gains, losses, holds, unclear):  # type: ignore[no-untyped-def]
 def pages_by_holds(recording: Recording, strata: NDArray[np.uint64], agents: Pages) -> Pages:
     """The pages that some core lost, and of which an order needs holds alone, uint64[n], ascending. agents:
     pages that agents access, of which it does not, as of those in which an instruction has stored that then
-    failed. Raises FormatError."""
-    lost = np.unique(
-        np.concatenate(
-            [np.zeros(0, np.uint64), *(np.unique(rows["line"]) for rows in iter_all_losses(recording))]
-        )
-        >> PAGE_SHIFT
-    )
-    pages = np.setdiff1d(lost, agents)
+    failed. None of a recording with more losses than are held in memory. Raises FormatError."""
+    lost, n = [np.zeros(0, np.uint64)], 0
+    for rows in iter_all_losses(recording):
+        lost.append(np.unique(rows["line"] >> PAGE_SHIFT))
+        n += len(rows)
+    pages = np.setdiff1d(np.concatenate(lost), agents)
+    if n > _MOST_LOSSES:
+        return pages[:0]
     unclear = np.zeros(len(pages) + 1, bool)
     for core in range(recording.manifest.n_cores):
         _look_at(recording, core, strata, pages, unclear)

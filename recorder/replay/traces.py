@@ -165,7 +165,7 @@ class RecordingTraces:
         return Places(self._recording.manifest.memory, pages)
 
     @cached_property
-    def _agent_marks(self) -> tuple[list[int], NDArray[np.void]]:
+    def _agent_marks(self) -> tuple[NDArray[np.uint64], NDArray[np.void]]:
         return agent_marks(self._recording)
 
     @cached_property

@@ -32,6 +32,8 @@ _ENTRY = struct.Struct("<IBBHI16s16s")
 _LEGAL, _ILLEGAL = 0, 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
 _FRAME_VALUES = 100_000
+#: Integers that are taken over: of more than any order of ours has the regions are solved again.
+_MOST_VALUES = 1 << 26
 
 
 def problem_digest(problem: Problem) -> bytes:
@@ -139,6 +141,7 @@ class Partial:
         if head != self._head:
             raise self._bad("kept by another version of the solver or for other options")
         parts: list[NDArray[np.uint64]] = []
+        left = _MOST_VALUES
         for frame, raw in frames:
             if len(raw) < _ENTRY.size:
                 raise self._bad(f"frame {frame.sequence} is too short")
@@ -148,11 +151,13 @@ class Partial:
             if (
                 n < 0
                 or n % 2
+                or n > min(_FRAME_VALUES, left)
                 or verdict not in (_LEGAL, _ILLEGAL)
                 or (n and int(values[:n].max()) >= 1 << 56)
             ):
                 raise self._bad(f"frame {frame.sequence} is malformed")
-            parts.append(values[:n])
+            parts.append(values[:n].copy())
+            left -= n
             if not last:
                 continue
             runs, parts = np.concatenate(parts).astype(np.int64), []

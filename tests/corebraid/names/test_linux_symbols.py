@@ -15,9 +15,11 @@ from cli_factory import ROOT
 from elftools.elf.elffile import ELFFile
 
 from corebraid.base.errors import FormatError, UsageError
+from corebraid.names import objects
 from corebraid.names.call_stubs import call_stubs
+from corebraid.names.objects import linux_objects
 from corebraid.names.program import UNKNOWN, WRITTEN, GuestProgram
-from corebraid.names.symbols import Symbol, Symbols, read_symbols
+from corebraid.names.symbols import Symbol, Symbols, read_symbols, with_sizes
 from emu.linux.files.open_file import MappedFile
 from emu.linux.memory.mappings import Mapping
 from isa.x86_64.decode import disassemble
@@ -143,6 +145,31 @@ def test_a_file_without_a_full_table_has_its_dynamic_one() -> None:
     names = {symbol.name for symbol in read_symbols(bytes(raw))}
     exported = {s.name for s in section_of(LIBRARY, ".dynsym").iter_symbols() if s["st_value"]}
     assert names == exported - {s.name for s in table_of(LIBRARY, "STT_TLS")} != set()
+
+
+def test_of_several_tables_of_a_kind_the_first_counts() -> None:
+    """The section header of what is no table of symbols says that it is one more, of the same symbols."""
+    raw = bytearray(MUTEXES)
+    elf = ELFFile(io.BytesIO(MUTEXES))
+    names = [section.name for section in elf.iter_sections()]
+    first, other = (elf["e_shoff"] + 64 * names.index(name) for name in (".symtab", ".comment"))
+    raw[other : other + 64] = raw[first : first + 64]
+    assert read_symbols(bytes(raw)) == read_symbols(MUTEXES) != []
+
+
+def test_a_file_at_many_places_takes_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes are there once; where symbols are too many, places are named by their file alone."""
+    places = [LIBRARY_BASE + (n << 24) for n in range(4)]
+    guest(tmp_path, *(loaded("/lib/tls_module.so", LIBRARY, place) for place in places))
+    most = 2 * len(with_sizes([*read_symbols(LIBRARY), *call_stubs(LIBRARY)]))
+    monkeypatch.setattr(objects, "_MOST_SYMBOLS", most)
+    known = linux_objects(tmp_path, manifest(MUTEXES))
+    assert known is not None
+    found = [int(np.count_nonzero(known.symbols.address >> 24 == place >> 24)) for place in places]
+    assert found[0] == found[1] > found[2] == found[3] == 1
+    assert [known.symbols.name(place) for place in places[2:]] == ["tls_module.so"] * 2
+    data = [id(segment.data) for segment in known.image.segments]
+    assert len(data) == 4 * len(set(data))
 
 
 def test_symbols_are_asked_for_by_name() -> None:

@@ -1,0 +1,129 @@
+"""Files that say more than can be held, which compressed well: they are refused before it is held."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from problem_factory import random_problem
+
+import corebraid
+from bench.soak import IMAGES
+from corebraid.base.errors import FormatError, ImageError
+from emu.board.elf import load_image
+from isa.x86_64.registers import X86_64
+from recorder.capture import base
+from recorder.evidence.losses.log import iter_all_losses
+from recorder.files import reader
+from recorder.files.reader import Recording, agent_marks, strata
+from recorder.replay import holds
+from recorder.replay.contested import Contested
+from solver.passes import partial
+from solver.passes.answers import Options
+from solver.passes.partial import Partial
+from solver.passes.results import Answer
+from solver.regions.problem import Verdict
+
+UTS = IMAGES / "uts.elf"
+#: Of a program header, in an ELF file of 64 bits; where its header says where they are, and how many.
+_HEADER, _TABLE_AT, _NUMBER_AT = 56, 32, 56
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    path = tmp_path_factory.mktemp("much") / "rec"
+    corebraid.record(UTS, path, cores=3, strata="cycles:10000")
+    return Recording.open(path)
+
+
+def test_strata_are_counted_before_they_are_held(kept: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, streams = strata(kept).shape
+    monkeypatch.setattr(reader, "_MOST_COUNTS", n * streams)
+    assert len(strata(kept)) == n > 3
+    monkeypatch.setattr(reader, "_MOST_COUNTS", n * streams - 1)
+    told = rf"core-0\.log: more strata than can be held: expected at most {n - 1}"
+    with pytest.raises(FormatError, match=told):
+        strata(kept)
+    with pytest.raises(FormatError, match=r"agent\.log: more strata than can be held"):
+        agent_marks(kept)
+
+
+def test_no_more_strata_are_cut_than_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "most_strata", lambda streams: 3)
+    ran = corebraid.record(UTS, tmp_path / "rec", cores=3, strata="cycles:10000")
+    assert ran.facts()["end"] is not None
+    assert len(strata(Recording.open(tmp_path / "rec"))) == 3
+    assert corebraid.replay(tmp_path / "rec", 0).facts()["bit_exact"] is True
+
+
+def test_points_are_counted_before_they_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = shutil.which("true")
+    assert program is not None
+    corebraid.record(Path(program), tmp_path / "rec", cores=2, guest="linux")
+    recording = Recording.open(tmp_path / "rec")
+    n = len(agent_marks(recording)[1])
+    monkeypatch.setattr(reader, "_MOST_POINTS", n)
+    assert len(agent_marks(recording)[1]) == n > 0
+    monkeypatch.setattr(reader, "_MOST_POINTS", n - 1)
+    with pytest.raises(FormatError, match=r"agent\.log: agents meet cores more often than can be held"):
+        agent_marks(recording)
+
+
+def test_a_core_loses_what_it_got(kept: Recording) -> None:
+    """Twice at most: the right to write, and the page."""
+    rows = np.concatenate(list(iter_all_losses(kept)))
+    lost = np.bincount(rows["core"], minlength=3)
+    core = int(np.argmax(lost))
+    files, name = dict(kept.manifest.files), f"core-{core}.log"
+    for records, fits in ((int(lost[core] + 1) // 2, True), (int(lost[core] - 1) // 2, False)):
+        files[name] = replace(files[name], records=records)
+        told = Recording(kept.path, replace(kept.manifest, files=files))
+        if fits:
+            assert len(np.concatenate(list(iter_all_losses(told)))) == len(rows)
+            continue
+        with pytest.raises(FormatError, match=rf"losses\.log, offset \d+: core {core} lost more than it got"):
+            list(iter_all_losses(told))
+
+
+def test_accesses_are_ordered_where_losses_are_too_many(
+    kept: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(Contested(kept, strata(kept), holds=True).by_holds)
+    monkeypatch.setattr(holds, "_MOST_LOSSES", 1)
+    assert not len(Contested(kept, strata(kept), holds=True).by_holds)
+
+
+def test_an_image_of_many_segments_is_refused(tmp_path: Path) -> None:
+    """All of the same bytes, each of which would have them to itself."""
+    raw = bytearray(UTS.read_bytes())
+    (table,) = struct.unpack_from("<Q", raw, _TABLE_AT)
+    header = bytes(raw[table : table + _HEADER])
+    struct.pack_into("<Q", raw, _TABLE_AT, len(raw))
+    for n in (256, 257):
+        struct.pack_into("<H", raw, _NUMBER_AT, n)
+        path = tmp_path / f"{n}.elf"
+        path.write_bytes(bytes(raw) + header * n)
+        if n == 256:
+            assert len(load_image(path, X86_64, 64 << 20)[0].segments) == n
+        else:
+            with pytest.raises(ImageError, match="too many segments: expected at most 256, found 257"):
+                load_image(path, X86_64, 64 << 20)
+
+
+def test_kept_answers_of_any_length_are_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_problem(1, damaged=False)
+    path, options = tmp_path / "order.partial", Options("auto", 1.0)
+    written = Partial(path, bytes(16), options, fresh=True)
+    runs = np.ones(50, np.int64)
+    written.add(problem, Answer(Verdict.LEGAL, "cut", 0.0, "", runs, runs))
+    written.close()
+    for most, taken in ((100, 1), (98, 0)):
+        monkeypatch.setattr(partial, "_MOST_VALUES", most)
+        again = Partial(path, bytes(16), options, fresh=False)
+        assert (again.taken_over, "malformed" in again.note) == (taken, not taken)
