@@ -28,6 +28,8 @@ CERTIFICATE = 6
 ORDERED = 0
 #: What follows the engine's name where it obeyed more than values (`solver.tenures`).
 OBEYED = {VALUES: "", TENURES: "+tenures", LOSSES: "+losses"}
+#: What helps against a full disk.
+MAKE_ROOM = "make room, and run the same command again: finished regions are kept"
 #: Why a region has no order, by status.
 REASONS = {
     1: "timeout",
@@ -117,7 +119,7 @@ class CertificateWriter:
 
     def __init__(self, path: Path, recording: bytes, head: Head) -> None:
         self._head = head
-        self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION))
+        self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION), MAKE_ROOM)
         engine, version = head.engine.encode("ascii"), _OF_CONTESTED if head.contested else _OF_ALL
         if head.holds:
             version = _BY_HOLDS

@@ -18,7 +18,7 @@ from corebraid.base.errors import FormatError
 from corebraid.base.import_closure import import_closure_digest
 from corebraid.base.varint import MAX_VARINT
 from recorder.files.frame import FileHeader, FrameWriter, iter_frames
-from solver.check.certificate import FILE_VERSION, decode, encode
+from solver.check.certificate import FILE_VERSION, MAKE_ROOM, decode, encode
 from solver.passes.answers import Options
 from solver.passes.results import Answer
 from solver.regions.problem import DROPPED, Problem, Verdict
@@ -129,11 +129,15 @@ class Partial:
         """A new file with what was taken over, which then takes the old one's place."""
         new = self._path.with_name(self._path.name + ".new")
         new.unlink(missing_ok=True)
-        self._writer = FrameWriter(new, self._header)
-        self._writer.append(self._head, 1, 0, 0)
-        for key, answer in self._entries.items():
-            self._append(key, answer)
-        new.replace(self._path)
+        try:
+            self._writer = FrameWriter(new, self._header, MAKE_ROOM)
+            self._writer.append(self._head, 1, 0, 0)
+            for key, answer in self._entries.items():
+                self._append(key, answer)
+            new.replace(self._path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
 
     def _read(self) -> None:
         frames = iter_frames(self._path, self._header, partial_tail=True)

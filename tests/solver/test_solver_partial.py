@@ -8,7 +8,7 @@ import pytest
 from engine_suite import RECORDING
 from trace_factory import Shape, make
 
-from corebraid.base.errors import OrderError
+from corebraid.base.errors import FormatError, OrderError
 from corebraid.base.wording import said
 from corebraid.cli.wording import TYPED
 from solver.passes import answers as answers_module
@@ -199,3 +199,20 @@ def test_an_engines_wrong_order_is_an_error_and_is_not_kept_silently(
     monkeypatch.setattr(answers_module, "_compare_initial", lambda *_: None)
     with pytest.raises(OrderError, match="does not read what memory holds"):
         bench.order()
+
+
+def test_a_file_that_has_no_room_is_not_left_half(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is written goes to a device that has none."""
+    opened = Path.open
+
+    def full(path: Path, *how: object, **more: object) -> object:
+        if path.suffix != ".new":
+            return opened(path, *how, **more)  # type: ignore[call-overload]
+        path.touch()
+        return opened(Path("/dev/full"), "wb", 0)
+
+    monkeypatch.setattr(Path, "open", full)
+    told = r"order\.partial\.new: cannot be written \(No space left on device\); make room, and run the same"
+    with pytest.raises(FormatError, match=told):
+        bench.order()
+    assert not list(bench.folder.iterdir())
