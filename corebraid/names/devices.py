@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from corebraid.base.memory import DEVICE_BASE
 from corebraid.names.symbols import Symbol
 from emu.devices import mailbox, one_sided, registers
 
@@ -26,4 +27,4 @@ def device_symbols() -> tuple[Symbol, ...]:
     for name in _MAIL_ROWS:
         first = int(getattr(mailbox, name))
         offsets |= {f"{name}{k}": first + _BYTES * k for k in range(4)}
-    return tuple(Symbol(registers.DEVICE_BASE + offset, _BYTES, name) for name, offset in offsets.items())
+    return tuple(Symbol(DEVICE_BASE + offset, _BYTES, name) for name, offset in offsets.items())

@@ -10,11 +10,10 @@ from unicorn import unicorn_const as uc
 
 from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
-from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.bus.store_buffer import drop_newest
 from emu.code.blocks import TAKEN_BACK, BlockTable, block_info, position_of
 from emu.core.placed_hooks import PlacedHooks
-from emu.devices.registers import DEVICE_BASE
 from emu.hooks.fill import on_fill
 from emu.hooks.native_isa import InstructionHook
 from emu.hooks.registry import native_isa

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
 from corebraid.base.compiled import CFunction
+from corebraid.base.memory import DEVICE_BASE
 from emu.bus.cache import CacheGeometry
 from emu.bus.line_state import watch
 from emu.core.core import Core
 from emu.core.directory import Directory
-from emu.devices.registers import DEVICE_BASE
 from emu.hooks.fill import on_fill
 from emu.hooks.record import on_block, on_memory
 from emu.hooks.tap import on_tapped_memory

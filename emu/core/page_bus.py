@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
-from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.core.core import Core
 from emu.core.directory import Directory
-from emu.devices.registers import DEVICE_BASE
 from emu.hooks.paged import (
     on_device_bytes,
     on_device_bytes_written,

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.core.core import Core
-from emu.devices.registers import DEVICE_BASE
 from emu.hooks.call import on_privileged
 from emu.hooks.replay import on_replayed_device_read, on_replayed_device_write
 from emu.native.state import address_of

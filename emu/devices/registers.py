@@ -13,8 +13,7 @@ from emu.devices.one_sided import LAST as ONE_SIDED_LAST
 from emu.devices.one_sided import RMA_GET, RMA_OUTSTANDING, RMA_PUT, one_sided_read, one_sided_write
 from emu.native.unicorn import pointer
 
-#: The page of device registers, and the registers' offsets in it.
-DEVICE_BASE = 0xF0000000
+#: The registers' offsets in their page.
 CONSOLE_TX, CONSOLE_RX, POWER_OFF = np.uint64(0x00), np.uint64(0x08), np.uint64(0x10)
 CORE_ID, CORE_COUNT, CYCLES, RANDOM = np.uint64(0x18), np.uint64(0x20), np.uint64(0x28), np.uint64(0x30)
 TIMER_PERIOD, INT_HANDLER, INT_CAUSE = np.uint64(0x40), np.uint64(0x48), np.uint64(0x50)

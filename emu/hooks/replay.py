@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit
+from corebraid.base.memory import DEVICE_BASE
 from corebraid.base.rows.record import (
     INPUT_MMIO,
     LOSES,
@@ -34,7 +35,6 @@ from emu.code.blocks import (
     probe,
 )
 from emu.code.plain_blocks import known_block
-from emu.devices.registers import DEVICE_BASE
 from emu.hooks.access import stop
 from emu.hooks.trace import take_back, trace_fetch, trace_gain
 from emu.hooks.trace_holds import begin_hold, end_hold, told_by_holds

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit
-from corebraid.base.memory import PAGE_BYTES
-from emu.devices.registers import DEVICE_BASE
+from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import pointer
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from corebraid.base.errors import FormatError, reason_of
-from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.bus.names import MESI, PAGE
 from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.registry import isa_named
@@ -351,6 +351,8 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         raise fields.error("line", "a line: the model is tso, or the cache finite", line)
     if manifest.memory % PAGE_BYTES:
         raise fields.error("memory", f"a multiple of {PAGE_BYTES}", manifest.memory)
+    if manifest.memory > DEVICE_BASE and not manifest.linux:
+        raise fields.error("memory", f"at most {DEVICE_BASE}, where devices are", manifest.memory)
     if manifest.id.hex() != recording:
         raise fields.error("id", manifest.id.hex(), recording)
     return replace(manifest, files=facts)

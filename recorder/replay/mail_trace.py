@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.compiled import njit
-from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from corebraid.base.rows.event import EVENT, UNCACHED, WRITE
 from emu.devices.mail_state import MAIL_EVENT, POSTED, RECEIVED, REQUEST, TESTED
 from emu.devices.mailbox import (
@@ -27,7 +27,7 @@ from emu.devices.mailbox import (
     MAIL_TAKE,
     MAIL_TEST,
 )
-from emu.devices.registers import CONSOLE_RX, CONSOLE_TX, DEVICE_BASE
+from emu.devices.registers import CONSOLE_RX, CONSOLE_TX
 from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 

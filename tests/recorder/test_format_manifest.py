@@ -59,6 +59,7 @@ def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
         ({"line": 512}, "line"),
         ({"memory": 1 << 60}, "memory"),
         ({"memory": 4097}, "memory"),
+        ({"memory": 1 << 36}, "memory"),
         ({"seed": -1}, "seed"),
         ({"seed": 1 << 64}, "seed"),
         ({"seed": "1"}, "seed"),
@@ -150,7 +151,7 @@ def test_a_page_outside_the_memory_is_refused(tmp_path: Path) -> None:
 
 
 def _id_with(old: Manifest, memory: int) -> str:
-    return Manifest(**{**old.__dict__, "memory": memory}).id.hex()
+    return replace(old, memory=memory).id.hex()
 
 
 def test_finish_needs_both_images_and_every_core(tmp_path: Path) -> None:

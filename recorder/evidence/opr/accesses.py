@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.compiled import njit
+from corebraid.base.memory import DEVICE_BASE
 from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
 from emu.devices.one_sided import (
     RMA_GET,
@@ -17,7 +18,6 @@ from emu.devices.one_sided import (
     RMA_REMOTE,
     longest_transfer,
 )
-from emu.devices.registers import DEVICE_BASE
 from recorder.evidence.opr.rows import Rows
 
 #: Kinds of an access. GOT: a get that the core knows to be complete: it has read [addr, addr + size).

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.kernels import inner
+from corebraid.base.memory import DEVICE_BASE
 from corebraid.base.rows.event import UNCACHED, WRITE
 from emu.devices.one_sided import SEGMENT_BASE, SEGMENT_LENGTH
-from emu.devices.registers import DEVICE_BASE
 from recorder.evidence.opr.accesses import ACCESS, STORE
 from recorder.evidence.opr.rows import EXACT, OPR_ROW, RELAXED, Rows, joined
 
