@@ -24,8 +24,9 @@ from recorder.files.objects import ObjectMapping, load_objects, object_bytes
 
 _WRITE, _EXECUTE = 2, 1
 _MOST_SEGMENTS = 256
-#: Of all files at all their places. Of what is beyond, addresses are named by the file.
-_MOST_SYMBOLS = 500_000
+#: Of all files at all their places, and letters of their names. Of what is beyond, addresses are named by the
+#: file.
+_MOST_SYMBOLS, _MOST_LETTERS = 500_000, 1 << 27
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def _symbols(
     symbols: list[Symbol] = []
     areas: list[Symbol] = []
     its_own: dict[int, list[Symbol]] = {}
+    letters = 0
     for one in placed:
         spans = one.spans
         low, high = min(spans)[0], max(high for _, high in spans)
@@ -188,8 +190,10 @@ def _symbols(
         if id(one.raw) not in its_own:
             its_own[id(one.raw)] = with_sizes([*read_symbols(one.raw), *call_stubs(one.raw)])
         found = its_own[id(one.raw)]
-        if len(symbols) + len(found) > _MOST_SYMBOLS:
+        more = sum(len(prefix) + len(symbol.name) for symbol in found)
+        if len(symbols) + len(found) > _MOST_SYMBOLS or letters + more > _MOST_LETTERS:
             continue
+        letters += more
         for symbol in found:
             address = symbol.address + one.bias
             inside = next((last for first, last in spans if first <= address < last), None)

@@ -157,12 +157,19 @@ def test_of_several_tables_of_a_kind_the_first_counts() -> None:
     assert read_symbols(bytes(raw)) == read_symbols(MUTEXES) != []
 
 
-def test_a_file_at_many_places_takes_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes are there once; where symbols are too many, places are named by their file alone."""
+@pytest.mark.parametrize("bound", ["_MOST_SYMBOLS", "_MOST_LETTERS"])
+def test_a_file_at_many_places_takes_no_more_room(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes are there once; where symbols are too many, or names too long, places have their file's alone."""
     places = [LIBRARY_BASE + (n << 24) for n in range(4)]
     guest(tmp_path, *(loaded("/lib/tls_module.so", LIBRARY, place) for place in places))
-    most = 2 * len(with_sizes([*read_symbols(LIBRARY), *call_stubs(LIBRARY)]))
-    monkeypatch.setattr(objects, "_MOST_SYMBOLS", most)
+    its_own = with_sizes([*read_symbols(LIBRARY), *call_stubs(LIBRARY)])
+    one = {
+        "_MOST_SYMBOLS": len(its_own),
+        "_MOST_LETTERS": sum(len(f"tls_module.so!{symbol.name}") for symbol in its_own),
+    }
+    monkeypatch.setattr(objects, bound, 2 * one[bound])
     known = linux_objects(tmp_path, manifest(MUTEXES))
     assert known is not None
     found = [int(np.count_nonzero(known.symbols.address >> 24 == place >> 24)) for place in places]
