@@ -8,9 +8,11 @@ were at one address at different times, neither is believed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from sys import getsizeof
 
 from elftools.elf.elffile import ELFFile
 
@@ -24,9 +26,9 @@ from recorder.files.objects import ObjectMapping, load_objects, object_bytes
 
 _WRITE, _EXECUTE = 2, 1
 _MOST_SEGMENTS = 256
-#: Of all files at all their places, and letters of their names. Of what is beyond, addresses are named by the
+#: Of all files at all their places, and what their names take. Of what is beyond, addresses are named by the
 #: file.
-_MOST_SYMBOLS, _MOST_LETTERS = 500_000, 1 << 27
+_MOST_SYMBOLS, _MOST_BYTES = 500_000, 1 << 28
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ def linux_objects(directory: Path, manifest: Manifest) -> LinuxObjects | None:
             raws[mapping.sha256] = object_bytes(directory, manifest, mapping.sha256)
     missing = tuple(dict.fromkeys(m.path for m in mappings if raws[m.sha256] is None))
     placed = _placed(mappings, raws, manifest)
-    doubtful = _doubtful(placed)
-    written = [(m.start, m.end) for m in mappings if "w" in m.rights] + doubtful
+    doubtful = _merged(_doubtful(placed))
+    written = _merged([(m.start, m.end) for m in mappings if "w" in m.rights] + doubtful)
     data: dict[tuple[int, int, int], bytes] = {}
     segments = [segment for one in placed for segment in _segments(one, written, data)]
     symbols, areas = _symbols(placed, doubtful)
@@ -154,8 +156,21 @@ def _doubtful(placed: Sequence[_Placed]) -> list[tuple[int, int]]:
     return found
 
 
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same addresses, ascending, none twice."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
+
 def _touches(low: int, high: int, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(first < high and low < last for first, last in spans)
+    """spans: `_merged`."""
+    at = bisect_left(spans, (high, 0))
+    return at > 0 and low < spans[at - 1][1]
 
 
 # -- what they tell ----------------------------------------------------------------------------------------
@@ -181,7 +196,7 @@ def _symbols(
     symbols: list[Symbol] = []
     areas: list[Symbol] = []
     its_own: dict[int, list[Symbol]] = {}
-    letters = 0
+    looked_at = room = 0
     for one in placed:
         spans = one.spans
         low, high = min(spans)[0], max(high for _, high in spans)
@@ -190,10 +205,10 @@ def _symbols(
         if id(one.raw) not in its_own:
             its_own[id(one.raw)] = with_sizes([*read_symbols(one.raw), *call_stubs(one.raw)])
         found = its_own[id(one.raw)]
-        more = sum(len(prefix) + len(symbol.name) for symbol in found)
-        if len(symbols) + len(found) > _MOST_SYMBOLS or letters + more > _MOST_LETTERS:
+        more = sum(getsizeof(symbol.name) for symbol in found)
+        if looked_at + len(found) > _MOST_SYMBOLS or room + more > _MOST_BYTES:
             continue
-        letters += more
+        looked_at, room = looked_at + len(found), room + more
         for symbol in found:
             address = symbol.address + one.bias
             inside = next((last for first, last in spans if first <= address < last), None)

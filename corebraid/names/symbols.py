@@ -26,7 +26,8 @@ _ABSENT = (0, 0xFFF1)
 _ENTRY = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
-_LONGEST_NAME = 4096
+#: Bytes of a name, and of all those of a table: what is beyond has none.
+_LONGEST_NAME, _MOST_BYTES = 4096, 1 << 26
 _PAST_THE_LAST = 1 << 64
 
 
@@ -198,7 +199,11 @@ def _names(raw: bytes, table: SymbolTableSection, places: list[int]) -> list[str
     strings = table.stringtable
     texts = raw[strings["sh_offset"] : strings["sh_offset"] + strings["sh_size"]]
     ends = [texts.find(b"\0", place, place + _LONGEST_NAME) for place in places]
-    return [printable(texts[a:b]) if a and b > a else "" for a, b in zip(places, ends, strict=True)]
+    named, left = [], _MOST_BYTES
+    for a, b in zip(places, ends, strict=True):
+        left -= max(b - a, 0)
+        named.append(printable(texts[a:b]) if a and b > a and left >= 0 else "")
+    return named
 
 
 def symbol_names(raw: bytes, table: object, numbers: list[int]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,7 @@ from recorder.files.writer import RecordingWriter
 _JOINED, _LOCK = "joined", "lock"
 _BASE = "base.json"
 _MOST = 1 << 16
+_NUMBER, _DROPPED = re.compile("[0-9]{1,18}"), ".dropped"
 
 
 def place_of(directory: Path, number: int) -> Path:
@@ -65,7 +67,7 @@ def _read_base(place: Path, manifest: Manifest) -> Base:
 def drop_interval(place: Path) -> None:
     """Remove an interval. Raises FormatError."""
     # What is half removed must not look like an interval.
-    gone = place.with_name(f"{place.name}.dropped")
+    gone = place.with_name(place.name + _DROPPED)
     try:
         os.replace(place, gone)
         shutil.rmtree(gone)
@@ -178,7 +180,7 @@ class Joining:
 def intervals(directory: Path) -> list[Path]:
     """The intervals of a ring, in their order; the last one may not have begun, and is none then. Raises
     FormatError."""
-    found = [path for path in (directory / INTERVALS).iterdir() if path.name.isdigit()]
+    found = [path for path in (directory / INTERVALS).iterdir() if _NUMBER.fullmatch(path.name)]
     found.sort(key=lambda path: int(path.name))
     if found and not _has_begun(found[-1]):
         found.pop()
@@ -206,6 +208,24 @@ def _spare(error: FormatError, place: Path, found: list[Path]) -> FormatError:
     return FormatError(error.what, expected=error.expected, found=error.found, where=where, remedy=remedy)
 
 
+def _are_left_of(directory: Path, manifest: Manifest) -> bool:
+    """Whether the intervals in a finished recording's directory are what it was put together from, and nothing
+    else is there: they are somebody's own otherwise."""
+    if not is_ring(manifest):
+        return False
+    for path in (directory / INTERVALS).iterdir():
+        if path.name == _LOCK or path.name.endswith(_DROPPED):
+            continue
+        if not _NUMBER.fullmatch(path.name):
+            return False
+        try:
+            if (path / _BASE).exists():
+                _read_base(path, manifest)
+        except FormatError:
+            return False
+    return True
+
+
 def join_killed(directory: Path) -> bool:
     """Put together what a killed recorder has left of a ring. Returns whether there was one; does nothing to
     other recordings. Raises FormatError."""
@@ -213,7 +233,7 @@ def join_killed(directory: Path) -> bool:
     if not any((path / _BASE).exists() for path in (directory / INTERVALS).glob("[0-9]*")):
         return False
     finished = (directory / MANIFEST).exists()
-    if finished and not is_ring(load(directory)):
+    if finished and not _are_left_of(directory, load(directory)):
         return False
     with held(directory):
         if finished:

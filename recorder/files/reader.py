@@ -34,8 +34,8 @@ Bytes = npt.NDArray[np.uint8]
 Cuts = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.uint64]
 _NO_COUNTS = np.empty(0, np.uint64)
-#: Of streams at strata; sync points. Both are held in memory, each half a gigabyte.
-_MOST_COUNTS, _MOST_POINTS = 1 << 26, 1 << 24
+#: Strata; counts of streams at them; sync points. The last two are held in memory, some half a gigabyte each.
+_MOST_STRATA, _MOST_COUNTS, _MOST_POINTS = 1 << 22, 1 << 26, 1 << 23
 
 
 @dataclass(frozen=True)
@@ -281,8 +281,9 @@ def _counted(recording: Recording, path: Path, n: int) -> int:
 
 
 def most_strata(n_streams: int) -> int:
-    """How many a recording may have: what each stream had done at each is held in memory, 8 bytes each."""
-    return _MOST_COUNTS // n_streams
+    """How many a recording may have: each takes its time, and what each stream had done at each is held in
+    memory, 8 bytes each."""
+    return min(_MOST_STRATA, _MOST_COUNTS // n_streams)
 
 
 def strata(recording: Recording, agents: Counts | None = None) -> Cuts:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cli_factory import ROOT
 from elftools.elf.elffile import ELFFile
 
 from corebraid.base.errors import FormatError, UsageError
-from corebraid.names import objects
+from corebraid.names import objects, symbols
 from corebraid.names.call_stubs import call_stubs
 from corebraid.names.objects import linux_objects
 from corebraid.names.program import UNKNOWN, WRITTEN, GuestProgram
@@ -157,7 +158,23 @@ def test_of_several_tables_of_a_kind_the_first_counts() -> None:
     assert read_symbols(bytes(raw)) == read_symbols(MUTEXES) != []
 
 
-@pytest.mark.parametrize("bound", ["_MOST_SYMBOLS", "_MOST_LETTERS"])
+def test_names_of_any_length_have_so_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [symbol.name for symbol in read_symbols(LIBRARY)]
+    monkeypatch.setattr(symbols, "_MOST_BYTES", sum(map(len, every[:3])))
+    assert [symbol.name for symbol in read_symbols(LIBRARY)] == every[:3]
+
+
+def test_spans_that_overlap_are_one() -> None:
+    spans = [(5, 9), (1, 3), (8, 12), (3, 4)]
+    merged = objects._merged(spans)
+    assert merged == [(1, 4), (5, 12)]
+    for low in range(14):
+        for high in range(low + 1, 15):
+            expected = any(first < high and low < last for first, last in spans)
+            assert objects._touches(low, high, merged) == expected, (low, high)
+
+
+@pytest.mark.parametrize("bound", ["_MOST_SYMBOLS", "_MOST_BYTES"])
 def test_a_file_at_many_places_takes_no_more_room(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +184,7 @@ def test_a_file_at_many_places_takes_no_more_room(
     its_own = with_sizes([*read_symbols(LIBRARY), *call_stubs(LIBRARY)])
     one = {
         "_MOST_SYMBOLS": len(its_own),
-        "_MOST_LETTERS": sum(len(f"tls_module.so!{symbol.name}") for symbol in its_own),
+        "_MOST_BYTES": sum(sys.getsizeof(symbol.name) for symbol in its_own),
     }
     monkeypatch.setattr(objects, bound, 2 * one[bound])
     known = linux_objects(tmp_path, manifest(MUTEXES))

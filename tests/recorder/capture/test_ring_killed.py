@@ -188,9 +188,9 @@ def test_what_is_somebody_elses_stays(ring: bool, tmp_path: Path) -> None:
     for folder in (path, tmp_path / "no"):
         (folder / INTERVALS).mkdir(exist_ok=True)
         (folder / INTERVALS / "notes").write_text("mine")
-    if not ring:
-        (path / INTERVALS / "0").mkdir()
-        (path / INTERVALS / "0" / "base.json").write_text("{}")
+        (folder / INTERVALS / "\u00b2").mkdir()
+    (path / INTERVALS / "0").mkdir()
+    (path / INTERVALS / "0" / "base.json").write_text("{}")
     assert run("info", path).code == 0
     assert run("info", tmp_path / "no").code == 2
     for folder in (path, tmp_path / "no"):

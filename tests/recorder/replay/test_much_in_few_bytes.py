@@ -15,6 +15,7 @@ import corebraid
 from bench.soak import IMAGES
 from corebraid.base.errors import FormatError, ImageError
 from emu.board.elf import load_image
+from emu.bus.losses import LOSS
 from isa.x86_64.registers import X86_64
 from recorder.capture import base
 from recorder.evidence.losses.log import iter_all_losses
@@ -27,6 +28,8 @@ from solver.passes.answers import Options
 from solver.passes.partial import Partial
 from solver.passes.results import Answer
 from solver.regions.problem import Verdict
+from solver.tenures import placed
+from solver.tenures.placed import LossCursor
 
 UTS = IMAGES / "uts.elf"
 #: Of a program header, in an ELF file of 64 bits; where its header says where they are, and how many.
@@ -50,6 +53,8 @@ def test_strata_are_counted_before_they_are_held(kept: Recording, monkeypatch: p
         strata(kept)
     with pytest.raises(FormatError, match=r"agent\.log: more strata than can be held"):
         agent_marks(kept)
+    monkeypatch.setattr(reader, "_MOST_STRATA", 3)
+    assert reader.most_strata(1) == 3
 
 
 def test_no_more_strata_are_cut_than_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +100,21 @@ def test_accesses_are_ordered_where_losses_are_too_many(
     assert len(Contested(kept, strata(kept), holds=True).by_holds)
     monkeypatch.setattr(holds, "_MOST_LOSSES", 1)
     assert not len(Contested(kept, strata(kept), holds=True).by_holds)
+
+
+def test_losses_of_a_region_are_counted_before_they_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.zeros(4, LOSS)
+    rows["stratum"] = 0, 0, 1, 1
+    for most in (2, 1):
+        monkeypatch.setattr(placed, "_MOST_LOSSES", most)
+        cursor = LossCursor(iter([rows[:3], rows[3:]]), 64)
+        if most == 2:
+            assert [len(cursor.take(region).line) for region in (0, 1)] == [2, 2]
+            continue
+        with pytest.raises(
+            FormatError, match="region 0: a core lost more lines in a region than can be held"
+        ):
+            cursor.take(0)
 
 
 def test_an_image_of_many_segments_is_refused(tmp_path: Path) -> None:
