@@ -209,8 +209,8 @@ def _spare(error: FormatError, place: Path, found: list[Path]) -> FormatError:
 
 
 def _are_left_of(directory: Path, manifest: Manifest) -> bool:
-    """Whether the intervals in a finished recording's directory are what it was put together from, and nothing
-    else is there: they are somebody's own otherwise."""
+    """Whether the intervals of a finished recording are what it was put together from, and nothing else is
+    there: they are somebody's own otherwise."""
     if not is_ring(manifest):
         return False
     for path in (directory / INTERVALS).iterdir():

@@ -8,7 +8,7 @@ from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import MappedFile
 from emu.linux.ground.call import Subject, idle, in_part, refused, table
 from emu.linux.ground.failure import Errno
-from emu.linux.ground.words import as_int
+from emu.linux.ground.words import as_int, unsigned
 from emu.linux.memory.address_space import page_ceiling
 from emu.linux.memory.mappings import Mapping
 from emu.linux.tasks.task import Task
@@ -48,6 +48,8 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
         raise Errno(errno.EINVAL)
     if size > space.size // _LARGEST:
         raise Errno(errno.ENOMEM)
+    if flags & _TYPE == _SHARED_VALIDATE and flags & _ANONYMOUS:
+        raise Errno(errno.EINVAL)
     if flags & _TYPE == _SHARED_VALIDATE and flags & _SYNC:
         raise Errno(errno.EOPNOTSUPP)
     size = page_ceiling(size)
@@ -149,7 +151,7 @@ def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target:
         raise Errno(errno.EINVAL)
     if flags & _DONTUNMAP and (not flags & _MAYMOVE or page_ceiling(old) != page_ceiling(new)):
         raise Errno(errno.EINVAL)
-    old, new = page_ceiling(old), page_ceiling(new)
+    old, new = unsigned(page_ceiling(old)), page_ceiling(new)
     mapping = space.mappings.at(address)
     if mapping is None or not old:
         raise Errno(errno.EFAULT if mapping is None else errno.EINVAL)
@@ -159,6 +161,8 @@ def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target:
         if not flags & _MAYMOVE or target % PAGE_BYTES or (target < address + old and address < target + new):
             raise Errno(errno.EINVAL)
     elif new <= old and not flags & _DONTUNMAP:
+        if address + old > space.size:
+            raise Errno(errno.EINVAL)
         if new < old:
             space.unmap(address + new, old - new)
         return address

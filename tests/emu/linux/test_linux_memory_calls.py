@@ -187,6 +187,22 @@ def test_the_break_stays_where_no_more_mappings_may_be(
     assert guest.call("brk", end) == guest.call("brk", 0) == end
 
 
+@pytest.mark.parametrize("old", [-1, -4096, 0x7FFFFFFFFFFF, 1 << 37])
+def test_more_than_there_is_cannot_be_cut_off(guest: BootedGuest, old: int) -> None:
+    """mremap to one page, of what would reach to the end of all addresses: nothing is unmapped."""
+    at = mapped(guest, -1, 3, PRIVATE | ANONYMOUS)
+    guest.process.memory.write(at + 2 * PAGE, b"x")
+    assert guest.call("mremap", at, old & (1 << 64) - 1, PAGE, MAY_MOVE, 0) == -errno.EINVAL
+    assert guest.process.memory.read(at + 2 * PAGE, 1) == b"x"
+    assert guest.call("mremap", at, 3 * PAGE, PAGE, MAY_MOVE, 0) == at
+
+
+def test_what_is_shared_and_validated_is_a_file(guest: BootedGuest) -> None:
+    for more in (0, 0x80000):
+        flags = SHARED_VALIDATE | ANONYMOUS | more
+        assert guest.call("mmap", 0, PAGE, READ, flags, -1, 0) == -errno.EINVAL
+
+
 def test_bases_of_segments_lie_where_programs_do(guest: BootedGuest) -> None:
     """arch_prctl(ARCH_SET_GS) and TASK_SIZE_MAX."""
     assert guest.call("arch_prctl", 0x1001, 0x7FFFFFFFEFFF) == 0
