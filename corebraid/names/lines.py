@@ -52,7 +52,7 @@ class LineTable:
     def __init__(self, raw: bytes, name: str = "the program") -> None:
         self._raw, self._name = raw, name
         self._decoded: dict[int, _Decoded] = {}
-        self._run, self._batch = 0, _FIRST_BATCH // 2
+        self._run, self._batch, self._looked_at = 0, _FIRST_BATCH // 2, 0
 
     def at(self, address: int) -> str:
         """'file.c:42' of the instruction at `address`, as the file counts addresses, or ''."""
@@ -119,8 +119,9 @@ class LineTable:
         try:
             for found in islice(self._unlisted, self._batch):
                 n += 1
+                self._looked_at += len(found)
                 self._ranges.extend(one for one in found if _is_code(one))
-                if len(self._ranges) > _MOST_RANGES:
+                if self._looked_at > _MOST_RANGES:
                     self._unlisted.close()
                     raise TooLarge(f"more than {_MOST_RANGES} ranges of code")
         except ValueError as error:

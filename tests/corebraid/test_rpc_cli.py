@@ -15,6 +15,7 @@ from mailbox_code import ping, put, receive, send
 
 from emu.devices.mail_state import MAIL_EVENT, RECEIVED, REPLY, REQUEST, TESTED
 from emu.devices.mailbox import MAIL_ACCEPT
+from recorder.evidence.rpc import receipts as receipts_module
 from recorder.evidence.rpc.receipts import Receipts, encode, read_receipts
 from recorder.files.evidence_names import RPC, STREAMS, evidence_log
 from recorder.files.frame import FrameWriter
@@ -109,6 +110,16 @@ def test_a_wrong_test_result_is_named(copy: Path) -> None:
     ran = run("rpc", copy)
     assert ran.code == 1
     assert "in the evidence: expected 3 times no, found 4 times no" in ran.err
+
+
+def test_tests_are_counted_before_they_are_too_many(rec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = len(read_receipts(Recording.open(rec)).tests)
+    monkeypatch.setattr(receipts_module, "_MOST_TESTS", n)
+    assert len(read_receipts(Recording.open(rec)).tests) == n > 0
+    monkeypatch.setattr(receipts_module, "_MOST_TESTS", n - 1)
+    ran = run("rpc", rec)
+    assert (ran.code, len(ran.lines)) == (2, 1)
+    assert f"more requests were tested than can be held: expected at most {n - 1}" in ran.err
 
 
 def test_evidence_that_starves_the_program_says_who_waits(copy: Path) -> None:

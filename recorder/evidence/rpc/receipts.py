@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.compiled import njit
+from corebraid.base.errors import FormatError
 from corebraid.base.varint import CUT_SHORT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 from emu.devices.mail_state import ENTRY_POINTS, RECEIVED, TESTED
 from emu.devices.post import RECEIPTS
@@ -28,6 +29,8 @@ Words = npt.NDArray[np.uint64]
 
 #: Rows that one frame is made of at most: no frame then exceeds what one may hold.
 FRAME_ROWS = 1 << 14
+#: Requests, some 200 bytes each.
+_MOST_TESTS = 1 << 22
 _RECEIPT_LEAST, _RECEIPT_MOST = 3, 32
 _BAD_PLACE, _BAD_ORDER, _TOO_MANY, _BAD_ID, _EMPTY, _TRAILING = -3, -4, -5, -6, -7, -8
 _REASONS = {
@@ -266,6 +269,11 @@ class ReceiptDecoder:
             self._tests[number] = (before, True) if done else (before + no, came)
         return None
 
+    @property
+    def tests(self) -> int:
+        """Requests of which a test was noted, in all frames so far."""
+        return len(self._tests)
+
     def result(self) -> Receipts:
         """All frames so far."""
         histories = {place: np.concatenate(parts) for place, parts in sorted(self._parts.items())}
@@ -339,6 +347,13 @@ def _add(recording: Recording, decoder: ReceiptDecoder, frame: FrameHeader, raw:
         raise DamageError(path, frame.offset, wrong)
     if (frame.first, frame.last) != (number, decoder.records - 1):
         raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
+    if decoder.tests > _MOST_TESTS:
+        raise FormatError(
+            "more requests were tested than can be held",
+            expected=f"at most {_MOST_TESTS:,}",
+            where=str(path),
+            remedy="record a shorter run",
+        )
 
 
 def describe_request(identifier: int) -> str:

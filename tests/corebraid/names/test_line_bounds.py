@@ -13,6 +13,7 @@ import pytest
 from cli_factory import ROOT, run
 from elftools.elf.elffile import ELFFile
 
+from corebraid.names.aranges import Range
 from corebraid.names.debug_sections import DebugSections, TooLarge
 from corebraid.names.left_out import tell_left_out, told_left_out
 from corebraid.names.lines import LineTable
@@ -137,6 +138,20 @@ def test_a_bomb_in_any_section_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
             with pytest.raises(TooLarge, match="more than"):
                 found.whole()
             assert all(isinstance(line, str) for line in lines_of(repacked(sections, how)))
+
+
+def test_empty_ranges_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many units may have the same long list of them."""
+    sections = sections_of("mutexes")
+    del sections[".debug_aranges"]
+    sections[".debug_info"] *= 20
+    empty = [Range(5, 5, 0)] * 100
+    monkeypatch.setattr("corebraid.names.lines.code_of", lambda *_: empty)
+    for most, told in ((10_000_000, False), (1000, True)):
+        monkeypatch.setattr("corebraid.names.lines._MOST_RANGES", most)
+        with told_left_out() as found:
+            assert LineTable(repacked(sections, PLAIN)).at(0x1000) == ""
+        assert any("ranges of code" in one for one in found) == told
 
 
 def test_units_without_an_index_are_looked_at_as_far_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
