@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
+from corebraid.base.errors import FormatError
 from corebraid.base.rows.event import READ, WRITE
 from corebraid.base.varint import CUT_SHORT, OVERLONG, get_varint
 from recorder.evidence.slices.kernels import ALONE, EARLY, KEEP, STRATUM, STREAM_SHIFT
+from recorder.files.evidence_names import SLICES, evidence_log
 
 #: Most shared accesses in a slice that a recording may ask for, and what it has unless asked.
 MOST_ACCESSES, DEFAULT_ACCESSES = 256, 16
@@ -24,6 +26,8 @@ MOST_ACCESSES, DEFAULT_ACCESSES = 256, 16
 MOST_GLUED = 16
 _LIMIT = np.uint64(MOST_ACCESSES + MOST_GLUED)
 _MOST_RUN = np.uint64(1 << 48)
+#: Entries of a region.
+_MOST_HELD = 1 << 22
 
 _BAD_FLAGS, _BAD_END, _BAD_TAG, _BAD_VALUE, _BAD_SEQ, _BAD_COUNT, _TOO_MANY, _BAD_UPDATED = range(-10, -2)
 REASONS = {
@@ -318,9 +322,16 @@ class Sequence:
 
 def iter_regions_of(tables: Iterator[SliceTable]) -> Iterator[SliceTable]:
     """The slices of each region, one table a region: slices up to and with one that a stratum follows. What
-    follows the last stratum comes last, if anything does."""
+    follows the last stratum comes last, if anything does. Raises FormatError."""
     held: list[SliceTable] = []
     for table in tables:
+        if sum(map(len, held)) + len(table) > _MOST_HELD:
+            raise FormatError(
+                "more slices in a region than can be held",
+                expected=f"at most {_MOST_HELD:,}",
+                where=evidence_log(SLICES),
+                remedy="record again, with more strata",
+            )
         start = 0
         for cut in np.flatnonzero(table.cut_here).tolist():
             held.append(table.piece(start, cut + 1))

@@ -11,10 +11,12 @@ from evidence_factory import record_with
 from slice_factory import collect
 from trace_factory import Shape, make
 
+from corebraid.base.errors import FormatError
 from isa.x86_64.registers import X86_64
 from recorder.capture import base as capture_module
 from recorder.capture.firmware import RecordOptions, record
 from recorder.capture.strata_policy import StrataPolicy
+from recorder.evidence.slices import codec
 from recorder.evidence.slices.codec import iter_regions_of
 from recorder.evidence.slices.log import iter_slices
 from recorder.files.reader import Recording
@@ -46,6 +48,17 @@ def test_orders_of_random_runs_are_legal(number: int, seed: int, tmp_path: Path)
         made.traces, tmp_path / "order.cert", bytes(16), Options(engine="slices", evidence=engine)
     )
     assert result.verdict is Verdict.LEGAL, [r for r in result.regions if r.verdict is not Verdict.LEGAL]
+
+
+def test_slices_of_a_region_are_counted_before_they_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(1, SHAPES[1])
+    kept = collect(made.traces, made.slices, accesses=8, seed=1)
+    entries = sum(len(table) for table in kept.tables(SHAPES[1].streams))
+    monkeypatch.setattr(codec, "_MOST_HELD", entries)
+    assert sum(len(table) for table in iter_regions_of(kept.tables(SHAPES[1].streams))) == entries
+    monkeypatch.setattr(codec, "_MOST_HELD", 0)
+    with pytest.raises(FormatError, match="more slices in a region than can be held: expected at most 0"):
+        list(iter_regions_of(kept.tables(SHAPES[1].streams)))
 
 
 @pytest.fixture(scope="module")
