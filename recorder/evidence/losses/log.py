@@ -12,7 +12,6 @@ from emu.bus.losses import DOWNGRADED, INSIDE, LOSS, LOST
 from recorder.evidence.losses.codec import decode
 from recorder.files.evidence_names import LOSSES, evidence_log
 from recorder.files.frame import DamageError
-from recorder.files.manifest import core_log
 from recorder.files.reader import Recording, iter_evidence, strata
 
 __all__ = ["DOWNGRADED", "INSIDE", "LOSS", "LOST", "iter_all_losses", "iter_losses"]
@@ -27,7 +26,6 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
     """
     manifest, path = recording.manifest, recording.path / evidence_log(LOSSES)
     number, reached = 0, np.zeros(manifest.n_cores, np.uint64)
-    lost, most = np.zeros(manifest.n_cores, np.int64), _most_losses(recording)
     for frame, raw in iter_evidence(recording, LOSSES):
         try:
             rows = decode(raw, frame.records, manifest.line, manifest.n_cores, manifest.memory)
@@ -36,28 +34,11 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
             raise DamageError(path, frame.offset, error.what, expected=sides[0], found=sides[1]) from None
         if (frame.first, frame.last) != (number, number + frame.records - 1):
             raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
-        lost += np.bincount(rows["core"], minlength=manifest.n_cores)
-        if most is not None and (lost > most).any():
-            core = int(np.argmax(lost > most))
-            raise DamageError(
-                path, frame.offset, f"core {core} lost more than it got",
-                expected=f"at most {most[core]} losses", found=int(lost[core]),
-            )  # fmt: skip
         if (rows["count"] < reached[rows["core"]]).any():
             raise DamageError(path, frame.offset, "a core's instruction count goes back")
         np.maximum.at(reached, rows["core"], rows["count"])
         number += frame.records
         yield rows
-
-
-def _most_losses(recording: Recording) -> npt.NDArray[np.int64] | None:
-    """How many losses a core may have: what it lost it had got before, by its log, and the right to write to
-    it once more at most. None where that is not known: lines that a core has it may store to unnoticed."""
-    manifest = recording.manifest
-    logs = [manifest.files.get(core_log(core)) for core in range(manifest.n_cores)]
-    if not manifest.paged or not all(logs):
-        return None
-    return np.array([2 * log.records for log in logs if log is not None], np.int64)
 
 
 def first_notes(cuts: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from emu.board.elf import load_image
 from emu.bus.losses import LOSS
 from isa.x86_64.registers import X86_64
 from recorder.capture import base
-from recorder.evidence.losses.log import iter_all_losses
 from recorder.files import reader
 from recorder.files.reader import Recording, agent_marks, strata
 from recorder.replay import holds
@@ -76,22 +74,6 @@ def test_points_are_counted_before_they_are_held(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(reader, "_MOST_POINTS", n - 1)
     with pytest.raises(FormatError, match=r"agent\.log: agents meet cores more often than can be held"):
         agent_marks(recording)
-
-
-def test_a_core_loses_what_it_got(kept: Recording) -> None:
-    """Twice at most: the right to write, and the page."""
-    rows = np.concatenate(list(iter_all_losses(kept)))
-    lost = np.bincount(rows["core"], minlength=3)
-    core = int(np.argmax(lost))
-    files, name = dict(kept.manifest.files), f"core-{core}.log"
-    for records, fits in ((int(lost[core] + 1) // 2, True), (int(lost[core] - 1) // 2, False)):
-        files[name] = replace(files[name], records=records)
-        told = Recording(kept.path, replace(kept.manifest, files=files))
-        if fits:
-            assert len(np.concatenate(list(iter_all_losses(told)))) == len(rows)
-            continue
-        with pytest.raises(FormatError, match=rf"losses\.log, offset \d+: core {core} lost more than it got"):
-            list(iter_all_losses(told))
 
 
 def test_accesses_are_ordered_where_losses_are_too_many(
