@@ -87,7 +87,7 @@ def test_the_bounds_in_the_page_are_the_codes() -> None:
     assert f"1 to {frame.MAX_RAW:,}" in DOCS
     assert f"1 to {frame.MAX_STORED:,}" in DOCS
     assert f"at most\n{frame.MAX_RAW * AGENT_OP.itemsize >> 20} MiB of records" in DOCS
-    for key in Manifest("x", Program("p", "0" * 64), 1, 4096)._configuration():
+    for key in Manifest("x", Program("p", "0" * 64), 1, 4096)._configuration:
         assert f"| `{key}` * |" in DOCS
     assert manifest.MAX_CORES == 64
     assert manifest.MAX_MEMORY == 1 << 40
