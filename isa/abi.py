@@ -17,7 +17,8 @@ class LinuxAbi:
 
     calls: name by number. number, arguments, result: registers of a system call. instruction_bytes: length of
     the system-call instruction, for its restart. stack_pointer, thread_pointer: registers. bases: rows of
-    (code of arch_prctl(2) that sets, that gets, register). clone_arguments: order of legacy clone's (flags,
+    (code of arch_prctl(2) that sets, that gets, register). answers: what its other codes return, by code.
+    clone_arguments: order of legacy clone's (flags,
     stack, parent_tid, child_tid, tls). machine: as uname tells it. platform:
     AT_PLATFORM. hwcap, hwcap2: AT_HWCAP. library_directories: where the dynamic linker looks last. cpu_lines:
     of a processor in /proc/cpuinfo.
@@ -30,6 +31,7 @@ class LinuxAbi:
     instruction_bytes: int
     thread_pointer: str
     bases: tuple[tuple[int, int, str], ...]
+    answers: dict[int, int]
     clone_arguments: tuple[str, ...]
     machine: str
     platform: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from isa.abi import LinuxAbi
 from isa.layout import Layout
 from isa.x86_64.calls import CALLS_X86_64
@@ -28,6 +30,8 @@ LINUX_X86_64 = LinuxAbi(
     instruction_bytes=2,
     thread_pointer="fs_base",
     bases=((0x1002, 0x1003, "fs_base"), (0x1001, 0x1004, "gs_base")),
+    # ARCH_GET_CPUID; ARCH_SET_CPUID, of a processor that cannot keep CPUID from a program.
+    answers={0x1011: 1, 0x1012: -errno.ENODEV},
     clone_arguments=("flags", "stack", "parent_tid", "child_tid", "tls"),
     machine="x86_64",
     platform="x86_64",

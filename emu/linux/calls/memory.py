@@ -9,7 +9,7 @@ from emu.linux.files.open_file import MappedFile
 from emu.linux.ground.call import Subject, idle, in_part, refused, table
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.words import as_int, unsigned
-from emu.linux.memory.address_space import page_ceiling
+from emu.linux.memory.address_space import LOWEST, page_ceiling
 from emu.linux.memory.mappings import Mapping
 from emu.linux.tasks.task import Task
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
@@ -29,6 +29,8 @@ _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
 _MODES, _MODE_FLAGS = 6, 0xE000
 _MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
 _DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
+#: Where addresses of programs end (TASK_SIZE).
+_PROGRAM_END = (1 << 47) - PAGE_BYTES
 _KNOWN_ADVICE = {*range(5), _FREE, _REMOVE, *range(10, 25)}
 
 
@@ -84,9 +86,7 @@ def _place(task: Task, address: int, size: int, flags: int) -> int | None:
             raise Errno(errno.EINVAL)
         if flags & _FIXED_NOREPLACE and space.mappings.overlapping(address, address + size):
             raise Errno(errno.EEXIST)
-        if address + size > space.size - PAGE_BYTES:
-            raise Errno(errno.ENOMEM)
-        return address
+        return _allowed(task, address, size)
     hint = address & -PAGE_BYTES
     if flags & _32BIT:
         start = space.mappings.room_below(size, _LOW_END)
@@ -94,6 +94,15 @@ def _place(task: Task, address: int, size: int, flags: int) -> int | None:
             raise Errno(errno.ENOMEM)
         return start
     return hint if hint and space.mappings.free(hint, hint + size) else None
+
+
+def _allowed(task: Task, address: int, size: int) -> int:
+    """The address, which a program has chosen for so many bytes."""
+    if address + size > task.process.space.size - PAGE_BYTES:
+        raise Errno(errno.ENOMEM)
+    if address < LOWEST:
+        raise Errno(errno.EPERM)
+    return address
 
 
 def _range(task: Task, address: int, size: int) -> tuple[int, int]:
@@ -147,19 +156,21 @@ def sys_brk(task: Task, address: int) -> int:
 def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target: int) -> int:
     """mremap(2). Growing in place where there is room; else the pages are moved."""
     space = task.process.space
+    old, new = unsigned(page_ceiling(old)), unsigned(page_ceiling(new))
     if address % PAGE_BYTES or not new or flags & ~7:
         raise Errno(errno.EINVAL)
-    if flags & _DONTUNMAP and (not flags & _MAYMOVE or page_ceiling(old) != page_ceiling(new)):
+    if flags & _DONTUNMAP and (not flags & _MAYMOVE or old != new):
         raise Errno(errno.EINVAL)
-    old, new = unsigned(page_ceiling(old)), page_ceiling(new)
     mapping = space.mappings.at(address)
     if mapping is None or not old:
         raise Errno(errno.EFAULT if mapping is None else errno.EINVAL)
-    if new > space.size:
-        raise Errno(errno.ENOMEM)
     if flags & _REMAP_FIXED:
-        if not flags & _MAYMOVE or target % PAGE_BYTES or (target < address + old and address < target + new):
+        overlaps = target < address + old and address < target + new
+        if not flags & _MAYMOVE or target % PAGE_BYTES or overlaps or target + new > _PROGRAM_END:
             raise Errno(errno.EINVAL)
+        _allowed(task, target, new)
+    elif new > space.size:
+        raise Errno(errno.ENOMEM)
     elif new <= old and not flags & _DONTUNMAP:
         if address + old > space.size:
             raise Errno(errno.EINVAL)

@@ -156,6 +156,7 @@ def sys_rt_sigreturn(task: Task) -> int:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return 0
     task.set_registers(returned.context)
+    task.signals.barred = returned.trap
     signals.set_blocked(task, returned.mask)
     if returned.refused:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
@@ -163,9 +164,6 @@ def sys_rt_sigreturn(task: Task) -> int:
     # As Linux does: a stack that cannot be set is no reason not to return.
     with suppress(Errno):
         _set_stack(task, returned.stack)
-    if returned.trap is not None:
-        row = task.process.abi.signals.exceptions[returned.trap.number]
-        signals.force(task, row.signal, SigInfo(row.signal, row.code, trap=returned.trap))
     return 0
 
 

@@ -211,7 +211,7 @@ def sys_arch_prctl(task: Task, code: int, address: int) -> int:
         if code == getter:
             task.process.memory.write_number(address, 8, isa.read(task.registers, name))
             return 0
-    raise Errno(errno.EINVAL)
+    return abi.answers.get(code, -errno.EINVAL)
 
 
 CALLS = table(Subject.THREADS, {

@@ -79,7 +79,7 @@ def deliver(task: Signalled, interrupted: Interruption | None = None) -> Death |
     """
     signals = task.process.signals
     handled = False
-    while (info := signals.take(task)) is not None:
+    while (info := _next(task)) is not None:
         action, bit = signals.action(info.signal), signal_set(info.signal)
         if action.handler == SIG_IGN or (action.handler == SIG_DFL and bit & HARMLESS):
             continue
@@ -97,6 +97,18 @@ def deliver(task: Signalled, interrupted: Interruption | None = None) -> Death |
     if not handled:
         signals.end_mask(task)
     return None
+
+
+def _next(task: Signalled) -> SigInfo | None:
+    """The next signal that the task takes. What the processor says comes where there is no other one."""
+    signals, barred = task.process.signals, task.signals.barred
+    info = signals.take(task)
+    if info is None and barred is not None:
+        task.signals.barred = None
+        row = task.process.abi.signals.exceptions[barred.number]
+        signals.force(task, row.signal, SigInfo(row.signal, row.code, trap=barred))
+        info = signals.take(task)
+    return info
 
 
 def _end_call(task: Signalled, broken: Interruption, may_restart: bool) -> None:
@@ -128,7 +140,7 @@ def _start_handler(task: Signalled, action: Action, info: SigInfo) -> bool:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return False
     task.set_registers(context)
-    own.restore_mask = None
+    own.restore_mask = own.barred = None
     while_handled = action.mask | (0 if action.flags & SA_NODEFER else signal_set(signal))
     signals.set_blocked(task, own.blocked | while_handled)
     return True

@@ -66,13 +66,14 @@ def push_frame(task: FrameTask, action: Action, info: SigInfo, mask: int) -> byt
     address, floats = _place(task, action)
     raw = bytearray(frame.layout.size)
     fields = _fields(task, action, mask, floats)
-    if info.trap is not None:
-        fields |= dict(info.trap.shown)
+    trap = info.trap or task.signals.barred
+    if trap is not None:
+        fields |= dict(trap.shown)
     for name, value in fields.items():
         _put(raw, *frame.layout.fields[name], value)
     for name, offset in frame.registers.items():
         _put(raw, offset, 8, isa.read(context, name))
-    if info.trap is not None and info.trap.retried:
+    if trap is not None and trap.retried:
         offset, flag = frame.registers[isa.flags_register], task.process.abi.signals.fault_flag
         _put(raw, offset, 8, isa.read(context, isa.flags_register) | flag)
     raw[frame.info : frame.info + INFO_BYTES] = info.pack()

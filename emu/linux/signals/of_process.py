@@ -125,8 +125,10 @@ class ProcessSignals:
     # Taking.
 
     def deliverable(self, task: Receiver) -> bool:
-        """A signal is pending that the task would take and that would do something."""
+        """One is pending that the task would take and that would do something, or the processor has one."""
         own = task.signals
+        if own.barred is not None:
+            return True
         effective = ~own.blocked & (~self._idle | own.real_blocked)
         if not (own.pending.mask | self.shared.mask) & effective:
             return False

@@ -100,7 +100,8 @@ class TaskSignals:
     """blocked: the mask, bit n - 1 for signal n; change it through `ProcessSignals.set_blocked`.
 
     real_blocked: the mask that rt_sigtimedwait put aside while it waits, else 0. restore_mask: the mask to
-    return to after sigsuspend, ppoll and the like. trap: the last fault, for the frame.
+    return to after sigsuspend, ppoll and the like. trap: the last fault, for the frame. barred: what the
+    processor will say of the selectors that the task is to return with; None: they are a program's.
     """
 
     def __init__(self) -> None:
@@ -110,6 +111,7 @@ class TaskSignals:
         self.pending = PendingSignals()
         self.stack = AlternateStack()
         self.trap = Trap(0)
+        self.barred: Trap | None = None
 
     def inherit(self, parent: TaskSignals) -> None:
         """What clone(2) with CLONE_VM gives a thread: the mask alone."""

@@ -245,3 +245,29 @@ def test_a_file_that_has_no_room_for_what_memory_holds(guest: BootedGuest) -> No
     with pytest.raises(Unsupported, match="No space left on device"):
         guest.call("msync", at, size, 4)
     guest.process.filesystem.layer.limit = 1 << 30
+
+
+def test_what_a_program_may_not_choose(guest: BootedGuest) -> None:
+    """Errors as of Linux 6.1, for a user without privileges."""
+    fixed, at = PRIVATE | ANONYMOUS | FIXED, mapped(guest, -1, 2, PRIVATE | ANONYMOUS)
+    end = (1 << 47) - PAGE
+    for address, code in ((0, errno.EPERM), (PAGE, errno.EPERM), (end, errno.ENOMEM)):
+        assert guest.call("mmap", address, PAGE, READ, fixed, -1, 0) == -code
+    for target, code in (
+        (0, errno.EPERM),
+        (end, errno.EINVAL),
+        (end - PAGE, errno.ENOMEM),
+        (at, errno.EINVAL),
+    ):
+        assert guest.call("mremap", at, PAGE, PAGE, MAY_MOVE | TO, target) == -code
+    for size, code in ((2**64 - 1, errno.EINVAL), (2**64 - PAGE, errno.ENOMEM), (1 << 47, errno.ENOMEM)):
+        assert guest.call("mremap", at, PAGE, size, MAY_MOVE) == -code
+    assert guest.call("mremap", at, PAGE, 1 << 47, MAY_MOVE | TO, 0) == -errno.EINVAL
+    assert guest.process.space.mappings.covered(at, at + 2 * PAGE)
+
+
+def test_whether_a_program_may_ask_the_processor(guest: BootedGuest) -> None:
+    """ARCH_GET_CPUID, ARCH_SET_CPUID (arch_prctl(2))."""
+    assert guest.call("arch_prctl", 0x1011, 0) == 1
+    assert guest.call("arch_prctl", 0x1012, 0) == -errno.ENODEV
+    assert guest.call("arch_prctl", 0x1013, 0) == -errno.EINVAL
