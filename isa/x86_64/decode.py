@@ -12,6 +12,7 @@ from isa.decoded import Block, RandomRead
 from isa.x86_64.encoding import (
     has_two_prefixes,
     is_far_from_mmx,
+    is_long_far_load,
     is_narrow_branch,
     is_not_offered,
     is_odd_frame,
@@ -198,6 +199,8 @@ def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
         return True
     if is_shift_beside_rip(code) or is_far_from_mmx(code) or is_odd_frame(code) or is_other_move(code):
         return True
+    if is_long_far_load(code):
+        return True
     if instruction is None:
         # To the emulator the block may end with the opcode.
         return is_narrow_branch(code) or is_other_test(code)
@@ -298,7 +301,7 @@ _SPECIAL = frozenset(
         "invpcid", "jcxz", "jecxz", "jrcxz", "lahf", "lgdt", "lidt", "lldt", "lmsw", "ltr", "maskmovdqu",
         "maskmovq", "mfence", "monitor", "movntsd", "movntss", "mwait", "rdmsr", "rdpmc", "rsm", "sahf",
         "swapgs", "wbinvd", "wbnoinvd", "wrmsr", "xabort", "xbegin", "xchg", "xend", "xgetbv", "xsetbv",
-        "lar", "lsl", "verr", "verw", "sldt", "str", "sgdt", "sidt", "smsw",
+        "lar", "lfs", "lgs", "lsl", "lss", "verr", "verw", "sldt", "str", "sgdt", "sidt", "smsw",
     )
 )  # fmt: skip
 _SPECIAL_BEGINNINGS = (

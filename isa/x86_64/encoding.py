@@ -70,6 +70,13 @@ def is_other_move(code: bytes) -> bool:
     return moves and bool(rex & 4) and code[position + 1] >> 3 & 7 == 0
 
 
+def is_long_far_load(code: bytes) -> bool:
+    """`lss`, `lfs` and `lgs` with REX.W: of 16:64 bits to Intel's processors (SDM volume 2), of 16:32 bits to
+    AMD's and to the emulator."""
+    position, rex = opcode_at(code)
+    return bool(rex & 8) and code[position : position + 2] in (b"\x0f\xb2", b"\x0f\xb4", b"\x0f\xb5")
+
+
 def is_not_offered(code: bytes) -> bool:
     """Instructions of newer or other processors that the emulator takes for none, or for another: `xbegin`,
     `xabort` (SDM volume 2); `extrq`, `insertq`, `movntss`, `movntsd` (AMD64 manual volume 4). No CPUID here

@@ -62,8 +62,8 @@ class Told:
 
 
 class FaultVectors:
-    """The program for some instruction sequences, in a folder. One that faults ends there; rsp is `STACK`
-    and all flags are clear at its beginning, other registers hold what they held."""
+    """The program for some instruction sequences, in a folder. One that faults ends there; rsp is `STACK`,
+    all flags are clear and the x87 is as new at its beginning, SSE registers hold what they held."""
 
     def __init__(self, folder: Path, sequences: Sequence[str]) -> None:
         self.sequences, code = list(sequences), Code()
@@ -104,7 +104,7 @@ class FaultVectors:
     def _sequence(code: Code, number: int, sequence: str) -> None:
         after = f"after {number}"
         code.lea("rax", after)
-        code.store(_NEXT, "rax").mov("rsp", STACK).raw("6a 00 9d")
+        code.store(_NEXT, "rax").mov("rsp", STACK).raw("6a 00 9d db e3")
         for register in ("rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16))):
             code.mov(register, ROOM)
         code.raw(sequence)

@@ -99,8 +99,8 @@ _DEFINED = (
     # Which way an approximation is rounded depends on what is rounded.
     ("fsin fcos fsincos fptan", _C2),
     ("f2xm1 fyl2x fyl2xp1 fpatan", 0),
-    # AMD's leave C1 as it is.
-    ("fcomi fcompi fucomi fucompi", _C0 | _C2 | _C3 | (_C1 if INTEL else 0)),
+    # The manual has C1 cleared; processors leave it as it is.
+    ("fcomi fcompi fucomi fucompi", _C0 | _C2 | _C3),
     ("ffree ffreep fnop wait fnclex fninit fldcw fnstcw fnstsw", 0),
     ("fcmovb fcmovnb fcmove fcmovne fcmovbe fcmovnbe fcmovu fcmovnu", 0),
 )
@@ -118,6 +118,10 @@ def _count(shift: capstone.CsInsn) -> int:
     return last.imm & 0x1F if last.type == x86.X86_OP_IMM else 0x1F
 
 
+#: Of which OF is defined only where they shift by 1 (SDM volume 2).
+_SHIFTS = {"shl", "sal", "shr", "sar", "rol", "ror", "rcl", "rcr", "shld", "shrd"}
+
+
 def _undefined(instruction: capstone.CsInsn) -> int:
     bits = {"OF": 0x800, "SF": 0x80, "ZF": 0x40, "AF": 0x10, "PF": 4, "CF": 1}
     if x86.X86_GRP_FPU in instruction.groups:
@@ -126,8 +130,11 @@ def _undefined(instruction: capstone.CsInsn) -> int:
         return 0xD4  # SF, ZF, AF, PF: newer editions of the SDM define SF, AMD's manual none.
     if instruction.mnemonic in ("lzcnt", "tzcnt"):
         return 0x894  # All but ZF and CF.
+    shifted = 0 if instruction.mnemonic not in _SHIFTS or _count(instruction) in (0, 1) else bits["OF"]
     eflags = instruction.eflags
-    return sum(bit for name, bit in bits.items() if eflags & getattr(x86, f"X86_EFLAGS_UNDEFINED_{name}", 0))
+    return shifted | sum(
+        bit for name, bit in bits.items() if eflags & getattr(x86, f"X86_EFLAGS_UNDEFINED_{name}", 0)
+    )
 
 
 def _texts() -> Iterator[str]:

@@ -33,6 +33,14 @@ ARITHMETIC = 0x8D5
 
 #: Whether this host can say what the processor does.
 NATIVE = platform.machine() == "x86_64"
+
+
+def host_flags() -> set[str]:
+    """What this host's processor has, in Linux's words."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if NATIVE else []
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
+
+
 #: Whether it is one of the vendor's that the guest is told (`isa.x86_64.cpuid`).
 INTEL = NATIVE and "GenuineIntel" in Path("/proc/cpuinfo").read_text()
 

@@ -9,7 +9,7 @@ import pytest
 from fault_vectors import FaultVectors, Told
 from guest import DATA, TEXT, Code
 from static_guest import call, record_linux_guest, static_program
-from vectors import NATIVE
+from vectors import NATIVE, host_flags
 
 import corebraid
 from recorder.files.reader import Recording
@@ -104,7 +104,7 @@ SEQUENCES = {
     "mov fs ffff": "b8 ff ff 00 00 8e e0", "mov ds 7": "b8 07 00 00 00 8e d8",
     "mov ds 63": "b8 63 00 00 00 8e d8", "mov ds 53": "b8 53 00 00 00 8e d8", "mov cs": "8e c8",
     "cs": "8c c8", "ss": "8c d0", "ds": "8c d8", "fs": "8c e0", "lss": "0f b2 20",
-    "lfs bad": "48 c7 00 ff 00 00 00 48 c7 40 08 7f 00 00 00 48 0f b4 08", "pop fs bad": "6a 7f 0f a1",
+    "lfs bad": "48 c7 00 ff 00 00 00 c7 40 04 7f 00 00 00 0f b4 08", "pop fs bad": "6a 7f 0f a1",
     "push fs": "0f a0 58", "iretq": "6a 2b 54 9c 6a 33 48 8d 05 03 00 00 00 50 48 cf 8c c8",
     "iretq badcs": "6a 2b 54 9c 6a 10 48 8d 05 03 00 00 00 50 48 cf 8c c8",
     "iretq badss": "6a 33 54 9c 6a 33 48 8d 05 03 00 00 00 50 48 cf 8c c8",
@@ -167,9 +167,25 @@ REFUSED = {
         "c2 10 80", "66 c8 10 00 00",
         "44 c6 c3 80", "44 c7 c0 05 00 00 80", "66 45 c7 c3 10 00", "47 c7 07 05 00 00 80",
         "f2 f3 0f b8 c1", "f3 f2 0f 38 f0 c1", "f3 66 f2 0f 38 f1 c1",
-        "d9 df", "f6 c8 01", "f7 0f 01 00 00 00",
+        "d9 df", "f6 c8 01", "f7 0f 01 00 00 00", "48 0f b2 00", "4c 0f b4 00", "66 48 0f b5 00",
     ),
 }  # fmt: skip
+
+
+#: What processors do each in its way (docs/processor.md): which byte of an operand is told; TOP after a store
+#: of MMX that failed.
+_LEFT_OPEN = {
+    "maskmovdqu null": "address", "fs base, maskmovdqu": "address",
+    "movq to null": "x87", "movntq null": "x87",
+}  # fmt: skip
+#: What there is where CPUID offers it.
+_WITH_RTM = ("xbegin", "xabort") if "rtm" in host_flags() else ()
+
+
+def differences(name: str, ours: Told, theirs: Told) -> list[str]:
+    """Those that count."""
+    left_open = _LEFT_OPEN.get(name, "none")
+    return [one for one in ours.differences(theirs) if not one.startswith(f"{left_open}:")]
 
 
 @pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one refuses")
@@ -177,8 +193,8 @@ def test_signals_are_those_of_the_processor(tmp_path: Path) -> None:
     vectors = FaultVectors(tmp_path, list(SEQUENCES.values()))
     told = zip(vectors.run_recorded(tmp_path / "rec"), vectors.run_natively(), strict=True)
     found = dict(zip(SEQUENCES, told, strict=True))
-    differences = {name: ours.differences(theirs) for name, (ours, theirs) in found.items()}
-    assert not {name: what for name, what in differences.items() if what}
+    different = {name: differences(name, *both) for name, both in found.items() if name not in _WITH_RTM}
+    assert not {name: what for name, what in different.items() if what}
     # It compares something: most of them are refused, by four signals.
     signals = [theirs.signal for _, theirs in found.values()]
     assert signals.count(0) < len(signals) // 6
@@ -193,14 +209,12 @@ def test_signals_are_those_of_the_processor(tmp_path: Path) -> None:
 )
 def test_where_slices_end_changes_nothing(options: dict[str, object], tmp_path: Path) -> None:
     """A slice may end inside an instruction that is refused then."""
-    chosen = [text for name, text in SEQUENCES.items() if not name.startswith(("16", "TF"))][::3]
-    chosen += [
-        SEQUENCES[name] for name in ("iretq badcs", "iretq badss", "lretq bad", "ljmp bad", "pop fs bad")
-    ] * 5
-    vectors = FaultVectors(tmp_path, chosen)
+    chosen = [name for name in SEQUENCES if not name.startswith(("16", "TF", *_WITH_RTM))][::3]
+    chosen += ["iretq badcs", "iretq badss", "lretq bad", "ljmp bad", "pop fs bad"] * 5
+    vectors = FaultVectors(tmp_path, [SEQUENCES[name] for name in chosen])
     told = zip(chosen, vectors.run_recorded(tmp_path / "rec", **options), vectors.run_natively(), strict=True)
-    differences = {text: ours.differences(theirs) for text, ours, theirs in told}
-    assert not {text: what for text, what in differences.items() if what}
+    different = {name: differences(name, ours, theirs) for name, ours, theirs in told}
+    assert not {name: what for name, what in different.items() if what}
     replay_core(Recording.open(tmp_path / "rec"), 0)
 
 
