@@ -24,6 +24,7 @@ class Kind:
 KINDS = {
     "mutations": Kind("mutations", 1_000_000),
     "commands": Kind("commands", 10_000),
+    "bombs": Kind("bombs", 500),
     "instructions": Kind("instructions", 10_000),
     "kills": Kind("kills", 1_000),
     "resources": Kind("resources", 54),

@@ -50,7 +50,7 @@ _CODE = (
 )
 
 
-def _decoded(sample: Sample, frame: Frame) -> tuple[Rows, bytearray]:
+def decoded(sample: Sample, frame: Frame) -> tuple[Rows, bytearray]:
     said = sample.manifest
     try:
         rows, blob = codec.decode(frame.raw, int(said["line"]), "", memory=int(said["memory"]))
@@ -86,7 +86,7 @@ def _core_frame(sample: Sample, draw: Draw) -> tuple[str, Frame]:
 def record_field(sample: Sample, draw: Draw) -> str:
     """A field of a record is another."""
     name, frame = _core_frame(sample, draw)
-    rows, blob = _decoded(sample, frame)
+    rows, blob = decoded(sample, frame)
     at = draw.randrange(len(rows))
     row = rows[at]
     key = draw.choice(("count", "addr", "value", "flags", "kind", "size"))
@@ -111,7 +111,7 @@ def record_field(sample: Sample, draw: Draw) -> str:
 def records_moved(sample: Sample, draw: Draw) -> str:
     """Records left out, repeated or swapped; their counts stay in order."""
     name, frame = _core_frame(sample, draw)
-    rows, blob = _decoded(sample, frame)
+    rows, blob = decoded(sample, frame)
     at, other = draw.randrange(len(rows)), draw.randrange(len(rows))
     way = draw.choice(("drop", "drop kind", "repeat", "swap", "end", "many"))
     if way == "drop":
@@ -136,7 +136,7 @@ def records_moved(sample: Sample, draw: Draw) -> str:
 def record_data(sample: Sample, draw: Draw) -> str:
     """Other bytes of a line that a core received, of registers, of a digest."""
     name, frame = _core_frame(sample, draw)
-    rows, blob = _decoded(sample, frame)
+    rows, blob = decoded(sample, frame)
     carry = np.flatnonzero(np.isin(rows["kind"], (MISS, RECEIVED, DIGEST, CONTEXT)) & (rows["size"] > 0))
     at = int(pick(draw, carry.tolist()))
     begin, size = int(rows[at]["offset"]), int(rows[at]["size"])
@@ -211,9 +211,9 @@ def empty_strata(sample: Sample, draw: Draw) -> str:
         if not found.frames:
             raise Unsuited
         frame = found.frames[-1]
-        rows, blob = _decoded(sample, frame)
+        rows, blob = decoded(sample, frame)
         cut = found.frames[:-1]
-        before = sum(int((_decoded(sample, one)[0]["kind"] == STRATUM).sum()) for one in cut)
+        before = sum(int((decoded(sample, one)[0]["kind"] == STRATUM).sum()) for one in cut)
         new = np.zeros(many, RECORD)
         new["count"], new["kind"] = rows["count"][-1], STRATUM
         new["value"] = before + int((rows["kind"] == STRATUM).sum()) + np.arange(many)

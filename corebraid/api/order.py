@@ -12,7 +12,7 @@ from corebraid.api.asked import MOST_JOBS, check_choice, check_number, check_tex
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.clock import working_time
-from corebraid.base.errors import FormatError, OrderError, UsageError
+from corebraid.base.errors import ExcessError, FormatError, OrderError, UsageError
 from corebraid.base.wording import Call, Option, Phrase, Text, said
 from corebraid.study.engines import evidence_engine
 from recorder.files.constraints import CONSTRAINTS, LOSSES, VALUES
@@ -152,6 +152,8 @@ def _ordered_few(
         found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=True)
         if found[1].verdict is not Verdict.ILLEGAL:
             return found
+    except ExcessError:
+        raise
     except (FormatError, OrderError) as error:
         told = said(error.what)
     try:

@@ -82,6 +82,10 @@ class FormatError(CorebraidError):
     """A file of a recording that cannot be read: missing, damaged, truncated, of another version."""
 
 
+class ExcessError(FormatError):
+    """A file that says more than can be held in memory: whoever reads it in another way need not begin."""
+
+
 class GuestFault(CorebraidError):
     """The guest failed: a fault, an unsupported instruction, a non-zero exit."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from corebraid.base.errors import FormatError, UsageError
+from corebraid.base.errors import ExcessError, FormatError, UsageError
 from corebraid.base.rows.record import END, STRATUM
 from corebraid.base.wording import Option, Phrase
 from recorder.files.evidence_names import STREAMS
@@ -180,7 +180,7 @@ def agent_marks(recording: Recording) -> tuple[Counts, Rows]:
         points = sync_points_of(rows)
         n_points += len(points)
         if n_points > _MOST_POINTS:
-            raise FormatError(
+            raise ExcessError(
                 "agents meet cores more often than can be held",
                 expected=f"at most {_MOST_POINTS:,} times",
                 where=str(recording.agent_log_path),
@@ -271,7 +271,7 @@ def _counted(recording: Recording, path: Path, n: int) -> int:
     """A number of strata, if they can be held. Raises FormatError."""
     most = most_strata(recording.manifest.n_streams)
     if n > most:
-        raise FormatError(
+        raise ExcessError(
             "more strata than can be held",
             expected=f"at most {most:,} of {recording.manifest.n_streams} streams",
             where=str(path),

@@ -21,7 +21,7 @@ from corebraid.base.errors import FormatError
 from corebraid.base.rows.record import MISS
 from emu.core.watched_pages import Watching
 from emu.native.state import PAGE_SHIFT
-from recorder.evidence.losses.log import first_notes, iter_all_losses, losses_strata
+from recorder.evidence.losses.log import RegionCount, first_notes, iter_all_losses, losses_strata
 from recorder.files.constraints import LOSSES
 from recorder.files.evidence_names import evidence_log
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
@@ -96,11 +96,14 @@ class Contested:
         self._recording, self._strata = recording, strata
         self._end = np.uint64(len(strata) + 1) << _REGION_SHIFT
         keys, lost = [np.zeros(0, np.uint64)], 0
+        counts = [RegionCount() for _ in range(recording.manifest.n_cores)]
         for rows in iter_all_losses(recording):
             lost += len(rows)
             for core in np.unique(rows["core"]).tolist():
                 mine = rows[rows["core"] == core]
-                keys.append(_keys(losses_strata(mine, first_notes(strata[:, core])), mine["line"]))
+                regions = losses_strata(mine, first_notes(strata[:, core]))
+                counts[core].add(regions)
+                keys.append(_keys(regions, mine["line"]))
         self._check_number(lost)
         agents = [np.zeros(0, np.uint64)]
         for rows in iter_agent_trace(recording):

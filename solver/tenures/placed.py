@@ -12,12 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import FormatError
 from emu.bus.losses import INSIDE, LOSS
+from recorder.evidence.losses.log import RegionCount
 from solver.regions.traces import Events
-
-#: Some 40 bytes each.
-_MOST_LOSSES = 1 << 24
 
 
 class Placed(NamedTuple):
@@ -51,20 +48,12 @@ class LossCursor:
 
     def _begin(self, region: int) -> None:
         """Regions come in order. Raises FormatError."""
-        found, held = [], 0
+        found, count = [], RegionCount()
         while True:
             n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
             if n:
                 found.append(self._rest[:n])
-                held += n
-            if held > _MOST_LOSSES:
-                raise FormatError(
-                    "a core lost more lines in a region than can be held",
-                    expected=f"at most {_MOST_LOSSES:,}",
-                    found=f"{held:,} and more",
-                    where=f"region {region}",
-                    remedy="record again, with more strata",
-                )
+                count.add(self._rest["stratum"][:n])
             self._rest = self._rest[n:]
             piece = next(self._pieces, None) if not len(self._rest) else None
             if piece is None:

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import ExcessError, FormatError
 from emu.bus.losses import DOWNGRADED, INSIDE, LOSS, LOST
 from recorder.evidence.losses.codec import decode
 from recorder.files.evidence_names import LOSSES, evidence_log
 from recorder.files.frame import DamageError
 from recorder.files.reader import Recording, iter_evidence, strata
 
-__all__ = ["DOWNGRADED", "INSIDE", "LOSS", "LOST", "iter_all_losses", "iter_losses"]
+__all__ = ["DOWNGRADED", "INSIDE", "LOSS", "LOST", "RegionCount", "iter_all_losses", "iter_losses"]
+
+#: Of one core in a region. Whoever orders holds some 40 bytes for each.
+_MOST_IN_A_REGION = 1 << 24
 
 Rows = npt.NDArray[np.void]
 
@@ -39,6 +42,30 @@ def iter_all_losses(recording: Recording) -> Iterator[Rows]:
         np.maximum.at(reached, rows["core"], rows["count"])
         number += frame.records
         yield rows
+
+
+class RegionCount:
+    """Counts the losses of one core in the region that it is in."""
+
+    def __init__(self) -> None:
+        self._region, self._n = -1, 0
+
+    def add(self, regions: npt.NDArray[np.int64]) -> None:
+        """Those of its losses that come next, int64[n], ascending. Raises ExcessError."""
+        if not len(regions):
+            return
+        last = int(regions[-1])
+        here = len(regions) - int(np.searchsorted(regions, last))
+        self._n = here + (self._n if last == self._region else 0)
+        self._region = last
+        if self._n > _MOST_IN_A_REGION:
+            raise ExcessError(
+                "a core lost more lines in a region than can be held",
+                expected=f"at most {_MOST_IN_A_REGION:,}",
+                found=f"{self._n:,} and more",
+                where=f"region {last}",
+                remedy="record again, with more strata",
+            )
 
 
 def first_notes(cuts: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.compiled import njit
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import ExcessError
 from corebraid.base.varint import CUT_SHORT, OVERLONG, get_varint, put_varint, unzigzag, zigzag
 from emu.devices.mail_state import ENTRY_POINTS, RECEIVED, TESTED
 from emu.devices.post import RECEIPTS
@@ -348,7 +348,7 @@ def _add(recording: Recording, decoder: ReceiptDecoder, frame: FrameHeader, raw:
     if (frame.first, frame.last) != (number, decoder.records - 1):
         raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
     if decoder.tests > _MOST_TESTS:
-        raise FormatError(
+        raise ExcessError(
             "more requests were tested than can be held",
             expected=f"at most {_MOST_TESTS:,}",
             where=str(path),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import ExcessError
 from corebraid.base.rows.event import READ, WRITE
 from corebraid.base.varint import CUT_SHORT, OVERLONG, get_varint
 from recorder.evidence.slices.kernels import ALONE, EARLY, KEEP, STRATUM, STREAM_SHIFT
@@ -326,7 +326,7 @@ def iter_regions_of(tables: Iterator[SliceTable]) -> Iterator[SliceTable]:
     held: list[SliceTable] = []
     for table in tables:
         if sum(map(len, held)) + len(table) > _MOST_HELD:
-            raise FormatError(
+            raise ExcessError(
                 "more slices in a region than can be held",
                 expected=f"at most {_MOST_HELD:,}",
                 where=evidence_log(SLICES),

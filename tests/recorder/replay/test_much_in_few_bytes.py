@@ -17,6 +17,7 @@ from emu.board.elf import load_image
 from emu.bus.losses import LOSS
 from isa.x86_64.registers import X86_64
 from recorder.capture import base
+from recorder.evidence.losses import log
 from recorder.files import reader
 from recorder.files.reader import Recording, agent_marks, strata
 from recorder.replay import holds
@@ -26,7 +27,6 @@ from solver.passes.answers import Options
 from solver.passes.partial import Partial
 from solver.passes.results import Answer
 from solver.regions.problem import Verdict
-from solver.tenures import placed
 from solver.tenures.placed import LossCursor
 
 UTS = IMAGES / "uts.elf"
@@ -88,7 +88,7 @@ def test_losses_of_a_region_are_counted_before_they_are_held(monkeypatch: pytest
     rows = np.zeros(4, LOSS)
     rows["stratum"] = 0, 0, 1, 1
     for most in (2, 1):
-        monkeypatch.setattr(placed, "_MOST_LOSSES", most)
+        monkeypatch.setattr(log, "_MOST_IN_A_REGION", most)
         cursor = LossCursor(iter([rows[:3], rows[3:]]), 64)
         if most == 2:
             assert [len(cursor.take(region).line) for region in (0, 1)] == [2, 2]
@@ -97,6 +97,29 @@ def test_losses_of_a_region_are_counted_before_they_are_held(monkeypatch: pytest
             FormatError, match="region 0: a core lost more lines in a region than can be held"
         ):
             cursor.take(0)
+
+
+def test_and_before_anything_is_ordered(kept: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a region whose losses are in several frames, too."""
+    table = strata(kept)
+    most = max(
+        int(
+            np.bincount(
+                np.concatenate([rows["stratum"] for rows in log.iter_losses(kept, core, table)])
+            ).max()
+        )
+        for core in range(3)
+    )
+    monkeypatch.setattr(log, "_MOST_IN_A_REGION", most)
+    Contested(kept, table, holds=True)
+    count = log.RegionCount()
+    for regions in ([0, 1, 1], [1] * (most - 3), [2] * most):
+        count.add(np.array(regions))
+    with pytest.raises(FormatError, match="region 2: a core lost more lines"):
+        count.add(np.array([2]))
+    monkeypatch.setattr(log, "_MOST_IN_A_REGION", most - 1)
+    with pytest.raises(FormatError, match="a core lost more lines in a region than can be held"):
+        Contested(kept, table, holds=True)
 
 
 def test_an_image_of_many_segments_is_refused(tmp_path: Path) -> None:
