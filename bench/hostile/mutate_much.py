@@ -24,6 +24,7 @@ _MOST_RAW, _MOST_STORED, _MOST_FRAMES = 1 << 20, 800_000, 4_000
 #: Of records that a frame may have at most, and of loss rows.
 _LOSSES_A_FRAME, _VARINTS_A_FRAME = 16_384, 100_000
 _PAGES_A_FRAME = _MOST_RAW // (8 + PAGE_BYTES)
+_TRIES = 100
 #: Bytes of guest memory for images that say much.
 _MEMORY = 1 << 36
 
@@ -349,19 +350,24 @@ def left_unfinished(sample: Sample, draw: Draw) -> str:
     return "a killed recorder's"
 
 
-def much(sample: Sample, draw: Draw) -> tuple[str, str]:
-    """One file says much; (kind, what was done)."""
-    for _ in range(100):
-        weights, mutations = zip(*MUTATIONS, strict=True)
+def _one(sample: Sample, draw: Draw) -> tuple[str, str]:
+    weights, mutations = zip(*MUTATIONS, strict=True)
+    for _ in range(_TRIES):
         mutation: Mutation = draw.choices(mutations, weights)[0]
         try:
-            what = mutation(sample, draw)
+            return mutation.__name__.replace("_", " "), mutation(sample, draw)
         except (Unsuited, KeyError, ValueError, FormatError):
             continue
-        if draw.random() < 0.3:
-            what += f"; {left_unfinished(sample, draw)}"
-        return mutation.__name__.replace("_", " "), what
     return "none", "nothing"
+
+
+def much(sample: Sample, draw: Draw) -> tuple[str, str]:
+    """One file says much, rarely two; (kind of the first, what was done)."""
+    done = [_one(sample, draw) for _ in range(draw.choice((1, 1, 1, 2)))]
+    what = "; ".join(what for _, what in done)
+    if draw.random() < 0.3:
+        what += f"; {left_unfinished(sample, draw)}"
+    return done[0][0], what
 
 
 MUTATIONS: tuple[tuple[int, Callable[[Sample, Draw], str]], ...] = (

@@ -268,6 +268,8 @@ def walk(runs, run, w, q, syncs, course, ground):  # type: ignore[no-untyped-def
                 begin = w.at[s]
                 end = begin + min(w.fill[s] - begin, left[run])
                 until = _NEVER if runs.exact else runs.until[run]
+                if w.rows[s, begin].count >= until:
+                    break
                 at, status, byte = walk_span(w.rows[s], begin, end, s, until, syncs, course, ground)
                 w.at[s] = at
                 done[s] += at - begin

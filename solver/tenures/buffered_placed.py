@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.rows.record import MISS
-from emu.bus.losses import INSIDE, LOSS, LOST
+from emu.bus.losses import INSIDE, LOST
 from solver.regions.image import zeros
 from solver.regions.traces import Events
+from solver.tenures.placed import LossesOfRegions
 
 #: Of a line, beside the number of the record by which it is held, plus 1: it is not; nothing is told.
 _GONE, _LOOSE = 0, -1
+#: Records of one count that are looked through for each loss.
+_FEW = 16
 
 
 class Matched(NamedTuple):
@@ -72,6 +75,38 @@ def take_in(line, number, held):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def sorted_lines(lines, first, end):  # type: ignore[no-untyped-def]
+    """Places of lines[first:end] by their lines, where they are too many to be looked through."""
+    if end - first <= _FEW:
+        return np.zeros(0, np.int64)
+    return first + np.argsort(lines[first:end], kind="mergesort")
+
+
+@njit(cache=True, nogil=True)
+def find_record(lines, line, first, end, order):  # type: ignore[no-untyped-def]
+    """(the last of lines[first:end] that is this one, or -1; how many are, 2 for more). order: of
+    `sorted_lines`."""
+    mine, same = -1, 0
+    if order.size == 0:
+        for k in range(first, end):
+            if lines[k] == line:
+                mine = k
+                same += 1
+        return mine, min(same, 2)
+    low, high = 0, order.size
+    while low < high:
+        middle = (low + high) // 2
+        if lines[order[middle]] <= line:
+            low = middle + 1
+        else:
+            high = middle
+    if low > 0 and lines[order[low - 1]] == line:
+        mine = order[low - 1]
+        same = 2 if low > 1 and lines[order[low - 2]] == line else 1
+    return mine, same
+
+
+@njit(cache=True, nogil=True)
 def match_losses(losses, records, first, held, piece):  # type: ignore[no-untyped-def]
     """Give losses (`_Losses`) the records (`_Records`, number `first` on) by which lines were held. held:
     int64[lines], see _GONE. piece: int64 (n,), filled. Returns how many records were taken in."""
@@ -86,12 +121,9 @@ def match_losses(losses, records, first, held, piece):  # type: ignore[no-untype
         here = r
         while here < r_at.size and r_at[here] == count:
             here += 1
+        order = sorted_lines(r_line, r, here)
         while i < at.size and at[i] == count:
-            mine, same = -1, 0
-            for k in range(r, here):
-                if r_line[k] == line[i]:
-                    mine = k
-                    same += 1
+            mine, same = find_record(r_line, line[i], r, here, order)
             if same > 1:
                 held[line[i]] = _LOOSE
             elif held[line[i]] == _GONE:
@@ -124,32 +156,23 @@ class LossMatcher:
         memory_bytes: int,
         line_bytes: int,
     ) -> None:
-        self._losses, self._records = losses, records
+        self._losses, self._records = LossesOfRegions(losses), records
         self._shift = np.uint64(line_bytes.bit_length() - 1)
         self._held = zeros(8 * (memory_bytes // line_bytes)).view(np.int64)
-        self._rest = np.empty(0, LOSS)
         none = np.empty(0, np.int64)
         self._at, self._line, self._first, self._ended = none, none, 0, False
 
     @property
     def next_region(self) -> int | None:
         """The region of the next loss behind those taken, None if there is none."""
-        return int(self._rest["stratum"][0]) if len(self._rest) else None
+        return self._losses.next_region
 
     def take(
         self, region: int
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """(line, way, count, number of the record or -1) of the losses of the next region."""
-        found = [self._rest[:0]]
-        while True:
-            n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
-            found.append(self._rest[:n])
-            self._rest = self._rest[n:]
-            piece = next(self._losses, None) if not len(self._rest) else None
-            if piece is None:
-                break
-            self._rest = piece
-        here = np.concatenate(found)
+        """(line, way, count, number of the record or -1) of the losses of the next region. Raises
+        ExcessError."""
+        here = self._losses.take(region)
         at, line = here["count"].astype(np.int64), (here["line"] >> self._shift).astype(np.int64)
         way = (here["way"] & ~np.uint8(INSIDE)).astype(np.uint8)
         self._read_behind(int(at[-1]) if len(at) else -1)

@@ -37,18 +37,20 @@ def nothing_lost() -> Placed:
     return Placed(none, np.empty(0, np.uint8), none, none)
 
 
-class LossCursor:
-    """The losses of one core, region after region. pieces: LOSS (n,), in order. line_bytes: in a line."""
+class LossesOfRegions:
+    """The losses of one core, region after region. pieces: LOSS (n,), in order."""
 
-    def __init__(self, pieces: Iterator[Events], line_bytes: int) -> None:
+    def __init__(self, pieces: Iterator[Events]) -> None:
         self._pieces, self._rest = pieces, np.empty(0, LOSS)
-        self._shift = np.uint64(line_bytes.bit_length() - 1)
-        self._region, self._here = -1, self._rest
-        self._low = self._high = np.empty(0, np.int64)
 
-    def _begin(self, region: int) -> None:
-        """Regions come in order. Raises FormatError."""
-        found, count = [], RegionCount()
+    @property
+    def next_region(self) -> int | None:
+        """The region of the next loss behind those taken, None if there is none."""
+        return int(self._rest["stratum"][0]) if len(self._rest) else None
+
+    def take(self, region: int) -> Events:
+        """Those of a region, LOSS (n,). Regions come in order. Raises ExcessError."""
+        found, count = [self._rest[:0]], RegionCount()
         while True:
             n = int(np.searchsorted(self._rest["stratum"], region, side="right"))
             if n:
@@ -59,14 +61,27 @@ class LossCursor:
             if piece is None:
                 break
             self._rest = piece
-        self._here = np.concatenate(found) if len(found) > 1 else found[0] if found else self._rest[:0]
-        self._region = region
+        return np.concatenate(found[1:]) if len(found) > 2 else found[-1]
+
+
+class LossCursor:
+    """The losses of one core, region after region. pieces: LOSS (n,), in order. line_bytes: in a line."""
+
+    def __init__(self, pieces: Iterator[Events], line_bytes: int) -> None:
+        self._losses, self._here = LossesOfRegions(pieces), np.empty(0, LOSS)
+        self._shift = np.uint64(line_bytes.bit_length() - 1)
+        self._region = -1
+        self._low = self._high = np.empty(0, np.int64)
+
+    def _begin(self, region: int) -> None:
+        """Regions come in order. Raises ExcessError."""
+        self._here, self._region = self._losses.take(region), region
         self._low, self._high = np.zeros(len(self._here), np.int64), np.zeros(len(self._here), np.int64)
 
     @property
     def next_region(self) -> int | None:
         """The region of the next loss behind those taken, None if there is none."""
-        return int(self._rest["stratum"][0]) if len(self._rest) else None
+        return self._losses.next_region
 
     def add(self, region: int, rows: Events) -> None:
         """The core's rows of a region that come next."""

@@ -32,7 +32,7 @@ from solver.tenures import buffered_deduce
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_edges import implied_by, not_told
 from solver.tenures.buffered_lines import ties_of
-from solver.tenures.buffered_placed import LossMatcher
+from solver.tenures.buffered_placed import LossMatcher, find_record, sorted_lines
 from solver.tenures.clocks import learn
 from solver.tenures.edges import row_edges
 from solver.tenures.scan import CONTINUED
@@ -110,6 +110,23 @@ def test_losses_are_matched_with_the_records_by_which_lines_were_held() -> None:
             told, untold = told + sum(a >= 0 for a in found), untold + found.count(-1)
     print(f"{told} told, {untold} not")
     assert told > 20 * untold
+
+
+def test_many_records_of_one_count_are_looked_up_as_few_are() -> None:
+    rng, nothing = np.random.default_rng(5), np.zeros(0, np.int64)
+    kinds = set()
+    for n in (*range(1, 40), 500):
+        lines = rng.integers(0, n, n)
+        first, end = sorted(int(at) for at in rng.integers(0, n + 1, 2))
+        order = sorted_lines(lines, first, end)
+        assert (len(order) > 0) == (end - first > 16)
+        for line in range(-1, n + 1):
+            found = find_record(lines, line, first, end, order)
+            places = first + np.flatnonzero(lines[first:end] == line)
+            assert found == (places[-1] if len(places) else -1, min(len(places), 2))
+            assert found == find_record(lines, line, first, end, nothing)
+            kinds.add((len(order) > 0, found[1]))
+    assert len(kinds) == 6
 
 
 def unsound_alone(a: Any, h: Any, owners: int, c: Any) -> int:
