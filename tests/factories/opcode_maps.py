@@ -107,6 +107,7 @@ _DOCUMENTED = tuple(
         ("where the last x87 instruction was", _PREFIX + "(d9 37|dd 37|0f ae 07)", "memory$", "."),
         ("approximations", _PREFIX + "(d9 f[01239bef]|0f 5[23])", r"(st|xmm)\[\d+\]$", "."),
         ("fxsave and its like that are refused", _PREFIX + "0f ae (0|4f)", r"(address|signal\[1\])$", "."),
+        ("stores of MMX registers that fault", _PREFIX + "0f (7[ef]|e7)", r"(st\[\d\]|x87\[1\])$", "."),
         ("frstor with REX.W", ".*4[8-f] dd 27", r"(st\[\d+\]|x87\[\d\])$", "."),
         ("far calls and jumps with REX.W", ".*4[8-f] ff [12]f", "error$", "."),
         ("a call to no address", _PREFIX + "ff (17|d.)", "pushed$", "."),
