@@ -17,19 +17,19 @@ from solver.regions.traces import MemoryTraces
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_path: Path) -> None:
-    counts = campaign(model, 80 * SOAK, 0, tmp_path / "order.cert")
+    counts = campaign(model, 50 * SOAK, 0, tmp_path / "order.cert")
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
-    assert counts["not legal"] > 6
-    assert counts["explained"] > 5
+    assert counts["not legal"] > 3
+    assert counts["explained"] > 3
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 def test_they_agree_where_agents_meet_cores(model: str, tmp_path: Path) -> None:
-    counts = campaign(model, 30 * SOAK, 0, tmp_path / "order.cert", agents=True)
+    counts = campaign(model, 20 * SOAK, 0, tmp_path / "order.cert", agents=True)
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
-    assert counts["not legal"] > 2
+    assert counts["not legal"] > 1
 
 
 def test_undamaged_runs_are_legal_and_many_damaged_ones_are_not() -> None:
