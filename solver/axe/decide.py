@@ -103,6 +103,8 @@ def _by_hints(trace: Trace, model: str, deadline: float, show: Show) -> tuple[st
 
 
 def _decide(trace: Trace, model: str, engine: str, deadline: float, show: Show) -> _Decision:
+    if not trace.n_ops and not len(trace.final_address):
+        return Verdict.LEGAL, np.empty(0, np.int64), "deduction", ""
     if engine == "smt":
         return _by_smt(trace, model, deadline)
     if _is_too_large(trace):

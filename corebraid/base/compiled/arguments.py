@@ -33,10 +33,15 @@ class ArgumentKeys:
     def of(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """A key within this process. Raises UnknownArgument."""
         key: list[Any] = []
+        known, array = self._dtypes, np.ndarray
         for one in arguments:
             kind = type(one)
-            if kind is np.ndarray:
-                key.append((self._text(one.dtype), one.ndim, one.flags.num & _FLAGS))
+            if kind is array:
+                dtype = one.dtype
+                # Not by a call: kernels that take little time have many arrays.
+                found = known.get(id(dtype))
+                text = self._text(dtype) if found is None else found[1]
+                key.append((text, one.ndim, one.flags.num & _FLAGS))
             elif kind in _SCALARS:
                 # Larger ones are of another type to Numba.
                 if kind is int and not -_LIMIT <= one < _LIMIT:
@@ -53,7 +58,7 @@ class ArgumentKeys:
     def _text(self, dtype: np.dtype[Any]) -> str:
         found = self._dtypes.get(id(dtype))
         if found is None:
-            self._dtypes[id(dtype)] = found = (dtype, _dtype_text(dtype))
+            found = self._dtypes[id(dtype)] = (dtype, _dtype_text(dtype))
         return found[1]
 
 

@@ -75,6 +75,8 @@ LITMUS = {
     "finals contradict": (False, False, "0: x := 1 | 1: x := 2 | final x == 1 | final x == 2"),
     "final given twice": (True, True, "0: x := 1 | 1: x := 2 | final x == 1 | final x == 1"),
     "nothing": (True, True, ""),
+    "nothing but a final value": (True, True, "final x == 0"),
+    "nothing but another final value": (False, False, "final x == 1"),
     "only fences": (True, True, "0: sync | 1: sync"),
     # Time stamps order nothing under SC and TSO (axe manual, section 2): SB stays allowed under TSO.
     "stamps": (False, True, "0: x := 1 @ 1: | 0: y == 0 @ 9:10 | 1: y := 1 @ 1: | 1: x == 0 @ 9:10"),
