@@ -62,7 +62,7 @@ soak: $(READY)
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/order_soak.py
 	$(BIN)/python -m pytest -m soak
-	for kind in mutations commands kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
+	for kind in mutations commands bombs kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -19,6 +19,7 @@ from bench.hostile.asked import evidence_of
 from bench.hostile.judging import Ended, fault_of
 from bench.hostile.kinds import KINDS as KINDS_OF_CASES
 from bench.hostile.line_table import with_lines
+from bench.hostile.mutate_much import much
 from bench.hostile.mutating import KINDS, draw_of, mutate
 from bench.hostile.mutations import Cases
 from bench.hostile.random_guests import code_of
@@ -28,6 +29,7 @@ from bench.hostile.sample import Sample
 from bench.hostile.tally import Tally
 from corebraid.base.errors import FormatError
 from corebraid.names.lines import LineTable
+from recorder.files.frame import iter_frames, read_header
 from recorder.files.reader import Recording
 
 SMALL = GOLDEN / "v2" / "tiny"
@@ -230,6 +232,26 @@ def test_most_mutations_are_of_sound_files(tmp_path: Path) -> None:
             opened += Recording.open(tmp_path / str(number)) is not None
     assert kinds >= set(KINDS) - {"order"}
     assert opened > 120
+
+
+def test_bombs_are_small_sound_and_say_much(tmp_path: Path) -> None:
+    """Streams of a megabyte at most, whose headers are right, of a million records and more."""
+    sample, whole, kinds, most = Sample.read(SMALL), 0, set(), 0
+    for number in range(12):
+        changed, path = sample.copy(), tmp_path / str(number)
+        kinds.add(much(changed, draw_of(3, number))[0])
+        changed.write(path)
+        assert all((path / name).stat().st_size < 1_000_000 for name in changed.streams)
+        with suppress(FormatError):
+            opened = Recording.open(path)
+            for name in changed.streams:
+                frames = iter_frames(path / name, read_header(path / name))
+                most = max(most, sum(frame.records for frame, _ in frames))
+            whole += opened is not None
+        shutil.rmtree(path)
+    assert len(kinds - {"none"}) > 3
+    assert whole > 6
+    assert most > 1_000_000
 
 
 def test_varints_are_taken_apart_and_put_together() -> None:

@@ -320,16 +320,16 @@ class Sequence:
         return table
 
 
-def iter_regions_of(tables: Iterator[SliceTable]) -> Iterator[SliceTable]:
+def iter_regions_of(tables: Iterator[SliceTable], where: str = evidence_log(SLICES)) -> Iterator[SliceTable]:
     """The slices of each region, one table a region: slices up to and with one that a stratum follows. What
-    follows the last stratum comes last, if anything does. Raises FormatError."""
+    follows the last stratum comes last, if anything does. where: the file, for errors. Raises FormatError."""
     held: list[SliceTable] = []
     for table in tables:
         if sum(map(len, held)) + len(table) > _MOST_HELD:
             raise ExcessError(
                 "more slices in a region than can be held",
                 expected=f"at most {_MOST_HELD:,}",
-                where=evidence_log(SLICES),
+                where=where,
                 remedy="record again, with more strata",
             )
         start = 0

@@ -14,7 +14,7 @@ from corebraid.base.errors import FormatError
 from corebraid.base.wording import Option, Phrase
 from recorder.evidence.slices.codec import SliceTable, iter_regions_of
 from recorder.evidence.slices.log import iter_slices
-from recorder.files.evidence_names import SLICES
+from recorder.files.evidence_names import SLICES, evidence_log
 from recorder.files.reader import Recording, iter_evidence
 from solver.engines.reorder import keep_edges
 from solver.evidence.lightplay.decide import (
@@ -67,7 +67,8 @@ class SlicesEngine:
         """The engine for a recording. Raises UsageError if it has no slices."""
         streams = recording.manifest.n_streams
         iter_evidence(recording, NAME)
-        tables = iter_regions_of(iter_slices(recording))
+        where = str(recording.path / evidence_log(NAME))
+        tables = iter_regions_of(iter_slices(recording), where)
         return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice)
 
     def solve(self, region: Region, problem: Problem) -> Solution:
