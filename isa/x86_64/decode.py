@@ -20,6 +20,7 @@ from isa.x86_64.encoding import (
     is_other_move,
     is_other_pop,
     is_other_test,
+    is_pause_or_exchange,
     is_reserved_shift,
     is_shift_beside_rip,
     is_vex,
@@ -199,7 +200,7 @@ def _computed_wrongly(code: bytes, instruction: capstone.CsInsn | None) -> bool:
         return True
     if is_shift_beside_rip(code) or is_far_from_mmx(code) or is_odd_frame(code) or is_other_move(code):
         return True
-    if is_long_far_load(code):
+    if is_long_far_load(code) or is_pause_or_exchange(code):
         return True
     if instruction is None:
         # To the emulator the block may end with the opcode.

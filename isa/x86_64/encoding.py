@@ -77,6 +77,12 @@ def is_long_far_load(code: bytes) -> bool:
     return bool(rex & 8) and code[position : position + 2] in (b"\x0f\xb2", b"\x0f\xb4", b"\x0f\xb5")
 
 
+def is_pause_or_exchange(code: bytes) -> bool:
+    """f3 90 with REX.B: `pause` to Intel's processors, `xchg` of r8 and rax to AMD's and to the emulator."""
+    position, rex = opcode_at(code)
+    return code[position : position + 1] == b"\x90" and bool(rex & 1) and 0xF3 in code[:position]
+
+
 def is_not_offered(code: bytes) -> bool:
     """Instructions of newer or other processors that the emulator takes for none, or for another: `xbegin`,
     `xabort` (SDM volume 2); `extrq`, `insertq`, `movntss`, `movntsd` (AMD64 manual volume 4). No CPUID here

@@ -237,7 +237,7 @@ def test_most_mutations_are_of_sound_files(tmp_path: Path) -> None:
 def test_bombs_are_small_sound_and_say_much(tmp_path: Path) -> None:
     """Streams of a megabyte at most, whose headers are right, of a million records and more."""
     sample, whole, kinds, most = Sample.read(SMALL), 0, set(), 0
-    for number in range(12):
+    for number in range(8):
         changed, path = sample.copy(), tmp_path / str(number)
         kinds.add(much(changed, draw_of(3, number))[0])
         changed.write(path)
@@ -250,7 +250,7 @@ def test_bombs_are_small_sound_and_say_much(tmp_path: Path) -> None:
             whole += opened is not None
         shutil.rmtree(path)
     assert len(kinds - {"none"}) > 3
-    assert whole > 6
+    assert whole > 4
     assert most > 1_000_000
 
 
