@@ -14,8 +14,8 @@ from emu.linux.memory.mappings import Mapping
 from emu.linux.tasks.task import Task
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
-_PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS = 2, 3, 0x10, 0x20
-_TYPE, _32BIT, _NORESERVE, _SYNC, _FIXED_NOREPLACE = 3, 0x40, 0x4000, 0x80000, 0x100000
+_SHARED, _PRIVATE, _SHARED_VALIDATE, _FIXED, _ANONYMOUS = 1, 2, 3, 0x10, 0x20
+_TYPE, _32BIT, _GROWSDOWN, _NORESERVE, _SYNC, _FIXED_NOREPLACE = 0xF, 0x40, 0x100, 0x4000, 0x80000, 0x100000
 #: Where MAP_32BIT ends (mmap(2)).
 _LOW_END = 1 << 31
 _PROT_SEM = 8
@@ -29,6 +29,7 @@ _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
 _MODES, _MODE_FLAGS = 6, 0xE000
 _MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
 _DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
+_WIPEONFORK, _POPULATE_READ, _POPULATE_WRITE = 18, 22, 23
 #: Where addresses of programs end (TASK_SIZE).
 _PROGRAM_END = (1 << 47) - PAGE_BYTES
 _KNOWN_ADVICE = {*range(5), _FREE, _REMOVE, *range(10, 25)}
@@ -46,7 +47,7 @@ def _rights(protection: int) -> int:
 def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> int:
     """mmap(2)."""
     space = task.process.space
-    if not size or offset % PAGE_BYTES or flags & _TYPE == 0:
+    if not size or offset % PAGE_BYTES or flags & _TYPE not in (_SHARED, _PRIVATE, _SHARED_VALIDATE):
         raise Errno(errno.EINVAL)
     if size > space.size // _LARGEST:
         raise Errno(errno.ENOMEM)
@@ -60,6 +61,8 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
     if flags & _TYPE == _SHARED_VALIDATE and not flags & _ANONYMOUS and flags & ~_VALIDATED:
         raise Errno(errno.EOPNOTSUPP)
     shared = flags & _TYPE != _PRIVATE
+    if flags & _GROWSDOWN and (shared or not flags & _ANONYMOUS):
+        raise Errno(errno.EINVAL)
     file, may_write = (None, True) if flags & _ANONYMOUS else _mapped(task, as_int(fd), protection, shared)
     rights = _rights(protection)
     if rights & RIGHT_WRITE and not shared and not flags & _NORESERVE and size > space.limit:
@@ -106,19 +109,23 @@ def _allowed(task: Task, address: int, size: int) -> int:
 
 
 def _range(task: Task, address: int, size: int) -> tuple[int, int]:
+    """Whole pages: (first byte, end), as far as there are addresses. A size may wrap to none."""
     if address % PAGE_BYTES:
         raise Errno(errno.EINVAL)
-    end = page_ceiling(address + size)
-    if end > task.process.space.size or size >= 1 << 47:
+    end = address + unsigned(page_ceiling(size))
+    if end >= 1 << 64:
         raise Errno(errno.ENOMEM)
-    return address, end
+    size = task.process.space.size
+    return address, min(end, size) if address < size else end
 
 
 def sys_munmap(task: Task, address: int, size: int) -> int:
     """munmap(2)."""
-    if not size or address % PAGE_BYTES or address + size > task.process.space.size:
+    space = task.process.space
+    if not size or address % PAGE_BYTES or address + size > _PROGRAM_END:
         raise Errno(errno.EINVAL)
-    task.process.space.unmap(address, page_ceiling(size))
+    if address < space.size:
+        space.unmap(address, min(page_ceiling(size), space.size - address))
     return 0
 
 
@@ -128,7 +135,9 @@ def sys_mprotect(task: Task, address: int, size: int, protection: int) -> int:
     if protection & ~(7 | _PROT_SEM):
         # No mapping here grows by itself.
         raise Errno(errno.EINVAL)
-    if end > start:
+    if size and end == start:
+        raise Errno(errno.ENOMEM)
+    if size:
         task.process.space.protect(start, end, _rights(protection))
     return 0
 
@@ -169,6 +178,9 @@ def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target:
         if not flags & _MAYMOVE or target % PAGE_BYTES or overlaps or target + new > _PROGRAM_END:
             raise Errno(errno.EINVAL)
         _allowed(task, target, new)
+        if old > new:
+            sys_munmap(task, address + new, old - new)
+            old = new
     elif new > space.size:
         raise Errno(errno.ENOMEM)
     elif new <= old and not flags & _DONTUNMAP:
@@ -201,24 +213,36 @@ def _grow(task: Task, mapping: Mapping, end: int, more: int) -> bool:
     return True
 
 
+def _check_advice(advice: int, mapping: Mapping) -> None:
+    """Raises Errno where a mapping is none that it can be given for."""
+    rights, file = mapping.rights, mapping.file is not None
+    wrong = {
+        _FREE: mapping.shared or file,
+        _REMOVE: not mapping.shared,
+        _WIPEONFORK: mapping.shared or file,
+        _POPULATE_READ: not rights & RIGHT_READ,
+        _POPULATE_WRITE: not rights & RIGHT_WRITE,
+    }
+    if wrong.get(advice, False):
+        raise Errno(errno.EINVAL)
+    if advice == _REMOVE and not rights & RIGHT_WRITE:
+        raise Errno(errno.EACCES)
+
+
 def sys_madvise(task: Task, address: int, size: int, advice: int) -> int:
     """madvise(2): DONTNEED drops the pages, REMOVE what backs them; the rest is only advice."""
-    if size >= 1 << 47:
+    if size and not unsigned(page_ceiling(size)):
         raise Errno(errno.EINVAL)
     start, end = _range(task, address, size)
     space, advice = task.process.space, as_int(advice)
     if advice not in _KNOWN_ADVICE:
         raise Errno(errno.EINVAL)
+    for mapping in space.mappings.overlapping(start, end):
+        _check_advice(advice, mapping)
     if advice in (_DONTNEED, _DONTNEED_LOCKED):
         space.discard(start, end)
-    elif advice in (_FREE, _REMOVE):
-        for mapping in space.mappings.overlapping(start, end):
-            if mapping.shared != (advice == _REMOVE) or (advice == _FREE and mapping.file is not None):
-                raise Errno(errno.EINVAL)
-            if advice == _REMOVE and not mapping.rights & RIGHT_WRITE:
-                raise Errno(errno.EACCES)
-        if advice == _REMOVE:
-            space.clear(start, end)
+    elif advice == _REMOVE:
+        space.clear(start, end)
     if not space.mappings.covered(start, end):
         raise Errno(errno.ENOMEM)
     return 0
@@ -239,7 +263,7 @@ def sys_mincore(task: Task, address: int, size: int, vector: int) -> int:
     """mincore(2)."""
     start, end = _range(task, address, size)
     space = task.process.space
-    if not space.mappings.covered(start, end):
+    if size > _PROGRAM_END or not space.mappings.covered(start, end):
         raise Errno(errno.ENOMEM)
     told = bytes(int(space.is_present(page)) for page in range(start, end, PAGE_BYTES))
     task.process.memory.write(vector, told)

@@ -10,7 +10,7 @@ from linux_guest_factory import BootedGuest, hello_spec
 
 from emu.linux.ground.failure import Unsupported
 from emu.linux.memory import address_space
-from emu.native.state import RIGHT_READ
+from emu.native.state import RIGHT_READ, RIGHT_WRITE
 
 PAGE = 4096
 READ, WRITE = 1, 2
@@ -264,6 +264,64 @@ def test_what_a_program_may_not_choose(guest: BootedGuest) -> None:
         assert guest.call("mremap", at, PAGE, size, MAY_MOVE) == -code
     assert guest.call("mremap", at, PAGE, 1 << 47, MAY_MOVE | TO, 0) == -errno.EINVAL
     assert guest.process.space.mappings.covered(at, at + 2 * PAGE)
+
+
+def test_sizes_that_reach_past_what_is_mapped(guest: BootedGuest) -> None:
+    """What there is of them is done, up to the first gap where the call says so."""
+    room, huge = PRIVATE | ANONYMOUS, 1 << 47
+    at = mapped(guest, -1, 4, room)
+    assert guest.call("munmap", at + PAGE, PAGE) == 0
+    for wrong in ("mprotect", "msync", "madvise", "mincore", "mlock"):
+        assert guest.call(wrong, at, huge, 4) == -errno.ENOMEM, wrong
+    assert guest.call("mprotect", at, huge, READ) == -errno.ENOMEM
+    rights = guest.process.space.rights
+    guest.process.memory.read(at, 1), guest.process.memory.read(at + 2 * PAGE, 1)
+    assert (rights[at // PAGE], rights[at // PAGE + 2]) == (RIGHT_READ, RIGHT_READ | RIGHT_WRITE)
+    most = (1 << 64) - 1
+    assert guest.call("mprotect", at, most, READ) == -errno.ENOMEM
+    assert guest.call("msync", at, most, 4) == 0
+    assert guest.call("madvise", at, most, 4) == -errno.EINVAL
+    assert guest.call("mincore", at, most, guest.room) == -errno.ENOMEM
+    assert guest.call("munmap", at, most) == -errno.EINVAL
+    assert (
+        guest.call("mprotect", 1 << 46, PAGE, READ)
+        == guest.call("madvise", 1 << 46, PAGE, 4)
+        == -errno.ENOMEM
+    )
+    assert guest.call("munmap", 1 << 46, PAGE) == 0
+    assert guest.call("munmap", at + 2 * PAGE, (1 << 46)) == 0
+    assert not guest.process.space.mappings.overlapping(at + 2 * PAGE, 1 << 36)
+
+
+def test_what_a_mapping_cannot_be(guest: BootedGuest) -> None:
+    """Of kinds that there are not; a file that grows downwards."""
+    fd, fixed = filled(guest), FIXED | ANONYMOUS
+    for flags, file in ((fixed, -1), (5 | fixed, -1), (0x100 | SHARED | fixed, -1), (0x100 | PRIVATE, fd)):
+        assert guest.call("mmap", 0x200000000, PAGE, READ, flags, file, 0) == -errno.EINVAL, flags
+    assert guest.call("mmap", 0x200000000, PAGE, READ, 0x100 | PRIVATE | fixed, -1, 0) == 0x200000000
+
+
+def test_advice_that_a_mapping_cannot_take(guest: BootedGuest) -> None:
+    """MADV_FREE, MADV_WIPEONFORK of files; MADV_POPULATE_READ, MADV_POPULATE_WRITE without the right."""
+    file = mapped(guest, filled(guest), 1)
+    readable, none = (mapped(guest, -1, 1, PRIVATE | ANONYMOUS, rights) for rights in (READ, 0))
+    taken = {(at, advice): guest.call("madvise", at, PAGE, advice)
+             for at in (file, readable, none) for advice in (8, 18, 22, 23)}  # fmt: skip
+    assert {key for key, code in taken.items() if code == 0} == {
+        (readable, 8), (none, 8), (readable, 18), (none, 18), (file, 22), (readable, 22), (file, 23)
+    }  # fmt: skip
+    assert set(taken.values()) == {0, -errno.EINVAL}
+
+
+def test_moving_fewer_pages_than_there_are(guest: BootedGuest) -> None:
+    """The rest goes, whatever it is of."""
+    room, memory = PRIVATE | ANONYMOUS, guest.process.memory
+    at, target = mapped(guest, -1, 4, room), mapped(guest, -1, 2, room)
+    memory.write(at, b"X")
+    assert guest.call("mprotect", at + 3 * PAGE, PAGE, READ) == 0
+    assert guest.call("mremap", at, 4 * PAGE, 2 * PAGE, MAY_MOVE | TO, target) == target
+    assert memory.read(target, 1) == b"X"
+    assert not guest.process.space.mappings.overlapping(at, at + 4 * PAGE)
 
 
 def test_whether_a_program_may_ask_the_processor(guest: BootedGuest) -> None:
