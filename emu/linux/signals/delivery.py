@@ -6,7 +6,7 @@ Sources: signal(7); Linux's arch/x86/kernel/signal.c (arch_do_signal_or_restart,
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from emu.linux.ground.failure import Errno
@@ -129,14 +129,14 @@ def _start_handler(task: Signalled, action: Action, info: SigInfo) -> bool:
     """Put the frame onto the stack. False: there is no room, which is a fault of its own."""
     signals, signal = task.process.signals, info.signal
     if action.flags & SA_RESETHAND:
-        signals.set_action(signal, replace(action, handler=SIG_DFL))
+        signals.reset_action(signal)
     own = task.signals
     mask = own.blocked if own.restore_mask is None else own.restore_mask
     try:
         context = push_frame(task, action, info, mask)
     except Errno:
         if signal == SIGSEGV:
-            signals.set_action(signal, replace(action, handler=SIG_DFL))
+            signals.reset_action(signal)
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return False
     task.set_registers(context)

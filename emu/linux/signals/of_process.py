@@ -70,15 +70,22 @@ class ProcessSignals:
 
     def set_action(self, signal: int, action: Action) -> None:
         """Change it. A signal that is ignored from now on is no longer pending."""
+        self._enter(signal, action)
+        bit = signal_set(signal)
+        if bit & self._idle and not (action.handler == SIG_DFL and bit & STOPPING):
+            self._discard(bit)
+
+    def reset_action(self, signal: int) -> None:
+        """The kernel makes it the default, as of SA_RESETHAND. What is pending stays so."""
+        self._enter(signal, replace(self._actions[signal], handler=SIG_DFL))
+
+    def _enter(self, signal: int, action: Action) -> None:
         self._actions[signal] = action
         bit = signal_set(signal)
-        by_default = action.handler == SIG_DFL
-        if action.handler == SIG_IGN or (by_default and bit & (HARMLESS | STOPPING)):
+        if action.handler == SIG_IGN or (action.handler == SIG_DFL and bit & (HARMLESS | STOPPING)):
             self._idle |= bit
         else:
             self._idle &= ~bit
-        if bit & self._idle and not (by_default and bit & STOPPING):
-            self._discard(bit)
 
     # Sending.
 
@@ -117,7 +124,7 @@ class ProcessSignals:
             own.trap = info.trap
         action = self._actions[signal]
         if own.blocked & bit or action.handler == SIG_IGN:
-            self.set_action(signal, replace(action, handler=SIG_DFL))
+            self.reset_action(signal)
             self.set_blocked(task, own.blocked & ~bit)
         own.pending.add(info)
         task.end_wait(Reason.SIGNAL)

@@ -22,7 +22,9 @@ from emu.linux.signals.numbers import (
     SA_NODEFER,
     SA_RESETHAND,
     SA_RESTART,
+    SIG_DFL,
     SIGKILL,
+    SIGURG,
     SIGUSR1,
     SIGUSR2,
     signal_set,
@@ -51,6 +53,17 @@ def test_resethand_handles_once():
     block(task)
     post(task, SIGUSR1)
     assert deliver(task) == Death(SIGUSR1, False)
+
+
+def test_resethand_leaves_what_is_pending():
+    """Sent to the task and to the process; when it was handled it is ignored by default, but blocked."""
+    task = make_task()
+    catch(task, SIGURG, SA_RESETHAND)
+    post(task, SIGURG)
+    task.process.signals.post(None, SIGURG)
+    assert deliver(task) is None
+    assert task.process.signals.action(SIGURG).handler == SIG_DFL
+    assert task.process.signals.pending(task) == signal_set(SIGURG)
 
 
 def test_several_signals_stack_their_frames_and_the_last_runs_first():
