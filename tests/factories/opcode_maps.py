@@ -80,13 +80,13 @@ PREFIXES = (
 
 #: What CPUID does not offer, or a program may not use, and this host's processor has: a prefetch of a
 #: register; vmcall, xsetbv, vmmcall, serialize, xresldtrk and their like; SSE4a; xrstor; clwb, clflushopt;
-#: rdfsbase; lock verw; invpcid; movbe, adcx; sha1rnds4; gf2p8mulb.
+#: rdfsbase; lock verw; invpcid; movbe, adcx, movdiri; sha1rnds4; gf2p8mulb; hreset.
 _NOT_OFFERED = re.compile(
     "|".join((
         "0f (0d|18) [c-f].", "0f 01 (c1|d1|d9|e8|e9|ee|ef|f[a-f])", "(66|f2) (.. )*0f 7[89]",
         "f[23] (.. )*0f 2b",
         "0f ae 2f", "0f c7 1f", "66 (.. )*0f ae [37f].", "f3 (.. )*0f ae [c-e].",
-        "f0 (.. )*0f 00 2f", "66 (.. )*0f 38 82", "0f 38 f[016]", "0f 38 c[8-f]", "0f 3a c[cef]",
+        "f0 (.. )*0f 00 2f", "66 (.. )*0f 38 82", "0f 38 f[01689]", "0f 38 c[8-f]", "0f 3a (c[cef]|f0)",
     ))
 )  # fmt: skip
 _ILLEGAL = "signal: 0x200000004,"

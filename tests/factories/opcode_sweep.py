@@ -225,3 +225,12 @@ def sweep(forms: Sequence[str], states: int, seed: int, folder: Path, **options:
             swept.refused[forms[which]] = facts["end"]["text"]
             program.leave_out(packed, [k for k, (one, _) in enumerate(vectors) if one == which])
     return swept
+
+
+def differences_alone(form: Form, state: State, folder: Path, **options: Any) -> list[str]:
+    """Those of one vector where no other ran before it, which may have left something on the stack that one
+    returns to: natively also a form that is refused when recorded."""
+    program = SweepProgram(folder, [form.text])
+    packed = program.pack([(0, state)])
+    theirs, (ours, _) = program.natively(packed), program.recorded(packed, folder / "alone", **options)
+    return differences(form, ours[:_SIZE], theirs[:_SIZE])
