@@ -16,12 +16,28 @@ from corebraid.names.symbols import ELF_DAMAGE
 #: Bytes that all compressed sections of a file become at most, and how many are made at once.
 _MOST_UNPACKED, _AT_ONCE = 256 << 20, 1 << 18
 _MOST_SECTIONS = 1 << 16
+#: See `Effort`.
+MOST_EFFORT = 1 << 25
 _ZLIB, _HEADER = 1, 24
 _GNU_MAGIC, _GNU_HEADER = b"ZLIB", 12
 
 
 class TooLarge(ValueError):
     """What is asked for lies beyond a bound; the message says which."""
+
+
+class Effort:
+    """What may still be looked at of debug information, in bytes of it: some ten seconds of work. Of all
+    files of a command together, and each as often as it is looked at."""
+
+    def __init__(self, most: int = MOST_EFFORT) -> None:
+        self._most = self._left = most
+
+    def spend(self, size: int) -> None:
+        """So many bytes are looked at. Raises TooLarge where that is too much."""
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge(f"more than {self._most >> 20} MiB of debug information to be looked at")
 
 
 class _Room:
@@ -71,10 +87,12 @@ class Section:
 
 
 class DebugSections:
-    """The debug sections of the ELF file `raw`. names: of those that it has, as if none was compressed."""
+    """The debug sections of the ELF file `raw`. names: of those that it has, as if none was compressed.
+    effort: what looking at them may take."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, effort: Effort | None = None) -> None:
         self._raw, self._room = raw, _Room()
+        self.effort = effort or Effort()
         self._places: dict[str, tuple[int, int, bool, bool]] = {}
         self._opened: dict[str, Section] = {}
         try:

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 
 from corebraid.names.aranges import Range, read_aranges
-from corebraid.names.debug_sections import DebugSections, TooLarge
+from corebraid.names.debug_sections import DebugSections, Effort, TooLarge
 from corebraid.names.dwarf_fields import Reader
 from corebraid.names.left_out import tell_left_out
 from corebraid.names.line_program import LineRows, Strings, read_lines
@@ -47,10 +47,11 @@ class _Decoded:
 
 
 class LineTable:
-    """The line tables of the ELF file `raw`. name: what it is called in messages."""
+    """The line tables of the ELF file `raw`. name: what it is called in messages. effort: what looking at
+    them may take, with others."""
 
-    def __init__(self, raw: bytes, name: str = "the program") -> None:
-        self._raw, self._name = raw, name
+    def __init__(self, raw: bytes, name: str = "the program", effort: Effort | None = None) -> None:
+        self._raw, self._name, self._effort = raw, name, effort
         self._decoded: dict[int, _Decoded] = {}
         self._run, self._batch, self._looked_at = 0, _FIRST_BATCH // 2, 0
 
@@ -73,7 +74,7 @@ class LineTable:
 
     @cached_property
     def _sections(self) -> DebugSections:
-        return DebugSections(self._raw)
+        return DebugSections(self._raw, self._effort)
 
     def _leave_out(self, what: str) -> None:
         tell_left_out(f"lines of {self._name} are left out: {what}")
@@ -149,6 +150,7 @@ class LineTable:
         if self._run + size > _MOST_RUN:
             raise TooLarge(f"programs of more than {_MOST_RUN >> 20} MiB")
         self._run += size
+        self._sections.effort.spend(size)
         return read_lines(section.part(at, size), 0, self._strings)
 
     @cached_property

@@ -18,6 +18,7 @@ from elftools.elf.elffile import ELFFile
 
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.names.call_stubs import call_stubs
+from corebraid.names.debug_sections import Effort
 from corebraid.names.lines import Lines, LineTable, PlacedLines
 from corebraid.names.symbols import ELF_DAMAGE, Symbol, Symbols, read_symbols, with_sizes
 from emu.board.elf import Image, Segment
@@ -220,8 +221,11 @@ def _symbols(
 
 
 def _lines(placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]) -> Iterator[PlacedLines]:
+    tables: dict[int, LineTable] = {}
+    effort = Effort()
     for one in placed:
-        table = LineTable(one.raw, one.name)
+        # A file that lay at several places has one.
+        table = tables.setdefault(id(one.raw), LineTable(one.raw, one.name, effort))
         for load, (low, high) in zip(one.loads, one.spans, strict=True):
             if load.flags & _EXECUTE and not _touches(low, high, doubtful):
                 yield PlacedLines(low, high, one.bias, table)

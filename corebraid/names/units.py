@@ -16,6 +16,8 @@ from corebraid.names.dwarf_fields import Reader
 #: Most bytes of a unit's header and outermost entry, of a table of abbreviations up to the one that is
 #: looked for, and most ranges of a unit.
 _ENTRY, _ABBREVIATIONS, _MOST_RANGES = 1 << 12, 1 << 14, 1 << 16
+#: What a unit takes besides, in bytes.
+_HEAD = 64
 #: DW_AT_stmt_list, low_pc, high_pc, ranges, addr_base (also GNU's), rnglists_base.
 _LINES, _LOW, _HIGH, _RANGES, _ADDRESSES, _GNU_ADDRESSES, _LISTS = 0x10, 0x11, 0x12, 0x55, 0x73, 0x2133, 0x74
 _ADDRESS, _STRING, _SDATA, _INDIRECT, _IMPLICIT, _LIST_INDEX = 0x01, 0x08, 0x0D, 0x16, 0x21, 0x23
@@ -70,6 +72,8 @@ def read_unit(sections: DebugSections, offset: int) -> Unit:
     try:
         specs = _abbreviation(sections, table, head.uleb())
         values = {name: (form, _value(head, form, word, address, const)) for name, form, const in specs}
+    except TooLarge:
+        raise
     except ValueError:
         values = {}
     return Unit(offset, end, version, word, address, values)
@@ -80,6 +84,7 @@ def iter_units(sections: DebugSections, most: int) -> Iterator[Unit]:
     than `most`."""
     info, at, seen = sections.section(".debug_info"), 0, 0
     while info.part(at, 1):
+        sections.effort.spend(_HEAD)
         seen += 1
         if seen > most:
             raise TooLarge(f"more than {most} units")
@@ -90,7 +95,7 @@ def iter_units(sections: DebugSections, most: int) -> Iterator[Unit]:
 
 def _abbreviation(sections: DebugSections, at: int, code: int) -> list[tuple[int, int, int]]:
     """(attribute, form, implicit value) of an entry with this code."""
-    table = Reader(sections.section(".debug_abbrev").part(at, _ABBREVIATIONS))
+    table, before = Reader(sections.section(".debug_abbrev").part(at, _ABBREVIATIONS)), 0
     while found := table.uleb():
         table.uleb()
         table.skip(1)
@@ -98,6 +103,8 @@ def _abbreviation(sections: DebugSections, at: int, code: int) -> list[tuple[int
         while True:
             name, form = table.uleb(), table.uleb()
             const = table.sleb() if form == _IMPLICIT else 0
+            sections.effort.spend(table.at - before)
+            before = table.at
             if not name and not form:
                 break
             specs.append((name, form, const))
@@ -170,6 +177,7 @@ def _older(sections: DebugSections, unit: Unit, base: int) -> Iterator[tuple[int
     """Of `.debug_ranges` (DWARF 4, section 2.17.3)."""
     size, at = unit.address, unit.values[_RANGES][1]
     while True:
+        sections.effort.spend(2 * size)
         pair = Reader(sections.section(".debug_ranges").part(at, 2 * size))
         begin, end = pair.number(size), pair.number(size)
         if not begin and not end:
@@ -190,6 +198,7 @@ def _newer(sections: DebugSections, unit: Unit, base: int) -> Iterator[tuple[int
         at = table + Reader(section.part(table + at * unit.word, unit.word)).number(unit.word)
     size = unit.address
     while True:
+        sections.effort.spend(2 * size)
         entry = Reader(section.part(at, 32))
         kind = entry.number(1)
         if kind == 0:

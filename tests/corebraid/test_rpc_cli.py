@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -177,6 +178,14 @@ def test_a_linux_program_has_no_mailboxes(tmp_path: Path) -> None:
 def test_a_program_without_remote_procedure_calls(tmp_path: Path) -> None:
     assert run("record", "-o", tmp_path / "rec", "--evidence", "rpc", FIRMWARE / "fig1.elf").code == 0
     refused(run("rpc", tmp_path / "rec"), "uses no remote procedure calls")
+
+
+def test_the_program_is_no_file(copy: Path) -> None:
+    (copy / "program.elf").unlink()
+    os.mkfifo(copy / "program.elf")
+    ran = run("rpc", copy)
+    assert (ran.code, ran.out) == (2, "")
+    assert "program.elf: not a regular file" in ran.err
 
 
 def test_the_program_is_missing_or_another(copy: Path) -> None:

@@ -29,6 +29,9 @@ _MLOCK_ONFAULT, _MCL_ONFAULT, _MCL_ALL = 1, 4, 7
 _MODES, _MODE_FLAGS = 6, 0xE000
 _MAYMOVE, _REMAP_FIXED, _DONTUNMAP = 1, 2, 4
 _DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
+#: A protection that goes down to where the stack begins.
+_PROT_GROWSDOWN = 0x1000000
+_HUGETLB = 0x40000
 _WIPEONFORK, _POPULATE_READ, _POPULATE_WRITE = 18, 22, 23
 #: Where addresses of programs end (TASK_SIZE).
 _PROGRAM_END = (1 << 47) - PAGE_BYTES
@@ -56,7 +59,10 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
     if flags & _TYPE == _SHARED_VALIDATE and flags & _SYNC:
         raise Errno(errno.EOPNOTSUPP)
     size = page_ceiling(size)
-    if not flags & _ANONYMOUS and offset + size > 1 << 63:
+    if flags & _HUGETLB:
+        # None are reserved.
+        raise Errno(errno.ENOMEM)
+    if not flags & _ANONYMOUS and offset + size >= 1 << 63:
         raise Errno(errno.EOVERFLOW)
     if flags & _TYPE == _SHARED_VALIDATE and not flags & _ANONYMOUS and flags & ~_VALIDATED:
         raise Errno(errno.EOPNOTSUPP)
@@ -132,8 +138,13 @@ def sys_munmap(task: Task, address: int, size: int) -> int:
 def sys_mprotect(task: Task, address: int, size: int, protection: int) -> int:
     """mprotect(2)."""
     start, end = _range(task, address, size)
+    if protection & _PROT_GROWSDOWN:
+        mapping = task.process.space.mappings.at(address)
+        if mapping is None or mapping.name != "[stack]":
+            raise Errno(errno.ENOMEM if mapping is None else errno.EINVAL)
+        start, protection = mapping.start, protection & ~_PROT_GROWSDOWN
     if protection & ~(7 | _PROT_SEM):
-        # No mapping here grows by itself.
+        # No mapping here grows upwards.
         raise Errno(errno.EINVAL)
     if size and end == start:
         raise Errno(errno.ENOMEM)

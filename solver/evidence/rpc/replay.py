@@ -26,6 +26,7 @@ from emu.devices.post import DEFAULT_MAIL_LATENCY, EVERYTHING, Letter, Post, Scr
 from emu.schedule.scheduler import DEFAULT_SLICE, make_scheduler
 from isa.table import Isa
 from recorder.evidence.rpc.receipts import Receipts, describe_request
+from recorder.files.frame import open_regular
 from recorder.files.manifest import PROGRAM_ELF
 from recorder.files.reader import Recording
 from solver.evidence.rpc.equivalence import process_of, show_process
@@ -90,6 +91,9 @@ def program_of(recording: Recording) -> Image:
             where=str(recording.path),
             remedy="copy the recording again from its source, with program.elf",
         )
+    with open_regular(path):
+        # Whatever else stands there is not read.
+        pass
     image, raw = load_image(path, manifest.instruction_set, manifest.memory)
     if hashlib.sha256(raw).hexdigest() != manifest.program.sha256:
         raise FormatError(

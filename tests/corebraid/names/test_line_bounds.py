@@ -14,7 +14,7 @@ from cli_factory import ROOT, run
 from elftools.elf.elffile import ELFFile
 
 from corebraid.names.aranges import Range
-from corebraid.names.debug_sections import DebugSections, TooLarge
+from corebraid.names.debug_sections import DebugSections, Effort, TooLarge
 from corebraid.names.left_out import tell_left_out, told_left_out
 from corebraid.names.lines import LineTable
 
@@ -93,6 +93,38 @@ def test_no_more_is_unpacked_than_is_asked_for() -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 8 << 20
+
+
+#: Attributes of a unit: DW_AT_ranges and DW_AT_stmt_list, both DW_FORM_sec_offset.
+_SHORT = bytes((1, 0x11, 0, 0x55, 0x17, 0x10, 0x17, 0, 0, 0))
+_RANGE = struct.pack("<QQ", (1 << 64) - 1, 0)
+
+
+def of_units(n: int, abbreviations: bytes, ranges: bytes = b"") -> bytes:
+    """A file of so many units, each of which has to be looked at."""
+    body = struct.pack("<HIB", 4, 0, 8) + b"\1" + bytes(8)
+    unit = struct.pack("<I", len(body)) + body
+    sections = {".debug_info": unit * n, ".debug_abbrev": abbreviations, ".debug_ranges": ranges}
+    return elf_of({name: (raw, PLAIN) for name, raw in {**sections, ".debug_line": bytes(64)}.items()})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [of_units(200, b"\2\x11\0" + b"\1\1" * 9000), of_units(20, _SHORT, _RANGE * 20_000 + bytes(16))],
+    ids=["abbreviations", "ranges that select a base"],
+)
+def test_what_looking_at_units_takes_is_bounded(raw: bytes) -> None:
+    """Each unit's is small. Files share what they may take."""
+    with told_left_out() as told:
+        assert LineTable(raw, effort=Effort(100 << 20)).at(0x1000) == ""
+    assert not told
+    effort = Effort(1 << 20)
+    for name in ("first", "second"):
+        with told_left_out() as told:
+            assert LineTable(raw, name, effort).at(0x1000) == ""
+        assert told == [
+            f"lines of {name} are left out: .debug_info: more than 1 MiB of debug information to be looked at"
+        ]
 
 
 def with_program_of(size: int) -> dict[str, bytes]:

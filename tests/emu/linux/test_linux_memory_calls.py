@@ -10,7 +10,7 @@ from linux_guest_factory import BootedGuest, hello_spec
 
 from emu.linux.ground.failure import Unsupported
 from emu.linux.memory import address_space
-from emu.native.state import RIGHT_READ, RIGHT_WRITE
+from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 PAGE = 4096
 READ, WRITE = 1, 2
@@ -299,6 +299,21 @@ def test_what_a_mapping_cannot_be(guest: BootedGuest) -> None:
     for flags, file in ((fixed, -1), (5 | fixed, -1), (0x100 | SHARED | fixed, -1), (0x100 | PRIVATE, fd)):
         assert guest.call("mmap", 0x200000000, PAGE, READ, flags, file, 0) == -errno.EINVAL, flags
     assert guest.call("mmap", 0x200000000, PAGE, READ, 0x100 | PRIVATE | fixed, -1, 0) == 0x200000000
+
+
+def test_rights_down_to_where_the_stack_begins(guest: BootedGuest) -> None:
+    """PROT_GROWSDOWN, as of who makes the stack executable."""
+    stack = next(one for one in guest.process.space.mappings if one.name == "[stack]")
+    down, at = 0x1000000, stack.end - PAGE
+    assert guest.call("mprotect", at, PAGE, down | READ | WRITE | 4) == 0
+    now = [one for one in guest.process.space.mappings if one.name == "[stack]"]
+    assert (now[0].start, now[-1].end, {one.rights for one in now}) == (
+        stack.start, stack.end, {RIGHT_READ | RIGHT_WRITE | RIGHT_EXECUTE}
+    )  # fmt: skip
+    other = mapped(guest, -1, 1, PRIVATE | ANONYMOUS)
+    assert guest.call("mprotect", other, PAGE, down | READ) == -errno.EINVAL
+    assert guest.call("mmap", 0, PAGE, READ, PRIVATE | ANONYMOUS | 0x40000, -1, 0) == -errno.ENOMEM
+    assert guest.call("mmap", 0, PAGE, READ, SHARED, filled(guest), (1 << 63) - PAGE) == -errno.EOVERFLOW
 
 
 def test_advice_that_a_mapping_cannot_take(guest: BootedGuest) -> None:
