@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.hostile import varints
 from bench.hostile.drawing import Draw, Mutation, Unsuited, pick
-from bench.hostile.mutate_records import AGENT_OP, MARK, Rows, decoded
+from bench.hostile.mutate_records import Rows, decoded, decoded_agents, renumber
 from bench.hostile.sample import Frame, Sample, Stream
 from corebraid.base.errors import FormatError
 from corebraid.base.memory import PAGE_BYTES
@@ -69,10 +69,8 @@ def core_records(sample: Sample, draw: Draw) -> str:
     if not len(unit) or unit["kind"][0] == RECEIVED:
         raise Unsuited
     unit["count"] -= unit["count"][0]
-    step, way = (
-        int(unit["count"][-1]) + draw.choice((0, 0, 1, 1, 3, 1000)),
-        draw.choice(("same", "other lines")),
-    )
+    step = int(unit["count"][-1]) + draw.choice((0, 0, 1, 1, 3, 1000))
+    way = draw.choice(("same", "other lines"))
     strata = sum(int((decoded(sample, one)[0]["kind"] == STRATUM).sum()) for one in found.frames[:cut])
     data = np.frombuffer(bytes(blob) or b"\0", np.uint8)
 
@@ -113,34 +111,22 @@ def _end_later(sample: Sample, core: int, count: int) -> None:
 def agent_rows(sample: Sample, draw: Draw) -> str:
     """The agent log goes on with the same few rows: accesses, marks, sync points."""
     found = pick(draw, [sample.streams[one] for one in sample.streams if one == AGENT_LOG])
-    said = sample.manifest
-    frame = pick(draw, found.frames)
-    rows = np.zeros(len(frame.raw), AGENT_OP)
-    cores, memory = int(said["cores"]) if found.version >= 2 else 0, int(said["memory"])
-    n, error, _ = agent_codec.decode_ops(np.frombuffer(frame.raw, np.uint8), np.uint64(memory), cores, rows)
-    if error or not n:
-        raise Unsuited
-    at = draw.randrange(n)
-    unit = rows[at : min(n, at + draw.choice((1, 1, 2, 4)))].copy()
-    last = found.frames[-1]
-    end = np.zeros(len(last.raw), AGENT_OP)
-    m, error, _ = agent_codec.decode_ops(np.frombuffer(last.raw, np.uint8), np.uint64(memory), cores, end)
-    if error or not m:
-        raise Unsuited
-    number, stratum = int(end["number"][m - 1]) + 1, int(end["stratum"][m - 1]) + 1
+    rows, end = (
+        decoded_agents(sample, pick(draw, found.frames)),
+        decoded_agents(sample, found.frames[-1])[-1:],
+    )
+    unit = rows[draw.randrange(len(rows)) :][: draw.choice((1, 1, 2, 4))].copy()
     many = _many(unit, len(unit) * 4, draw)
 
     def frames() -> Iterator[Repeated]:
-        encoder, first = agent_codec.Encoder(_MOST_RAW, memory), np.array([number, stratum])
+        encoder = agent_codec.Encoder(_MOST_RAW, int(sample.manifest["memory"]))
+        # Behind the row that comes before.
+        some = np.concatenate([end, np.tile(unit, many)])
         while True:
-            some = np.tile(unit, many)
-            marks = some["kind"] == MARK
-            accesses = ~marks & (some["kind"] != agent_codec.SYNC)
-            some["number"] = first[0] + np.cumsum(accesses) - accesses
-            some["stratum"] = first[1] + np.cumsum(marks) - marks
-            done, raw = encoder.encode_some(some, 0)
-            yield Repeated(bytes(raw), done, int(some["number"][0]), int(some["number"][done - 1]))
-            first += np.array([accesses[:done].sum(), marks[:done].sum()])
+            renumber(some)
+            done, raw = encoder.encode_some(some[1:], 0)
+            yield Repeated(bytes(raw), done, int(some["number"][1]), int(some["number"][done]))
+            some[0] = some[done]
 
     try:
         found.frames = found.frames + list(_packed(frames(), draw))
@@ -183,7 +169,8 @@ def pages(sample: Sample, draw: Draw) -> str:
     name = pick(draw, [one for one in sample.streams if one.endswith(".img")])
     found, fill = sample.streams[name], draw.choice((b"\0", b"\x90", b"\1\0\0\0\0\0\0\0"))
     sample.manifest["memory"] = _MEMORY
-    sample.manifest["files"].pop("final.img", None) if draw.random() < 0.2 else None
+    if draw.random() < 0.2:
+        sample.manifest["files"].pop("final.img", None)
     begin = (found.frames[-1].last // PAGE_BYTES + 1) if found.frames else 0
     apart, page = draw.choice((1, 1, 16)), fill * (PAGE_BYTES // len(fill))
 
@@ -304,7 +291,7 @@ def receipts(sample: Sample, draw: Draw) -> str:
         first = 0
         while True:
             got = varints.join([1, 0, 2, many]) + unit * many + b"\0"
-            asked = b"\0" + varints.join([many]) + b"".join([unit] * many) + b"\2" * many
+            asked = b"\0" + varints.join([many]) + unit * many + b"\2" * many
             yield Repeated(asked if tested else got, many, first, first + many - 1)
             first += many
 

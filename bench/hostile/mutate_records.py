@@ -162,16 +162,8 @@ def agent_rows(sample: Sample, draw: Draw) -> str:
     """Rows of the agent log: fields changed, rows left out, repeated, swapped."""
     name, found = stream(sample, draw, [AGENT_LOG])
     frame, said = draw.choice(found.frames), sample.manifest
-    cores = int(said["cores"]) if found.version >= 2 else 0
-    if not 0 <= cores <= MAX_CORES:
-        raise Unsuited
-    rows = np.zeros(len(frame.raw), AGENT_OP)
-    data = np.frombuffer(frame.raw, np.uint8)
-    n, error, _ = agent_codec.decode_ops(data, np.uint64(said["memory"]), cores, rows)
-    if error or not n:
-        raise Unsuited
-    rows = rows[:n].copy()
-    at, other = draw.randrange(n), draw.randrange(n)
+    rows = decoded_agents(sample, frame)
+    at, other = draw.randrange(len(rows)), draw.randrange(len(rows))
     way = draw.choice(("field", "field", "field", "drop", "repeat", "swap", "mark"))
     if way == "field":
         key = draw.choice(("addr", "old", "new", "size", "kind", "cause", "flags"))
@@ -184,7 +176,7 @@ def agent_rows(sample: Sample, draw: Draw) -> str:
         rows[[at, other]] = rows[[other, at]]
     else:
         rows = np.insert(rows, at, np.zeros(1, AGENT_OP)[0])
-    _renumber(rows)
+    renumber(rows)
     try:
         end, raw = agent_codec.Encoder(_CAPACITY, int(said["memory"])).encode_some(rows, 0)
     except FormatError as wrong:
@@ -194,7 +186,22 @@ def agent_rows(sample: Sample, draw: Draw) -> str:
     return f"{name}: rows: {way} at {at}"
 
 
-def _renumber(rows: Rows) -> None:
+def decoded_agents(sample: Sample, frame: Frame) -> Rows:
+    """The rows of a frame of the agent log. Raises Unsuited."""
+    said = sample.manifest
+    cores = int(said["cores"]) if sample.streams[AGENT_LOG].version >= 2 else 0
+    if not 0 <= cores <= MAX_CORES:
+        raise Unsuited
+    rows = np.zeros(len(frame.raw), AGENT_OP)
+    data = np.frombuffer(frame.raw, np.uint8)
+    n, error, _ = agent_codec.decode_ops(data, np.uint64(said["memory"]), cores, rows)
+    if error or not n:
+        raise Unsuited
+    return rows[:n].copy()
+
+
+def renumber(rows: Rows) -> None:
+    """Number rows from their first one on. Raises Unsuited where there is none."""
     if not len(rows):
         raise Unsuited
     marks = rows["kind"] == MARK

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.hostile.asked import NEW, REC, command_lines, draw_arguments, evidence_of
 from bench.hostile.campaign import Verdict
+from bench.hostile.drawing import Draw
 from bench.hostile.inside import quiet, run_command, run_nested_command
 from bench.hostile.judging import Ended, fault_of
 from bench.hostile.mutating import draw_of, mutate
@@ -21,6 +22,8 @@ from corebraid.cli.group import cli
 from emu.hooks.x86_64.native import load_coprocessor
 from solver.smt.process import PROCESSES
 
+#: Changes a sample; (kind of change, what was done).
+Change = Callable[[Sample, Draw], tuple[str, str]]
 _REC, _NEW = "rec", "new"
 #: So many cases need not all kernels.
 _FEW = 100
@@ -36,10 +39,10 @@ def placed(arguments: Iterable[str], folder: Path) -> list[str]:
 
 
 class Cases:
-    """The cases of a seed. originals: the recordings that they change, by name."""
+    """The cases of a seed. originals: the recordings that they change, by name. change: how."""
 
-    def __init__(self, originals: dict[str, Sample], seed: int) -> None:
-        self._originals, self._seed = originals, seed
+    def __init__(self, originals: dict[str, Sample], seed: int, change: Change = mutate) -> None:
+        self._originals, self._seed, self._change = originals, seed, change
         self._evidence = {name: evidence_of(sample) for name, sample in originals.items()}
 
     def chosen(self, number: int) -> tuple[str, tuple[str, ...]]:
@@ -52,7 +55,7 @@ class Cases:
         """Write the recording of a case into `folder`; (kind of mutation, what was done)."""
         name, _ = self.chosen(number)
         sample = self._originals[name].copy()
-        kind, what = mutate(sample, draw_of(self._seed + 1, number))
+        kind, what = self._change(sample, draw_of(self._seed + 1, number))
         sample.write(folder / _REC)
         return kind, f"{name}: {what}"
 
@@ -115,11 +118,12 @@ def prepare(
     command: Callable[[list[str]], int] = run_command,
     originals: dict[str, Sample] | None = None,
     turns: int = _TURNS,
+    change: Change = mutate,
 ) -> Trials:
     """The cases with these numbers. originals: the recordings that are changed, those of `samples` unless
-    given. command: what is run, in one process for at most `turns` cases."""
+    given. command: what is run, in one process for at most `turns` cases. change: see `Cases`."""
     originals = originals or samples(folder / "originals")
-    cases = Cases(originals, seed)
+    cases = Cases(originals, seed, change)
     if command is run_command:
         few = {cases.chosen(number) for number in numbers} if len(numbers) <= _FEW else None
         warm(folder, originals, few)
