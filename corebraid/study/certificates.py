@@ -127,7 +127,7 @@ def check(recording: Recording, of: RecordingTraces | None = None) -> CheckRepor
     # Before all of it is read: a certificate may be of any number of empty regions.
     certificate.expect(traces.n_streams, len(traces.strata) + 1)
     try:
-        for _ in certificate.blocks():
+        for _ in certificate.stretches():
             pass
     except FormatError as error:
         raise OrderError(error.line()) from None

@@ -12,7 +12,7 @@ from unicorn import unicorn_const as uc
 
 from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
-from corebraid.base.rows.record import INPUT, INPUT_RANDOM, RECORD
+from corebraid.base.rows.record import INPUT, INPUT_RANDOM, RECORD, STRATUM
 from emu.bus.store_buffer import new_buffer
 from emu.core.core import Core
 from emu.core.random_read import finish_random_read
@@ -56,6 +56,15 @@ def _apply_reached(rows, before):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _store(rows, address, size, value):  # type: ignore[no-untyped-def]
     store_half_done(rows[0], address, size, value)
+
+
+@njit(cache=True)
+def _count_strata(log, begin, end, count):  # type: ignore[no-untyped-def]
+    """How many rows of a log (RECORD[n]), from `begin` to before `end`, are strata at `count`."""
+    k = begin
+    while k < end and log[k].kind == STRATUM and log[k].count == count:
+        k += 1
+    return k - begin
 
 
 @dataclass(frozen=True)
@@ -226,6 +235,16 @@ class IsolatedCore:
         """The row of the last AtBarrier has been dealt with."""
         self._row["rows_next"] += 1
         self._row["next_due"] = 0
+
+    def pass_strata(self) -> int:
+        """Pass the strata that come next, all but the last of those at which the core stands where it does
+        now: nothing can happen between them. Returns how many."""
+        if self._buffering:
+            return 0
+        begin, end = int(self._row["rows_next"]), int(self._row["rows_n"])
+        passed = max(0, int(_count_strata(self._rows, begin, end, np.uint64(self.count))) - 1)
+        self._row["rows_next"] += passed
+        return passed
 
     def store(self, row: np.void) -> None:
         """What an instruction stored that then failed. row: a RECORD, `STORED`."""

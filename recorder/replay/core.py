@@ -175,6 +175,10 @@ class CoreReplay(ReplayDriver):
         if wrong is not None:
             raise self._diverged(wrong)
 
+    def _stood_still(self, strata: int) -> None:
+        # What is watched where a core stands still was chosen when it began to (`Contested.of`).
+        self._strata += strata
+
     def _digest(self, expected: Digest) -> None:
         self._digests += 1
         self._compare(expected, self._fingerprint.update())

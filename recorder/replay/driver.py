@@ -127,6 +127,10 @@ class ReplayDriver:
         """A STRATUM row has been reached."""
         raise NotImplementedError
 
+    def _stood_still(self, strata: int) -> None:
+        """So many STRATUM rows were passed at once, at the count of the one before them and of the one that
+        comes next."""
+
     def _digest(self, expected: Digest) -> None:
         """A DIGEST row has been reached."""
         raise NotImplementedError
@@ -173,6 +177,8 @@ class ReplayDriver:
         elif kind not in (MISS, RECEIVED):
             raise self._foreign(f"a record of kind {kind}")
         core.pass_barrier()
+        if kind == STRATUM and (alike := core.pass_strata()):
+            self._stood_still(alike)
 
     def _restore(self, context: bytes, *, forgotten: bool = False) -> None:
         self._contexts += 1

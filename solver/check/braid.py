@@ -26,6 +26,8 @@ _OUT_ROWS = 1 << 14
 _DONE, _EMPTY, _FULL, _MEETS = 0, 1, 2, 3
 #: Instruction count above all.
 _NO_COUNT = np.uint64(0xFFFFFFFFFFFFFFFF)
+#: Region above all.
+_NO_REGION = 0xFFFFFFFF
 _SHOWN, _COUNTED = np.uint8(0), np.uint8(0)
 
 
@@ -134,6 +136,20 @@ class _Braider:
             return np.array([-1, 0])
         return np.array([self._agents, int(self._enters[self._entered]["number"])])
 
+    def ends(self, first: int, last: int) -> Iterator[Events]:
+        """`end` of each region from `first` to `last`."""
+        region = first
+        while region <= last:
+            yield from self.end(region)
+            region = max(region + 1, self._next_region())
+
+    def _next_region(self) -> int:
+        """The first region of those that the next rows of the streams are of."""
+        for stream in np.flatnonzero(self._at == self._fill).tolist():
+            self._refill(stream)
+        there = np.flatnonzero(self._at < self._fill)
+        return int(self._window["stratum"][there, self._at[there]].min(initial=_NO_REGION))
+
     def end(self, region: int) -> Iterator[Events]:
         """The rows of a region that no run counts and that are still to come."""
         for stream in range(len(self._at)):
@@ -164,7 +180,7 @@ def braid(traces: Traces, certificate: Certificate) -> Iterator[tuple[Events, bo
     certificate.expect(traces.n_streams, len(traces.strata) + 1)
     braider = _Braider(traces)
     ordered = True
-    for block in certificate.blocks():
+    for block in certificate.stretches():
         now = block.status == ORDERED
         if now != ordered:
             for rows in braider.flush():
@@ -173,7 +189,7 @@ def braid(traces: Traces, certificate: Certificate) -> Iterator[tuple[Events, bo
         for rows in braider.runs(block.region, block.stream, block.rows):
             yield rows, ordered
         if block.last and traces.marked:
-            for rows in braider.end(block.region):
+            for rows in braider.ends(block.region, block.region + block.regions - 1):
                 yield rows, ordered
     for rows in braider.flush():
         yield rows, ordered

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +49,10 @@ _OF_ALL, _OF_CONTESTED, _BY_HOLDS = 1, 2, 3
 FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
 _FRAME_VALUES = 100_000
+#: That a frame has before the next begins: a region has few, and a frame its price.
+_FULL_FRAME = 10_000
 #: Of a region without rows: streams, and numbers of rows.
-_NO_RUNS = np.empty(0, np.int64)
+_NO_RUNS, _NO_VALUES = np.empty(0, np.int64), np.empty(0, np.uint64)
 _REMEDY = "order the recording again"
 _Bad = Callable[[str, object, object], FormatError]
 
@@ -79,7 +81,8 @@ class Block:
     """Part of a region of a certificate. Long regions come in several blocks of status ORDERED.
 
     stream: int64 (n,). rows: int64 (n,), rows of each run; if status is not ORDERED, the number of rows
-    of each stream that are in no order. last: whether the region ends here.
+    of each stream that are in no order. last: whether the region ends here. regions: how many are the same,
+    from this one on: more than one only of those without rows.
     """
 
     region: int
@@ -87,6 +90,7 @@ class Block:
     stream: NDArray[np.int64]
     rows: NDArray[np.int64]
     last: bool
+    regions: int = 1
 
 
 @njit(cache=True)
@@ -111,6 +115,19 @@ def decode(raw, out):  # type: ignore[no-untyped-def]
     return n
 
 
+@njit(cache=True)
+def count_empty(values, at, region):  # type: ignore[no-untyped-def]
+    """How many regions without rows follow each other in `values` (uint64) from `at` on, numbered from
+    `region`."""
+    n = np.uint64(0)
+    while at + 3 <= values.size and values[at] == np.uint64(region) + n:
+        if values[at + 1] != np.uint64(ORDERED) or values[at + 2] != np.uint64(0):
+            break
+        n += np.uint64(1)
+        at += 3
+    return np.int64(n)
+
+
 class CertificateWriter:
     """Writes a certificate, region by region from the first. path: a file that must not exist.
 
@@ -119,6 +136,8 @@ class CertificateWriter:
 
     def __init__(self, path: Path, recording: bytes, head: Head) -> None:
         self._head = head
+        self._held: list[NDArray[np.uint64]] = []
+        self._n_held = self._first = 0
         self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION), MAKE_ROOM)
         engine, version = head.engine.encode("ascii"), _OF_CONTESTED if head.contested else _OF_ALL
         if head.holds:
@@ -131,6 +150,15 @@ class CertificateWriter:
         runs[0::2], runs[1::2] = stream, rows
         self._put(region, np.array([region, ORDERED, len(stream)], np.uint64), runs)
 
+    def empty(self, first: int, end: int) -> None:
+        """Regions `first` to `end` - 1, none of which has a row."""
+        step = max(1, _FULL_FRAME // 3)
+        for at in range(first, end, step):
+            numbers = np.arange(at, min(at + step, end), dtype=np.uint64)
+            values = np.zeros((len(numbers), 3), np.uint64)
+            values[:, 0] = numbers
+            self._put(at, values.ravel(), _NO_VALUES, last=int(numbers[-1]))
+
     def unordered(self, region: int, status: int, rows: NDArray[np.int64]) -> None:
         """A region without an order. status: a key of REASONS. rows: int64 (n_streams,)."""
         self._put(region, np.array([region, status], np.uint64), rows.astype(np.uint64))
@@ -139,14 +167,31 @@ class CertificateWriter:
         """The end. rows: int64 (n_streams,), every stream's rows in the whole recording."""
         n = self._head.n_regions
         self._put(n, np.array([n], np.uint64), rows.astype(np.uint64))
+        self._flush(n)
         self._writer.close()
 
-    def _put(self, region: int, first: NDArray[np.uint64], rest: NDArray[np.uint64]) -> None:
-        values = np.concatenate([first, rest])
+    def _put(
+        self, region: int, first: NDArray[np.uint64], rest: NDArray[np.uint64], last: int | None = None
+    ) -> None:
+        """Of a region, or of some up to the one called `last`."""
+        if not self._held:
+            self._first = region
+        self._held += [first, rest]
+        self._n_held += len(first) + len(rest)
+        if self._n_held >= _FULL_FRAME:
+            self._flush(region if last is None else last)
+
+    def _flush(self, last: int) -> None:
+        if not self._held:
+            return
+        values = np.concatenate(self._held)
+        self._held.clear()
+        self._n_held = 0
         out = np.empty(min(len(values), _FRAME_VALUES) * MAX_VARINT, np.uint8)
         for at in range(0, len(values), _FRAME_VALUES):
             part = values[at : at + _FRAME_VALUES]
-            self._writer.append(out[: encode(part, out)].tobytes(), len(part), region, region)
+            self._writer.append(out[: encode(part, out)].tobytes(), len(part), self._first, last)
+            self._first = last
 
 
 class Certificate:
@@ -203,18 +248,34 @@ class Certificate:
 
     def blocks(self) -> Iterator[Block]:
         """The regions in order, in blocks; every region of the head occurs, and the totals agree."""
+        for block in self.stretches():
+            if block.regions == 1:
+                yield block
+            else:
+                for region in range(block.region, block.region + block.regions):
+                    yield replace(block, region=region, regions=1)
+
+    def stretches(self) -> Iterator[Block]:
+        """The same, regions without rows that follow each other as one block."""
         source = _Source(self._values(), self._bad)
         totals = np.zeros(self.head.n_streams, np.int64)
-        for region in range(self.head.n_regions):
-            for block in self._region(region, source):
-                if len(block.stream):
-                    np.add.at(totals, block.stream, block.rows)
-                yield block
-        end = source.take(1 + self.head.n_streams)
-        if int(end[0]) != self.head.n_regions:
-            raise self._bad("region number", self.head.n_regions, int(end[0]))
-        if (end[1:].astype(np.int64) != totals).any():
-            raise self._bad("rows of the streams", end[1:].tolist(), totals.tolist())
+        region, end = 0, self.head.n_regions
+        while region < end:
+            empty = min(source.empty(region), end - region)
+            if empty:
+                source.take(3 * empty)
+                yield Block(region, ORDERED, _NO_RUNS, _NO_RUNS, True, empty)
+            else:
+                for block in self._region(region, source):
+                    if len(block.stream):
+                        np.add.at(totals, block.stream, block.rows)
+                    yield block
+            region += empty or 1
+        said = source.take(1 + self.head.n_streams)
+        if int(said[0]) != end:
+            raise self._bad("region number", end, int(said[0]))
+        if (said[1:].astype(np.int64) != totals).any():
+            raise self._bad("rows of the streams", said[1:].tolist(), totals.tolist())
         source.expect_end()
 
     def _region(self, region: int, source: _Source) -> Iterator[Block]:
@@ -257,6 +318,10 @@ class _Source:
             self._hold(n)
         self._at += n
         return self._held[self._at - n : self._at]
+
+    def empty(self, region: int) -> int:
+        """How many regions without rows are known to come next, from that number on."""
+        return int(count_empty(self._held, self._at, region))
 
     def _hold(self, n: int) -> None:
         """Hold n integers or more from here on."""

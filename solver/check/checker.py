@@ -233,7 +233,7 @@ def check_certificate(traces: Traces, certificate: Certificate, rebase: Rebase |
     state = _Walk(traces)
     unchecked: list[tuple[int, str]] = []
     passed = 0
-    for block in certificate.blocks():
+    for block in certificate.stretches():
         if block.status == ORDERED:
             state.runs(block.stream, block.rows)
             continue

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import FormatError, OrderError
-from solver.check.certificate import ORDERED, REASONS, Certificate, CertificateWriter, Head
+from solver.check.certificate import ORDERED, REASONS, Block, Certificate, CertificateWriter, Head
 from solver.check.checker import CheckReport
 from solver.check.seams import Seam, Seams
 from solver.passes.results import Answer, OrderResult, RegionResult
@@ -200,34 +200,46 @@ class Ledger:
             path, recording, Head(engine, n_streams, len(results), self._traces.contested, self._traces.holds)
         )
         totals = np.zeros(n_streams, np.int64)
-        for result in results:
-            rows = self._rows(result.region)
+        legal = np.array([result.verdict is Verdict.LEGAL for result in results])
+        done = 0
+        for region in np.flatnonzero(~(self._quiet & legal)).tolist():
+            writer.empty(done, region)
+            done, result = region + 1, results[region]
+            rows = self._rows(region)
             totals += rows
             if result.verdict is Verdict.LEGAL:
                 writer.ordered(result.region, *self.runs(result.region))
             else:
                 writer.unordered(result.region, STATUS[_reason(result)], rows)
+        writer.empty(done, self.n)
         writer.finish(totals)
 
     def _read_back(self, path: Path, recording: bytes) -> None:
         """The file must hold the runs that were walked, and not what a writer made of them."""
         at = 0
-        for block in Certificate(path, recording).blocks():
+        for block in Certificate(path, recording).stretches():
             if block.status != ORDERED:
                 continue
-            stream, rows = self.runs(block.region)
             end = at + len(block.stream)
-            if not (
-                np.array_equal(block.stream, stream[at:end])
-                and np.array_equal(block.rows, rows[at:end])
-                and (not block.last or end == len(stream))
-            ):
-                raise OrderError(
-                    "the certificate is not the order that was checked",
-                    where=f"{path}, region {block.region}",
-                    remedy="this is a defect of corebraid or of the disk: try again",
-                )
+            for region in self._said(block):
+                stream, rows = self.runs(region)
+                if not (
+                    np.array_equal(block.stream, stream[at:end])
+                    and np.array_equal(block.rows, rows[at:end])
+                    and (not block.last or end == len(stream))
+                ):
+                    raise OrderError(
+                        "the certificate is not the order that was checked",
+                        where=f"{path}, region {region}",
+                        remedy="this is a defect of corebraid or of the disk: try again",
+                    )
             at = 0 if block.last else end
+
+    def _said(self, block: Block) -> list[int]:
+        """The regions whose runs a block has to be, without those that can have none as it has none."""
+        said = np.arange(block.region, block.region + block.regions)
+        found: list[int] = said[~self._quiet[said]].tolist() if not len(block.stream) else said.tolist()
+        return found
 
     def close(self) -> None:
         """Give the disk space back."""
@@ -238,7 +250,7 @@ class Ledger:
 def _orders_all(path: Path, recording: bytes) -> bool:
     """Whether there is a certificate of this recording that gives every region an order."""
     try:
-        return all(block.status == ORDERED for block in Certificate(path, recording).blocks())
+        return all(block.status == ORDERED for block in Certificate(path, recording).stretches())
     except FormatError:
         return False
 

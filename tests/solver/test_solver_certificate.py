@@ -158,3 +158,37 @@ def test_damage_to_a_real_certificate_never_escapes_as_anything_but_one_error(tm
         (tmp_path / "c").write_bytes(data)
         with pytest.raises(CorebraidError):
             read(tmp_path / "c")
+
+
+@pytest.mark.parametrize("full", [1, 9, 40, 10_000])
+def test_regions_without_rows_come_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int
+) -> None:
+    """pytest tests/solver/test_solver_certificate.py -k come_together"""
+    monkeypatch.setattr(certificate_module, "_FULL_FRAME", full)
+    draw, n = random.Random(full), 3000
+    writer = CertificateWriter(tmp_path / "c", RECORDING, Head("cut", 3, n))
+    expected: list[tuple[int, int, list[int], list[int], bool]] = []
+    totals = ints(0, 0, 0)
+    while len(expected) < n:
+        region, kind = len(expected), draw.choice(("empty", "ordered", "unordered", "one empty"))
+        if kind == "empty":
+            end = min(n, region + draw.randint(1, 60))
+            writer.empty(region, end)
+            expected += [(k, ORDERED, [], [], True) for k in range(region, end)]
+        elif kind == "unordered":
+            rows = ints(*(draw.randint(0, 5) for _ in range(3)))
+            writer.unordered(region, 1, rows)
+            totals += rows
+            expected.append((region, 1, [0, 1, 2], rows.tolist(), True))
+        else:
+            run = [] if kind == "one empty" else [draw.randint(0, 2) for _ in range(draw.randint(1, 9))]
+            writer.ordered(region, ints(*run), ints(*(k + 1 for k in run)))
+            np.add.at(totals, run, [k + 1 for k in run])
+            expected.append((region, ORDERED, run, [k + 1 for k in run], True))
+    writer.finish(totals)
+    assert read(tmp_path / "c") == expected
+    stretches = list(Certificate(tmp_path / "c", RECORDING).stretches())
+    assert sum(block.regions for block in stretches) == n
+    assert len(stretches) < 0.5 * n if full > 9 else len(stretches) <= n
+    assert all(not len(block.stream) and block.status == ORDERED for block in stretches if block.regions > 1)
