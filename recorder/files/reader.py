@@ -35,7 +35,7 @@ Cuts = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.uint64]
 _NO_COUNTS = np.empty(0, np.uint64)
 #: Strata; counts of streams at them; sync points. The last two are held in memory, some half a gigabyte each.
-_MOST_STRATA, _MOST_COUNTS, _MOST_POINTS = 1 << 22, 1 << 26, 1 << 23
+_MOST_STRATA, _MOST_COUNTS, _MOST_POINTS = 1 << 22, 1 << 25, 1 << 23
 
 
 @dataclass(frozen=True)
