@@ -16,7 +16,7 @@ from corebraid.api.asked import (
     check_whole,
     texts_of,
 )
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, unless_short
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.subjects import Asked, Subject, subject_of
 from emu.bus.names import BUSES
@@ -175,6 +175,7 @@ def _recorded(
         if failure.errno == errno.ENOMEM:
             remedy = Phrase("free some, or choose less ", Option("memory"), " or fewer ", Option("cores"))
             raise UsageError("out of memory", where=str(directory), remedy=remedy) from None
+        unless_short(failure)
         raise UsageError(
             f"the recording cannot be written ({failure.strerror})",
             where=str(directory),

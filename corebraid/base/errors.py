@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
-from corebraid.base.wording import MOST_OF_PLACE, Phrase, Text, Wording, said, shown, shown_words
+from corebraid.base.wording import MOST_OF_PLACE, Option, Phrase, Text, Wording, said, shown, shown_words
 
 
 class CorebraidError(Exception):
@@ -96,6 +98,46 @@ class Divergence(CorebraidError):
     """A replay that did not repeat what was recorded."""
 
     exit_code = 1
+
+
+class ShortageError(CorebraidError):
+    """The machine has no more of something: memory, open files. That is no finding about any file, so whoever
+    looks for what is wrong with a recording lets it pass."""
+
+
+_MEMORY, _FILES = "out of memory", "too many open files"
+_FEWER_JOBS = ", or use fewer "
+_REMEDIES = {
+    _MEMORY: Phrase("free some", _FEWER_JOBS, Option("jobs")),
+    _FILES: Phrase("allow more (ulimit -n)", _FEWER_JOBS, Option("jobs")),
+}
+_SHORT_OF = {errno.ENOMEM: _MEMORY, errno.EMFILE: _FILES, errno.ENFILE: _FILES}
+#: What the linker says in words alone.
+_SAID = {
+    os.strerror(errno.ENOMEM): _MEMORY,
+    "failed to map segment from shared object": _MEMORY,
+    os.strerror(errno.EMFILE): _FILES,
+    os.strerror(errno.ENFILE): _FILES,
+}
+
+
+def shortage_of(error: BaseException) -> ShortageError | None:
+    """What the machine has no more of, where that is what an error tells of; None where it is another one."""
+    what = None
+    if isinstance(error, MemoryError):
+        what = _MEMORY
+    elif isinstance(error, OSError) and error.errno:
+        what = _SHORT_OF.get(error.errno)
+    elif isinstance(error, OSError | ImportError):
+        what = next((short for words, short in _SAID.items() if words in str(error)), None)
+    return ShortageError(what, remedy=_REMEDIES[what]) if what else None
+
+
+def unless_short(error: BaseException) -> None:
+    """For whoever is about to say what an error means: raises ShortageError if it is one of those."""
+    short = shortage_of(error)
+    if short is not None:
+        raise short from None
 
 
 class OrderError(CorebraidError):

@@ -8,7 +8,7 @@ import mmap
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import ShortageError
 from corebraid.base.wording import Option, Phrase
 
 #: What is wrong where the host has no memory left.
@@ -18,14 +18,22 @@ NO_MEMORY = "out of memory"
 def host_memory(size: int) -> NDArray[np.uint8]:
     """`size` bytes of zeroed host memory that is committed page by page as it is touched.
 
-    Raises UsageError if the host has not so much.
+    Raises ShortageError if the host has not so much.
     """
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    remedy = Phrase("free some, or record with less ", Option("memory"), " or fewer ", Option("cores"))
+    return np.frombuffer(_mapped(size, getattr(mmap, "MAP_NORESERVE", 0x4000), remedy), np.uint8)
+
+
+def check_room(size: int) -> None:
+    """For what ends the process where it cannot map `size` bytes. Raises ShortageError if it could not."""
+    _mapped(size, 0, Phrase("free some, or use fewer ", Option("jobs"))).close()
+
+
+def _mapped(size: int, flags: int, remedy: Phrase) -> mmap.mmap:
     try:
-        return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
     except OSError as error:
         if error.errno != errno.ENOMEM:
             raise
-        remedy = Phrase("free some, or record with less ", Option("memory"), " or fewer ", Option("cores"))
         found = "less than that"
-        raise UsageError(NO_MEMORY, expected=f"{size} bytes more", found=found, remedy=remedy) from None
+        raise ShortageError(NO_MEMORY, expected=f"{size} bytes more", found=found, remedy=remedy) from None

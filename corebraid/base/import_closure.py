@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from corebraid.base.errors import unless_short
+
 _PACKAGES = ("isa", "emu", "recorder", "solver", "corebraid", "bench", "tests")
 _MODULE = rf"(?:{'|'.join(_PACKAGES)})(?:\.\w+)*"
 #: `from a.b import c, d as e`, in parentheses or not, and `import a.b as c`.
@@ -21,7 +23,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 def _source(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:
+    except OSError as error:
+        # Kernels of other sources would be taken for its kernels.
+        unless_short(error)
         return b""
 
 

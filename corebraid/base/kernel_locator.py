@@ -13,6 +13,7 @@ from pathlib import Path
 
 from numba.core.caching import UserProvidedCacheLocator
 
+from corebraid.base.errors import unless_short
 from corebraid.base.import_closure import import_closure_digest
 
 
@@ -42,8 +43,13 @@ def _forget_others(folder: Path, module: str, digest: str) -> None:
 @functools.cache
 def _make_folder(folder: Path) -> None:
     """Make a folder for kernels, once for all. Raises OSError where nothing can be written into it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=folder).close()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        # Of any OSError Numba says that there is no such folder.
+        unless_short(error)
+        raise
 
 
 class ImportClosureLocator(UserProvidedCacheLocator):  # type: ignore[misc]

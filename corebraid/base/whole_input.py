@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from corebraid.base.errors import UsageError, reason_of
+from corebraid.base.errors import UsageError, reason_of, unless_short
 from corebraid.base.wording import Option, Phrase
 
 #: Most bytes, and how many are read at once.
@@ -31,5 +31,6 @@ def read_input_file(path: Path) -> bytes:
         with path.open("rb") as file:
             return read_stream(file, str(path))
     except (OSError, ValueError) as error:
+        unless_short(error)
         what = f"the input cannot be read ({reason_of(error)})"
         raise UsageError(what, where=str(path), remedy=_REMEDY) from None

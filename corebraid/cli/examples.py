@@ -14,7 +14,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, unless_short
 from corebraid.cli.newfile import new_file
 from isa.registry import isa_of_machine
 
@@ -115,6 +115,7 @@ def copy_examples(chosen: Sequence[Example], directory: Path) -> list[Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        unless_short(error)
         raise UsageError(
             f"the directory cannot be made ({error.strerror})",
             where=str(directory),

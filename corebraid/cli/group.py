@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import sys
@@ -13,7 +12,8 @@ from typing import Any
 import click
 
 import corebraid
-from corebraid.base.errors import CorebraidError
+from corebraid.base.descriptors import check_room
+from corebraid.base.errors import CorebraidError, shortage_of
 from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
 from corebraid.base.stack import make_room
 from corebraid.base.wording import MOST_SHOWN, shown, shown_words
@@ -44,10 +44,6 @@ _COMMANDS = {
 
 #: In the context of a command line (`click.Context.meta`): its words as they were typed.
 _GIVEN = "corebraid.given"
-_NO_MEMORY = "out of memory; free some, or use fewer --jobs"
-_NO_DESCRIPTORS = "too many open files; allow more (ulimit -n), or use fewer --jobs"
-#: What the machine has no more of, whatever file an error names.
-_NO_MORE = {errno.ENOMEM: _NO_MEMORY, errno.EMFILE: _NO_DESCRIPTORS, errno.ENFILE: _NO_DESCRIPTORS}
 
 
 class Face(click.Group):
@@ -86,6 +82,7 @@ class Face(click.Group):
         try:
             with interrupts_heard():
                 make_room()
+                check_room()
                 code = int(super().invoke(ctx) or 0)
                 sys.stdout.flush()
         except CorebraidError as error:
@@ -94,11 +91,14 @@ class Face(click.Group):
             code = misused(error, ctx.meta[_GIVEN], ctx.command_path)
         except KeyboardInterrupt as interrupt:
             code = _interrupted(str(interrupt))
-        except MemoryError:
-            code = complain(_NO_MEMORY, 2)
-        except OSError as error:
-            what = _NO_MORE.get(error.errno or 0)
-            code = complain(what, 2) if what else unwritable(error)
+        except (MemoryError, OSError, ImportError) as error:
+            short = shortage_of(error)
+            if short is not None:
+                code = complain(short.line(TYPED), short.exit_code)
+            elif isinstance(error, OSError):
+                code = unwritable(error)
+            else:
+                raise
         return code
 
 

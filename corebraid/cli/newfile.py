@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from corebraid.base.errors import UsageError, reason_of
+from corebraid.base.errors import UsageError, reason_of, unless_short
 
 
 @contextmanager
@@ -27,6 +27,7 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
             remedy=f"choose another {option}; nothing was written over",
         ) from None
     except (OSError, ValueError) as error:
+        unless_short(error)
         raise UsageError(
             f"the file cannot be written ({reason_of(error)})",
             where=str(path),

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from corebraid.base.errors import CorebraidError, UsageError
+from corebraid.base.errors import CorebraidError, UsageError, unless_short
 from corebraid.base.interrupts import interrupting
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
@@ -133,6 +133,7 @@ def _record(
         outcome, _ = record_subject(subject, options, directory, output, error, lambda _: None)
         return outcome
     except OSError as failure:
+        unless_short(failure)
         raise UsageError(
             f"the recording cannot be written ({failure.strerror})",
             where=str(directory),
@@ -148,6 +149,7 @@ def scratch(directory: Path) -> Iterator[Path]:
     try:
         place = Path(mkdtemp(prefix=f".{directory.name}.hunt-", dir=directory.parent))
     except OSError as error:
+        unless_short(error)
         raise UsageError(
             f"the recording cannot be written ({error.strerror})",
             where=str(directory.parent),

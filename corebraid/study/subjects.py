@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.base.errors import ImageError, UsageError
+from corebraid.base.errors import ImageError, UsageError, unless_short
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.wording import Call, Option, Phrase
 from emu.bus.names import MESI, PAGE
@@ -102,6 +102,7 @@ def _is_linux(path: Path, guest: str) -> bool:
     try:
         return is_linux_program(path.read_bytes(), path.name)
     except OSError as error:
+        unless_short(error)
         raise ImageError(
             f"the program cannot be read ({error.strerror})", where=str(path), remedy="check the path"
         ) from None

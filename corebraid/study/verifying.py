@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import CorebraidError, FormatError
+from corebraid.base.errors import CorebraidError, FormatError, ShortageError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check, orders_holds, traces_of
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
@@ -178,6 +178,8 @@ def _judge_certificate(recording: Recording, traces: RecordingTraces) -> Judgeme
 def _judge(checked: Callable[[], CheckReport]) -> Judgement:
     try:
         report = checked()
+    except ShortageError:
+        raise
     except CorebraidError as error:
         return Judgement(False, error)
     passed = f", {report.unchecked_events:,} in regions without an order" if report.unchecked_events else ""

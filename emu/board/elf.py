@@ -9,7 +9,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from corebraid.base.errors import ImageError
+from corebraid.base.errors import ImageError, unless_short
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.wording import Option, Phrase
 from isa.registry import isa_of_machine
@@ -63,6 +63,7 @@ def load_image(path: Path, isa: Isa, memory_bytes: int) -> tuple[Image, bytes]:
     try:
         raw = path.read_bytes()
     except OSError as error:
+        unless_short(error)
         raise ImageError(
             "the program cannot be read", found=error.strerror, where=where, remedy="check the path"
         ) from None

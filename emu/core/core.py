@@ -38,7 +38,6 @@ from isa.decoded import Block
 from isa.decoder import decoder_of, fault_decoder_of
 from isa.table import Isa
 
-_TCG_BUFFER_BYTES = 64 << 20
 #: Bytes of an instruction, with as many prefixes as make it illegal.
 _MOST_CODE = 16
 _LATEST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -172,7 +171,6 @@ class Core:
         self._scratch = np.zeros(2, np.uint64)
         self.native = native_isa(isa)
         self._engine = self.native.new_engine(isa.revision)
-        self._engine.ctl_set_tcg_buffer_size(_TCG_BUFFER_BYTES)
         self._engine.mem_map_ptr(0, memory_bytes, uc.UC_PROT_ALL, address_of(self.memory))
         self._engine.ctl_set_tlb_mode(uc.UC_TLB_VIRTUAL)
         self.native.place_memory(self._engine, address_of(self.memory), memory_bytes, address_of(self.rows))

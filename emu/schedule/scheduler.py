@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import UsageError, reason_of
+from corebraid.base.errors import UsageError, reason_of, unless_short
 from emu.schedule.chaos import Chaos
 from emu.schedule.pct import Pct
 from emu.schedule.policy import Ahead, Runner, Scheduler, Slice
@@ -123,6 +123,7 @@ def schedule_bytes(path: Path) -> bytes:
             with path.open("rb") as file:
                 raw = file.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:
+        unless_short(error)
         raise _unreadable(path, None, reason_of(error)) from None
     if not is_file:
         raise _unreadable(path, "a regular file", "another kind of file")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.base.errors import ImageError, UsageError
+from corebraid.base.errors import ImageError, UsageError, unless_short
 from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.wording import Option, Phrase, another
 from isa.abi import PATH
@@ -64,6 +64,7 @@ def find_program(name: str) -> Path:
     try:
         os.getcwd()
     except OSError as error:
+        unless_short(error)
         raise UsageError(f"there is no current directory ({error.strerror})", remedy="go to one") from None
     if "/" not in name and not (name.endswith(".elf") and os.path.exists(name)):
         found = shutil.which(name) or shutil.which(name, path=PATH)
@@ -76,6 +77,7 @@ def find_program(name: str) -> Path:
     try:
         mode = path.stat().st_mode
     except OSError as error:
+        unless_short(error)
         what = f"the program cannot be read ({error.strerror})"
         raise ImageError(what, where=name, remedy="check the path") from None
     if stat.S_ISDIR(mode):

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import FormatError, unless_short
 from corebraid.base.rows.record import STRATUM
 from recorder.evidence.losses.codec import FRAME_ROWS, encode
 from recorder.evidence.losses.log import iter_all_losses
@@ -72,6 +72,7 @@ def drop_interval(place: Path) -> None:
         os.replace(place, gone)
         shutil.rmtree(gone)
     except OSError as error:
+        unless_short(error)
         raise FormatError(f"cannot be removed ({error.strerror})", where=str(place)) from None
 
 
@@ -92,6 +93,7 @@ def held(directory: Path) -> Iterator[None]:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
+        unless_short(error)
         what, remedy = f"cannot be opened ({error.strerror})", "let the recording's directory be written to"
         raise FormatError(what, where=str(path), remedy=remedy) from None
     try:

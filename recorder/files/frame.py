@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 import lz4.block
 
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import FormatError, unless_short
 from corebraid.base.wording import Option, Phrase, Text
 from recorder.files.evidence_names import STREAMS
 
@@ -124,6 +124,7 @@ class FrameWriter:
         try:
             self._file = path.open("xb", buffering=0)
         except OSError as error:
+            unless_short(error)
             raise FormatError(f"cannot be created ({error.strerror})", where=str(path)) from None
         self._digest = hashlib.sha256()
         self._bytes = self._frames = self._records = self._last = 0
@@ -164,6 +165,7 @@ class FrameWriter:
             try:
                 view = view[self._file.write(view) :]
             except OSError as error:
+                unless_short(error)
                 what = f"cannot be written ({error.strerror})"
                 more = "; if the guest had begun, what is there can be read"
                 remedy = self._room or Phrase("make room, or choose another ", Option("directory"), more)
@@ -184,6 +186,7 @@ def open_regular(path: Path) -> BinaryIO:
     except FileNotFoundError:
         raise FormatError("the file is missing", where=str(path), remedy=_COPY_AGAIN) from None
     except (OSError, ValueError) as error:
+        unless_short(error)
         reason = getattr(error, "strerror", None) or error
         raise FormatError(f"cannot be opened ({reason})", where=str(path)) from None
 
@@ -193,6 +196,7 @@ def read_bytes(file: BinaryIO, count: int, path: Path) -> bytes:
     try:
         return file.read(count)
     except OSError as error:
+        unless_short(error)
         raise FormatError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 

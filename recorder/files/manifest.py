@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from corebraid.base.errors import FormatError, reason_of
+from corebraid.base.errors import FormatError, reason_of, unless_short
 from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.bus.names import MESI, PAGE
 from emu.linux.tasks.waiting import Awaited, Waiting
@@ -273,6 +273,7 @@ def load(directory: Path) -> Manifest:
         if not path.exists():
             raise FormatError(f"not a recording: it has no {MANIFEST}", where=str(directory), remedy=remedy)
     except (OSError, ValueError) as error:
+        unless_short(error)
         raise FormatError(
             f"cannot be read ({reason_of(error)})", where=str(directory), remedy=remedy
         ) from None

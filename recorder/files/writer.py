@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from corebraid.base.errors import FormatError, UsageError
+from corebraid.base.errors import FormatError, UsageError, unless_short
 from corebraid.base.wording import Option, Phrase, another
 from recorder.files import agent_codec, codec, truth
 from recorder.files.checkpoints import CheckpointWriter
@@ -61,12 +61,21 @@ class RecordingWriter:
     def __init__(self, directory: Path, manifest: Manifest) -> None:
         self._directory, self._manifest = directory, manifest
         cores = manifest.n_cores
-        self._logs = {core_log(k): self._open(core_log(k), CORE, k) for k in range(cores)}
-        self._logs[AGENT_LOG] = self._open(AGENT_LOG, AGENT, 0)
-        self._logs[TRUTH_LOG] = self._open(TRUTH_LOG, TRUTH, 0)
-        for name in manifest.evidence:
-            self._logs[evidence_log(name)] = self._open(evidence_log(name), STREAMS[name].kind, 0)
         self._checkpoints: list[CheckpointWriter] = []
+        self._logs: dict[str, FrameWriter] = {}
+        wanted = [
+            *((core_log(core), CORE, core) for core in range(cores)),
+            (AGENT_LOG, AGENT, 0),
+            (TRUTH_LOG, TRUTH, 0),
+            *((evidence_log(name), STREAMS[name].kind, 0) for name in manifest.evidence),
+        ]
+        try:
+            for name, kind, stream in wanted:
+                self._logs[name] = FrameWriter(directory / name, self._header(kind, stream))
+        except BaseException:
+            # Whoever removes them may open no more files otherwise.
+            self.close()
+            raise
         self._core_encoder = codec.Encoder(manifest.line, FRAME_BYTES, manifest.memory)
         self._agent_encoder = agent_codec.Encoder(FRAME_BYTES, manifest.memory)
         self._truth_encoder = truth.Encoder(manifest.n_streams, FRAME_BYTES)
@@ -217,9 +226,6 @@ class RecordingWriter:
     def _header(self, kind: int, stream: int) -> FileHeader:
         return FileHeader(kind, stream, self._manifest.id, self._manifest.line, self._manifest.version)
 
-    def _open(self, name: str, kind: int, stream: int) -> FrameWriter:
-        return FrameWriter(self._directory / name, self._header(kind, stream))
-
     def _replace_manifest(self, manifest: Manifest) -> None:
         check(manifest)
         _write_manifest(self._directory, manifest)
@@ -235,6 +241,7 @@ def new_directory(directory: Path) -> None:
         remedy = Phrase("choose another ", Option("directory"), "; nothing was written over")
         raise UsageError(f"there is already a {kind} here", where=str(directory), remedy=remedy) from None
     except OSError as error:
+        unless_short(error)
         what = f"the directory cannot be made ({error.strerror})"
         raise UsageError(what, where=str(directory), remedy=another("directory")) from None
 
@@ -246,4 +253,5 @@ def _write_manifest(directory: Path, manifest: Manifest) -> None:
         with in_one_step(path) as partial:
             partial.write_bytes(manifest.render())
     except OSError as error:
+        unless_short(error)
         raise FormatError(f"cannot be written ({error.strerror})", where=str(path)) from None

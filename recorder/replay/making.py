@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import FormatError, unless_short
 from recorder.files.checkpoints import CheckpointWriter, checkpoint_header, checkpoint_path
 from recorder.files.one_step import in_one_step
 from recorder.files.reader import Recording
@@ -60,6 +60,7 @@ def make_checkpoints(recording: Recording, core: int, policy: CheckpointPolicy) 
         with in_one_step(path) as partial:
             made = _make(recording, core, policy, partial)
     except OSError as error:
+        unless_short(error)
         remedy = "make room, or let the recording's directory be written to"
         raise FormatError(f"cannot be written ({error.strerror})", where=str(path), remedy=remedy) from None
     return made

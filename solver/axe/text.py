@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import FormatError
+from corebraid.base.errors import FormatError, unless_short
 from solver.axe import scan
 from solver.axe.numbering import numbered
 from solver.axe.ties import edges_of
@@ -54,6 +54,7 @@ def _open(source: Path | BinaryIO) -> BinaryIO:
     try:
         return open(0, "rb", closefd=False) if str(source) == "-" else source.open("rb")
     except (OSError, ValueError) as error:
+        unless_short(error)
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise FormatError(
             f"cannot be read ({reason})", where=named(source), remedy="name a file of axe traces"
@@ -68,6 +69,7 @@ def _blocks(source: Path | BinaryIO) -> Iterator[bytes]:
             try:
                 read = file.read(_CHUNK)
             except OSError as error:
+                unless_short(error)
                 raise FormatError(f"cannot be read ({error.strerror})", where=named(source)) from None
             if not read:
                 break

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import CorebraidError
+from corebraid.base.errors import CorebraidError, unless_short
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.packed import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
 from corebraid.base.wording import Option, Phrase
@@ -219,6 +219,7 @@ class TraceSpool:
             try:
                 n = os.pwrite(file, data, at)
             except OSError as error:
+                unless_short(error)
                 raise _no_room(stream, error) from None
             data, at = data[n:], at + n
 
@@ -227,6 +228,7 @@ class TraceSpool:
         try:
             return self._begins.write(core, begins)
         except OSError as error:
+            unless_short(error)
             raise _no_room(core, error) from None
 
     def learn(self, source: int, told: list[Told]) -> None:

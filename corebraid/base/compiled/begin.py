@@ -8,6 +8,10 @@ from collections.abc import Callable
 from functools import cache
 
 from corebraid.base.compiled.symbols import Symbols
+from corebraid.base.host_memory import check_room
+
+#: Address space for Numba and LLVM, who end the process where they compile and there is no more.
+_COMPILING_BYTES = 768 << 20
 
 
 @cache
@@ -60,7 +64,9 @@ def add_library(library: ctypes.CDLL) -> None:
 
 
 def begin() -> None:
-    """Import Numba, and tell who waits for that."""
+    """Import Numba, and tell who waits for that. Raises ShortageError."""
+    if "numba" not in sys.modules:
+        check_room(_COMPILING_BYTES)
     import numba  # noqa: F401
 
     while _waiting():

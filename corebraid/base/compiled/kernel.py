@@ -14,6 +14,7 @@ from corebraid.base.compiled.deferred import real
 from corebraid.base.compiled.image import Loaded
 from corebraid.base.compiled.store import Stored, store
 from corebraid.base.compiled.symbols import extension
+from corebraid.base.errors import unless_short
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 _VARARGS_KEYWORDS = 3
@@ -65,8 +66,9 @@ def _load(function: Callable[..., Any], key: str) -> _Code | None:
         return None
     try:
         return _Code(found)
-    except Exception:
-        # Whatever is wrong with it, Numba makes it again.
+    except Exception as error:
+        # Whatever is wrong with it, Numba makes it again, which takes more files and more memory.
+        unless_short(error)
         return None
 
 

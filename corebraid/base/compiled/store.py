@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from corebraid.base.compiled.image import Image
+from corebraid.base.errors import unless_short
 from corebraid.base.import_closure import import_closure_digest
 from corebraid.base.kernel_cache import code_folder
 
@@ -111,7 +112,8 @@ def _read(path: Path, kernel: str, key: str) -> Stored | None:
         if said != (kernel, key):
             return None
         return Stored(entry, environments, Image.loads(image))
-    except (OSError, ValueError, EOFError, TypeError):
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        unless_short(error)
         return None
 
 
@@ -126,7 +128,8 @@ def store() -> Store | None:
         sources = _sources()
         mine, built = (f"{_surroundings(which)}-{sources}" for which in (_processor(), _ANY))
         return Store(code_folder(Path(folder)) / mine if folder else None, BUILT / built)
-    except OSError:
+    except OSError as error:
+        unless_short(error)
         return None
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
-from corebraid.base.errors import CorebraidError
+from corebraid.base.errors import CorebraidError, ShortageError
 from corebraid.base.wording import Wording
 from corebraid.study.replays.in_processes import in_processes, usable_processors
 from recorder.files.reader import Recording
@@ -65,6 +65,8 @@ class Replays:
 def _replay(path: Path, core: int) -> CoreVerdict:
     try:
         return CoreVerdict(core, replay_core(Recording.open(path), core))
+    except ShortageError:
+        raise
     except CorebraidError as error:
         return CoreVerdict(core, None, error)
 
@@ -72,6 +74,8 @@ def _replay(path: Path, core: int) -> CoreVerdict:
 def _replay_interval(path: Path, interval: Interval) -> tuple[Interval, CoreVerdict]:
     try:
         return interval, CoreVerdict(interval.core, replay_interval(Recording.open(path), interval))
+    except ShortageError:
+        raise
     except CorebraidError as error:
         return interval, CoreVerdict(interval.core, None, error)
 

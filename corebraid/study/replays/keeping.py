@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-from corebraid.base.errors import CorebraidError
+from corebraid.base.errors import CorebraidError, ShortageError
 from corebraid.study.replays.cores import CoreVerdict
 from corebraid.study.replays.in_processes import in_processes
 from recorder.files.reader import Recording
@@ -62,6 +62,8 @@ def _replay(path: Path, item: Item) -> tuple[CoreVerdict, Chunks | None]:
     core, watched, file = item
     try:
         result, chunks = replay_and_keep(Recording.open(path), core, watched, file)
+    except ShortageError:
+        raise
     except CorebraidError as error:
         return CoreVerdict(core, None, error), None
     return CoreVerdict(core, result), chunks

@@ -6,6 +6,7 @@ import unicorn
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
 
+from corebraid.base.host_memory import check_room
 from emu.hooks.call import on_unserved_call
 from emu.hooks.native_isa import InstructionHook, NativeIsa
 from emu.hooks.x86_64.cpuid import on_cpuid
@@ -36,6 +37,9 @@ from isa.table import Isa
 
 #: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
 _MODEL = x86.UC_CPU_X86_SANDYBRIDGE
+#: Address space for the translated code of a processor, which Unicorn takes at once; where there is not so
+#: much it ends the process. What it takes beside that is small.
+_TRANSLATED_BYTES, _BESIDE_BYTES = 1 << 30, 16 << 20
 
 
 #: Of ymm31, as these are of a processor's state.
@@ -46,10 +50,14 @@ _FIRST_WITH_PROGRAMS = 2
 
 
 def new_engine(revision: int) -> unicorn.Uc:
-    """An emulator without memory. Raises CorebraidError, see `corrected`."""
+    """An emulator without memory. Raises ShortageError where there is no room for it; CorebraidError, see
+    `corrected`."""
     corrected()
+    check_room(_TRANSLATED_BYTES + _BESIDE_BYTES)
     engine = unicorn.Uc(uc.UC_ARCH_X86, uc.UC_MODE_64)
     engine.ctl_set_cpu_model(_MODEL)
+    # Before the first use of a register, which makes the processor and this room.
+    engine.ctl_set_tcg_buffer_size(_TRANSLATED_BYTES)
     engine.reg_write(x86.UC_X86_REG_YMM31, revision << _REVISION_BIT)
     return engine
 

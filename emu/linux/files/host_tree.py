@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, unless_short
 from emu.linux.ground.failure import Errno
 
 #: File systems that are windows into the host's kernel and processes: closed even inside a bind.
@@ -125,6 +125,7 @@ class HostTree:
         try:
             self._root = os.open(os.path.realpath(host, strict=True), _PATH_FLAGS)
         except OSError as error:
+            unless_short(error)
             raise UsageError(f"cannot be given to the guest: {error.strerror}", where=where) from None
         status = os.fstat(self._root)
         self.is_directory = modes.S_ISDIR(status.st_mode)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, unless_short
 from corebraid.base.wording import another
 from emu.linux.files.host_tree import encode
 from emu.linux.files.nodes import Directory, FileNode, Node, Symlink
@@ -25,6 +25,7 @@ def check_target(target: Path | None) -> None:
         wrong = target.is_symlink() or (target.exists() and not target.is_dir())
         full = not wrong and target.is_dir() and any(target.iterdir())
     except (OSError, ValueError) as error:
+        unless_short(error)
         reason = getattr(error, "strerror", None) or str(error)
         what = f"what the guest writes cannot be kept there: {reason}"
         raise UsageError(what, where=str(target), remedy=another("keep_writes")) from None
@@ -53,6 +54,7 @@ def keep(root: Directory, target: Path) -> None:
             keeper.close()
             os.close(base)
     except OSError as error:
+        unless_short(error)
         raise UsageError(
             f"what the guest wrote cannot be kept: {error.strerror}", where=str(target)
         ) from None
