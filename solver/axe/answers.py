@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from solver.axe.decide import Answer, decide
 from solver.axe.explain import Explanation, explain
+from solver.axe.same import Memory
 from solver.axe.text import read_traces
 from solver.axe.trace import Trace
 from solver.regions.problem import Verdict
@@ -78,12 +79,20 @@ def iter_answers(
     show: CheckProgress,
 ) -> Iterator[Checked]:
     """Every trace of a file, answered. See `read_traces`, `decide`. explained: with a reason for each NO."""
+    found = Memory[tuple[Answer, Explanation | None]]()
     for trace in read_traces(file, show.read, hints=hints):
         show.begin(trace)
-        answer = decide(trace, model, engine=engine, timeout_s=timeout_s, show=show.step)
-        reason = None
-        if explained and answer.verdict is Verdict.ILLEGAL:
-            show.step("explanation", 0, 0)
-            reason = explain(trace, model, budget_s=timeout_s)
+        before = found.get(trace.said)
+        if before is not None:
+            answer, reason = replace(before[0], seconds=0.0), before[1]
+        else:
+            answer = decide(trace, model, engine=engine, timeout_s=timeout_s, show=show.step)
+            reason = None
+            if explained and answer.verdict is Verdict.ILLEGAL:
+                show.step("explanation", 0, 0)
+                reason = explain(trace, model, budget_s=timeout_s)
+            # What ran out of time may be found the next time.
+            if answer.verdict is not Verdict.UNDECIDED and (reason is None or reason.minimal):
+                found.keep(trace.said, (answer, reason))
         show.pause()
         yield Checked(trace, answer, reason)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from corebraid.base.errors import FormatError, unless_short
 from solver.axe import scan
 from solver.axe.numbering import numbered
+from solver.axe.same import Maker
 from solver.axe.ties import edges_of
 from solver.axe.trace import STORE, SYNC, Trace
 
@@ -141,15 +142,15 @@ def _unreadable(source: Path | BinaryIO, block: bytes, line: int, where: int, wh
 
 def _traces(sections: Iterator[_Section], where: str) -> Iterator[Trace]:
     parts: list[_Rows] = []
-    name, seen = "", False
+    name, seen, made = "", False, Maker(make_trace)
     for rows, named, ends in sections:
         name = named if named is not None else name
         parts.append(rows)
         if ends:
-            yield make_trace(parts, name, where)
+            yield made(parts, name, where)
             parts, name, seen = [], "", True
     if any((rows[:, scan.KIND] != scan.NAME).any() for rows in parts):
-        yield make_trace(parts, name, where)
+        yield made(parts, name, where)
     elif not seen:
         raise FormatError(
             "no trace in this file",

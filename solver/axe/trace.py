@@ -25,6 +25,8 @@ class Trace:
     (n,), says what they overwrote. part_of: int32 (n,), the number of the part of the run in which an
     operation took effect, -1 if it is not said. edges: int64 (m, 2), operations of which the first is said to
     have taken effect before the second.
+
+    said: the same for traces that differ in `name` and line numbers alone; b'' where nobody compares them.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Trace:
     old: NDArray[np.uint64]
     part_of: NDArray[np.int32]
     edges: NDArray[np.int64]
+    said: bytes = b""
 
     @property
     def n_ops(self) -> int:
@@ -71,6 +74,7 @@ class Trace:
             old=self.old[ops],
             part_of=np.full(int(ops.sum()), -1, np.int32),
             edges=np.empty((0, 2), np.int64),
+            said=b"",
         )
 
     def op_text(self, op: int) -> str:
