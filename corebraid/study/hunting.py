@@ -25,7 +25,7 @@ from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.subjects import Subject
 from emu.bus.names import MESI
-from solver.passes.pool import interrupts_held, set_interrupts
+from solver.passes.pool import end_with, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
     from recorder.capture.options import Outcome, RecordOptions
@@ -198,7 +198,7 @@ def _hunt_together(
     context = multiprocessing.get_context("fork")
     found: Run | None = None
     done = 0
-    with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
         pending: set[Future[Run]] = set()
         try:
             while True:
@@ -230,10 +230,10 @@ def _hunt_together(
             raise
 
 
-def _ignore_interrupts() -> None:
-    """The parent hears Ctrl-C, and ends its children."""
+def _begin(parent: int) -> None:
+    """The parent hears Ctrl-C, and ends its children, which do not outlive it."""
     set_interrupts(signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with(parent)
 
 
 def keep(place: Path, run: Run, directory: Path) -> None:

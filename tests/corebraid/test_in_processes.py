@@ -33,10 +33,25 @@ def is_there(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_nobody_is_left_behind(how: signal.Signals) -> None:
+HUNT = """
+import os, time
+from pathlib import Path
+from corebraid.study import hunting
+
+def attempt(subject, tried, where, conditions):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(100)
+
+hunting.attempt = attempt
+hunting.hunt_in(Path("."), None, iter([hunting.Attempt(n, 0, "random") for n in range(2)]), (), 2, print)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("script", [SCRIPT, HUNT], ids=["replays", "hunt"])
+def test_nobody_is_left_behind(script: str, how: signal.Signals) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         # Also where this one was started so as to ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
