@@ -26,8 +26,16 @@ def check_whole(name: str, value: object, least: int, most: int = MOST, *, optio
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        expected = f"a whole number from {least}" + ("" if most == MOST else f" to {most}")
+        expected = f"a whole number from {least} to {most}"
         raise UsageError(f"not a value of {name}", expected=expected, found=repr(value), remedy=_choose(name))
+
+
+def check_integer(name: str, value: object) -> None:
+    """Raises UsageError unless the option's value is a whole number; which, is for others to say."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(
+            f"not a value of {name}", expected="a whole number", found=repr(value), remedy=_choose(name)
+        )
 
 
 def check_seconds(name: str, value: object, *, optional: bool = False) -> None:

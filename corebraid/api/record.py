@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from corebraid.api.asked import (
     MOST,
     check_choice,
+    check_integer,
     check_place,
     check_seconds,
     check_text,
@@ -133,7 +134,7 @@ def check_guest(
     """Raises UsageError for values of options of `record` and `hunt` that are of another kind than theirs;
     what they mean is looked at later."""
     # How many there can be is the machine's to say.
-    check_whole("cores", cores, -MOST, optional=False)
+    check_integer("cores", cores)
     check_whole("seed", seed, 0, 2 * MOST + 1, optional=False)
     check_whole("memory", memory, 0)
     check_whole("limit", limit, 1)

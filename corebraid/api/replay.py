@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, overload
 
-from corebraid.api.asked import MOST, MOST_JOBS, check_whole
+from corebraid.api.asked import MOST_JOBS, check_integer, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.errors import UsageError
@@ -55,7 +55,7 @@ def replay(
     Raises Divergence, FormatError, UsageError (no such core; it never comes so far).
     """
     check_stops(first, until)
-    check_whole("core", core, -MOST, optional=False)
+    check_integer("core", core)
     opened = open_recording(recording)
     if until is not None:
         from corebraid.study.pauses import pause

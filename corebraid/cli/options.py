@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -28,27 +29,32 @@ def size(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """An instruction count or another number below 2**64. Raises ValueError, which click reports."""
-    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS_64 or int(text) >= 1 << 64:
-        raise ValueError
-    return int(text)
+    """An instruction count, or another place: below 2**63. Raises click.BadParameter."""
+    return _whole(text, 0, (1 << 63) - 1)
+
+
+def seed(text: str) -> int:
+    """A number below 2**64. Raises click.BadParameter."""
+    return _whole(text, 0, (1 << 64) - 1)
 
 
 def positive(text: str) -> int:
-    """A number from 1 to 2**62. Raises ValueError, which click reports."""
-    if not 1 <= (value := count(text)) <= 1 << 62:
-        raise ValueError
-    return value
+    """A number from 1 to 2**62. Raises click.BadParameter."""
+    return _whole(text, 1, 1 << 62)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS_64 and least <= int(text) <= most:
+        return int(text)
+    raise click.BadParameter(f"{text!r} is not a whole number from {least} to {most}.")
 
 
 def seconds(text: str) -> float:
-    """A time above 0. Raises ValueError, which click reports."""
-    if not _plain(text):
-        raise ValueError
-    value = float(text)
-    if not 0 < value <= _MOST_SECONDS:
-        raise ValueError
-    return value
+    """A time above 0. Raises click.BadParameter."""
+    with suppress(ValueError):
+        if _plain(text) and 0 < float(text) <= _MOST_SECONDS:
+            return float(text)
+    raise click.BadParameter(f"{text!r} is not a number of seconds above 0, to {_MOST_SECONDS:.0f}.")
 
 
 def _plain(text: str) -> bool:

@@ -29,7 +29,7 @@ class RingPolicy:
             raise UsageError(
                 "no such part of a run",
                 expected="instructions, as 100M (k, m and g for thousands, millions and so on), or "
-                "seconds, as 60s",
+                f"seconds, as 60s, of {_MOST_DIGITS} digits at most",
                 found=repr(text),
                 remedy=Phrase("write ", Option("last", "100M")),
             )

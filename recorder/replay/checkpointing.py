@@ -34,7 +34,8 @@ class CheckpointPolicy:
         if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or not int(text):
             raise UsageError(
                 "no such distance between checkpoints",
-                expected=f"a number of instructions from 1 on, or auto{', or none' if none else ''}",
+                expected=f"a number of instructions from 1 to {10**_MOST_DIGITS - 1}, or auto"
+                + (", or none" if none else ""),
                 found=repr(text),
                 remedy=Phrase("write ", Option(option, "10000000")),
             )

@@ -16,7 +16,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
 from corebraid.cli.newfile import check_new_file, new_file
-from corebraid.cli.options import Whole, count, json_option, positive
+from corebraid.cli.options import Whole, json_option, positive, seed
 from corebraid.cli.wording import TYPED
 from corebraid.study.conditions import Condition
 from corebraid.study.hunting import MIXED
@@ -45,7 +45,7 @@ _OWN = (
 @click.option("--runs", type=Whole(1), default=200, show_default=True, help="Runs at most.")
 @click.option(
     "--seed",
-    type=count,
+    type=seed,
     default="0",
     show_default=True,
     help="Seed of the first run; the next ones have the numbers that follow.",

@@ -21,7 +21,7 @@ from corebraid.cli.guest_options import (
 from corebraid.cli.guest_output import GuestOutput, interruptible
 from corebraid.cli.kept import kept_of
 from corebraid.cli.newfile import new_file
-from corebraid.cli.options import count, json_option, positive
+from corebraid.cli.options import json_option, positive, seed
 from corebraid.cli.wording import TYPED
 from emu.bus.names import BUSES
 from recorder.capture.guest import find_program
@@ -44,7 +44,7 @@ _INTERRUPTED = 130
 )
 @click.option(
     "--seed",
-    type=count,
+    type=seed,
     default="0",
     show_default=True,
     help="Decides scheduling and devices; the same seed gives the same recording, bit for bit.",

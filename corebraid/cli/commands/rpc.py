@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from corebraid.cli import console
-from corebraid.cli.options import count, json_option, positive, recording_argument
+from corebraid.cli.options import json_option, positive, recording_argument, seed
 
 if TYPE_CHECKING:
     from corebraid.study.evidence.rpc import Again
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @recording_argument
 @click.option(
-    "--seed", type=count, metavar="S", help="Of scheduling and delivery.  [default: another than REC's]"
+    "--seed", type=seed, metavar="S", help="Of scheduling and delivery.  [default: another than REC's]"
 )
 @click.option("--schedule", default="random", show_default=True, metavar="POLICY", help="As for record.")
 @click.option("--slice", type=positive, metavar="N", help="As for record.")

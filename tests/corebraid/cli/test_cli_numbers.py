@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from cli_factory import FIRMWARE
 
+import corebraid
+from corebraid.api.asked import check_whole
 from corebraid.base.errors import UsageError
 from corebraid.cli.group import cli
 from emu.bus.cache import CacheGeometry
+from recorder.capture.ring_policy import RingPolicy
+from recorder.replay.checkpointing import CheckpointPolicy
 
 
 @pytest.mark.parametrize(
@@ -32,6 +37,46 @@ def test_numbers_are_ascii_digits(line: tuple[str, str], capsys: pytest.CaptureF
     for number in ("\u0663", "1_0", " 3", "\uff13"):
         assert cli.main([*line, number, "REC"], standalone_mode=False) == 2
         assert f"Invalid value for '{line[1]}'" in capsys.readouterr().err
+
+
+_MOST = "9223372036854775807"
+_PLACE, _SEED = f"from 0 to {_MOST}.", "from 0 to 18446744073709551615."
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("record", "--seed", "-1"), _SEED),
+        (("hunt", "--seed", "18446744073709551616"), _SEED),
+        (("record", "--slice", "-1"), "from 1 to 4611686018427387904."),
+        (("record", "--store-buffer", "18446744073709551616"), "from 1 to 4611686018427387904."),
+        (("record", "--time-limit", "x"), "a number of seconds above 0, to 1000000000."),
+        (("replay", "--from", "-1"), _PLACE),
+        (("replay", "--until", "1e400"), _PLACE),
+        (("replay", "--until", "1_000"), _PLACE),
+        (("trace", "--from", "9223372036854775808"), _PLACE),
+    ],
+    ids=str,
+)
+def test_what_a_number_may_be_is_said(
+    line: tuple[str, str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*line, "REC"], standalone_mode=False) == 2
+    shown = f"corebraid: Invalid value for '{line[1]}': '{line[2]}' is not a "
+    assert (err := capsys.readouterr().err).startswith(shown)
+    assert said in err
+
+
+@pytest.mark.parametrize("number", [1 << 63, 1 << 90, -(1 << 63)])
+def test_no_number_of_cores_is_too_large_to_say_what_there_may_be(number: int) -> None:
+    for ask in (
+        lambda: corebraid.record(FIRMWARE / "fig1.elf", "nowhere", cores=number),
+        lambda: check_whole("until", number, 0),
+        lambda: CheckpointPolicy.parse(str(number)),
+        lambda: RingPolicy.parse(str(number)),
+    ):
+        with pytest.raises(UsageError, match=r"1 to 64|0 to 922337|1 to 9+,|of 15 digits"):
+            ask()
 
 
 @pytest.mark.parametrize("text", ["\u0663k:4:32", "32k:4:3_2", "32k: 4:32"])
