@@ -11,7 +11,7 @@ import sys
 #: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking.
 _OBJECTS_BETWEEN_SEARCHES = 100_000
 _NAME = "corebraid"
-_INTERRUPTED = 130
+_INTERRUPTED, _MISUSED = 130, 2
 #: Set by a shell that asks how a command line may go on (Click's documentation, "Shell Completion").
 _COMPLETION = "_COREBRAID_COMPLETE"
 
@@ -26,6 +26,12 @@ def _open_closed_streams() -> None:
 def main() -> None:
     """Run the command line and exit with its code (docs: `corebraid --help`)."""
     try:
+        from corebraid.base.stack import too_small
+
+        # Before anything that takes more of it.
+        if refused := too_small():
+            os.write(2, f"corebraid: {refused}\n".encode())
+            os._exit(_MISUSED)
         from corebraid.base.interrupts import answered
 
         code = answered(_run)

@@ -15,7 +15,6 @@ import corebraid
 from corebraid.base.descriptors import check_room
 from corebraid.base.errors import CorebraidError, shortage_of
 from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
-from corebraid.base.stack import make_room
 from corebraid.base.wording import MOST_SHOWN, shown, shown_words
 from corebraid.cli.console import note
 from corebraid.cli.wording import TYPED
@@ -81,7 +80,6 @@ class Face(click.Group):
     def _code(self, ctx: click.Context) -> int:
         try:
             with interrupts_heard():
-                make_room()
                 check_room()
                 code = int(super().invoke(ctx) or 0)
                 sys.stdout.flush()

@@ -172,5 +172,13 @@ def test_a_small_stack_is_refused_or_grows(tmp_path: Path) -> None:
         "corebraid: the stack is too small for compiled code: expected 512 KiB or more, found 256 KiB; "
         "allow it more: ulimit -s 8192"
     ]
+    # Before what would take more of it than there may be.
+    loaded = subprocess.run(
+        f"ulimit -s 256; {sys.executable} -X importtime -m corebraid info {tmp_path}",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "corebraid.base.stack" in loaded.stderr
+    modules = {line.split("|")[-1].strip() for line in loaded.stderr.splitlines()}
+    assert not {"click", "corebraid.base.errors"} & modules
     grown = subprocess.run(f"ulimit -S -s 256; {line}", shell=True, capture_output=True, check=False)
     assert grown.returncode == 0
