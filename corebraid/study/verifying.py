@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +92,7 @@ class Verdict:
             "recording": str(self.recording.path),
             "complete": manifest.complete,
             "sound": self.sound,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [finding.facts(wording) for finding in self.findings],
             "checkpoints": self.checkpoints,
             "replays": [replay.facts(wording) for replay in self.replays],
             "certificate": self.certificate.facts(wording),
@@ -144,7 +144,7 @@ def _check_checkpoints(recording: Recording, cores: list[int]) -> tuple[int, lis
             checked += check_memory(recording, core)
         except FormatError as error:
             offset = error.offset if isinstance(error, DamageError) else 0
-            findings.append(Finding(checkpoint_log(core), offset, error.line()))
+            findings.append(Finding(checkpoint_log(core), offset, error))
     return checked, findings
 
 

@@ -24,6 +24,7 @@ from corebraid.base.errors import FormatError, unless_short
 from corebraid.base.rows.record import STRATUM
 from recorder.evidence.losses.codec import FRAME_ROWS, encode
 from recorder.evidence.losses.log import iter_all_losses
+from recorder.files.agent_log import is_access
 from recorder.files.evidence_names import LOSSES
 from recorder.files.frame import open_regular, read_bytes
 from recorder.files.json_fields import Scalar
@@ -125,7 +126,7 @@ class Joining:
         self.writer.note(dropped(self.base))
         self._losses = 0
         #: Where those that were added end.
-        self._counts, self._strata = [0] * manifest.n_cores, 0
+        self._counts, self._accesses, self._strata = [0] * manifest.n_cores, 0, 0
 
     def add(self, place: Path, *, last: bool) -> None:
         """Add the next interval. last: none comes behind it, so that its files may end anywhere. Raises
@@ -146,6 +147,7 @@ class Joining:
                 self._strata += int((moved["kind"] == STRATUM).sum()) if core == 0 else 0
         for rows in iter_agent_rows(recording):
             self.writer.append_agent(by.of_agents(rows))
+            self._accesses += int(is_access(rows).sum())
         for rows in iter_sealed_truth(recording):
             self.writer.append_truth(by.of_truth(rows))
         if LOSSES in recording.manifest.evidence:
@@ -154,12 +156,12 @@ class Joining:
 
     def _check_that_it_goes_on(self, by: Base, place: Path) -> None:
         """An interval ends at a stratum, and the next one begins there."""
-        expected, found = (*self._counts, self._strata), (*by.counts, by.strata)
-        if found != expected:
+        expected = Base(tuple(self._counts), self._accesses, self._strata)
+        if by != expected:
             raise FormatError(
                 "an interval does not begin where the one before it ends",
                 expected=_where_text(expected),
-                found=_where_text(found),
+                found=_where_text(by),
                 where=str(place / _BASE),
             )
 
@@ -193,9 +195,9 @@ def intervals(directory: Path) -> list[Path]:
     return found
 
 
-def _where_text(place: tuple[int, ...]) -> str:
-    *counts, strata = place
-    return f"instructions {', '.join(map(str, counts))} and stratum {strata} of what is kept"
+def _where_text(place: Base) -> str:
+    counts = ", ".join(map(str, place.counts))
+    return f"instructions {counts}, access {place.accesses} and stratum {place.strata} of what is kept"
 
 
 def _has_begun(place: Path) -> bool:

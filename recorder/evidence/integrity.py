@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corebraid.base.errors import FormatError
+from corebraid.base.wording import Wording
 from recorder.files.evidence_names import STREAMS, loaded, stream_of
 from recorder.files.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
 from recorder.files.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, PROGRAM_ELF, TRUTH_LOG
@@ -21,7 +22,20 @@ class Finding:
 
     file: str
     offset: int
-    what: str
+    wrong: str | FormatError
+
+    @property
+    def what(self) -> str:
+        """What is wrong, with options as Python calls them."""
+        return self.message()
+
+    def message(self, wording: Wording | None = None) -> str:
+        """The same. wording: how options are called."""
+        return self.wrong.line(wording) if isinstance(self.wrong, FormatError) else self.wrong
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        return {"file": self.file, "offset": self.offset, "what": self.message(wording)}
 
 
 def integrity(recording: Recording) -> list[Finding]:
@@ -55,7 +69,7 @@ def _check_syncs(recording: Recording) -> Iterable[Finding]:
     try:
         fault = sync_fault(recording)
     except FormatError as error:
-        yield Finding(AGENT_LOG, 0, error.line())
+        yield Finding(AGENT_LOG, 0, error)
         return
     if fault:
         yield Finding(AGENT_LOG, 0, f"{recording.agent_log_path}: {fault}")
@@ -75,7 +89,7 @@ def _check_program(recording: Recording) -> Finding | None:
     try:
         found = _digest(recording, PROGRAM_ELF)
     except FormatError as error:
-        return Finding(PROGRAM_ELF, 0, error.line())
+        return Finding(PROGRAM_ELF, 0, error)
     expected = recording.manifest.program.sha256
     if found != expected:
         return Finding(PROGRAM_ELF, 0, f"not the program that ran: expected {expected}, found {found}")
@@ -92,7 +106,7 @@ def _check_objects(recording: Recording) -> Iterable[Finding]:
     try:
         mappings = load_objects(recording.path, recording.manifest)
     except FormatError as error:
-        yield Finding(OBJECTS_INDEX, 0, error.line())
+        yield Finding(OBJECTS_INDEX, 0, error)
         return
     if mappings is None:
         if not recording.killed:
@@ -107,7 +121,7 @@ def _check_objects(recording: Recording) -> Iterable[Finding]:
             if object_bytes(recording.path, recording.manifest, digest) is None:
                 yield Finding(name, 0, f"{recording.path / name}: the file is missing")
         except FormatError as error:
-            yield Finding(name, 0, error.line())
+            yield Finding(name, 0, error)
 
 
 def check_file(recording: Recording, name: str) -> Finding | None:
@@ -126,9 +140,9 @@ def check_file(recording: Recording, name: str) -> Finding | None:
         if found != facts:
             return Finding(name, 0, f"not the bytes that were written: expected {facts}, found {found}")
     except DamageError as error:
-        return Finding(name, error.offset, error.line())
+        return Finding(name, error.offset, error)
     except FormatError as error:
-        return Finding(name, 0, error.line())
+        return Finding(name, 0, error)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from solver.freedom.count import Count
     from solver.passes.results import RegionResult
 
-_MOST_ROWS = 40
+_MOST_ROWS, _MOST_NAMED = 40, 10
 
 
 @click.command()
@@ -180,7 +181,20 @@ def _show_regions(found: Ordering) -> None:
     if found.with_verdict("legal"):
         written = "" if found.kept else f"; {found.certificate}: {DISCLAIMER}"
         click.echo(f"{found.check.events:,} events checked{written}")
-        click.echo(f"constraints: {_OBEYED[found.constraints]}")
+        click.echo(f"constraints: {_OBEYED[found.constraints]}{_left_out(found.regions)}")
+
+
+def _left_out(regions: Sequence[RegionResult]) -> str:
+    """Which regions obey less."""
+    from solver.regions import problem
+
+    parts = list[str]()
+    for dropped, obeyed in ((problem.LOSSES, TENURES), (problem.TENURES, VALUES)):
+        numbers = [str(one.region) for one in regions if one.reason.startswith(problem.DROPPED[dropped])]
+        more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
+        if numbers:
+            parts.append(f"; of region {', '.join(numbers[:_MOST_NAMED])}{more}: {_OBEYED[obeyed]}")
+    return "".join(parts)
 
 
 def _remedy(undecided: list[RegionResult]) -> str:

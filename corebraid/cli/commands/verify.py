@@ -91,7 +91,7 @@ def _complain(verdict: Verdict) -> None:
     recording = verdict.recording
     from recorder.files.manifest import ORDER_CERT
 
-    wrong = [finding.what for finding in verdict.findings]
+    wrong = [finding.message(TYPED) for finding in verdict.findings]
     wrong += [replay.line(TYPED) for replay in verdict.replays if replay.result is None]
     console.notes(wrong, recording.path)
     for name, judgement in ((ORDER_CERT, verdict.certificate), ("the sealed truth", verdict.truth)):

@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from cli_factory import record, run, start
 
+from corebraid.cli.commands.order import _left_out
+from solver.passes.results import Counts, RegionResult
+from solver.regions.problem import DROPPED, LOSSES, TENURES, Verdict
+
 
 @pytest.fixture(scope="module")
 def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -64,3 +68,17 @@ def test_a_cluster_that_is_not_there_is_one_line(rec: Path, monkeypatch: pytest.
     assert (ran.code, ran.out, len(ran.lines)) == (2, "", 1), ran.err
     assert "cluster tcp://127.0.0.1:9: no scheduler answers" in ran.err
     assert run("order", rec, "--jobs", 0).code == 2
+
+
+def test_what_regions_obey_that_contradict_losses_or_tenures_is_said() -> None:
+    def result(number: int, reason: str) -> RegionResult:
+        return RegionResult(number, Counts(0, 0, 0, 0, 0, 0), Verdict.LEGAL, "cut", 0.0, reason)
+
+    fine = [result(number, "") for number in range(3)]
+    assert _left_out(fine) == ""
+    without = [result(number, DROPPED[LOSSES]) for number in range(3, 16)]
+    alone = result(16, f"{DROPPED[TENURES]}; more")
+    assert _left_out([*fine, *without[:2], alone]) == (
+        "; of region 3, 4: values and tenures; of region 16: values alone"
+    )
+    assert _left_out(without).endswith("12 and 3 more: values and tenures")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -232,7 +233,7 @@ def test_damage_is_found(damage: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert file.exists()
 
 
-@pytest.mark.parametrize("field", ["counts", "strata"])
+@pytest.mark.parametrize("field", ["counts", "strata", "accesses"])
 def test_one_that_does_not_go_on_from_the_one_before_is_found(
     field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,12 +243,14 @@ def test_one_that_does_not_go_on_from_the_one_before_is_found(
     base = place_of(path, numbers[2]) / "base.json"
     said = json.loads(base.read_bytes())
     before = said[field]
-    said[field] = before + 1 if field == "strata" else [before[0], before[1] + (1 << 40)]
+    said[field] = [before[0], before[1] + (1 << 40)] if field == "counts" else before + 1
     base.write_bytes(seal({key: value for key, value in said.items() if key != "digest"}))
     ran = run("verify", path)
     assert (ran.code, len(ran.lines)) == (2, 1), ran
     assert "does not begin where the one before it ends" in ran.err
     assert str(base) in ran.err
+    # No number that has gone round 2^64.
+    assert not re.search(r"[0-9]{15}", ran.err.replace(str(tmp_path), ""))
     assert base.exists()
 
 

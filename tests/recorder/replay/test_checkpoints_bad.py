@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cli_factory import FIRMWARE, run
 
+import corebraid
 from bench.hostile.sample import Sample
 from corebraid.base.memory import PAGE_BYTES
 from recorder.files.checkpoints import checkpoint_header, checkpoint_path, checkpoints
@@ -286,3 +287,20 @@ def test_a_replay_that_diverges_leaves_the_checkpoints_that_are_there(rec: Path)
     assert (ran.code, len(ran.lines)) == (2, 1)
     assert checkpoint_path(Recording.open(rec), CORE).read_bytes() == before
     assert not list(rec.glob("*.partial"))
+
+
+def test_what_to_make_again_is_said_as_who_reads_it_calls_it(rec: Path) -> None:
+    frames = frames_of(rec)
+    at = max(number for number, frame in enumerate(frames) if frame[1])
+    raw, *others = frames[at]
+    frames[at] = (raw[:-1] + bytes([raw[-1] ^ 1]), *others)
+    write(rec, frames)
+    typed, called = f"corebraid checkpoint {rec}", f"corebraid.checkpoint({str(rec)!r})"
+    ran = run("verify", rec)
+    assert (ran.code, len(ran.lines)) == (1, 1), ran
+    assert typed in ran.err
+    assert called not in ran.err
+    (found,) = json.loads(run("verify", rec, "--json").out)["findings"]
+    assert typed in found["what"]
+    (finding,) = corebraid.verify(rec).findings
+    assert called in finding.what
