@@ -14,7 +14,7 @@ class Block:
     stopped at an access: the emulator makes it in a helper, or something has changed before a store.
     ends_run: the last one transfers control, so that what follows it is another run of instructions.
     repeats: the last one is a repeated string instruction, which the emulator runs as a block of its own
-    from its second iteration on. nested: it holds an `enter` that copies frame pointers, which may fail
+    from its second iteration on. frames: it holds an `enter`, which may fail
     after some of its stores. pairs: byte offsets of instructions that compare and exchange more than a
     register. fences: byte offsets of instructions that make no atomic access and yet wait until the store
     buffer is empty (SDM volume 3, 9.3 and 12.10). privileged: byte offsets of instructions that only a
@@ -31,7 +31,7 @@ class Block:
     helped: tuple[int, ...]
     ends_run: bool
     repeats: bool
-    nested: bool
+    frames: bool
     pairs: tuple[int, ...]
     fences: tuple[int, ...]
     privileged: tuple[int, ...]

@@ -18,9 +18,9 @@ from emu.native.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, addre
 from emu.native.unicorn import peek8, peek16, peek64, pointer, row_getter
 from isa.decoded import Block
 
-#: Bits of an entry: VALID always; ENDS_RUN, REPEATS, NESTED: see `isa.x86_64.decode.Block`; then the number
+#: Bits of an entry: VALID always; ENDS_RUN, REPEATS, FRAMES: see `isa.x86_64.decode.Block`; then the number
 #: of instructions (16 bits) and the row in the table of infos (32 bits).
-VALID, ENDS_RUN, REPEATS, NESTED = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
+VALID, ENDS_RUN, REPEATS, FRAMES = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
 N_SHIFT, _N_MASK, ROW_SHIFT = np.uint64(8), np.uint64(0xFFFF), np.uint64(32)
 
 #: An instruction's entry in the offset pool: its byte offset, and whether it is atomic, helped and rewrites
@@ -308,7 +308,7 @@ class BlockTable:
         self._reserve(len(code), len(code))
         known, first, at = words[CORE_AT.known], words[CORE_AT.offsets_n], words[CORE_AT.code_n]
         flags = int(VALID) | int(ENDS_RUN) * block.ends_run | int(REPEATS) * block.repeats
-        flags |= int(NESTED) * block.nested
+        flags |= int(FRAMES) * block.frames
         self._entries[known] = flags | n << int(N_SHIFT) | known << int(ROW_SHIFT)
         self._infos[known] = (address, len(code), first, at, n)
         pool = np.array(block.offsets, np.uint16)

@@ -17,7 +17,7 @@ from emu.bus.lines import fetch_code
 from emu.bus.runs import end_run
 from emu.bus.store_buffer import drop_newest, newest_overlap
 from emu.bus.sync_points import ROOM as SYNC_ROOM
-from emu.code.blocks import NESTED, account, instructions_of, probe
+from emu.code.blocks import FRAMES, account, instructions_of, probe
 from emu.code.plain_blocks import known_block
 from emu.hooks.access import access_with_care, stop
 from emu.hooks.trace import take_back, trace_fetch
@@ -127,7 +127,7 @@ def goes_on(core, machine, address, size):
     """
     entry = probe(core, address, size)
     count = core.count + instructions_of(core.entered)
-    special = core.sets | core.lost_n | core.stale_high | machine.attention | (entry & NESTED)
+    special = core.sets | core.lost_n | core.stale_high | machine.attention | (entry & FRAMES)
     if entry == _ZERO or special != _ZERO or count + instructions_of(entry) > core.stop_at:
         return False
     if not _held_at_once(core, address, size):
@@ -191,7 +191,7 @@ def enter_block(core, machine, address, size):
     core.armed = _ZERO
     if core.exact != _ZERO and core.count + instructions_of(entry) > core.stop_at:
         core.armed |= ARMED_SLICE
-    if (entry & NESTED) != _ZERO:
+    if (entry & FRAMES) != _ZERO:
         core.armed |= ARMED_UNDO
     return 0
 

@@ -46,7 +46,7 @@ def may_be_undone(core, address):
     """Whether the instruction that stores to `address` may still fail.
 
     `movups`, `fstp` of 10 bytes and `fxsave` may in the page above, if that cannot be written; `enter`, whose
-    block is armed for it, at a frame pointer that it copies or in the page below.
+    block is armed for it, at a frame pointer that it copies, in the page below, or where the stack ends then.
     """
     if (core.armed & ARMED_UNDO) != _ZERO:
         return True

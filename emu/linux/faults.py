@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,8 +38,9 @@ def _code(core: Core) -> bytes:
     return core.memory[core.pc : core.pc + 16].tobytes() if core.pc < len(core.memory) else b""
 
 
-def refused_access(core: Core, access: int) -> Access:
-    """What a core was refused; the fill hook names only its page. access: Unicorn's kind of it."""
+def refused_access(core: Core, access: int, may_write: Callable[[int], bool]) -> Access:
+    """What a core was refused; the fill hook names only its page. access: Unicorn's kind of it. may_write:
+    whether the page of an address is one that may be written."""
     page = core.words[CORE_AT.fault_address] & -PAGE_BYTES
     written = access == WRITE_ACCESS
     if access == FETCH_ACCESS:
@@ -51,6 +53,9 @@ def refused_access(core: Core, access: int) -> Access:
         if found.address & -PAGE_BYTES == page:
             return found
         if (found.address + found.size - 1) & -PAGE_BYTES == page:
+            if found.written and not may_write(found.address):
+                # Of what is read to be written the first page that may not be written comes first.
+                return found
             return replace(found, address=page, size=1)
     return Access(page, 1, written=written, stack=False)
 
@@ -114,10 +119,10 @@ def _is_address(abi: SignalAbi, address: int) -> bool:
 
 
 def _refuse_access(core: Core, task: Task, refused: Refused) -> None:
-    place, execute = refused_access(core, refused.access), refused.access == FETCH_ACCESS
+    space = task.process.space
+    place, execute = refused_access(core, refused.access, space.may_write), refused.access == FETCH_ACCESS
     if execute and not _is_address(task.process.abi.signals, place.address):
         _go_back(core, task)
-    space = task.process.space
     mapped = space.mappings.at(place.address) is not None
     present = mapped and space.is_there(place.address)
     bad_access(task, place, mapped=mapped, present=present, execute=execute, beyond=refused.beyond)

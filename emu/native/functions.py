@@ -16,9 +16,9 @@ class Native(NamedTuple):
     C function that it is to be. caller: the kernel has one more argument, the address (uint64) in the caller
     to which it returns. since: the least revision that it is of. before: what those of before have, if it is
     not the other function. prelude: the kernel returns nothing, and the other function follows. original: one
-    more argument, the address (uint64) of the function whose place it takes. beside: one more argument, the
-    address (uint64) of ours in the place of another function, which stands before it in the table. constants:
-    more arguments (int64), the last ones."""
+    more argument, the address (uint64) of the function whose place it takes. beside: more arguments, the
+    addresses (uint64) of ours in the places of other functions, which stand before it in the table.
+    constants: more arguments (int64), the last ones."""
 
     kernel: Any
     signature: Any
@@ -27,7 +27,7 @@ class Native(NamedTuple):
     before: Native | None = None
     prelude: bool = False
     original: bool = False
-    beside: str = ""
+    beside: tuple[str, ...] = ()
     constants: tuple[int, ...] = ()
 
 
@@ -127,7 +127,7 @@ def _c_type(context: Any, signature: Any) -> Any:
 def _c_function(context: Any, module: Any, native: Native, unless: Unless | None) -> Any:
     """A function with C's calling convention around a compiled kernel."""
     own = real(native.signature)
-    kinds = own.args + (types.uint64.real,) * (native.caller + native.original + bool(native.beside))
+    kinds = own.args + (types.uint64.real,) * (native.caller + native.original + len(native.beside))
     kinds += (types.int64.real,) * len(native.constants)
     signature = (types.void.real if native.prelude else own.return_type)(*kinds)
     native.kernel.compile(signature)
@@ -143,8 +143,7 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless | None
     if native.original:
         assert unless is not None
         given.append(builder.ptrtoint(_other(module, function, unless), ir.IntType(64)))
-    if native.beside:
-        given.append(builder.ptrtoint(module.globals[f"our_{native.beside}"], ir.IntType(64)))
+    given += [builder.ptrtoint(module.globals[f"our_{name}"], ir.IntType(64)) for name in native.beside]
     given += [ir.Constant(ir.IntType(64), number) for number in native.constants]
     _, value = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
     if native.original or native.constants:

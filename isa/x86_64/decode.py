@@ -86,9 +86,10 @@ _FENCES = frozenset(
 _PAIRS = (x86.X86_INS_CMPXCHG8B, x86.X86_INS_CMPXCHG16B)
 
 
-def is_nested_enter(instruction: capstone.CsInsn) -> bool:
-    """Whether it copies frame pointers."""
-    return instruction.id == x86.X86_INS_ENTER and instruction.operands[1].imm & 31 != 0
+def is_enter(instruction: capstone.CsInsn) -> bool:
+    """Whether it makes a frame."""
+    made: bool = instruction.id == x86.X86_INS_ENTER
+    return made
 
 
 #: What `lock` may stand before, if it writes memory (SDM volume 2, LOCK).
@@ -226,7 +227,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     reserved: list[int] = []
     illegal: list[int] = []
     stored: list[int] = []
-    ends_run, repeats, nested, coprocessor, position = False, False, False, False, 0
+    ends_run, repeats, frames, coprocessor, position = False, False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
         instruction = next(_engine().disasm(code[position:], address + position, 1), None)
@@ -266,7 +267,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             fences.append(position)
         if _is_privileged(instruction):
             privileged.append(position)
-        nested = nested or is_nested_enter(instruction)
+        frames = frames or is_enter(instruction)
         coprocessor = coprocessor or _is_x87(instruction.mnemonic)
         groups = instruction.groups
         ends_run = any(
@@ -276,7 +277,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
         repeats = instruction.prefix[0] in (0xF2, 0xF3) and instruction.mnemonic.startswith("rep")
         position += instruction.size
     return Block(
-        tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, nested, tuple(pairs),
+        tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, frames, tuple(pairs),
         tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor, tuple(reserved),
         tuple(illegal), tuple(stored),
     )  # fmt: skip

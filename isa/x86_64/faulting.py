@@ -6,12 +6,13 @@ Capstone again, with details; nothing here is on a hot path.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import capstone
 from capstone import x86_const as x86
 
 from isa.decoded import Access, Branch
-from isa.x86_64.decode import detailed, is_nested_enter
+from isa.x86_64.decode import detailed, is_enter
 
 _MASK, _NARROW_MASK = (1 << 64) - 1, (1 << 32) - 1
 _SEGMENT_BASES = {x86.X86_REG_FS: "fs_base", x86.X86_REG_GS: "gs_base"}
@@ -60,17 +61,32 @@ def accesses(code: bytes, address: int, read: Callable[[str], int]) -> list[Acce
         return [Access(place, 1, written=False, stack=False)]
     if instruction.id == x86.X86_INS_LEAVE:
         return [*found, Access(read("rbp"), 8, written=False, stack=True)]
-    if is_nested_enter(instruction):
-        # It copies the frame pointers of the levels around, from the next one outwards.
-        copied = (instruction.operands[1].imm & _LEVELS) - 1
-        found += [
-            Access(read("rbp") - 8 * k & _MASK, 8, written=False, stack=True) for k in range(1, copied + 1)
-        ]
+    if instruction.id == x86.X86_INS_POP and found:
+        return _of_pop(instruction, found[0], stack)
+    if is_enter(instruction):
+        return _of_frame(instruction, read)
     return [
         *found,
         Access(stack, 8, written=False, stack=True),
         Access(stack - 8 & _MASK, 8, written=True, stack=True),
     ]
+
+
+def _of_pop(instruction: capstone.CsInsn, to: Access, stack: int) -> list[Access]:
+    """Of a `pop` to memory: the stack pointer has changed when its operand's address is computed."""
+    if instruction.operands[0].mem.base == x86.X86_REG_RSP:
+        to = replace(to, address=to.address + to.size & _MASK)
+    return [Access(stack, to.size, written=False, stack=True), to]
+
+
+def _of_frame(instruction: capstone.CsInsn, read: Callable[[str], int]) -> list[Access]:
+    """Of an `enter`: it stores the frame pointer, copies those of the levels around, from the next one
+    outwards, and stores the new one; then it looks whether it could store where the stack ends."""
+    size, level = instruction.operands[0].imm, instruction.operands[1].imm & _LEVELS
+    old, stack = read("rbp"), read("rsp")
+    copied = [Access(old - 8 * k & _MASK, 8, written=False, stack=True) for k in range(1, level)]
+    made = [Access(stack - 8 * k & _MASK, 8, written=True, stack=True) for k in range(1, level + 2)]
+    return [*copied, *made, Access(stack - 8 * (level + 1) - size & _MASK, 1, written=True, stack=True)]
 
 
 def _implied(instruction: capstone.CsInsn, place: int, read: Callable[[str], int]) -> int:
@@ -87,10 +103,10 @@ def accessed_addresses(code: bytes, address: int, read: Callable[[str], int]) ->
 
 def frame_made(code: bytes, address: int, read: Callable[[str], int]) -> Access | None:
     """What the instruction that begins `code` stores from its first store to its last, if it may fail between
-    them: an `enter` that copies frame pointers (SDM volume 2, ENTER), at one that it copies or at the end of
-    the stack. None: it is another."""
+    them: an `enter` (SDM volume 2, ENTER), at a frame pointer that it copies or at the end of the stack.
+    None: it is another."""
     instruction = detailed(code, address)
-    if instruction is None or not is_nested_enter(instruction):
+    if instruction is None or not is_enter(instruction):
         return None
     narrow = instruction.prefix[2] == _NARROW
     size = (2 if narrow else 8) * ((instruction.operands[1].imm & _LEVELS) + 1)

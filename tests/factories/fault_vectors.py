@@ -25,11 +25,11 @@ _SIGNALS = (4, 5, 7, 8, 11)
 _FLAGS = 0x4 | 0x08000000 | 0x40000000 | 0x04000000
 _NAMES = (
     "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx",
-    "rsp", "rip", "flags", "selectors", "error", "trap", "mask", "address", "x87",
+    "rsp", "rip", "flags", "selectors", "error", "trap", "mask", "address", "x87", "xmm0",
 )  # fmt: skip
 #: In a signal's frame: the integers, the address of the x87's state. Of that: control and status word, and
-#: which registers are valid.
-_INTEGERS, _X87, _WORDS = len(_NAMES) - 1, 224, (1 << 40) - 1
+#: which registers are valid; where the lower half of xmm0 is.
+_INTEGERS, _X87, _WORDS, _XMM0 = len(_NAMES) - 2, 224, (1 << 40) - 1, 160
 #: Where the program's data may be used by an instruction.
 ROOM = DATA + 0x1000
 
@@ -75,6 +75,8 @@ class FaultVectors:
             code.load("rax", ("rdx", 40 + 8 * k)).store(_RECORD + 32 + 8 * k, "rax")
         code.load("rax", ("rdx", _X87)).load("rax", ("rax", 0)).mov("rcx", _WORDS).raw("48 21 c8")
         code.store(_RECORD + 32 + 8 * _INTEGERS, "rax")
+        code.load("rax", ("rdx", _X87)).load("rax", ("rax", _XMM0))
+        code.store(_RECORD + 32 + 8 * (_INTEGERS + 1), "rax")
         code.load("rax", _NEXT).store(("rdx", 40 + 8 * _NAMES.index("rip")), "rax")
         code.mov("rax", 0x202).store(("rdx", 40 + 8 * _NAMES.index("flags")), "rax")
         code.raw("c3").label("restorer").mov("rax", 15).raw("0f 05")

@@ -111,7 +111,7 @@ _DOCUMENTED = tuple(
         ("frstor with REX.W", ".*4[8-f] dd 27", r"(st\[\d+\]|x87\[\d\])$", "."),
         ("far calls and jumps with REX.W", ".*4[8-f] ff [12]f", "error$", "."),
         ("a call to no address", _PREFIX + "ff (17|d.)", "pushed$", "."),
-        ("enter with nested frames on the line bus", "(.. )*c8 ", "pushed$", "."),
+        ("enter on the line bus", "(.. )*c8 ", "pushed$", "."),
     )
 )
 

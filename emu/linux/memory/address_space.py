@@ -235,6 +235,11 @@ class AddressSpace:
         """Whether a processor would find the page in its tables: it has been used, and may be in some way."""
         return self.is_present(address) and bool(self.rights[address // PAGE_BYTES])
 
+    def may_write(self, address: int) -> bool:
+        """Whether it is mapped with the right to write."""
+        mapping = self.mappings.at(address)
+        return mapping is not None and mapping.rights & RIGHT_WRITE != 0
+
     # -- presence ----------------------------------------------------------------------------------------
 
     def present(self, address: int, need: int) -> bool:

@@ -45,13 +45,13 @@ CODE_SEGMENT, DATA_SEGMENT, INSTRUCTION, OPERAND_ADDRESS = 0x2F2, 0x2F4, 0x2F8, 
 #: While code is translated: the translator; which value is the address of operands in memory; where a byte of
 #: code was read last, and what before it; what an MMX instruction waits for; whether a rotation's flags wait;
 #: what the translator knows; the first value that was made for an instruction, and that one's
-#: address; an `ins` whose store was tried.
+#: address; an `ins` whose store was tried; the first half of an operand that waits for the second one.
 SHARES = {
     "copy": (0, 16), "kept_top": (32, 4), "kept_tags": (40, 8), "no_operand": (48, 1), "room": (49, 1),
     "result": (64, 64), "keeps": (160, 1), "small_operand": (161, 1), "stays": (162, 1), "rotated": (163, 1),
     "translator": (168, 8), "operand_place": (176, 8), "last_read": (184, 8), "read": (192, 1),
     "entering": (200, 8), "translation": (208, 8), "rotated_flags": (216, 8), "first": (224, 8),
-    "first_of": (232, 8), "tried": (240, 8),
+    "first_of": (232, 8), "tried": (240, 8), "first_half": (248, 8),
 }  # fmt: skip
 
 

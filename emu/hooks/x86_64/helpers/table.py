@@ -27,6 +27,7 @@ from emu.hooks.x86_64.helpers.state import PROGRAM, REVISION
 from emu.hooks.x86_64.helpers.translation.accesses import ACCESSES
 from emu.hooks.x86_64.helpers.translation.bit_tests import BIT_TESTS
 from emu.hooks.x86_64.helpers.translation.calls import CALLS
+from emu.hooks.x86_64.helpers.translation.frames import FRAMES
 from emu.hooks.x86_64.helpers.translation.rotations import ROTATIONS
 from emu.hooks.x86_64.helpers.translation.settled_flags import SETTLED_FLAGS
 from emu.hooks.x86_64.helpers.translation.translator import REWRITTEN
@@ -52,6 +53,7 @@ HELPERS = {
     **{name: Native(*one) for name, one in TRANSLATOR.items()},
     **IDENTITY,
     **TRY_SIXTEEN,
+    **FRAMES,
     **TRIED_STORES,
     **ACCESSES,
     **CALLS,

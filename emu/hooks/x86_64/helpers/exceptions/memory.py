@@ -28,21 +28,44 @@ load_word = types.ExternalFunction("cpu_lduw_data_ra_x86_64", types.uint32(_ADDR
 _probe = types.ExternalFunction(
     "probe_access_x86_64", _ADDRESS(_ADDRESS, _ADDRESS, _INT, _INT, _INT, _ADDRESS)
 )
-#: Of `probe_access`: no byte is to be accessed yet; a store. How the emulator numbers what may be accessed by
-#: programs and by kernels; the privilege level of programs, and where a state has it.
-_NO_BYTES, _STORE, _OF_PROGRAM, _OF_KERNEL = (np.int32(number) for number in (0, 1, 1, 2))
+#: Of `probe_access`: no byte is to be accessed yet; a load, a store. How the emulator numbers what may be
+#: accessed by programs and by kernels; the privilege level of programs, and where a state has it.
+_NO_BYTES, _LOAD, _STORE, _OF_PROGRAM, _OF_KERNEL = (np.int32(number) for number in (0, 0, 1, 1, 2))
 _LEVEL, _ONE = np.uint32(3), np.uint64(1)
+
+
+@njit
+def _try(env, address, access, caller):
+    """An access to the page of an address fails now if it may not be made."""
+    index = _OF_PROGRAM if peek32(at(env, MODE)) & _LEVEL == _LEVEL else _OF_KERNEL
+    _probe(env, address, _NO_BYTES, access, index, caller)
+
+
+@njit
+def _try_pages(env, address, n_bytes, access, caller):
+    last = address + n_bytes - _ONE
+    if address >> PAGE_SHIFT != last >> PAGE_SHIFT:
+        _try(env, address, access, caller)
+        _try(env, last >> PAGE_SHIFT << PAGE_SHIFT, access, caller)
 
 
 @njit
 def try_store(env, address, n_bytes, caller):
     """What is to store n_bytes, at least one, by more than one store fails now if it may not: a processor
     stores all of an operand or nothing."""
-    last = address + n_bytes - _ONE
-    if address >> PAGE_SHIFT != last >> PAGE_SHIFT:
-        index = _OF_PROGRAM if peek32(at(env, MODE)) & _LEVEL == _LEVEL else _OF_KERNEL
-        _probe(env, address, _NO_BYTES, _STORE, index, caller)
-        _probe(env, last >> PAGE_SHIFT << PAGE_SHIFT, _NO_BYTES, _STORE, index, caller)
+    _try_pages(env, address, n_bytes, _STORE, caller)
+
+
+@njit
+def try_load(env, address, n_bytes, caller):
+    """The same of loads: a processor takes all of an operand or nothing."""
+    _try_pages(env, address, n_bytes, _LOAD, caller)
+
+
+@njit
+def try_stack(env, address, caller):
+    """A store to the page of an address, which is none of what is stored, fails now if it may not be made."""
+    _try(env, address, _STORE, caller)
 
 
 @njit

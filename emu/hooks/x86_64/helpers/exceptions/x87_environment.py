@@ -10,6 +10,7 @@ from emu.hooks.x86_64.helpers.exceptions.memory import (
     store_long,
     store_ten_bytes,
     store_word,
+    try_load,
     try_store,
 )
 from emu.hooks.x86_64.helpers.exceptions.x87_exceptions import begin, refresh, settle
@@ -136,8 +137,17 @@ def _fnsave(env, address, long, caller):
 
 
 @njit
-def _begin_loading(env, address, long, caller):
+def _before_fldenv(env, address, long, caller):
+    """The emulator reads only what it keeps of an environment, a processor all of it, and before it changes
+    anything."""
     begin(env, caller)
+    try_load(env, address, _LONG if long != 0 else _SHORT, caller)
+
+
+@njit
+def _before_frstor(env, address, long, caller):
+    begin(env, caller)
+    try_load(env, address, (_LONG if long != 0 else _SHORT) + _NUMBERS, caller)
 
 
 @njit
@@ -168,6 +178,7 @@ def before_fxrstor(env, address, caller):
     """What a store before it has to say is told before, not after. MXCSR has no bits that are reserved."""
     settle(env)
     if address & np.uint64(15) == np.uint64(0):
+        try_load(env, address, _IMAGE, caller)
         check_mxcsr(env, load_long(env, address + np.uint64(_MXCSR), caller), caller)
 
 
@@ -182,8 +193,8 @@ ENVIRONMENT = {
 }
 #: The same, and then the emulator's own follow.
 BEFORE = {
-    "helper_fldenv": _begin_loading,
-    "helper_frstor": _begin_loading,
+    "helper_fldenv": _before_fldenv,
+    "helper_frstor": _before_frstor,
     "helper_fclex": _before_clearing,
     "helper_fninit": _before_clearing,
 }

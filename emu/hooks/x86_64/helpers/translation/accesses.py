@@ -4,7 +4,8 @@ It takes 16 bytes, wherever they lie, for most of them. Of an operand that must 
 (`isa.x86_64.operands`) the first of two accesses says so, which costs nothing: where an access lies is
 compared at any rate. One that is not aligned is a general-protection fault, before anything else is looked
 at. Of an operand of 8 or 4 bytes no more than these are read. `ins` stores once. One of 16 bytes that need
-not be aligned is stored by two stores: where nobody could take the first one back, both are tried before.
+not be aligned is stored by two stores: where nobody could take the first one back, both are tried before. It
+is loaded as a whole (`whole_loads.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from corebraid.base.compiled import njit, types
 from emu.hooks.x86_64.helpers.segments import GENERAL_PROTECTION, fault
 from emu.hooks.x86_64.helpers.state import PROCESSOR, PROCESSOR_CLASS, TRIES, share
 from emu.hooks.x86_64.helpers.translation.entering_mmx import enters_behind_access
+from emu.hooks.x86_64.helpers.translation.frames import tries_end_behind_store
 from emu.hooks.x86_64.helpers.translation.intermediate import (
     VALUE_BYTES,
     code_byte,
@@ -28,6 +30,11 @@ from emu.hooks.x86_64.helpers.translation.intermediate import (
     write_call,
 )
 from emu.hooks.x86_64.helpers.translation.rotations import rotated_behind_access
+from emu.hooks.x86_64.helpers.translation.whole_loads import (
+    first_half_comes,
+    first_half_waits,
+    is_whole_load,
+)
 from emu.hooks.x86_64.helpers.translation.x87_translation import ACCESS, is_x87_store, store_x87_quad
 from emu.native.functions import Native, native_table
 from emu.native.unicorn import peek8, peek64, poke64
@@ -119,6 +126,13 @@ def load(context, value, address, index, operation):
                 operation = _LONG
             elif kind == ALIGNED and first:
                 operation |= _AT_SIXTEEN
+            elif kind == ANY and is_whole_load(context):
+                _load(context, value, address, index, operation)
+                if first:
+                    first_half_waits(context, context + np.uint64(value))
+                else:
+                    first_half_comes(context)
+                return
     _load(context, value, address, index, operation)
     _behind(context)
 
@@ -146,8 +160,8 @@ def _is_sixteen(context):
 
 
 @njit
-def store(context, value, address, index, operation, try_sixteen):
-    """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer. try_sixteen: ours of that name."""
+def store(context, value, address, index, operation, try_sixteen, try_end):
+    """`tcg_gen_qemu_st_i64`: 8 bytes are written, or fewer. try_sixteen, try_end: ours of these names."""
     if wanted(context) and _only_tries(context):
         return
     if operation == _QUAD and wanted(context):
@@ -162,10 +176,12 @@ def store(context, value, address, index, operation, try_sixteen):
                 write_call(context, try_sixteen, state_value(context), context + np.uint64(address))
     _store(context, value, address, index, operation)
     _behind(context)
+    if operation == _QUAD and wanted(context):
+        tries_end_behind_store(context, value, try_end)
 
 
 #: Ours by the emulator's names.
 ACCESSES = {
     "tcg_gen_qemu_ld_i64": Native(load, ACCESS),
-    "tcg_gen_qemu_st_i64": Native(store, ACCESS, beside="helper_bndldx64_x86_64"),
+    "tcg_gen_qemu_st_i64": Native(store, ACCESS, beside=("helper_bndldx64_x86_64", "helper_bndldx32_x86_64")),
 }

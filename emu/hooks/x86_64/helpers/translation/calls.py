@@ -36,4 +36,4 @@ def call(context, function, value, count, arguments, enter_mmx):
 
 
 #: Ours by the emulator's names.
-CALLS = {"tcg_gen_callN": Native(call, CALL, beside="helper_enter_mmx_x86_64")}
+CALLS = {"tcg_gen_callN": Native(call, CALL, beside=("helper_enter_mmx_x86_64",))}

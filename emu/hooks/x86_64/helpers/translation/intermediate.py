@@ -42,6 +42,7 @@ write_three = types.ExternalFunction(
 SET_LABEL, MOVE_SHORT, SET_SHORT, LOAD_BYTE, STORE_WORD, STORE_SHORT, MOVE_LONG, LOAD_LONG, STORE_BYTE = (
     np.int32(number) for number in (0x01, 0x05, 0x06, 0x09, 0x0F, 0x10, 0x3F, 0x49, 0x4A)
 )
+STORE_LONG = np.int32(0x4D)
 _call = types.ExternalFunction(
     "tcg_gen_callN_x86_64", types.void(_ADDRESS, _ADDRESS, _ADDRESS, _INT, _ADDRESS)
 )
