@@ -144,18 +144,22 @@ def _ordered_few(
 ) -> tuple[RecordingTraces, OrderResult]:
     """Of holds of pages and accesses to the contested ones that have none, of accesses to all contested
     pages where that has no legal order, or of all accesses where those do not fit."""
+    from corebraid.base.hold_places import OF_CORES, WITH_AGENTS
     from recorder.replay.contested import CONTESTED
     from solver.regions.problem import Verdict
 
     told = "holds of pages have no legal order"
-    try:
-        found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=True)
-        if found[1].verdict is not Verdict.ILLEGAL:
-            return found
-    except ExcessError:
-        raise
-    except (FormatError, OrderError) as error:
-        told = said(error.what)
+    for holds in (WITH_AGENTS, OF_CORES):
+        try:
+            found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=holds)
+            if found[1].verdict is not Verdict.ILLEGAL:
+                return found
+        except ExcessError:
+            raise
+        except (FormatError, OrderError) as error:
+            told = said(error.what)
+        if holds == WITH_AGENTS and not _agents_beside(recording):
+            break
     try:
         found = _ordered(recording, options, resources, constraints, shown, CONTESTED)
         resources.say(Phrase("accesses to contested pages were ordered, not holds of pages: ", told))
@@ -167,6 +171,17 @@ def _ordered_few(
         return found
 
 
+def _agents_beside(recording: Recording) -> bool:
+    """Whether there are pages of which holds are told beside words that agents use."""
+    from corebraid.base.hold_places import WITH_AGENTS
+    from recorder.replay.traces import RecordingTraces
+
+    try:
+        return bool(len(RecordingTraces(recording, holds=WITH_AGENTS).pages.words))
+    except FormatError:
+        return False
+
+
 def _ordered(
     recording: Recording,
     options: Options,
@@ -175,7 +190,7 @@ def _ordered(
     shown: OrderProgress,
     rows: str | None = None,
     *,
-    holds: bool = False,
+    holds: int = 0,
 ) -> tuple[RecordingTraces, OrderResult]:
     """The traces that were ordered, and what came of it. rows, holds: see `RecordingTraces`; None: of all."""
     from recorder.replay.contested import ALL

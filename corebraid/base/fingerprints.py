@@ -29,3 +29,18 @@ def page_fingerprint(page):  # type: ignore[no-untyped-def]
         a = (a ^ lane) * _MULTIPLIER
         a ^= a >> _SHIFT
     return a
+
+
+@njit(cache=True)
+def fingerprint_beside(page, words):  # type: ignore[no-untyped-def]
+    """`page_fingerprint` of a page (uint8[n], n a power of two) as if these words of it were 0: uint64[m],
+    their addresses. The page is afterwards as it was."""
+    there, bits = page.view(np.uint64), np.uint64(page.size - 1)
+    kept = np.empty(words.size, np.uint64)
+    for k in range(words.size):
+        at = (words[k] & bits) >> _THREE
+        kept[k], there[at] = there[at], np.uint64(0)
+    found = page_fingerprint(page)
+    for k in range(words.size):
+        there[(words[k] & bits) >> _THREE] = kept[k]
+    return found

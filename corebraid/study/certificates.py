@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corebraid.base.errors import FormatError, OrderError
+from corebraid.base.hold_places import WITH_AGENTS
 from corebraid.base.wording import Call, Option, Phrase
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.missing_order import missing_edges
@@ -82,12 +83,13 @@ def traces_of(
     return traces.showing(CONTESTED, holds=certificate.head.holds)
 
 
-def orders_holds(recording: Recording) -> bool:
-    """Whether the recording's certificate, if it has one, orders holds of pages, as those of now do."""
+def ordered_holds(recording: Recording) -> int:
+    """Of which pages the recording's certificate orders holds (`corebraid.base.hold_places`); where it has
+    none, or orders all accesses, of which those of now do."""
     with suppress(FormatError):
         head = certificate_of(recording).head
-        return head.holds or not head.contested
-    return True
+        return head.holds if head.contested else WITH_AGENTS
+    return WITH_AGENTS
 
 
 def all_traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError, FormatError, ShortageError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
-from corebraid.study.certificates import check, orders_holds, traces_of
+from corebraid.study.certificates import check, ordered_holds, traces_of
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
 from corebraid.study.replays.keeping import received_rows, replay_and_keep_cores, room_for_rows
 from recorder.evidence.integrity import Finding, integrity
@@ -116,7 +116,7 @@ def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing)
     whole = [core for core in range(n_cores) if core_log(core) not in damaged]
     with show("checking checkpoints", None):
         checkpoints, wrong = _check_checkpoints(recording, whole)
-    holds = orders_holds(recording)
+    holds = ordered_holds(recording)
     with room_for_rows(recording, holds=holds) as kept:
         traces = RecordingTraces(recording, rows=received_rows(recording), kept=kept, holds=holds)
         with show("cores replayed", n_cores) as advance:

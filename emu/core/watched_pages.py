@@ -70,13 +70,14 @@ class Watching(NamedTuple):
     uncounted: those of them whose rows are UNCOUNTED. marking: accesses to other pages are traced too, by a
     hook on all, and marked. gains: what comes with a page is traced, too. by_holds: pages, uint64[n], of
     which not accesses but holds are rows (`emu.hooks.trace_holds`); the core must be told of its losses
-    then."""
+    then. words: addresses of words of those that agents use, uint64[n], ascending: they are told apart."""
 
     ever: Pages
     uncounted: Pages
     marking: bool
     gains: bool
     by_holds: Pages
+    words: NDArray[np.uint64]
 
 
 class WatchedPages:
@@ -97,6 +98,8 @@ class WatchedPages:
         self._marks[asked.by_holds] |= BY_HOLDS
         self._held = host_memory(len(core.memory) // PAGE_BYTES * _WORD).view(np.uint64)
         row["holds"] = address_of(self._held) if len(asked.by_holds) else 0
+        self._words = asked.words.copy()
+        row["agents_words"], row["agents_words_n"] = address_of(self._words), len(self._words)
         if not asked.marking:
             core.tell_of_accesses()
 

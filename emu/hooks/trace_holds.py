@@ -6,6 +6,10 @@ at a place behind memory that stands for the page (`corebraid.base.hold_places`)
 fingerprint while nobody has it alone, and a number of the hold's own while somebody has: so a hold alone
 begins with what the one before it left, nobody else's row fits inside it, and what others read is what was
 there all along.
+
+Words of the page that agents use (the word on which a thread sleeps) are left out of the fingerprint, and
+each has a row of its own at its address, indivisible with the page's: what agents read and write there stands
+between holds as their values tell.
 """
 
 from __future__ import annotations
@@ -13,17 +17,30 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit, types
-from corebraid.base.fingerprints import page_fingerprint
+from corebraid.base.fingerprints import fingerprint_beside
 from corebraid.base.hold_places import hold_place
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import GETS, GIVES, HAD_IT, OF_HOLD, READ, RMW, SHARES, TAKES, Access
+from corebraid.base.rows.event import (
+    BESIDE_AGENTS,
+    GETS,
+    GIVES,
+    GLUED,
+    HAD_IT,
+    OF_HOLD,
+    OF_WORD,
+    READ,
+    RMW,
+    SHARES,
+    TAKES,
+    Access,
+)
 from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import DOWNGRADED
 from emu.hooks.trace_rows import append_row, last_count, move_to_block
 from emu.hooks.watch import ALONE_NOW, BY_HOLDS, HELD_NOW
 from emu.native.functions import calling
 from emu.native.state import PAGE_SHIFT
-from emu.native.unicorn import FLUSH_TLB, pointer, uc_ctl_plain
+from emu.native.unicorn import FLUSH_TLB, peek64, pointer, uc_ctl_plain
 
 _ONE, _ZERO, _NO_MARK = np.uint64(1), np.uint64(0), np.uint8(0)
 _OWNERS, _MULTIPLIER = np.uint64(8), np.uint64(0x9E3779B97F4A7C15)
@@ -53,29 +70,61 @@ def _held(core, page):
 
 
 @njit(cache=True)
-def _fingerprint(core, page):
-    return page_fingerprint(carray(pointer(core.memory + (page << PAGE_SHIFT)), PAGE_BYTES, np.uint8))
+def _agents_words(core, page):
+    """Addresses of the words of a page that agents use: uint64[n]."""
+    words = carray(pointer(core.agents_words), np.int64(core.agents_words_n), np.uint64)
+    first = np.searchsorted(words, page << PAGE_SHIFT)
+    end = first
+    while end < words.size and words[end] >> PAGE_SHIFT == page:
+        end += 1
+    return words[first:end]
 
 
 @njit(cache=True)
-def _tell(core, page, count, old, new, what):
-    kind = READ if old == new else RMW
-    access = Access(kind, hold_place(core.memory_bytes, page), 8, old, new)
-    append_row(core, count, page << PAGE_SHIFT | np.uint64(what), access, OF_HOLD)
+def _fingerprint(core, page):
+    """Of what nobody but cores uses."""
+    there = carray(pointer(core.memory + (page << PAGE_SHIFT)), PAGE_BYTES, np.uint8)
+    return fingerprint_beside(there, _agents_words(core, page))
+
+
+@njit(cache=True)
+def _tell_row(core, count, pc, access, flags):
+    append_row(core, count, pc, access, flags)
     if core.marking != _ZERO:
         # Among all accesses it has no number.
         core.trace_sequence -= _ONE
 
 
 @njit(cache=True)
+def _tell(core, page, count, old, new, what):
+    """Add the rows of what becomes of a page. Returns how many that are."""
+    words, pc = _agents_words(core, page), page << PAGE_SHIFT | np.uint64(what)
+    kind, flags = READ if old == new else RMW, OF_HOLD
+    if words.size:
+        pc |= np.uint64(BESIDE_AGENTS)
+        flags |= GLUED
+    _tell_row(core, count, pc, Access(kind, hold_place(core.memory_bytes, page), 8, old, new), flags)
+    is_over = np.int64(what) & 3 >= SHARES
+    for k in range(words.size):
+        value = peek64(core.memory + words[k])
+        before = old if is_over and kind == RMW else value
+        after = value if is_over or kind == READ else new
+        access = Access(READ if before == after else RMW, words[k], 8, before, after)
+        if k == words.size - 1:
+            flags = OF_HOLD
+        _tell_row(core, count, pc | np.uint64(OF_WORD), access, flags)
+    return 1 + words.size
+
+
+@njit(cache=True)
 def _take_alone(core, page, count, found):
-    """The core has a page alone from here on, in which it `found` this."""
+    """The core has a page alone from here on, in which it `found` this. Returns how many rows tell so."""
     marks = _marks(core, page)
     what = TAKES | HAD_IT if marks[page] & HELD_NOW else TAKES
     marks[page] |= HELD_NOW | ALONE_NOW
     number = ((count << _OWNERS) | (core.core_id + _ONE)) * _MULTIPLIER
     _held(core, page)[page] = number
-    _tell(core, page, count, found, number, what)
+    return _tell(core, page, count, found, number, what)
 
 
 @njit(cache=True)
@@ -127,9 +176,7 @@ def use_page(core, page, for_write):
         return
     marks = _marks(core, page)[page]
     if marks & HELD_NOW == _NO_MARK:
-        _tell(core, page, core.count, _NOBODYS, _NOBODYS, GETS)
-        move_to_block(core)
+        move_to_block(core, _tell(core, page, core.count, _NOBODYS, _NOBODYS, GETS))
     elif for_write and marks & ALONE_NOW == _NO_MARK:
         # Nobody else does anything while a block runs; so what begins in it begins with it.
-        _take_alone(core, page, core.count, _held(core, page)[page])
-        move_to_block(core)
+        move_to_block(core, _take_alone(core, page, core.count, _held(core, page)[page]))

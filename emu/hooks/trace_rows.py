@@ -41,22 +41,25 @@ def append_row(core, count, pc, access, flags):
 
 
 @njit(cache=True)
-def move_to_block(core):
-    """Move the last row before all others of accesses in the block that runs; it has its first count."""
+def move_to_block(core, n):
+    """Move the last n rows before all others of accesses in the block that runs, whose first count they
+    have."""
     rows = carray(pointer(core.trace), np.int64(core.trace_n), EVENT)
-    at = rows.size - 1
+    end = rows.size - n
+    at = end
     while at > 0 and rows[at - 1].count >= core.count and rows[at - 1].flags & _BEFORE == np.uint8(0):
         at -= 1
-    if at == rows.size - 1:
+    if at == end:
         return
-    last = rows[rows.size - 1 : rows.size].copy()
+    last = rows[end:].copy()
     number = rows[at].seq
-    for k in range(rows.size - 1, at, -1):
-        rows[k] = rows[k - 1]
+    for k in range(rows.size - 1, at + n - 1, -1):
+        rows[k] = rows[k - n]
         if core.marking == _ZERO:
-            rows[k].seq += _ONE
-    rows[at] = last[0]
-    rows[at].seq = number
+            rows[k].seq += np.uint64(n)
+    for k in range(n):
+        rows[at + k] = last[k]
+        rows[at + k].seq = number + np.uint64(k) if core.marking == _ZERO else number
 
 
 @njit(cache=True)

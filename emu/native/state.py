@@ -83,10 +83,12 @@ CORE_FIELDS = (
     # those of other pages marked. kept, kept_pages, kept_n: bytes of pages before the core changed them
     # unwatched, and which they are (emu/core/watched_pages.py). gains: what comes with a page is traced.
     # holds: what stands for pages whose holds are rows, uint64 each (emu/hooks/trace_holds.py); 0: none are.
+    # agents_words: addresses of words of such pages that agents use, ascending.
     # processor: the emulator's, once it has filled a page while it tells of accesses, else 0; forget_page:
     # the address of what forgets one page that it has filled
     "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_stratum",
-    "watched", "marking", "gains", "holds", "processor", "forget_page", "kept", "kept_pages", "kept_n",
+    "watched", "marking", "gains", "holds", "agents_words", "agents_words_n", "processor", "forget_page",
+    "kept", "kept_pages", "kept_n",
     # interrupts
     "pending", "handler", "timer_period", "timer_due", "cause", "parked",
     # store buffer (emu/bus/store_buffer.py); buffering: nonzero under TSO. committed: stores that left it.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import FormatError
+from corebraid.base.hold_places import NO_HOLDS, WITH_AGENTS
 from corebraid.base.rows.record import MISS
 from emu.core.watched_pages import Watching
 from emu.native.state import PAGE_SHIFT
@@ -25,6 +26,7 @@ from recorder.evidence.losses.log import RegionCount, first_notes, iter_all_loss
 from recorder.files.constraints import LOSSES
 from recorder.files.evidence_names import evidence_log
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
+from recorder.replay.agents_words import agents_words, crowded_pages
 from recorder.replay.holds import pages_by_holds
 
 Pages = NDArray[np.uint64]
@@ -57,13 +59,15 @@ class Watched:
     the last region stands one of all pages that are contested in any. listed: under which region a region's
     pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...). others: pages that are traced
     though they are never contested, uint64[n]. by_holds: of which not accesses but holds are traced,
-    uint64[n] (`recorder.replay.holds`). strata: see `Contested`."""
+    uint64[n] (`recorder.replay.holds`), and words: those of them that agents use, uint64[n]
+    (`recorder.replay.agents_words`). strata: see `Contested`."""
 
     keys: Pages
     listed: NDArray[np.int64]
     rows: str
     others: Pages
     by_holds: Pages
+    words: NDArray[np.uint64]
     strata: NDArray[np.uint64]
 
     @property
@@ -71,7 +75,7 @@ class Watched:
         """Of the core."""
         ever = np.unique(self.keys & _PAGE)
         marking, gains = self.rows == MARKED, self.rows == RECEIVED
-        return Watching(ever, self.others, marking=marking, gains=gains, by_holds=self.by_holds)
+        return Watching(ever, self.others, marking, gains, self.by_holds, self.words)
 
     def pages(self, region: int) -> Pages:
         """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
@@ -89,10 +93,11 @@ class Watched:
 
 class Contested:
     """The contested pages of a recording. strata: uint64 (strata, streams), where each stream stands at each.
-    holds: of those that cores alone use, holds are traced, not accesses; they are `by_holds`, uint64[n], and
-    not among the others. Raises FormatError, also where not all losses are there."""
+    holds: of which holds are traced, not accesses (`corebraid.base.hold_places`); they are `by_holds`,
+    uint64[n], and not among the others, and what agents use of them is `words`. Raises FormatError, also
+    where not all losses are there."""
 
-    def __init__(self, recording: Recording, strata: NDArray[np.uint64], *, holds: bool = False) -> None:
+    def __init__(self, recording: Recording, strata: NDArray[np.uint64], *, holds: int = NO_HOLDS) -> None:
         self._recording, self._strata = recording, strata
         self._end = np.uint64(len(strata) + 1) << _REGION_SHIFT
         keys, lost = [np.zeros(0, np.uint64)], 0
@@ -112,8 +117,12 @@ class Contested:
         used = np.unique(np.concatenate(agents))
         found = np.union1d(np.concatenate(keys), used)
         self.by_holds: Pages = np.zeros(0, np.uint64)
+        self.words = np.zeros(0, np.uint64)
         if holds:
-            self.by_holds = pages_by_holds(recording, strata, np.unique(used & _PAGE))
+            words = agents_words(recording) if holds == WITH_AGENTS else self.words
+            others = crowded_pages(words) if holds == WITH_AGENTS else np.unique(used & _PAGE)
+            self.by_holds = pages_by_holds(recording, strata, others)
+            self.words = words[np.isin(words >> PAGE_SHIFT, self.by_holds)]
             found = found[~np.isin(found & _PAGE, self.by_holds)]
         # The agents' log of a killed recorder may go on behind the last stratum.
         found = found[found < self._end]
@@ -150,7 +159,7 @@ class Contested:
         waited = (began[regions[after | still[regions]]]).astype(np.uint64) << _REGION_SHIFT
         traced = np.concatenate([keys[~still[regions]], waited | keys[after | still[regions]] & _PAGE])
         listed = np.where(still, began, number)
-        return Watched(np.unique(traced), listed, rows, others, self.by_holds, self._strata)
+        return Watched(np.unique(traced), listed, rows, others, self.by_holds, self.words, self._strata)
 
     def _stands_still(self, core: int) -> NDArray[np.bool_]:
         """Whether a core executes nothing in a region, bool[regions + 1]."""

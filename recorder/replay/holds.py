@@ -54,9 +54,9 @@ def find_unclear(gains, losses, holds, unclear):  # type: ignore[no-untyped-def]
 
 
 def pages_by_holds(recording: Recording, strata: NDArray[np.uint64], agents: Pages) -> Pages:
-    """The pages that some core lost, and of which an order needs holds alone, uint64[n], ascending. agents:
-    pages that agents access, of which it does not, as of those in which an instruction has stored that then
-    failed. None of a recording with more losses than are held in memory. Raises FormatError."""
+    """The pages that some core lost, and of which an order needs holds, uint64[n], ascending. agents: pages
+    that agents access, or much of them, of which it does not, as of those in which an instruction has stored
+    that then failed. None of a recording with more losses than are held in memory. Raises FormatError."""
     lost, n = [np.zeros(0, np.uint64)], 0
     for rows in iter_all_losses(recording):
         lost.append(np.unique(rows["line"] >> PAGE_SHIFT))

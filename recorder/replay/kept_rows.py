@@ -14,6 +14,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.hold_places import NO_HOLDS
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.packed import CHUNK_WORDS, drop_uncounted, pack_chunk, start_of_region, unpack_chunk
 from recorder.files.reader import Recording
@@ -74,16 +75,16 @@ class RowsFile:
 
 @dataclass
 class KeptRows:
-    """The rows of a recording's cores. rows: which are kept (`recorder.replay.contested`); holds: whether
-    those of holds are among them (`RecordingTraces`)."""
+    """The rows of a recording's cores. rows: which are kept (`recorder.replay.contested`); holds: of which
+    pages they are those of holds (`RecordingTraces`)."""
 
     rows: str
     files: list[IO[bytes]]
-    holds: bool = False
+    holds: int = NO_HOLDS
     _chunks: dict[int, Chunks] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, recording: Recording, rows: str, *, holds: bool = False) -> KeptRows | None:
+    def of(cls, recording: Recording, rows: str, *, holds: int = NO_HOLDS) -> KeptRows | None:
         """Room for them, made before the processes that fill it are forked. None where it is not worth it."""
         instructions = sum(recording.manifest.instructions)
         if rows == ALL and instructions * _BYTES_AN_INSTRUCTION > MOST_BYTES:
@@ -99,7 +100,7 @@ class KeptRows:
         if chunks is not None:
             self._chunks[core] = chunks
 
-    def has(self, core: int, rows: str, *, holds: bool) -> bool:
+    def has(self, core: int, rows: str, *, holds: int) -> bool:
         """Whether a core's rows are here, of this kind."""
         same = rows == self.rows or (rows, self.rows) == (CONTESTED, RECEIVED)
         return core in self._chunks and same and (rows == ALL or holds == self.holds)

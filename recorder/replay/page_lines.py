@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.fingerprints import page_fingerprint
+from corebraid.base.fingerprints import fingerprint_beside
 from corebraid.base.hold_places import HOLD_BYTES, hold_place
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, RECORD
@@ -43,10 +43,13 @@ def spread_misses(rows, blob, out):  # type: ignore[no-untyped-def]
 @dataclass(frozen=True)
 class Places:
     """Pages of which holds are rows (uint64[n], ascending), of a guest with so many bytes of memory: what
-    comes and goes of them is the line that stands for them (`corebraid.base.hold_places`)."""
+    comes and goes of them is the line that stands for them (`corebraid.base.hold_places`). Of those of
+    `beside` (uint64[m], ascending) agents use words: why a core lost one of these its line does not tell, and
+    nothing is said of it."""
 
     memory: int
     pages: NDArray[np.uint64]
+    beside: NDArray[np.uint64]
 
     def split(self, rows: Rows, name: str) -> tuple[Rows, Rows, NDArray[np.int64]]:
         """Rows whose field of this name is a page's address: those of other pages; those of these, of their
@@ -55,18 +58,23 @@ class Places:
         at = np.searchsorted(self.pages, pages)
         mine = at < len(self.pages)
         mine[mine] = self.pages[at[mine]] == pages[mine]
+        others, mine = ~mine, mine & ~np.isin(pages, self.beside)
         ours = rows[mine]
         ours[name] = hold_place(np.uint64(self.memory), ours[name] >> _PAGE_SHIFT)
-        return rows[~mine], ours, np.concatenate([number[~mine], number[mine]])
+        return rows[others], ours, np.concatenate([number[others], number[mine]])
 
 
 @njit(cache=True)
-def fill_places(memory, pages, places):  # type: ignore[no-untyped-def]
-    """Put what pages (uint64[n], numbers) of a memory image (uint8[]) hold where it stands for them
-    (uint64[], the words behind memory)."""
+def fill_places(memory, pages, words, places):  # type: ignore[no-untyped-def]
+    """Put what pages (uint64[n], numbers) of a memory image (uint8[]) hold, but for these words (addresses,
+    uint64[m], ascending), where it stands for them (uint64[], the words behind memory)."""
+    end = 0
     for number in pages:
-        page = np.int64(number)
-        value = page_fingerprint(memory[page * PAGE_BYTES : (page + 1) * PAGE_BYTES])
+        page, first = np.int64(number), end
+        while end < words.size and words[end] >> _PAGE_SHIFT == number:
+            end += 1
+        held = memory[page * PAGE_BYTES : (page + 1) * PAGE_BYTES].copy()
+        value = fingerprint_beside(held, words[first:end])
         places[page * (HOLD_BYTES // 8)] = value
 
 

@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.hold_places import with_places
+from corebraid.base.hold_places import NO_HOLDS, with_places
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.record import PAGE_LINE
+from emu.native.state import PAGE_SHIFT
 from recorder.evidence.losses.log import iter_losses
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 from recorder.files.reader import (
@@ -40,8 +41,8 @@ class RecordingTraces:
     progress: called with (stream, instruction count) as replay goes on. constraints: what an order is to obey
     (`recorder.files.constraints`). rows: which of the cores' accesses are events
     (`recorder.replay.contested`); not ALL only of a recording that tells what is contested. kept: rows of
-    earlier replays, which spare others. holds: of pages that cores alone use, holds stand for accesses
-    (`recorder.replay.holds`); then memory goes on behind its end (`corebraid.base.hold_places`).
+    earlier replays, which spare others. holds: of which pages holds stand for accesses
+    (`recorder.replay.holds`, `corebraid.base.hold_places`); if of any, memory goes on behind its end.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class RecordingTraces:
         constraints: str = VALUES,
         rows: str = ALL,
         kept: KeptRows | None = None,
-        holds: bool = False,
+        holds: int = NO_HOLDS,
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
         self._rows, self._kept_rows, self._by_holds = rows, kept, holds
 
-    def showing(self, rows: str, *, holds: bool = False) -> RecordingTraces:
+    def showing(self, rows: str, *, holds: int = NO_HOLDS) -> RecordingTraces:
         """The same traces with other accesses as events. What was found out of the recording so far is
         shared."""
         other = copy(self)
@@ -78,9 +79,9 @@ class RecordingTraces:
         return self._rows == MARKED
 
     @property
-    def holds(self) -> bool:
-        """Whether of pages that cores alone use holds are rows, in place of accesses."""
-        return self._by_holds and self._rows != ALL
+    def holds(self) -> int:
+        """Of which pages holds are rows, in place of accesses."""
+        return NO_HOLDS if self._rows == ALL else self._by_holds
 
     @property
     def n_streams(self) -> int:
@@ -161,8 +162,10 @@ class RecordingTraces:
 
     @property
     def _places(self) -> Places:
-        pages = self.pages.by_holds if self.holds else np.zeros(0, np.uint64)
-        return Places(self._recording.manifest.memory, pages)
+        none, memory = np.zeros(0, np.uint64), self._recording.manifest.memory
+        if not self.holds:
+            return Places(memory, none, none)
+        return Places(memory, self.pages.by_holds, np.unique(self.pages.words >> PAGE_SHIFT))
 
     @cached_property
     def _agent_marks(self) -> tuple[NDArray[np.uint64], NDArray[np.void]]:
@@ -192,7 +195,8 @@ class RecordingTraces:
         guest = memory[: self._recording.manifest.memory]
         load_image(self._recording, name, guest)
         if self.holds:
-            fill_places(guest, self.pages.by_holds, memory[len(guest) :].view(np.uint64))
+            pages = self.pages
+            fill_places(guest, pages.by_holds, pages.words, memory[len(guest) :].view(np.uint64))
         return memory
 
     def chunks(self, stream: int) -> Iterator[NDArray[np.void]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
+from corebraid.base.hold_places import NO_HOLDS, OF_CORES, WITH_AGENTS
 from corebraid.base.varint import MAX_VARINT, get_varint, put_varint
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 from recorder.files.frame import FileHeader, FrameHeader, FrameWriter, iter_frames
@@ -43,8 +44,9 @@ REASONS = {
 
 _HEAD = struct.Struct("<HHI16s")
 #: Versions of what follows: rows of all accesses; rows of those to contested pages (`Traces.contested`); rows
-#: of holds in place of accesses to pages that cores alone use (`Traces.holds`).
-_OF_ALL, _OF_CONTESTED, _BY_HOLDS = 1, 2, 3
+#: of holds in place of accesses to pages that cores alone use (`Traces.holds`), and to those of which agents
+#: use few words.
+_OF_ALL, _OF_CONTESTED, _BY_HOLDS, _BESIDE_AGENTS = 1, 2, 3, 4
 #: Version in the file header of what an ordering writes, whatever the recording's is.
 FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
@@ -60,14 +62,14 @@ _Bad = Callable[[str, object, object], FormatError]
 @dataclass(frozen=True)
 class Head:
     """What a certificate says of itself. engine: its name, with what it obeyed behind it (`OBEYED`); at most
-    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`; holds: of
-    `Traces.holds`, too."""
+    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`; holds: as of
+    `Traces.holds`."""
 
     engine: str
     n_streams: int
     n_regions: int
     contested: bool = False
-    holds: bool = False
+    holds: int = NO_HOLDS
 
     @property
     def constraints(self) -> str:
@@ -141,7 +143,7 @@ class CertificateWriter:
         self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION), MAKE_ROOM)
         engine, version = head.engine.encode("ascii"), _OF_CONTESTED if head.contested else _OF_ALL
         if head.holds:
-            version = _BY_HOLDS
+            version = _BY_HOLDS if head.holds == OF_CORES else _BESIDE_AGENTS
         self._writer.append(_HEAD.pack(version, head.n_streams, head.n_regions, engine), 1, 0, 0)
 
     def ordered(self, region: int, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
@@ -210,10 +212,11 @@ class Certificate:
             if len(raw) != _HEAD.size:
                 raise self._bad("a first frame of the wrong size", _HEAD.size, len(raw))
             version, n_streams, n_regions, engine = _HEAD.unpack(raw)
-            if not _OF_ALL <= version <= _BY_HOLDS:
-                raise self._bad("certificate version", f"{_OF_ALL} to {_BY_HOLDS}", version)
+            if not _OF_ALL <= version <= _BESIDE_AGENTS:
+                raise self._bad("certificate version", f"{_OF_ALL} to {_BESIDE_AGENTS}", version)
+            holds = {_BY_HOLDS: OF_CORES, _BESIDE_AGENTS: WITH_AGENTS}.get(version, NO_HOLDS)
             name = engine.rstrip(b"\0").decode("ascii", "replace")
-            return Head(name, n_streams, n_regions, version >= _OF_CONTESTED, version == _BY_HOLDS)
+            return Head(name, n_streams, n_regions, version >= _OF_CONTESTED, holds)
         raise self._bad("truncated", "a first frame", "none")
 
     def _frames(self) -> Iterator[tuple[FrameHeader, bytes]]:

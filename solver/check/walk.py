@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from corebraid.base.fingerprints import page_fingerprint
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import GETS, GIVES, GLUED, HELD, OF_HOLD, TAKES, UNCACHED
+from corebraid.base.rows.event import GETS, GIVES, GLUED, HELD, OF_HOLD, OF_WORD, READ, TAKES, UNCACHED
 from solver.check.progress import STRATUM, UNFINISHED, WALKED
 from solver.check.store_queue import FORWARDED, WANTS_ROOM, WANTS_ROWS, take
 from solver.check.sync_walk import pass_syncs
@@ -151,6 +151,8 @@ def walk_one(row, s, accesses, place, course, ground):  # type: ignore[no-untype
 @njit(cache=True)
 def follow_hold(row, s, ground):  # type: ignore[no-untyped-def]
     """What becomes of rights to a page by a row of a hold of core s. Returns whether it may be."""
+    if row.pc & np.uint64(OF_WORD):
+        return True
     page, what = np.int64(row.pc >> _TWELVE), np.int64(row.pc & _THREE)
     if s >= 64 or page >= ground.holders.size:
         return False
@@ -169,11 +171,23 @@ def follow_hold(row, s, ground):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def may_access(row, ground):  # type: ignore[no-untyped-def]
+    """Whether no core has what an agent reads alone, nor has what it writes to at all."""
+    last = row.addr + np.uint64(row.size) - _ONE
+    if row.flags & UNCACHED or last >> _TWELVE >= np.uint64(ground.holders.size):
+        return True
+    for page in range(np.int64(row.addr >> _TWELVE), np.int64(last >> _TWELVE) + 1):
+        if ground.alone[page] or (row.kind != np.uint8(READ) and ground.holders[page] != np.uint64(0)):
+            return False
+    return True
+
+
+@njit(cache=True)
 def pass_holds(rows, s, ground):  # type: ignore[no-untyped-def]
     """Rights to pages behind rows of core s that were passed over."""
     for i in range(rows.size):
         row = rows[i]
-        if row.flags & np.uint8(OF_HOLD) != np.uint8(OF_HOLD) or s >= 64:
+        if row.flags & np.uint8(OF_HOLD) != np.uint8(OF_HOLD) or row.pc & np.uint64(OF_WORD) or s >= 64:
             continue
         page, what = np.int64(row.pc >> _TWELVE), np.int64(row.pc & _THREE)
         if page >= ground.holders.size:
@@ -216,12 +230,15 @@ def walk_span(rows, at, end, s, until, syncs, course, ground):  # type: ignore[n
     loaded, words, marks = ground.loaded, ground.state.view(np.uint64), ground.marks.view(np.uint64)
     memory, number = np.uint64(ground.image.size), progress[STRATUM]
     low, high = span_bounds(s, course, syncs)
-    walked, i = 0, at
+    walked, i, agents = 0, at, s == course.strata.shape[1] - 1
     while i < end:
         row = rows[i]
         if row.count >= until:
             break
         if row.flags & np.uint8(OF_HOLD) == np.uint8(OF_HOLD) and not follow_hold(row, s, ground):
+            progress[WALKED] += walked
+            return i, HELD_BY_OTHERS, 0
+        if agents and not may_access(row, ground):
             progress[WALKED] += walked
             return i, HELD_BY_OTHERS, 0
         address, size = row.addr, np.uint64(row.size)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from solver.check.buffered_seams import BufferedWalker
 from solver.check.region_walk import RegionWalker
 from solver.check.seams import Seam
-from solver.regions.hold_rows import holds_of, no_holds
+from solver.regions.hold_rows import holds_of, no_holds, with_agents
 from solver.regions.problem import Problem
 from solver.regions.region import Region
 from solver.regions.rights import begin_rows, rights_of
@@ -43,7 +43,9 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
     deduced: Deduced | None = None
     shared = _is_shared(region)
     holds = holds_of(region.streams) if shared and not region.tails else no_holds()
-    rights = rights_of(holds)
+    # Under TSO no page is told by holds: the agents' stream is the last one.
+    agents = len(region.streams) - 1
+    rights = rights_of(with_agents(holds, agents, region.streams[agents]))
     breaks = [begin_rows(rights, stream) for stream in range(len(region.streams))] if len(rights) else []
     if region.tenures is not None and shared:
         deduced = region.tenures.deduced(region, holds)

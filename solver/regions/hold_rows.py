@@ -1,4 +1,5 @@
-"""The rows of a region that are of holds of pages (`corebraid.base.rows.event`), side by side."""
+"""The rows of a region that are of holds of pages (`corebraid.base.rows.event`), side by side; and those of
+agents that access such pages."""
 
 from __future__ import annotations
 
@@ -10,13 +11,16 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import HAD_IT, OF_HOLD
+from corebraid.base.rows.event import BESIDE_AGENTS, HAD_IT, OF_HOLD, OF_WORD, READ, UNCACHED
 
 #: A stream's number in a key.
 STREAM_BITS, STREAM_MASK = np.uint64(8), np.uint64(0xFF)
 _HOLD, _PAGE_SHIFT = np.uint8(OF_HOLD), np.uint64(PAGE_BYTES.bit_length() - 1)
-#: What a row tells, and whether the page was had before.
-_TOLD = np.uint64(3 | HAD_IT)
+#: What a row tells, whether the page was had before, and whether agents use words of it.
+_TOLD = np.uint64(3 | HAD_IT | BESIDE_AGENTS)
+_BESIDE, _OF_WORD, _ONE = np.uint8(BESIDE_AGENTS), np.uint64(OF_WORD), np.uint64(1)
+#: What a row of an agent's tells, that reads, or writes to, a page of which others have rows of holds.
+LOOKS, CHANGES = 32, 64
 
 
 class Pieces(Protocol):
@@ -29,7 +33,8 @@ class Pieces(Protocol):
 class HoldRows(NamedTuple):
     """key: uint64 (n,), page and stream in one. row: int64 (n,), number in the stream. told: uint8 (n,), what
     it tells. address: uint64 (n,), the place that stands for the page. old, new: uint64 (n,), what was there
-    before and after. by: int64 (n,), their order by key."""
+    before and after. by: int64 (n,), their order by key. Of words of a page that agents use there are none:
+    they stand with those of their page."""
 
     key: NDArray[np.uint64]
     row: NDArray[np.int64]
@@ -50,7 +55,7 @@ def gather_holds(rows, stream, number, room):  # type: ignore[no-untyped-def]
     key, at, told, address, old, new = room
     n = 0
     for i in range(rows.size):
-        if rows[i].flags & _HOLD == _HOLD:
+        if rows[i].flags & _HOLD == _HOLD and rows[i].pc & _OF_WORD == np.uint64(0):
             row = rows[i]
             key[n], at[n] = (row.pc >> _PAGE_SHIFT) << STREAM_BITS | np.uint64(stream), number + i
             told[n], address[n], old[n], new[n] = row.pc & _TOLD, row.addr, row.old, row.new
@@ -70,6 +75,44 @@ def holds_of(streams: Sequence[Pieces]) -> HoldRows:
             number += len(rows)
     columns = [np.concatenate(column) for column in zip(*found, strict=True)]
     return HoldRows._make([*columns, np.argsort(columns[0], kind="stable")])
+
+
+@njit(cache=True, nogil=True)
+def gather_agents(rows, stream, number, pages, room):  # type: ignore[no-untyped-def]
+    """Fill key, row and told (see `HoldRows`) with the rows (EVENT (n,)) that access these pages, uint64
+    (m,), ascending. There is room for twice as many. `number` is that of rows[0]. Returns how many."""
+    key, at, told = room
+    n = 0
+    for i in range(rows.size):
+        row = rows[i]
+        if row.flags & np.uint8(UNCACHED):
+            continue
+        first, last = row.addr >> _PAGE_SHIFT, (row.addr + np.uint64(row.size) - _ONE) >> _PAGE_SHIFT
+        for page in range(first, last + _ONE):
+            k = np.searchsorted(pages, page)
+            if k < pages.size and pages[k] == page:
+                key[n], at[n] = page << STREAM_BITS | np.uint64(stream), number + i
+                told[n] = LOOKS if row.kind == np.uint8(READ) else CHANGES
+                n += 1
+    return n
+
+
+def with_agents(holds: HoldRows, stream: int, source: Pieces) -> HoldRows:
+    """These rows, and the agents' that access pages of theirs. stream, source: the agents'. Of these no place
+    and no value is told."""
+    pages = np.unique(holds.key[(holds.told & _BESIDE) != 0] >> STREAM_BITS)
+    if not len(pages):
+        return holds
+    found: list[tuple[NDArray[Any], ...]] = [holds[:3]]
+    number = 0
+    for rows in source.pieces():
+        room = tuple(np.empty(2 * len(rows), kind) for kind in _KINDS[:3])
+        n = gather_agents(rows, stream, number, pages, room)
+        found.append(tuple(column[:n] for column in room))
+        number += len(rows)
+    key, row, told = (np.concatenate(column) for column in zip(*found, strict=True))
+    none = np.zeros(len(key), np.uint64)
+    return HoldRows(key, row, told, none, none, none, np.argsort(key, kind="stable"))
 
 
 def no_holds() -> HoldRows:

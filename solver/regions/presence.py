@@ -1,7 +1,8 @@
 """Who has a page, told in granules of its own, so that engines need not know of rights.
 
 For each stream that has a page a granule is 1 while it does, and one is 1 while some stream has the page
-alone. Who takes it alone reads 0 of all others, and who gets it reads 0 of the latter. Everything that holds
+alone. Who takes it alone reads 0 of all others, and who gets it reads 0 of the latter. So do agents, who have
+it for an access each, which nobody sees. Everything that holds
 of granules then holds of rights too, as of `links`.
 """
 
@@ -27,7 +28,11 @@ def with_presence(problem: Problem, pages: NDArray[np.int64]) -> Problem:
     told, granule = np.unique(np.stack([table[:, PAGE], keys], axis=1), axis=0, return_inverse=True)
     granule = granule.reshape(-1)
     begins, ends = (operations_of(problem, column)[spans] for column in (BEGIN, END))
-    parts = [(begins, granule, 0, 1, table[:, BEGIN]), (ends, granule, 1, 0, table[:, END])]
+    last = table[:, BEGIN] != table[:, END]
+    parts = [
+        (begins[last], granule[last], 0, 1, table[last, BEGIN]),
+        (ends[last], granule[last], 1, 0, table[last, END]),
+    ]
     parts += _read(table, told, begins)
     return _added(problem, table, granule, len(told), _chained(problem.n_ops, _joined(parts)))
 

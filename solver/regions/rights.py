@@ -3,7 +3,8 @@ alone nobody else has it, whatever the values of its rows allow.
 
 What a hold found, and what it left, keep most apart. But where a core reads a page all along, others may have
 taken it alone meanwhile and left it as they found it, and an order that has that is none: of two such holds
-one has to be over before the other begins.
+one has to be over before the other begins. Agents have no page for longer than an access: what they write to
+one stands where nobody has it, and what they read where nobody has it alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.rows.event import GIVES, HAD_IT, SHARES, TAKES
-from solver.regions.hold_rows import STREAM_BITS, STREAM_MASK, HoldRows
+from solver.regions.hold_rows import CHANGES, LOOKS, STREAM_BITS, STREAM_MASK, HoldRows
 
 if TYPE_CHECKING:
     from solver.regions.problem import Problem
@@ -28,6 +29,7 @@ BEFORE, BEYOND = -1, 1 << 62
 _NONE = -2
 #: Of what a row tells: what it is, and whether the page was had before.
 _WHAT, _HAD = np.uint8(3), np.uint8(HAD_IT)
+_AGENTS, _CHANGES = np.uint8(LOOKS | CHANGES), np.uint8(CHANGES)
 
 
 def no_rights() -> NDArray[np.int64]:
@@ -38,14 +40,14 @@ def no_rights() -> NDArray[np.int64]:
 @njit(cache=True, nogil=True)
 def list_spans(key, row, told, by, spans):  # type: ignore[no-untyped-def]
     """Fill spans (int64 (2 * n + 2, 5)) with those of pages that several streams have and one takes alone or
-    shares again. key, row, told, by: of `HoldRows`. Returns how many."""
+    shares again, or an agent writes to. key, row, told, by: of `HoldRows`. Returns how many."""
     n, low = 0, 0
     while low < by.size:
         high, page = low, key[by[low]] >> STREAM_BITS
         alone = False
         while high < by.size and key[by[high]] >> STREAM_BITS == page:
-            what = told[by[high]] & _WHAT
-            alone = alone or what in (TAKES, SHARES)
+            what = told[by[high]]
+            alone = alone or (what == _CHANGES if what & _AGENTS else what & _WHAT in (TAKES, SHARES))
             high += 1
         if alone and key[by[low]] != key[by[high - 1]]:
             at = low
@@ -60,6 +62,12 @@ def _spans_of_one(key, row, told, by, at, spans, n):  # type: ignore[no-untyped-
     """Of one page and stream, whose rows begin at `at`. Returns (where they end, spans there are then)."""
     mine, first = key[by[at]], told[by[at]]
     page, stream = np.int64(mine >> STREAM_BITS), np.int64(mine & STREAM_MASK)
+    if first & _AGENTS:
+        while at < by.size and key[by[at]] == mine:
+            here, sole = row[by[at]], np.int64(told[by[at]] == _CHANGES)
+            n = _put(spans, n, page, stream, sole, here, here)
+            at += 1
+        return at, n
     what = first & _WHAT
     held = BEFORE if what in (SHARES, GIVES) or first & _HAD else _NONE
     alone = BEFORE if what == SHARES else _NONE
@@ -90,7 +98,7 @@ def _put(spans, n, page, stream, sole, begin, end):  # type: ignore[no-untyped-d
 
 def rights_of(holds: HoldRows) -> NDArray[np.int64]:
     """The spans of a region's pages that one stream has alone and another has too, int64 (n, 5), in the order
-    of their pages and streams."""
+    of their pages and streams. An agent's access is one that begins and ends with the same row."""
     if not len(holds.key):
         return no_rights()
     spans = np.empty((2 * len(holds.key) + 2, 5), np.int64)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.hold_places import NO_HOLDS
 from emu.bus.sync_points import SYNC_POINT
 
 #: Rows of `corebraid.base.rows.event.EVENT`; numpy cannot name a structured type more closely.
@@ -32,9 +33,9 @@ class Traces(Protocol):
     whether the cores have noted the lines that they lost; then `losses` gives them. agents_say_owned: whether
     agents' accesses are OWNED where a core had the line alone. contested: whether the cores' rows are only
     those of accesses to pages that another stream may have had in the same region
-    (`recorder.replay.contested`). holds: whether of pages that cores alone use not accesses are rows but what
-    became of rights to them (`recorder.replay.holds`). marked: whether they are all, and those that such
-    traces leave out are UNCOUNTED.
+    (`recorder.replay.contested`). holds: of which pages not accesses are rows but what became of rights to
+    them (`corebraid.base.hold_places`, `recorder.replay.holds`). marked: whether they are all, and those that
+    such traces leave out are UNCOUNTED.
     """
 
     @property
@@ -78,8 +79,8 @@ class Traces(Protocol):
         """Whether the cores have noted what they lost."""
 
     @property
-    def holds(self) -> bool:
-        """Whether holds of pages are rows."""
+    def holds(self) -> int:
+        """Of which pages holds are rows."""
 
     @property
     def contested(self) -> bool:
@@ -134,7 +135,7 @@ class MemoryTraces:
     agents_say_owned: bool = False
     contested: bool = False
     marked: bool = False
-    holds: bool = False
+    holds: int = NO_HOLDS
     logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
     lost: list[Events] = field(default_factory=list)
     n_streams: int = field(init=False)

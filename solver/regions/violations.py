@@ -15,7 +15,7 @@ def name_row(stream: int, row: np.void) -> str:
     """A row of a stream, as errors name it."""
     what = f"pc {int(row['pc']):#x}, address {int(row['addr']):#x}"
     if _is_of_hold(row):
-        what = f"a hold of the page at {int(row['pc']) & -4:#x}"
+        what = f"a hold of the page at {int(row['pc']) & -4096:#x}"
     return (
         f"stream {stream}, event {row['seq']}, instruction count {row['count']}, {what}, "
         f"region {row['stratum']}"

@@ -13,7 +13,7 @@ from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.kernels import inner
 from corebraid.base.rows.event import OWNED, READ, UNCACHED
 from solver.regions.image import zeros
-from solver.tenures.scan import CONTINUED, Begins
+from solver.tenures.scan import CONTINUED, Begins, tells_tenures
 
 if TYPE_CHECKING:
     from solver.regions.region import Region
@@ -103,7 +103,7 @@ def mark_lines(rows, processor, shift, marks, touched, n):  # type: ignore[no-un
     me = np.uint16(processor + 1)
     for i in range(rows.size):
         row = rows[i]
-        if row.flags & UNCACHED:
+        if not tells_tenures(row):
             continue
         if n + 2 > touched.size:
             return n, i
@@ -177,7 +177,7 @@ def follow_core(rows, place, begins, at, hot_lines, found, n, m):  # type: ignor
     w_tenure, w_row, w_after = found.writes
     for i in range(rows.size):
         row = rows[i]
-        if row.flags & UNCACHED:
+        if not tells_tenures(row):
             continue
         if n + 2 > t_line.size or m + 2 > w_row.size:
             return at, n, m, i

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.kernels import inlined
-from corebraid.base.rows.event import ALONE, FETCH, GLUED, OF_HOLD, READ, UNCACHED
+from corebraid.base.rows.event import ALONE, BESIDE_AGENTS, FETCH, GLUED, OF_HOLD, READ, UNCACHED
 from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECORD
 from solver.regions.image import zeros
 from solver.regions.traces import Events
@@ -160,6 +160,14 @@ def put_bytes(memory, first, end, value):  # type: ignore[no-untyped-def]
         value >>= np.uint64(8)
 
 
+@inlined
+def tells_tenures(row):  # type: ignore[no-untyped-def]
+    """Whether tenures are told by a row: of device registers there are none, and none of pages of which holds
+    are rows and agents use words, whose losses no line tells."""
+    beside = row.flags & np.uint8(OF_HOLD) == np.uint8(OF_HOLD) and row.pc & np.uint64(BESIDE_AGENTS)
+    return not (row.flags & UNCACHED or beside)
+
+
 @njit(cache=True, nogil=True)
 def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-untyped-def]
     """Scan rows from `start` on. place: the region, and the number of rows[0] in it. log: `Log`. at: the next
@@ -168,7 +176,7 @@ def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-unt
     shift, memory, marks, last, loose, recent = held
     for i in range(start, rows.size):
         row = rows[i]
-        if row.flags & UNCACHED:
+        if not tells_tenures(row):
             continue
         at = take_records(log, at, row.count, held)
         if at == log.records.size and not log.ended:

@@ -34,6 +34,9 @@ UNCACHED, GLUED, FETCH, OWNED, FAILED, ALONE, UNCOUNTED = 1, 2, 4, 8, 16, 32, 64
 OF_HOLD = ALONE | FETCH
 GETS, TAKES, SHARES, GIVES = 0, 1, 2, 3
 HAD_IT = 4
+#: And plus these, where agents use words of the page, which are told each by a row of its own at its own
+#: address, GLUED with the one that stands for the rest: of such a page; the row is of such a word.
+BESIDE_AGENTS, OF_WORD = 8, 16
 
 #: `seq` counts the rows of this stream from 0. `count` is the instruction count (instructions retired
 #: before the one that made the access). `old` and `new` are the bytes before and after, little-endian,

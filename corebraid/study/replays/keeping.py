@@ -26,7 +26,7 @@ def received_rows(recording: Recording) -> str:
 
 
 @contextmanager
-def room_for_rows(recording: Recording, *, holds: bool) -> Iterator[KeptRows | None]:
+def room_for_rows(recording: Recording, *, holds: int) -> Iterator[KeptRows | None]:
     """Room for a recording's rows until its end; None where it is not worth it. holds: see
     `RecordingTraces`."""
     rows = received_rows(recording)

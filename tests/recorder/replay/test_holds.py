@@ -11,35 +11,22 @@ import numpy as np
 import pytest
 from guest import Code, run_guest, write_schedule
 from guest_bodies import GUESTS, build
+from holds_twin import hold_against_naive, rows_of, with_holds, words_of_agents
 from numpy.typing import NDArray
 
 import corebraid
 from bench.soak import IMAGES
 from corebraid.base.errors import OrderError
-from corebraid.base.fingerprints import page_fingerprint
-from corebraid.base.hold_places import HOLD_BYTES
+from corebraid.base.hold_places import OF_CORES, WITH_AGENTS
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import (
-    ALONE,
-    EVENT,
-    FETCH,
-    GETS,
-    GIVES,
-    HAD_IT,
-    READ,
-    RMW,
-    SHARES,
-    TAKES,
-    UNCACHED,
-)  # fmt: skip
-from corebraid.base.rows.record import LOSES, MISS, MISS_WRITE
+from corebraid.base.rows.event import ALONE
+from corebraid.base.rows.record import LOSES, MISS
 from emu.bus.losses import DOWNGRADED, LOST
 from emu.bus.names import PAGE
-from recorder.evidence.losses.log import iter_losses
 from recorder.files.manifest import ORDER_CERT
-from recorder.files.reader import Recording, iter_agent_trace, iter_core_records, iter_sealed_truth
+from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay import contested, core
-from recorder.replay.contested import ALL, CONTESTED, MARKED, Contested
+from recorder.replay.contested import CONTESTED, MARKED, Contested
 from recorder.replay.holds import find_unclear, with_losses
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
@@ -48,10 +35,6 @@ from solver.passes.order import order_recording
 
 Rows = NDArray[Any]
 LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
-
-
-def rows_of(pieces: Iterator[Rows]) -> Rows:
-    return np.concatenate([np.zeros(0, EVENT), *(piece.copy() for piece in pieces)])
 
 
 def record_linux(program: str, path: Path) -> Recording:
@@ -69,140 +52,6 @@ def slices_of(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray
         yield rows["stream"].astype(np.int64), rows["end"].astype(np.uint64)
 
 
-def with_holds(recording: Recording, rows: str = CONTESTED) -> RecordingTraces:
-    return RecordingTraces(recording, rows=rows, holds=True)
-
-
-def agents_pages(recording: Recording) -> set[int]:
-    found = set[int]()
-    for rows in iter_agent_trace(recording):
-        for row in rows:
-            found |= {(int(row["addr"]) + k) // PAGE_BYTES for k in range(int(row["size"]))}
-    return found
-
-
-class NaiveCore:
-    """A core's memory, accesses and rights, one event after the other, and the rows that this should give."""
-
-    def __init__(self, pages: set[int]) -> None:
-        self.pages, self.memory = pages, dict[int, bytearray]()
-        #: By page: what it held when it was got, or last told; whether the core has stored to it since.
-        self.held: dict[int, int | None] = {}
-        self.rows: list[tuple[int, str, int | None, int | None]] = []
-
-    def fingerprint(self, page: int) -> int:
-        bytes_of = self.memory.setdefault(page, bytearray(PAGE_BYTES))
-        return int(page_fingerprint(np.frombuffer(bytes(bytes_of), np.uint8)))
-
-    def got(self, page: int, record: np.void, blob: NDArray[np.uint8]) -> None:
-        at = int(record["offset"])
-        n = int(blob[at])
-        mine = self.memory.setdefault(page, bytearray(PAGE_BYTES))
-        for k in range(n):
-            line, start = int(blob[at + 1 + k]), at + 1 + n + 64 * k
-            mine[64 * line : 64 * line + 64] = blob[start : start + 64].tobytes()
-        if page in self.pages:
-            had = page in self.held
-            self.held[page] = found = self.fingerprint(page)
-            if record["flags"] & MISS_WRITE:
-                self.begin(page, had=had)
-            else:
-                self.rows.append((page, "reads", found, found))
-
-    def begin(self, page: int, *, had: bool) -> None:
-        self.rows.append((page, "alone too" if had else "alone", self.held[page], None))
-        self.held[page] = None
-
-    def lost(self, page: int, way: int) -> None:
-        if page not in self.held:
-            return
-        if self.held[page] is None:
-            self.held[page] = found = self.fingerprint(page)
-            self.rows.append((page, "over", None, found))
-        elif way == LOST:
-            self.rows.append((page, "reads", self.held[page], self.held[page]))
-        if way == LOST:
-            del self.held[page]
-
-    def access(self, row: np.void) -> None:
-        for k in range(int(row["size"])):
-            page, at = divmod(int(row["addr"]) + k, PAGE_BYTES)
-            if row["kind"] == READ:
-                continue
-            if page in self.pages and self.held[page] is not None:
-                self.begin(page, had=True)
-            self.memory.setdefault(page, bytearray(PAGE_BYTES))[at] = int(row["new"]) >> 8 * k & 255
-
-
-def naive_rows(recording: Recording, number: int, pages: set[int]) -> list[tuple[int, str, Any, Any]]:
-    """Of one core, by page: rows that begin or end a hold, in their order."""
-    done = NaiveCore(pages)
-    events: list[tuple[int, int, Callable[[], None]]] = []
-    for rows in iter_losses(recording, number):
-        for row in rows:
-            page, way = int(row["line"]) // PAGE_BYTES, int(row["way"])
-            events.append((int(row["count"]), 0, lambda page=page, way=way: done.lost(page, way)))
-    for rows, blob in iter_core_records(recording, number):
-        for row in rows[rows["kind"] == MISS]:
-            page = int(row["addr"]) // PAGE_BYTES
-            events.append(
-                (int(row["count"]), 1, lambda page=page, row=row, blob=blob: done.got(page, row, blob))
-            )
-    for row in rows_of(RecordingTraces(recording, rows=ALL).chunks(number)):
-        if not row["flags"] & (UNCACHED | FETCH):
-            events.append((int(row["count"]), 2, lambda row=row: done.access(row)))
-    for _, _, happen in sorted(events, key=lambda event: event[:2]):
-        happen()
-    for page in sorted(done.held):
-        done.lost(page, DOWNGRADED)
-    return done.rows
-
-
-#: What rows tell, by the names of the twin: who gives away what it only read has the same before and after.
-WHAT = {
-    "reads": (GETS,), "alone": (TAKES,), "alone too": (TAKES | HAD_IT,), "over": (SHARES, GIVES),
-}  # fmt: skip
-
-
-def told_rows(recording: Recording, number: int) -> list[tuple[int, str, Any, Any]]:
-    memory, found = recording.manifest.memory, []
-    for row in rows_of(with_holds(recording).chunks(number)):
-        if row["flags"] & (ALONE | FETCH) != ALONE | FETCH:
-            assert int(row["addr"]) < memory or row["flags"] & UNCACHED
-            continue
-        page, left = divmod(int(row["addr"]) - memory, HOLD_BYTES)
-        assert left == 0
-        assert int(row["pc"]) & -8 == page * PAGE_BYTES
-        what = next(name for name, kinds in WHAT.items() if int(row["pc"]) & 7 in kinds)
-        assert int(row["kind"]) == (READ if row["old"] == row["new"] else RMW)
-        found.append((page, what, int(row["old"]), int(row["new"])))
-    return found
-
-
-def hold_against_naive(recording: Recording) -> int:
-    """Of each page the rows are what the twin has, a hold alone has a number of its own; how many rows."""
-    pages = set(with_holds(recording).pages.by_holds.tolist())
-    assert not pages & agents_pages(recording)
-    n, numbers = 0, list[tuple[int, int]]()
-    for number in range(recording.manifest.n_cores):
-        expected, told = naive_rows(recording, number, pages), told_rows(recording, number)
-        for page in pages:
-            mine = [row for row in told if row[0] == page]
-            theirs = [row for row in expected if row[0] == page]
-            assert len(mine) == len(theirs), (number, hex(page))
-            own: int | None = None
-            for (_, found, old, new), (_, what, before, after) in zip(mine, theirs, strict=True):
-                assert found == what or (found == "over" and what == "reads" and old == new)
-                if what.startswith("alone"):
-                    own = new
-                    numbers.append((page, new))
-                assert old == (own if before is None else before), (number, hex(page), what)
-                assert new == (own if after is None else after), (number, hex(page), what)
-            n += len(mine)
-    assert len(numbers) == len(set(numbers))
-    return n
-
-
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
 def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
@@ -217,11 +66,15 @@ def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["radix", "uts", "laplace"])
 def test_firmware(program: str, tmp_path: Path) -> None:
     corebraid.record(IMAGES / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:3000", limit=40_000)
-    assert hold_against_naive(Recording.open(tmp_path / "rec")) > 10
+    assert hold_against_naive(Recording.open(tmp_path / "rec"))[0] > 10
 
 
-def test_linux(tmp_path: Path) -> None:
-    assert hold_against_naive(record_linux("semaphores", tmp_path / "rec")) > 10
+@pytest.mark.parametrize("program", ["semaphores", "mutexes", "condvars"])
+def test_linux(program: str, tmp_path: Path) -> None:
+    """Threads that wait for one another: the kernel reads words of their pages, and writes some."""
+    told, of_words = hold_against_naive(record_linux(program, tmp_path / "rec"))
+    assert told > 10
+    assert of_words > 10
 
 
 def test_marked_rows_have_the_same_holds(tmp_path: Path) -> None:
@@ -329,7 +182,7 @@ def test_where_holds_have_no_order_accesses_are_ordered(
     """As if a page that agents use were taken for one of cores alone."""
     recording = record_linux("pipes_poll", tmp_path / "rec")
     corebraid.order(recording, jobs=1)
-    assert Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.holds
+    assert Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.holds == WITH_AGENTS
     plain = contested.pages_by_holds
 
     def with_agents(of: Recording, strata: Any, agents: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -365,13 +218,16 @@ def test_orders_of_accesses_are_read_as_before(tmp_path: Path) -> None:
 
 
 def test_what_holds_leave_to_be_ordered(tmp_path: Path) -> None:
-    """Less by far than accesses, and never a page that an agent uses."""
+    """Less by far than accesses; of pages that an agent uses only those of which it uses little."""
     recording = record_radix(tmp_path / "rec")
-    known = Contested(recording, RecordingTraces(recording).strata, holds=True)
+    known = Contested(recording, RecordingTraces(recording).strata, holds=OF_CORES)
+    beside = Contested(recording, RecordingTraces(recording).strata, holds=WITH_AGENTS)
     others = Contested(recording, RecordingTraces(recording).strata)
     assert len(known.by_holds)
     assert not len(others.by_holds)
-    assert not set(known.by_holds.tolist()) & agents_pages(recording)
+    assert not set(known.by_holds.tolist()) & words_of_agents(recording).keys()
+    assert set(known.by_holds.tolist()) <= set(beside.by_holds.tolist())
+    assert not len(known.words)
     told = [rows_of(with_holds(recording).chunks(number)) for number in range(3)]
     every = [rows_of(RecordingTraces(recording, rows=CONTESTED).chunks(number)) for number in range(3)]
     assert sum(map(len, told)) < sum(map(len, every)) / 10

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import corebraid
 from bench.soak import IMAGES
 from corebraid.base.errors import OrderError
+from corebraid.base.hold_places import NO_HOLDS, WITH_AGENTS
 from corebraid.base.wording import said
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording, iter_sealed_truth
@@ -40,10 +41,11 @@ def test_nobody_has_a_page_while_another_has_it_alone(
     recording = record_uts(tmp_path / "rec")
     corebraid.order(recording, jobs=1)
     head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
-    assert (head.contested, head.holds) == (True, True)
+    assert (head.contested, head.holds) == (True, WITH_AGENTS)
     assert corebraid.check_order(recording).events < 10_000
     # What ran has no such thing, and values alone do not keep it away: the checker names it.
-    assert check_slices(RecordingTraces(recording, rows=CONTESTED, holds=True), slices_of(recording)).events
+    traces = RecordingTraces(recording, rows=CONTESTED, holds=WITH_AGENTS)
+    assert check_slices(traces, slices_of(recording)).events
     monkeypatch.setattr(answers, "keep_apart", lambda problem, solution, solve, place: solution)
     corebraid.order(recording, jobs=1, fresh=True)
     with pytest.raises(OrderError, match="has a page alone, and another holds it"):
@@ -62,5 +64,5 @@ def test_where_holds_cannot_be_kept_apart_accesses_are_ordered(
     corebraid.order(recording, jobs=1, note=lambda text: told.append(said(text)))
     assert told == ["accesses to contested pages were ordered, not holds of pages: found no order"]
     head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
-    assert (head.contested, head.holds) == (True, False)
+    assert (head.contested, head.holds) == (True, NO_HOLDS)
     assert corebraid.check_order(recording).events > 10_000

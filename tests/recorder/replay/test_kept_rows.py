@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 import corebraid
 from bench.soak import IMAGES
-from corebraid.base.fingerprints import page_fingerprint
+from corebraid.base.fingerprints import fingerprint_beside, page_fingerprint
+from corebraid.base.hold_places import NO_HOLDS, OF_CORES, WITH_AGENTS
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import EVENT, GLUED, HELD, OWNED, UNCACHED, UNCOUNTED
 from corebraid.base.rows.packed import (
@@ -45,7 +46,10 @@ def hold(path: Path) -> int:
     """What is kept is what replays give; how many rows are not counted."""
     recording, left_out = Recording.open(path), 0
     few = (RECEIVED, CONTESTED)
-    for rows, shown, holds in ((RECEIVED, few, False), (RECEIVED, few, True), (ALL, (ALL,), False)):
+    for rows, shown, holds in (
+        (RECEIVED, few, NO_HOLDS), (RECEIVED, few, OF_CORES), (RECEIVED, few, WITH_AGENTS),
+        (ALL, (ALL,), NO_HOLDS),
+    ):  # fmt: skip
         traces = RecordingTraces(recording, holds=holds)
         kept = KeptRows.of(recording, rows, holds=holds)
         assert kept is not None
@@ -57,7 +61,7 @@ def hold(path: Path) -> int:
             kept.learn(core, chunks)
             for kind in shown:
                 assert kept.has(core, kind, holds=holds)
-                assert kept.has(core, kind, holds=not holds) == (kind == ALL)
+                assert kept.has(core, kind, holds=(holds + 1) % 3) == (kind == ALL)
                 found = joined(kept.chunks(core, kind))
                 replayed = RecordingTraces(recording, rows=kind, holds=holds)._replay(core)
                 assert found.tobytes() == joined(replayed).tobytes()
@@ -193,6 +197,12 @@ def test_fingerprints_of_pages() -> None:
         assert before == naive_fingerprint(page.tobytes())
         page[draw.integers(0, PAGE_BYTES)] ^= 1 << draw.integers(0, 8)
         assert int(page_fingerprint(page)) != before
+        words = np.unique(draw.integers(0, PAGE_BYTES // 8, draw.integers(0, 16))).astype(np.uint64)
+        blank, whole = page.copy(), page.copy()
+        blank.view(np.uint64)[words] = 0
+        beside = int(fingerprint_beside(page, np.uint64(5 * PAGE_BYTES) + words * np.uint64(8)))
+        assert beside == naive_fingerprint(blank.tobytes())
+        assert np.array_equal(page, whole)
 
 
 def test_packed_chunks_come_back() -> None:

@@ -13,6 +13,7 @@ from problem_factory import random_problem
 import corebraid
 from bench.soak import IMAGES
 from corebraid.base.errors import FormatError, ImageError
+from corebraid.base.hold_places import OF_CORES
 from emu.board.elf import load_image
 from emu.bus.losses import LOSS
 from isa.x86_64.registers import X86_64
@@ -79,9 +80,9 @@ def test_points_are_counted_before_they_are_held(tmp_path: Path, monkeypatch: py
 def test_accesses_are_ordered_where_losses_are_too_many(
     kept: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(Contested(kept, strata(kept), holds=True).by_holds)
+    assert len(Contested(kept, strata(kept), holds=OF_CORES).by_holds)
     monkeypatch.setattr(holds, "_MOST_LOSSES", 1)
-    assert not len(Contested(kept, strata(kept), holds=True).by_holds)
+    assert not len(Contested(kept, strata(kept), holds=OF_CORES).by_holds)
 
 
 def test_losses_of_a_region_are_counted_before_they_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +112,7 @@ def test_and_before_anything_is_ordered(kept: Recording, monkeypatch: pytest.Mon
         for core in range(3)
     )
     monkeypatch.setattr(log, "_MOST_IN_A_REGION", most)
-    Contested(kept, table, holds=True)
+    Contested(kept, table, holds=OF_CORES)
     count = log.RegionCount()
     for regions in ([0, 1, 1], [1] * (most - 3), [2] * most):
         count.add(np.array(regions))
@@ -119,7 +120,7 @@ def test_and_before_anything_is_ordered(kept: Recording, monkeypatch: pytest.Mon
         count.add(np.array([2]))
     monkeypatch.setattr(log, "_MOST_IN_A_REGION", most - 1)
     with pytest.raises(FormatError, match="a core lost more lines in a region than can be held"):
-        Contested(kept, table, holds=True)
+        Contested(kept, table, holds=OF_CORES)
 
 
 def test_an_image_of_many_segments_is_refused(tmp_path: Path) -> None:
