@@ -1,4 +1,5 @@
-"""Random runs of cores that read pages and have them alone, as rows of holds."""
+"""Random runs of cores that read pages and have them alone, as rows of holds; and of agents that access a
+word of each page."""
 
 from __future__ import annotations
 
@@ -10,13 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import EVENT, GETS, GIVES, HAD_IT, OF_HOLD, READ, RMW, SHARES, TAKES
+from corebraid.base.rows.event import (
+    BESIDE_AGENTS,
+    EVENT,
+    GETS,
+    GIVES,
+    GLUED,
+    HAD_IT,
+    OF_HOLD,
+    OF_WORD,
+    READ,
+    RMW,
+    SHARES,
+    TAKES,
+)  # fmt: skip
 from solver.passes.stages import sift_region
 from solver.regions.problem import Problem
 from solver.regions.region import Region, Rows
 
 #: Bytes that stand for a page.
 _PLACE = 64
+#: Where in a page the word is that agents access.
+_WORD = 2048
 
 
 @dataclass
@@ -26,14 +42,32 @@ class Pages:
     holds: dict[int, int] = field(default_factory=dict)
     holders: dict[int, set[int]] = field(default_factory=dict)
     alone: dict[int, int | None] = field(default_factory=dict)
+    words: dict[int, int] = field(default_factory=dict)
 
     def copied(self) -> Pages:
-        return Pages(
-            dict(self.holds), {page: set(who) for page, who in self.holders.items()}, dict(self.alone)
-        )
+        holders = {page: set(who) for page, who in self.holders.items()}
+        return Pages(dict(self.holds), holders, dict(self.alone), dict(self.words))
+
+    def held_at(self, address: int) -> int:
+        """What stands for a page, or its word."""
+        if address % PAGE_BYTES == _WORD:
+            return self.words.get(address // PAGE_BYTES, 0)
+        return self.holds.get(address // _PLACE, 0)
+
+    def _follow_word(self, row: np.void) -> bool:
+        page = int(row["addr"]) // PAGE_BYTES
+        fits = self.words.get(page, 0) == int(row["old"])
+        self.words[page] = int(row["new"])
+        if int(row["flags"]) & OF_HOLD:
+            return fits
+        if row["kind"] != READ and self.holders.get(page):
+            return False
+        return fits and self.alone.get(page) is None
 
     def follow(self, core: int, row: np.void) -> bool:
         """What becomes of a page by a row. Returns whether it may be."""
+        if int(row["addr"]) % PAGE_BYTES == _WORD:
+            return self._follow_word(row)
         page, what = int(row["pc"]) // PAGE_BYTES, int(row["pc"]) & 3
         who, sole = self.holders.setdefault(page, set()), self.alone.get(page)
         fits = self.holds.get(page, 0) == int(row["old"])
@@ -77,7 +111,7 @@ class Run:
         for stream, row in self.order:
             after.follow(stream, self.streams[stream][row])
         values = [
-            np.array([pages.holds.get(int(place) // _PLACE, 0) for place in problem.address], np.uint64)
+            np.array([pages.held_at(int(place)) for place in problem.address], np.uint64)
             for pages in (self.before, after)
         ]
         return replace(problem, initial=values[0], final=values[1])
@@ -97,6 +131,36 @@ def _row(page: int, what: int, old: int, new: int) -> NDArray[Any]:
     row = np.zeros(1, EVENT)
     row["pc"], row["addr"], row["size"], row["flags"] = page * PAGE_BYTES + what, page * _PLACE, 8, OF_HOLD
     row["old"], row["new"], row["kind"] = old, new, READ if old == new else RMW
+    return row
+
+
+def _with_word(rng: random.Random, pages: Pages, row: NDArray[Any]) -> NDArray[Any]:
+    """A core's row, and what it tells of the word of the page."""
+    both = np.concatenate([row, row])
+    page, what = int(row["pc"][0]) // PAGE_BYTES, int(row["pc"][0]) & 3
+    both["pc"] |= BESIDE_AGENTS
+    both["flags"][0] |= GLUED
+    word = both[1:]
+    word["pc"] |= OF_WORD
+    word["addr"] = page * PAGE_BYTES + _WORD
+    word["old"] = pages.words.get(page, 0)
+    alone = int(row["old"][0]) != int(row["new"][0])
+    word["new"] = row["new"] if what == TAKES else rng.choice((1, 1, 2)) if alone else word["old"]
+    word["kind"] = READ if word["old"][0] == word["new"][0] else RMW
+    return both
+
+
+def _agents_row(rng: random.Random, pages: Pages, page: int) -> NDArray[Any] | None:
+    """What an agent may do with the word of this page."""
+    if pages.alone.get(page) is not None:
+        return None
+    row = np.zeros(1, EVENT)
+    held = pages.words.get(page, 0)
+    row["addr"], row["size"] = page * PAGE_BYTES + _WORD, 8
+    row["old"] = row["new"] = held
+    row["kind"] = READ
+    if not pages.holders.get(page) and rng.random() < 0.6:
+        row["new"], row["kind"] = rng.choice((1, 1, 2)), RMW
     return row
 
 
@@ -120,20 +184,35 @@ def _next(
 
 
 def random_run(
-    seed: int, *, cores: int, pages: int, steps: int, earlier: int = 0, changed: float = 0.2
+    seed: int,
+    *,
+    cores: int,
+    pages: int,
+    steps: int,
+    earlier: int = 0,
+    changed: float = 0.2,
+    agents: bool = False,
 ) -> Run:
-    """So many rows; `earlier` ones ran before the region. changed: see `_next`."""
+    """So many rows; `earlier` ones ran before the region. changed: see `_next`. agents: the last stream is
+    theirs, and they use a word of each page."""
     rng, now = random.Random(seed), Pages()
-    before, streams, order = now.copied(), [[np.zeros(0, EVENT)] for _ in range(cores)], []
+    n = cores + agents
+    before, streams, order = now.copied(), [[np.zeros(0, EVENT)] for _ in range(n)], []
     for step in range(earlier + steps):
         if step == earlier:
             before = now.copied()
-        core, page = rng.randrange(cores), rng.randrange(pages)
-        row = _next(rng, now, core, page, (step + 1) << 8 | core, changed)
-        if row is None:
+        core, page = rng.randrange(n), rng.randrange(pages)
+        if core == cores:
+            rows = _agents_row(rng, now, page)
+        else:
+            rows = _next(rng, now, core, page, (step + 1) << 8 | core, changed)
+        if rows is None:
             continue
-        assert now.follow(core, row[0])
-        if step >= earlier:
-            order.append((core, len(streams[core]) - 1))
-            streams[core].append(row)
+        if agents and core < cores:
+            rows = _with_word(rng, now, rows)
+        for row in rows:
+            assert now.follow(core, row)
+            if step >= earlier:
+                order.append((core, len(streams[core]) - 1))
+                streams[core].append(row.reshape(1))
     return Run(before, [np.concatenate(rows) for rows in streams], order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,17 +12,24 @@ from order_oracle import all_orders, directions
 from rights_factory import Run, random_run
 
 from corebraid.base.errors import OrderError
-from corebraid.base.rows.event import GETS, GIVES, SHARES, TAKES
+from corebraid.base.hold_places import WITH_AGENTS
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import GETS, GIVES, OF_WORD, READ, SHARES, TAKES
+from solver.check.certificate import Certificate, CertificateWriter, Head
+from solver.check.checker import check_certificate
 from solver.cuts.search import solve_cut
 from solver.passes.answers import Options, runs_of, solve
 from solver.passes.apart import keep_apart
-from solver.regions.hold_rows import has_one_order, holds_of
+from solver.regions.hold_rows import HoldRows, has_one_order, holds_of, with_agents
 from solver.regions.links import with_links
 from solver.regions.presence import with_presence
 from solver.regions.problem import Problem, Solution, Verdict
 from solver.regions.rights import BEFORE, BEGIN, BEYOND, END, PAGE, clashes_of, rights_of
+from solver.regions.traces import MemoryTraces
 
 Span = tuple[int, int, int, int, int]
+#: What an agent's row tells here.
+_LOOKS, _CHANGES = -1, -2
 
 
 def naive_spans(run: Run) -> set[Span]:
@@ -31,6 +39,10 @@ def naive_spans(run: Run) -> set[Span]:
         held = {page: BEFORE for page, who in run.before.holders.items() if core in who}
         alone = {page: BEFORE for page, who in run.before.alone.items() if who == core}
         for number, row in enumerate(rows):
+            if not row["flags"]:
+                spans.add((int(row["addr"]) >> 12, core, int(row["kind"] != READ), number, number))
+            if not row["flags"] or int(row["pc"]) & OF_WORD:
+                continue
             page, what = int(row["pc"]) >> 12, int(row["pc"]) & 3
             if what == GETS:
                 held[page] = number
@@ -48,29 +60,46 @@ def naive_spans(run: Run) -> set[Span]:
 
 
 def told(run: Run, spans: set[Span]) -> set[Span]:
-    """Those of cores with rows of a page that several have rows of and one takes alone or shares again. Of a
-    page that a core had alone from before on and gives away, the rows tell only that it had it."""
+    """Those of streams with rows of a page that several have rows of and one takes alone or shares again, or
+    an agent changes. Of a page that a core had alone from before on and gives away, the rows tell only that
+    it had it."""
     rows = [
-        (int(row["pc"]) >> 12, core, int(row["pc"]) & 3) for core, r in enumerate(run.streams) for row in r
+        (int(row["pc"]) >> 12, core, int(row["pc"]) & 3)
+        for core, r in enumerate(run.streams)
+        for row in r
+        if row["flags"] and not int(row["pc"]) & OF_WORD
+    ]
+    told = {page for page, _, _ in rows}
+    rows += [
+        (int(row["addr"]) >> 12, core, _LOOKS if row["kind"] == READ else _CHANGES)
+        for core, r in enumerate(run.streams)
+        for row in r
+        if not row["flags"] and int(row["addr"]) >> 12 in told
     ]
     cores = {page: {core for other, core, _ in rows if other == page} for page, _, _ in rows}
-    alone = {page for page, _, what in rows if what in (TAKES, SHARES)}
+    alone = {page for page, _, what in rows if what in (TAKES, SHARES, _CHANGES)}
     found = set[Span]()
     for page, core, sole, since, end in spans:
         first = next((what for other, who, what in rows if (other, who) == (page, core)), None)
         if page not in alone or first is None or len(cores[page]) < 2:
             continue
-        if not sole or since != BEFORE or first == SHARES:
+        if first in (_LOOKS, _CHANGES) or not sole or since != BEFORE or first == SHARES:
             found.add((page, core, sole, since, end))
     return found
 
 
-@pytest.mark.parametrize("earlier", [0, 25])
-def test_spans_are_those_that_the_rows_tell(earlier: int) -> None:
+def holds_in(run: Run) -> HoldRows:
+    """With the rows of agents, if there are some."""
+    streams = run.region.streams
+    return with_agents(holds_of(streams), len(streams) - 1, streams[-1])
+
+
+@pytest.mark.parametrize(("earlier", "agents"), [(0, False), (25, False), (0, True), (25, True)])
+def test_spans_are_those_that_the_rows_tell(earlier: int, agents: bool) -> None:
     found = 0
     for seed in range(200 * SOAK):
-        run = random_run(seed, cores=4, pages=3, steps=60, earlier=earlier)
-        spans = {tuple(span) for span in rights_of(holds_of(run.region.streams)).tolist()}
+        run = random_run(seed, cores=4, pages=3, steps=60, earlier=earlier, agents=agents)
+        spans = {tuple(span) for span in rights_of(holds_in(run)).tolist()}
         assert spans == told(run, naive_spans(run)), f"seed {seed}"
         found += len(spans)
     assert found > 1000
@@ -81,12 +110,16 @@ def by_values(problem: Problem) -> Solution:
 
 
 @pytest.mark.parametrize(
-    ("earlier", "engine", "runs"), [(0, "auto", 150), (30, "auto", 150), (30, "smt", 12)]
-)
-def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs: int) -> None:
+    ("earlier", "engine", "runs", "agents"),
+    [
+        (0, "auto", 150, False), (30, "auto", 150, False), (30, "smt", 12, False), (0, "auto", 150, True),
+        (30, "auto", 150, True), (30, "smt", 12, True),
+    ],
+)  # fmt: skip
+def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs: int, agents: bool) -> None:
     overlap = 0
     for seed in range(runs * SOAK):
-        run = random_run(seed, cores=5, pages=2, steps=90, earlier=earlier)
+        run = random_run(seed, cores=5, pages=2, steps=90, earlier=earlier, agents=agents)
         problem = run.problem
         if not problem.n_ops:
             continue
@@ -98,10 +131,11 @@ def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs:
     assert overlap > runs / 8
 
 
-def test_presence_leaves_just_the_orders_without_overlaps() -> None:
+@pytest.mark.parametrize("agents", [False, True])
+def test_presence_leaves_just_the_orders_without_overlaps(agents: bool) -> None:
     fewer = 0
     for seed in range(400 * SOAK):
-        run = random_run(seed, cores=3, pages=1, steps=14)
+        run = random_run(seed, cores=3 - agents, pages=1, steps=14, agents=agents)
         problem = run.problem
         orders = all_orders(problem, 3000)
         if not orders or not len(problem.rights):
@@ -155,3 +189,28 @@ def test_where_values_tell_the_order_there_is_one(changed: float) -> None:
     # Where next to nothing is left that is one's own, many do not.
     assert told > 10
     assert told > found * 0.8 if changed > 0.5 else found - told > 10
+
+
+def test_the_checker_refuses_agents_where_somebody_has_the_page(tmp_path: Path) -> None:
+    """Orders by values alone, of which many have an agent's access inside a hold: just those are none."""
+    refused = {"overlaps": 0, "fits": 0}
+    for seed in range(150 * SOAK):
+        run = random_run(seed, cores=3, pages=1, steps=40, agents=True)
+        problem, n = run.problem, len(run.streams)
+        if not problem.n_ops:
+            continue
+        before = np.zeros(2 * PAGE_BYTES, np.uint8)
+        traces = MemoryTraces(run.streams, np.zeros((0, n), np.uint64), before, before, has_final=False)
+        runs = runs_of(problem, by_values(problem).order)
+        path = tmp_path / f"{seed}.cert"
+        writer = CertificateWriter(path, bytes(16), Head("cut", n, 1, True, WITH_AGENTS))
+        writer.ordered(0, *runs)
+        writer.finish(np.array([len(rows) for rows in run.streams]))
+        overlaps = run.overlaps(*runs)
+        refused["overlaps" if overlaps else "fits"] += 1
+        if overlaps:
+            with pytest.raises(OrderError, match="and another holds it"):
+                check_certificate(traces, Certificate(path, bytes(16)))
+        else:
+            assert check_certificate(traces, Certificate(path, bytes(16))).events == len(run.order)
+    assert min(refused.values()) > 10
