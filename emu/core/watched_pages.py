@@ -13,6 +13,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import ALONE, UNCOUNTED
 from emu.core.core import Core, flush_tlb
 from emu.hooks.trace import trace_made_alone
+from emu.hooks.trace_holds import close_spell, open_spell
 from emu.hooks.watch import BY_HOLDS, KEPT, LATER, WATCHED
 from emu.native.state import address_of
 
@@ -65,18 +66,32 @@ def take_kept(rows, marks, pages, kept, taken):  # type: ignore[no-untyped-def]
     return n
 
 
+@njit(cache=True)
+def _open(rows, pages, mine):  # type: ignore[no-untyped-def]
+    for k in range(pages.size):
+        open_spell(rows[0], pages[k], mine[k])
+
+
+@njit(cache=True)
+def _close(rows, pages, mine):  # type: ignore[no-untyped-def]
+    for k in range(pages.size):
+        close_spell(rows[0], pages[k], mine[k])
+
+
 class Watching(NamedTuple):
     """What is asked of a traced core. ever: pages that are watched at some time, uint64[n], ascending.
     uncounted: those of them whose rows are UNCOUNTED. marking: accesses to other pages are traced too, by a
     hook on all, and marked. gains: what comes with a page is traced, too. by_holds: pages, uint64[n], of
     which not accesses but holds are rows (`emu.hooks.trace_holds`); the core must be told of its losses
-    then. words: addresses of words of those that agents use, uint64[n], ascending: they are told apart."""
+    then; spells: it will be so of others too (`WatchedPages.open_spells`). words: addresses of words of those
+    that agents use, uint64[n], ascending: they are told apart."""
 
     ever: Pages
     uncounted: Pages
     marking: bool
     gains: bool
     by_holds: Pages
+    spells: bool
     words: NDArray[np.uint64]
 
 
@@ -95,11 +110,10 @@ class WatchedPages:
         row["watched"], row["kept"] = address_of(self._marks), address_of(self._kept[1])
         row["kept_pages"] = address_of(self._kept[0])
         row["marking"], row["gains"] = asked.marking, asked.gains
-        self._marks[asked.by_holds] |= BY_HOLDS
+        self._marks[asked.by_holds] = self._marks[asked.by_holds] & ~LATER | BY_HOLDS
         self._held = host_memory(len(core.memory) // PAGE_BYTES * _WORD).view(np.uint64)
-        row["holds"] = address_of(self._held) if len(asked.by_holds) else 0
-        self._words = asked.words.copy()
-        row["agents_words"], row["agents_words_n"] = address_of(self._words), len(self._words)
+        row["holds"] = address_of(self._held) if len(asked.by_holds) or asked.spells else 0
+        self._use_words(asked.words)
         if not asked.marking:
             core.tell_of_accesses()
 
@@ -111,6 +125,25 @@ class WatchedPages:
             self._marks[pages] |= WATCHED
             self._watched = pages
             flush_tlb(self._core.rows)
+
+    def open_spells(self, pages: Pages, mine: NDArray[np.bool_], words: Pages) -> None:
+        """From now on holds of these pages are rows, uint64[n], no accesses. mine: bool[n], which this core
+        has alone, so that it tells what they hold; the trace must have room for that. words: from now on, of
+        all pages."""
+        self._use_words(words)
+        _open(self._core.rows, pages, mine)
+        flush_tlb(self._core.rows)
+
+    def close_spells(self, pages: Pages, mine: NDArray[np.bool_], words: Pages) -> None:
+        """The same where it is accesses again."""
+        _close(self._core.rows, pages, mine)
+        self._use_words(words)
+        flush_tlb(self._core.rows)
+
+    def _use_words(self, words: Pages) -> None:
+        self._words = words.copy()
+        row = self._core.row
+        row["agents_words"], row["agents_words_n"] = address_of(self._words), len(self._words)
 
     def choose(self, pages: Pages) -> None:
         """Before `watch` of these pages: what the core has made of them alone is to be told."""

@@ -21,6 +21,7 @@ from corebraid.base.fingerprints import fingerprint_beside
 from corebraid.base.hold_places import hold_place
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import (
+    ALONE,
     BESIDE_AGENTS,
     GETS,
     GIVES,
@@ -32,12 +33,13 @@ from corebraid.base.rows.event import (
     RMW,
     SHARES,
     TAKES,
+    WRITE,
     Access,
 )
 from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import DOWNGRADED
 from emu.hooks.trace_rows import append_row, last_count, move_to_block
-from emu.hooks.watch import ALONE_NOW, BY_HOLDS, HELD_NOW
+from emu.hooks.watch import ALONE_NOW, BY_HOLDS, HELD_NOW, LATER
 from emu.native.functions import calling
 from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import FLUSH_TLB, peek64, pointer, uc_ctl_plain
@@ -104,11 +106,11 @@ def _tell(core, page, count, old, new, what):
         pc |= np.uint64(BESIDE_AGENTS)
         flags |= GLUED
     _tell_row(core, count, pc, Access(kind, hold_place(core.memory_bytes, page), 8, old, new), flags)
-    is_over = np.int64(what) & 3 >= SHARES
+    told = np.int64(what) & 3
     for k in range(words.size):
         value = peek64(core.memory + words[k])
-        before = old if is_over and kind == RMW else value
-        after = value if is_over or kind == READ else new
+        before = old if told >= SHARES and kind == RMW and what & HAD_IT == 0 else value
+        after = new if told == TAKES else value
         access = Access(READ if before == after else RMW, words[k], 8, before, after)
         if k == words.size - 1:
             flags = OF_HOLD
@@ -155,6 +157,8 @@ def end_hold(core, page, way):
     """The core, which stands where it lost a page, or the right to write to it, tells so. way: see
     `emu.bus.losses`."""
     marks, held = _marks(core, page), _held(core, page)
+    if marks[page] & BY_HOLDS == _NO_MARK:
+        return
     was, found = held[page], held[page]
     if marks[page] & ALONE_NOW:
         found = _fingerprint(core, page)
@@ -167,6 +171,48 @@ def end_hold(core, page, way):
         marks[page] &= ~HELD_NOW
     count = max(core.count - min(core.count, _ONE), last_count(core))
     _tell(core, page, count, was, found, SHARES if way == DOWNGRADED else GIVES)
+
+
+@njit(cache=True)
+def _move_page(core, page, to_place):
+    """What a page holds, but for words that agents use, is taken away from its addresses, or put there. A row
+    of a hold must follow: these are of no instruction that is run a second time."""
+    words = _agents_words(core, page)
+    for at in range(0, PAGE_BYTES, 8):
+        address = (page << PAGE_SHIFT) + np.uint64(at)
+        k, value = np.searchsorted(words, address), peek64(core.memory + address)
+        if value == _ZERO or (k < words.size and words[k] == address):
+            continue
+        old, new = (value, _ZERO) if to_place else (_ZERO, value)
+        _tell_row(core, core.count, core.block_address, Access(WRITE, address, 8, old, new), ALONE)
+
+
+@njit(cache=True)
+def open_spell(core, page, mine):
+    """From here on holds of a page are rows, of which accesses were. mine: the core has it, and nobody else:
+    it tells what is there, and takes it away from where accesses told it, so that nothing is told twice."""
+    marks = _marks(core, page)
+    marks[page] = (marks[page] | BY_HOLDS) & ~(LATER | HELD_NOW | ALONE_NOW)
+    if not mine:
+        return
+    _move_page(core, page, to_place=True)
+    found = _fingerprint(core, page)
+    marks[page] |= HELD_NOW
+    _held(core, page)[page] = found
+    _tell(core, page, core.count, _NOBODYS, found, GETS | HAD_IT)
+
+
+@njit(cache=True)
+def close_spell(core, page, mine):
+    """From here on accesses to a page are rows again. mine: as of `open_spell`, whose way is gone back."""
+    marks = _marks(core, page)
+    if mine:
+        _move_page(core, page, to_place=False)
+        found = _fingerprint(core, page)
+        if marks[page] & ALONE_NOW:
+            _tell(core, page, core.count, _held(core, page)[page], found, SHARES)
+        _tell(core, page, core.count, found, _NOBODYS, GIVES | HAD_IT)
+    marks[page] = (marks[page] | LATER) & ~(BY_HOLDS | HELD_NOW | ALONE_NOW)
 
 
 @njit(cache=True)

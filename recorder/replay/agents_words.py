@@ -1,38 +1,103 @@
-"""The words of memory that agents access: what of a page they use an order must know, beside its holds.
+"""The words of pages that agents use: what of a page an order must know beside its holds.
 
 A kernel that puts a thread to sleep reads one word of the page in which a lock lies, and may write another.
 Of such a page holds are still rows; these words are told each by itself, and are left out of what stands for
-the rest (`emu/hooks/trace_holds.py`).
+the rest (`emu/hooks/trace_holds.py`). Of a page that a file was read into that is so before and afterwards
+(`recorder/replay/spells.py`): here is found when.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from emu.native.state import PAGE_SHIFT
 from recorder.files.reader import Recording, iter_agent_trace
 
-#: Of a page, so that a hold and they are rows of one indivisible access. A page of which agents use more is
-#: one that they fill, as by a read of a file: of it accesses are ordered.
+#: Of a page, so that a hold and they are rows of one indivisible access.
 MOST_WORDS = 15
-_WORD = ~np.uint64(7)
-_ONE = np.uint64(1)
+_ONE, _WORD = np.uint64(1), ~np.uint64(7)
+#: Room for stretches that end with one row.
+_ROOM = 1 << 12
 
 
-def agents_words(recording: Recording) -> NDArray[np.uint64]:
-    """The words of guest memory that agents access at any time: their addresses, uint64[n], ascending.
-    Raises FormatError."""
-    found = [np.zeros(0, np.uint64)]
-    for rows in iter_agent_trace(recording):
-        last = rows["addr"] + rows["size"].astype(np.uint64) - _ONE
-        found.append(np.unique(np.concatenate([rows["addr"] & _WORD, last & _WORD])))
-        if len(found) > 64:
-            found = [np.unique(np.concatenate(found))]
-    return np.unique(np.concatenate(found))
+class Stretches(NamedTuple):
+    """Stretches of regions in which agents use few words of a page, in the order in which they end. page: its
+    place among some, int64[n]; first, end: regions, int64[n]; words: uint64[n, MOST_WORDS], addresses of
+    those that they use; n_words: int64[n]."""
+
+    page: NDArray[np.int64]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    n_words: NDArray[np.int64]
 
 
-def crowded_pages(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The pages with more than `MOST_WORDS` of these words (uint64[n]), uint64[n], ascending."""
-    pages, n = np.unique(words >> PAGE_SHIFT, return_counts=True)
-    return pages[n > MOST_WORDS]
+def _room(n: int) -> Stretches:
+    columns = (np.zeros(n, np.int64) for _ in range(3))
+    return Stretches._make([*columns, np.zeros((n, MOST_WORDS), np.uint64), np.zeros(n, np.int64)])
+
+
+@njit(cache=True)
+def follow_words(rows, start, pages, now, when, out, n):  # type: ignore[no-untyped-def]
+    """Follow agents' rows (EVENT) from `start` on. pages: uint64[m], ascending. now: `Stretches` of these
+    pages that have begun; when: int64[m, MOST_WORDS], the region in which each word was used last. out:
+    `Stretches`, n filled, with room for two more. Returns (row, n): where there was no more room."""
+    for i in range(start, rows.size):
+        if n + 2 > out.page.size:
+            return i, n
+        first = rows[i].addr & _WORD
+        last = (rows[i].addr + np.uint64(rows[i].size) - _ONE) & _WORD
+        region = np.int64(rows[i].stratum)
+        n = _follow(first, region, pages, now, when, out, n)
+        if last != first:
+            n = _follow(last, region, pages, now, when, out, n)
+    return rows.size, n
+
+
+@njit(cache=True)
+def _follow(word, region, pages, now, when, out, n):  # type: ignore[no-untyped-def]
+    p = np.searchsorted(pages, word >> PAGE_SHIFT)
+    if p == pages.size or pages[p] != word >> PAGE_SHIFT or region < now.first[p]:
+        return n
+    words, used = now.words[p], now.n_words[p]
+    for k in range(used):
+        if words[k] == word:
+            when[p, k] = region
+            return n
+    if used == MOST_WORDS:
+        if region > now.first[p]:
+            out.page[n], out.first[n], out.end[n], out.n_words[n] = p, now.first[p], region, used
+            out.words[n] = words
+            n += 1
+        # What was used in this region belongs to the stretch that may begin with it.
+        used = 0
+        for k in range(MOST_WORDS):
+            if when[p, k] == region:
+                words[used], when[p, used] = words[k], region
+                used += 1
+        now.first[p] = region
+        if used == MOST_WORDS:
+            now.first[p], now.n_words[p] = region + 1, 0
+            return n
+    words[used], when[p, used] = word, region
+    now.n_words[p] = used + 1
+    return n
+
+
+def stretches(recording: Recording, pages: NDArray[np.uint64], regions: int) -> Stretches:
+    """Those of these pages, uint64[m], ascending, in so many regions. Raises FormatError."""
+    now, when = _room(len(pages)), np.zeros((len(pages), MOST_WORDS), np.int64)
+    found, out = list[Stretches](), _room(_ROOM)
+    for rows in iter_agent_trace(recording) if len(pages) else ():
+        start, n = 0, 0
+        while start < len(rows):
+            start, n = follow_words(rows, start, pages, now, when, out, 0)
+            if n:
+                found.append(Stretches._make(column[:n].copy() for column in out))
+    last = now._replace(page=np.arange(len(pages)), end=np.full(len(pages), regions))
+    found.append(Stretches._make(column[last.first < regions] for column in last))
+    return Stretches._make(np.concatenate(column) for column in zip(*found, strict=True))

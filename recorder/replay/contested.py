@@ -26,8 +26,8 @@ from recorder.evidence.losses.log import RegionCount, first_notes, iter_all_loss
 from recorder.files.constraints import LOSSES
 from recorder.files.evidence_names import evidence_log
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
-from recorder.replay.agents_words import agents_words, crowded_pages
-from recorder.replay.holds import pages_by_holds
+from recorder.replay.holds import no_holds, pages_by_holds
+from recorder.replay.spells import Spells
 
 Pages = NDArray[np.uint64]
 
@@ -53,29 +53,61 @@ def _keys(regions: NDArray[Any], addresses: NDArray[np.uint64]) -> Pages:
     return found
 
 
+def _beside_spells(keys: Pages, spells: Spells) -> Pages:
+    """Keys without those in spells; in the region before one begins its page is traced."""
+    kept = keys[~spells.within(keys & _PAGE, (keys >> _REGION_SHIFT).astype(np.int64))]
+    opened = spells.opener >= 0
+    before = (spells.first[opened] - 1).astype(np.uint64) << _REGION_SHIFT | spells.page[opened]
+    return np.union1d(kept, before)
+
+
 @dataclass(frozen=True)
 class Watched:
     """Of which pages one core's accesses are traced. keys: region << 40 | page, uint64[n], ascending; behind
     the last region stands one of all pages that are contested in any. listed: under which region a region's
     pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...). others: pages that are traced
     though they are never contested, uint64[n]. by_holds: of which not accesses but holds are traced,
-    uint64[n] (`recorder.replay.holds`), and words: those of them that agents use, uint64[n]
-    (`recorder.replay.agents_words`). strata: see `Contested`."""
+    uint64[n] (`recorder.replay.holds`); words: those of them that agents use, uint64[n]; spells: of which it
+    is so for a time. strata: see `Contested`."""
 
     keys: Pages
     listed: NDArray[np.int64]
     rows: str
     others: Pages
     by_holds: Pages
-    words: NDArray[np.uint64]
+    words: Pages
+    spells: Spells
     strata: NDArray[np.uint64]
+
+    @property
+    def ever_by_holds(self) -> Pages:
+        """Pages of which holds are traced at any time, ascending."""
+        return np.union1d(self.by_holds, self.spells.page)
+
+    def by_holds_in(self, region: int) -> Pages:
+        """Those of which they are in a region, ascending."""
+        spells = self.spells
+        return np.union1d(self.by_holds, spells.page[(spells.first <= region) & (region < spells.end)])
+
+    def turns(self, region: int) -> bool:
+        """Whether a spell ends, or begins, where a region begins."""
+        return region in self._turns
+
+    @cached_property
+    def _turns(self) -> frozenset[int]:
+        return frozenset(self.spells.first.tolist()) | frozenset(self.spells.end.tolist())
+
+    def words_in(self, region: int) -> Pages:
+        """Words that agents use of those, ascending."""
+        return np.union1d(self.words, self.spells.words_in(region))
 
     @property
     def asked(self) -> Watching:
         """Of the core."""
-        ever = np.unique(self.keys & _PAGE)
+        ever = np.union1d(self.keys & _PAGE, self.spells.page)
         marking, gains = self.rows == MARKED, self.rows == RECEIVED
-        return Watching(ever, self.others, marking, gains, self.by_holds, self.words)
+        by_holds = self.by_holds_in(0), len(self.ever_by_holds) > 0
+        return Watching(ever, self.others, marking, gains, *by_holds, self.words_in(0))
 
     def pages(self, region: int) -> Pages:
         """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
@@ -94,8 +126,8 @@ class Watched:
 class Contested:
     """The contested pages of a recording. strata: uint64 (strata, streams), where each stream stands at each.
     holds: of which holds are traced, not accesses (`corebraid.base.hold_places`); they are `by_holds`,
-    uint64[n], and not among the others, and what agents use of them is `words`. Raises FormatError, also
-    where not all losses are there."""
+    uint64[n], and not among the others, nor those of `spells` while they last; what agents use of the former
+    is `words`. Raises FormatError, also where not all losses are there."""
 
     def __init__(self, recording: Recording, strata: NDArray[np.uint64], *, holds: int = NO_HOLDS) -> None:
         self._recording, self._strata = recording, strata
@@ -116,17 +148,17 @@ class Contested:
             agents += [_keys(rows["stratum"], rows["addr"]), _keys(rows["stratum"], last)]
         used = np.unique(np.concatenate(agents))
         found = np.union1d(np.concatenate(keys), used)
-        self.by_holds: Pages = np.zeros(0, np.uint64)
-        self.words = np.zeros(0, np.uint64)
+        by_holds = no_holds()
         if holds:
-            words = agents_words(recording) if holds == WITH_AGENTS else self.words
-            others = crowded_pages(words) if holds == WITH_AGENTS else np.unique(used & _PAGE)
-            self.by_holds = pages_by_holds(recording, strata, others)
-            self.words = words[np.isin(words >> PAGE_SHIFT, self.by_holds)]
-            found = found[~np.isin(found & _PAGE, self.by_holds)]
+            agents_pages = np.unique(used & _PAGE)
+            by_holds = pages_by_holds(recording, strata, agents_pages, beside=holds == WITH_AGENTS)
+            found = _beside_spells(found[~np.isin(found & _PAGE, by_holds.pages)], by_holds.spells)
+        self.by_holds, self.words, self.spells = by_holds.pages, by_holds.words, by_holds.spells
         # The agents' log of a killed recorder may go on behind the last stratum.
         found = found[found < self._end]
-        self._keys: Pages = np.concatenate([found, self._end | np.unique(found & _PAGE)])
+        last = np.unique(found & _PAGE)
+        last = last[~self.spells.within(last, np.full(len(last), len(strata)))]
+        self._keys: Pages = np.concatenate([found, self._end | last])
 
     def _check_number(self, found: int) -> None:
         manifest = self._recording.manifest
@@ -159,7 +191,8 @@ class Contested:
         waited = (began[regions[after | still[regions]]]).astype(np.uint64) << _REGION_SHIFT
         traced = np.concatenate([keys[~still[regions]], waited | keys[after | still[regions]] & _PAGE])
         listed = np.where(still, began, number)
-        return Watched(np.unique(traced), listed, rows, others, self.by_holds, self.words, self._strata)
+        keys = np.unique(traced)
+        return Watched(keys, listed, rows, others, self.by_holds, self.words, self.spells, self._strata)
 
     def _stands_still(self, core: int) -> NDArray[np.bool_]:
         """Whether a core executes nothing in a region, bool[regions + 1]."""

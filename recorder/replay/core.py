@@ -106,8 +106,8 @@ class CoreReplay(ReplayDriver):
         self._at_stratum, self._contexts_before = False, 0
         if start is not None:
             self._source = start.pieces
-        elif watched is not None and len(watched.by_holds):
-            self._source = with_losses(recording, core, watched.strata, watched.by_holds)
+        elif watched is not None and len(watched.ever_by_holds):
+            self._source = with_losses(recording, core, watched.strata, watched.ever_by_holds)
         else:
             self._source = iter_core_records(recording, core)
         if start is not None:
@@ -160,11 +160,25 @@ class CoreReplay(ReplayDriver):
         if self._watched is not None and self._core.watched is not None:
             self._core.watched.watch(self._watched.pages(region))
 
+    def _turn(self, region: int) -> None:
+        """Spells of pages end where a region begins, and others begin."""
+        if self._watched is None or self._core.watched is None:
+            return
+        spells, number = self._watched.spells, self._number
+        for here, change, teller in (
+            (spells.end == region, self._core.watched.close_spells, spells.closer),
+            (spells.first == region, self._core.watched.open_spells, spells.opener),
+        ):
+            if here.any():
+                change(spells.page[here], teller[here] == number, self._watched.words_in(region))
+
     def _before(self, kind: int) -> Iterator[NDArray[np.void]]:
         watched = self._core.watched
         if kind in (STRATUM, END) and self._watched is not None and watched is not None:
             watched.choose(self._watched.pages(self._strata + 1))
             while not watched.tell():
+                yield from self._taken()
+            if self._watched.turns(self._strata + 1):
                 yield from self._taken()
 
     def _stratum(self, row: np.void) -> None:
@@ -174,9 +188,13 @@ class CoreReplay(ReplayDriver):
         wrong = self._core.set_stratum(self._strata, int(row["addr"]), int(row["size"]))
         if wrong is not None:
             raise self._diverged(wrong)
+        self._turn(self._strata)
 
     def _stood_still(self, strata: int) -> None:
         # What is watched where a core stands still was chosen when it began to (`Contested.of`).
+        for region in range(self._strata + 1, self._strata + strata + 1):
+            if self._watched is not None and self._watched.turns(region):
+                self._turn(region)
         self._strata += strata
 
     def _digest(self, expected: Digest) -> None:

@@ -9,6 +9,7 @@ follows from that of holds, of which there are thousands where there are million
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from emu.bus.losses import DOWNGRADED, LOST
 from emu.native.state import PAGE_SHIFT
 from recorder.evidence.losses.log import iter_all_losses, iter_losses
 from recorder.files.reader import Recording, iter_core_records
+from recorder.replay.agents_words import stretches
 from recorder.replay.driver import Piece
+from recorder.replay.spells import Changes, GainedPages, LostPages, Spells, no_spells, spells_of, worth
 
 #: Some 60 bytes each.
 _MOST_LOSSES = 1 << 23
@@ -53,40 +56,84 @@ def find_unclear(gains, losses, holds, unclear):  # type: ignore[no-untyped-def]
             i += 1
 
 
-def pages_by_holds(recording: Recording, strata: NDArray[np.uint64], agents: Pages) -> Pages:
-    """The pages that some core lost, and of which an order needs holds, uint64[n], ascending. agents: pages
-    that agents access, or much of them, of which it does not, as of those in which an instruction has stored
-    that then failed. None of a recording with more losses than are held in memory. Raises FormatError."""
-    lost, n = [np.zeros(0, np.uint64)], 0
+@dataclass(frozen=True)
+class ByHolds:
+    """pages: of which holds are enough for an order from the beginning to the end; words: those of them that
+    agents use beside, uint64[n], ascending. spells: of other pages, when."""
+
+    pages: Pages
+    words: Pages
+    spells: Spells
+
+
+def no_holds() -> ByHolds:
+    """No page at all."""
+    return ByHolds(np.zeros(0, np.uint64), np.zeros(0, np.uint64), no_spells())
+
+
+def pages_by_holds(
+    recording: Recording, strata: NDArray[np.uint64], agents: Pages, *, beside: bool = False
+) -> ByHolds:
+    """The pages that some core lost, and of which an order needs holds. agents: pages that agents access.
+    beside: of these it needs holds too while agents use few words of them, else not, as of those in which an
+    instruction has stored that then failed. None of a recording with more losses than are held in memory.
+    Raises FormatError."""
+    found, n = [np.zeros(0, np.uint64)], 0
     for rows in iter_all_losses(recording):
-        lost.append(np.unique(rows["line"] >> PAGE_SHIFT))
+        found.append(np.unique(rows["line"] >> PAGE_SHIFT))
         n += len(rows)
-    pages = np.setdiff1d(np.concatenate(lost), agents)
+    pages = np.unique(np.concatenate(found))
+    if not beside:
+        pages = np.setdiff1d(pages, agents)
     if n > _MOST_LOSSES:
-        return pages[:0]
+        return no_holds()
     unclear = np.zeros(len(pages) + 1, bool)
-    for core in range(recording.manifest.n_cores):
-        _look_at(recording, core, strata, pages, unclear)
-    return pages[~unclear[:-1]]
+    used = np.isin(pages, agents) if beside else unclear[:-1]
+    known = stretches(recording, pages[used], len(strata) + 1)
+    known = known._replace(page=np.flatnonzero(used)[known.page])
+    cores = range(recording.manifest.n_cores)
+    lost = [_lost_pages(recording, core, strata, pages) for core in cores]
+    whole = (known.first == 0) & (known.end == len(strata) + 1)
+    chosen = np.setdiff1d(worth(known, lost), np.flatnonzero(whole))
+    changes = []
+    for core in cores:
+        gained = _look_at(recording, core, pages, lost[core], unclear)
+        changes.append(Changes(gained, lost[core]).of(known.page[chosen]))
+    chosen = chosen[~unclear[known.page[chosen]]]
+    spells = spells_of(pages, known, chosen, changes, strata)
+    by_holds = ~unclear[:-1] & ~used
+    by_holds[known.page[whole]] = ~unclear[known.page[whole]]
+    told = np.flatnonzero(whole & by_holds[known.page]).tolist()
+    words = [pages[:0], *(known.words[k][: known.n_words[k]] for k in told)]
+    return ByHolds(pages[by_holds], np.sort(np.concatenate(words)), spells)
+
+
+def _lost_pages(recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages) -> LostPages:
+    none = np.zeros(0, np.int64)
+    losses = [(np.zeros(0, np.uint64), none, np.zeros(0, np.uint8), none)]
+    for rows in iter_losses(recording, core, strata):
+        place = index_of(pages, rows["line"])
+        losses.append((rows["count"], place, rows["way"], rows["stratum"].astype(np.int64)))
+    counts, places, ways, regions = map(np.concatenate, zip(*losses, strict=True))
+    return counts, places, ways, regions
 
 
 def _look_at(
-    recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages, unclear: NDArray[np.bool_]
-) -> None:
-    """Mark pages that are unclear by one core's gains and losses; the last mark is of all other pages."""
-    gains = [(np.zeros(0, np.uint64), np.zeros(0, np.int64))]
+    recording: Recording, core: int, pages: Pages, lost: LostPages, unclear: NDArray[np.bool_]
+) -> GainedPages:
+    """Mark pages that are unclear by one core's gains and losses; the last mark is of all other pages.
+    Returns its gains."""
+    gains = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.uint8))]
     for rows, _ in iter_core_records(recording, core):
         missed = rows[rows["kind"] == MISS]
-        gains.append((missed["count"], index_of(pages, missed["addr"])))
+        gains.append((missed["count"], index_of(pages, missed["addr"]), missed["flags"]))
         stored = rows[rows["kind"] == STORED]
         unclear[index_of(pages, stored["addr"])] = True
         unclear[index_of(pages, stored["addr"] + stored["size"] - np.uint64(1))] = True
-    losses = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.uint8))]
-    for rows in iter_losses(recording, core, strata):
-        losses.append((rows["count"], index_of(pages, rows["line"]), rows["way"]))
-    gained, lost = (tuple(map(np.concatenate, zip(*told, strict=True))) for told in (gains, losses))
+    counts, places, flags = map(np.concatenate, zip(*gains, strict=True))
     unclear[lost[1][(lost[2] != DOWNGRADED) & (lost[2] != LOST)]] = True
-    find_unclear(gained, lost, np.zeros(len(unclear), np.uint64), unclear)
+    find_unclear((counts, places), lost[:3], np.zeros(len(unclear), np.uint64), unclear)
+    return counts, places, flags
 
 
 def index_of(pages: Pages, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:

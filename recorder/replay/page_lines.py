@@ -16,6 +16,7 @@ from corebraid.base.fingerprints import fingerprint_beside
 from corebraid.base.hold_places import HOLD_BYTES, hold_place
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import MISS, PAGE_LINE, PAGE_LINES, RECORD
+from recorder.replay.spells import Spells
 
 Rows = NDArray[np.void]
 _PAGE_SHIFT = np.uint64(12)
@@ -45,43 +46,58 @@ class Places:
     """Pages of which holds are rows (uint64[n], ascending), of a guest with so many bytes of memory: what
     comes and goes of them is the line that stands for them (`corebraid.base.hold_places`). Of those of
     `beside` (uint64[m], ascending) agents use words: why a core lost one of these its line does not tell, and
-    nothing is said of it."""
+    nothing is said of it, nor of those in `spells`."""
 
     memory: int
     pages: NDArray[np.uint64]
     beside: NDArray[np.uint64]
+    spells: Spells
 
-    def split(self, rows: Rows, name: str) -> tuple[Rows, Rows, NDArray[np.int64]]:
+    def split(self, rows: Rows, name: str, region: NDArray[np.int64]) -> tuple[Rows, Rows, NDArray[np.int64]]:
         """Rows whose field of this name is a page's address: those of other pages; those of these, of their
-        lines; and of each of both, in this order, the number that it had."""
+        lines; and of each of both, in this order, the number that it had. region: that of each."""
         pages, number = rows[name] >> _PAGE_SHIFT, np.arange(len(rows))
         at = np.searchsorted(self.pages, pages)
         mine = at < len(self.pages)
         mine[mine] = self.pages[at[mine]] == pages[mine]
-        others, mine = ~mine, mine & ~np.isin(pages, self.beside)
+        others, mine = ~mine & ~self.spells.within(pages, region), mine & ~np.isin(pages, self.beside)
         ours = rows[mine]
         ours[name] = hold_place(np.uint64(self.memory), ours[name] >> _PAGE_SHIFT)
         return rows[others], ours, np.concatenate([number[others], number[mine]])
 
 
 @njit(cache=True)
+def clear_pages(memory, pages, words):  # type: ignore[no-untyped-def]
+    """Put 0 where pages (uint64[n], numbers) of a memory image (uint8[]) are, but for these words (addresses,
+    uint64[m], ascending)."""
+    whole = memory.view(np.uint64)
+    for number in pages:
+        first = np.int64(number) * PAGE_BYTES
+        for address in range(first, first + PAGE_BYTES, 8):
+            k = np.searchsorted(words, np.uint64(address))
+            if k == words.size or words[k] != np.uint64(address):
+                whole[address // 8] = 0
+
+
+@njit(cache=True)
 def fill_places(memory, pages, words, places):  # type: ignore[no-untyped-def]
     """Put what pages (uint64[n], numbers) of a memory image (uint8[]) hold, but for these words (addresses,
     uint64[m], ascending), where it stands for them (uint64[], the words behind memory)."""
-    end = 0
     for number in pages:
-        page, first = np.int64(number), end
-        while end < words.size and words[end] >> _PAGE_SHIFT == number:
-            end += 1
+        page = np.int64(number)
+        first = np.searchsorted(words, number << _PAGE_SHIFT)
+        end = np.searchsorted(words, (number + np.uint64(1)) << _PAGE_SHIFT)
         held = memory[page * PAGE_BYTES : (page + 1) * PAGE_BYTES].copy()
         value = fingerprint_beside(held, words[first:end])
         places[page * (HOLD_BYTES // 8)] = value
 
 
-def lines_missed(rows: Rows, blob: NDArray[np.uint8], places: Places) -> Rows:
+def lines_missed(rows: Rows, blob: NDArray[np.uint8], places: Places, stands: NDArray[np.uint64]) -> Rows:
     """The misses of `rows` (RECORD[n]) on pages as misses on lines, in their order; a line that was as the
-    core knew it has size 0. What is no miss is left out."""
-    pages, ours, number = places.split(rows[rows["kind"] == MISS], "addr")
+    core knew it has size 0. What is no miss is left out. stands: where the core stands at each stratum."""
+    misses = rows[rows["kind"] == MISS]
+    region = np.searchsorted(stands, misses["count"], side="right")
+    pages, ours, number = places.split(misses, "addr", region)
     out = np.zeros(len(pages) * PAGE_LINES, RECORD)
     spread_misses(pages, blob, out)
     ours["size"] = ours["offset"] = 0
@@ -90,7 +106,7 @@ def lines_missed(rows: Rows, blob: NDArray[np.uint8], places: Places) -> Rows:
 
 def lines_lost(losses: Rows, places: Places) -> Rows:
     """Losses of pages (LOSS[n]) as losses of lines, in their order."""
-    pages, ours, number = places.split(losses, "line")
+    pages, ours, number = places.split(losses, "line", losses["stratum"].astype(np.int64))
     out = np.repeat(pages, PAGE_LINES)
     out["line"] += np.tile(np.arange(0, PAGE_BYTES, PAGE_LINE, dtype=np.uint64), len(pages))
     return _in_order(out, ours, number)

@@ -26,7 +26,8 @@ from recorder.files.reader import (
 from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.core import CoreReplay
 from recorder.replay.kept_rows import KeptRows
-from recorder.replay.page_lines import Places, fill_places, lines_lost, lines_missed
+from recorder.replay.page_lines import Places, clear_pages, fill_places, lines_lost, lines_missed
+from recorder.replay.spells import no_spells
 from recorder.replay.store_streams import SideBySide
 
 Progress = Callable[[int, int], None]
@@ -146,7 +147,7 @@ class RecordingTraces:
         """The records of a core's log, frame by frame: RECORD[n] and the bytes that they index."""
         for rows, blob in iter_core_records(self._recording, core):
             if self._recording.manifest.paged:
-                rows = lines_missed(rows, blob, self._places)
+                rows = lines_missed(rows, blob, self._places, self.strata[:, core])
             yield rows, blob
 
     @cached_property
@@ -164,8 +165,9 @@ class RecordingTraces:
     def _places(self) -> Places:
         none, memory = np.zeros(0, np.uint64), self._recording.manifest.memory
         if not self.holds:
-            return Places(memory, none, none)
-        return Places(memory, self.pages.by_holds, np.unique(self.pages.words >> PAGE_SHIFT))
+            return Places(memory, none, none, no_spells())
+        pages = self.pages
+        return Places(memory, pages.by_holds, np.unique(pages.words >> PAGE_SHIFT), pages.spells)
 
     @cached_property
     def _agent_marks(self) -> tuple[NDArray[np.uint64], NDArray[np.void]]:
@@ -195,9 +197,18 @@ class RecordingTraces:
         guest = memory[: self._recording.manifest.memory]
         load_image(self._recording, name, guest)
         if self.holds:
-            pages = self.pages
-            fill_places(guest, pages.by_holds, pages.words, memory[len(guest) :].view(np.uint64))
+            region = 0 if name == "initial" else len(self.strata)
+            self._tell_holds(guest, memory[len(guest) :].view(np.uint64), region)
         return memory
+
+    def _tell_holds(self, guest: NDArray[np.uint8], places: NDArray[np.uint64], region: int) -> None:
+        """Put what stands for pages into the places behind memory, of those that are told by holds in a
+        region; where accesses tell of them before or later, there is nothing meanwhile."""
+        pages, spells = self.pages, self.pages.spells
+        fill_places(guest, pages.by_holds, pages.words, places)
+        now = (spells.first <= region) & (region < spells.end)
+        fill_places(guest, spells.page[now], spells.words_in(region), places)
+        clear_pages(guest, spells.page[now], spells.words_in(region))
 
     def chunks(self, stream: int) -> Iterator[NDArray[np.void]]:
         """A stream's events in program order, in chunks: EVENT[n]. Raises FormatError, Divergence."""
