@@ -172,12 +172,13 @@ def _ordered_few(
 
 
 def _agents_beside(recording: Recording) -> bool:
-    """Whether there are pages of which holds are told beside words that agents use."""
+    """Whether there are pages of which holds are told though agents use them."""
     from corebraid.base.hold_places import WITH_AGENTS
     from recorder.replay.traces import RecordingTraces
 
     try:
-        return bool(len(RecordingTraces(recording, holds=WITH_AGENTS).pages.words))
+        pages = RecordingTraces(recording, holds=WITH_AGENTS).pages
+        return len(pages.words) + len(pages.spells.page) > 0
     except FormatError:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,23 +51,51 @@ def with_holds(recording: Recording, rows: str = CONTESTED, holds: int = WITH_AG
     return RecordingTraces(recording, rows=rows, holds=holds)
 
 
-def words_of_agents(recording: Recording) -> dict[int, set[int]]:
-    """Of each page the words that agents use."""
+def words_of_agents(recording: Recording, first: int = 0, end: int = 1 << 32) -> dict[int, set[int]]:
+    """Of each page the words that agents use in these regions."""
     found: dict[int, set[int]] = {}
     for rows in iter_agent_trace(recording):
-        for row in rows:
+        for row in rows[(rows["stratum"] >= first) & (rows["stratum"] < end)]:
             for k in range(int(row["size"])):
                 byte = int(row["addr"]) + k
                 found.setdefault(byte // PAGE_BYTES, set()).add(byte // 8 * 8)
     return found
 
 
+@dataclass
+class Spell:
+    """words: those that agents use of the page meanwhile. holders: how many cores have the page where it
+    begins and ends, filled in."""
+
+    page: int
+    first: int
+    end: int
+    opener: int
+    closer: int
+    words: list[int]
+    holders: list[int]
+
+
+def spells_in(traces: RecordingTraces) -> list[Spell]:
+    found = traces.pages.spells
+    columns = (found.page, found.first, found.end, found.opener, found.closer)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        Spell(*row, found.words[found.ptr[k] : found.ptr[k + 1]].tolist(), [0, 0])
+        for k, row in enumerate(rows)
+    ]
+
+
 class NaiveCore:
     """A core's memory, accesses and rights, one event after the other, and the rows that this should give."""
 
-    def __init__(self, pages: set[int], words: dict[int, set[int]]) -> None:
-        self.pages, self.memory = pages, dict[int, bytearray]()
+    def __init__(self, number: int, pages: set[int], words: dict[int, set[int]], spells: list[Spell]) -> None:
+        self.number, self.spells = number, spells
+        self.pages, self.memory = set(pages), dict[int, bytearray]()
         self.words = {page: sorted(words.get(page, ())) for page in pages}
+        #: Pages that the core has, whether they are told or not.
+        self.has = set[int]()
+        self.pass_stratum(0)
         #: By page: what it held when it was got, or last told; whether the core has stored to it since.
         self.held: dict[int, int | None] = {}
         self.rows: list[Told] = []
@@ -85,6 +114,27 @@ class NaiveCore:
             words.append((word, None if old is None else value, None if new is None else value))
         self.rows.append((page, what, old, new, words))
 
+    def pass_stratum(self, region: int) -> None:
+        """A region begins."""
+        for spell in self.spells:
+            page = spell.page
+            if spell.end == region:
+                spell.holders[1] += page in self.has
+                if self.number == spell.closer:
+                    assert page in self.has
+                    self.lost(page, DOWNGRADED)
+                    self.tell(page, "closes", self.held.pop(page), 0)
+                assert page not in self.held
+                self.pages.discard(page)
+            if spell.first == region:
+                spell.holders[0] += page in self.has
+                self.pages.add(page)
+                self.words[page] = spell.words
+                if self.number == spell.opener:
+                    assert page in self.has
+                    self.held[page] = self.fingerprint(page)
+                    self.tell(page, "opens", 0, self.held[page])
+
     def got(self, page: int, record: np.void, blob: NDArray[np.uint8]) -> None:
         at = int(record["offset"])
         n = int(blob[at])
@@ -92,6 +142,7 @@ class NaiveCore:
         for k in range(n):
             line, start = int(blob[at + 1 + k]), at + 1 + n + 64 * k
             mine[64 * line : 64 * line + 64] = blob[start : start + 64].tobytes()
+        self.has.add(page)
         if page in self.pages:
             had = page in self.held
             self.held[page] = found = self.fingerprint(page)
@@ -105,6 +156,8 @@ class NaiveCore:
         self.held[page] = None
 
     def lost(self, page: int, way: int) -> None:
+        if way == LOST:
+            self.has.discard(page)
         if page not in self.held:
             return
         if self.held[page] is None:
@@ -125,10 +178,20 @@ class NaiveCore:
             self.memory.setdefault(page, bytearray(PAGE_BYTES))[at] = int(row["new"]) >> 8 * k & 255
 
 
-def naive_rows(recording: Recording, number: int, pages: set[int], words: dict[int, set[int]]) -> list[Told]:
-    """Of one core, by page: rows that begin or end a hold, in their order."""
-    done = NaiveCore(pages, words)
+def naive_rows(
+    recording: Recording,
+    number: int,
+    pages: set[int],
+    words: dict[int, set[int]],
+    spells: list[Spell],
+    stands: list[int],
+) -> list[Told]:
+    """Of one core, by page: rows that begin or end a hold, in their order. stands: where the core stands at
+    each stratum."""
+    done = NaiveCore(number, pages, words, spells)
     events: list[tuple[int, int, Callable[[], None]]] = []
+    for stratum, count in enumerate(stands):
+        events.append((count, 1, lambda region=stratum + 1: done.pass_stratum(region)))
     for rows in iter_losses(recording, number):
         for row in rows:
             page, way = int(row["line"]) // PAGE_BYTES, int(row["way"])
@@ -137,11 +200,11 @@ def naive_rows(recording: Recording, number: int, pages: set[int], words: dict[i
         for row in rows[rows["kind"] == MISS]:
             page = int(row["addr"]) // PAGE_BYTES
             events.append(
-                (int(row["count"]), 1, lambda page=page, row=row, blob=blob: done.got(page, row, blob))
+                (int(row["count"]), 2, lambda page=page, row=row, blob=blob: done.got(page, row, blob))
             )
     for row in rows_of(RecordingTraces(recording, rows=ALL).chunks(number)):
         if not row["flags"] & (UNCACHED | FETCH):
-            events.append((int(row["count"]), 2, lambda row=row: done.access(row)))
+            events.append((int(row["count"]), 3, lambda row=row: done.access(row)))
     for _, _, happen in sorted(events, key=lambda event: event[:2]):
         happen()
     for page in sorted(done.held):
@@ -152,6 +215,7 @@ def naive_rows(recording: Recording, number: int, pages: set[int], words: dict[i
 #: What rows tell, by the names of the twin: who gives away what it only read has the same before and after.
 WHAT = {
     "reads": (GETS,), "alone": (TAKES,), "alone too": (TAKES | HAD_IT,), "over": (SHARES, GIVES),
+    "opens": (GETS | HAD_IT,), "closes": (GIVES | HAD_IT,),
 }  # fmt: skip
 
 
@@ -161,7 +225,7 @@ def told_rows(recording: Recording, number: int) -> list[Told]:
     for row in rows_of(with_holds(recording).chunks(number)):
         if row["flags"] & (ALONE | FETCH) != ALONE | FETCH:
             assert int(row["addr"]) < memory or row["flags"] & UNCACHED
-            assert not glued
+            assert not glued or row["flags"] & ALONE
             continue
         pc, old, new = int(row["pc"]), int(row["old"]), int(row["new"])
         assert int(row["kind"]) == (READ if old == new else RMW)
@@ -186,13 +250,22 @@ def hold_against_naive(recording: Recording) -> tuple[int, int]:
     traces = with_holds(recording)
     pages, words = set(traces.pages.by_holds.tolist()), words_of_agents(recording)
     assert all(len(words.get(page, ())) <= MOST for page in pages)
+    spells = spells_in(traces)
+    for spell in spells:
+        assert spell.page not in pages
+        here = words_of_agents(recording, spell.first, spell.end).get(spell.page, set())
+        # Some agents may have used behind it, in the stretch that it is cut from.
+        assert here <= set(spell.words)
+        assert 0 < len(spell.words) <= MOST
     known = sorted(word for page in pages for word in words.get(page, ()))
     assert traces.pages.words.tolist() == known
     n, numbers = 0, list[tuple[int, int]]()
     told_words = 0
     for number in range(recording.manifest.n_cores):
-        expected, told = naive_rows(recording, number, pages, words), told_rows(recording, number)
-        for page in pages:
+        stands = traces.strata[:, number].tolist()
+        expected = naive_rows(recording, number, pages, words, spells, stands)
+        told = told_rows(recording, number)
+        for page in pages | {spell.page for spell in spells}:
             mine = [row for row in told if row[0] == page]
             theirs = [row for row in expected if row[0] == page]
             assert len(mine) == len(theirs), (number, hex(page))
@@ -209,4 +282,8 @@ def hold_against_naive(recording: Recording) -> tuple[int, int]:
                 told_words += len(here)
             n += len(mine)
     assert len(numbers) == len(set(numbers))
+    for spell in spells:
+        # Whoever tells what the page holds is alone with it.
+        assert spell.opener == -1 or spell.holders[0] == 1
+        assert spell.closer == -1 or spell.holders[1] == 1
     return n, told_words

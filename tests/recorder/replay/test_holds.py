@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from guest import Code, run_guest, write_schedule
 from guest_bodies import GUESTS, build
-from holds_twin import hold_against_naive, rows_of, with_holds, words_of_agents
+from holds_twin import hold_against_naive, rows_of, spells_in, with_holds, words_of_agents
 from numpy.typing import NDArray
 
 import corebraid
@@ -25,9 +25,9 @@ from emu.bus.losses import DOWNGRADED, LOST
 from emu.bus.names import PAGE
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording, iter_sealed_truth
-from recorder.replay import contested, core
+from recorder.replay import contested, core, spells
 from recorder.replay.contested import CONTESTED, MARKED, Contested
-from recorder.replay.holds import find_unclear, with_losses
+from recorder.replay.holds import ByHolds, find_unclear, with_losses
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
 from solver.check.checker import check_slices
@@ -75,6 +75,28 @@ def test_linux(program: str, tmp_path: Path) -> None:
     told, of_words = hold_against_naive(record_linux(program, tmp_path / "rec"))
     assert told > 10
     assert of_words > 10
+
+
+def record_spells(program: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    """Pages of which agents use much, and then little, and then much again. Short spells are told, too."""
+    monkeypatch.setattr(spells, "_WORTH", 1)
+    corebraid.record(LINUX / program, path, cores=3, strata="cycles:10000", limit=400_000)
+    return Recording.open(path)
+
+
+@pytest.mark.parametrize("program", ["thread_order", "sockets", "condvars"])
+def test_spells(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record_spells(program, tmp_path / "rec", monkeypatch)
+    found = spells_in(with_holds(recording))
+    assert any(spell.opener >= 0 for spell in found)
+    assert any(spell.closer >= 0 for spell in found)
+    assert hold_against_naive(recording)[0] > 100
+    assert check_slices(with_holds(recording), slices_of(recording)).events
+    told = list[str]()
+    corebraid.order(recording, jobs=1, note=lambda text: told.append(str(text)))
+    assert not told
+    assert corebraid.check_order(recording).events
+    assert corebraid.verify(recording.path).sound
 
 
 def test_marked_rows_have_the_same_holds(tmp_path: Path) -> None:
@@ -185,12 +207,11 @@ def test_where_holds_have_no_order_accesses_are_ordered(
     assert Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.holds == WITH_AGENTS
     plain = contested.pages_by_holds
 
-    def with_agents(of: Recording, strata: Any, agents: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def with_agents(of: Recording, strata: Any, agents: NDArray[np.uint64], **_: object) -> ByHolds:
         return plain(of, strata, agents[:0])
 
-    assert len(with_agents(recording, with_holds(recording).strata, np.zeros(1, np.uint64))) > len(
-        with_holds(recording).pages.by_holds
-    )
+    more = with_agents(recording, with_holds(recording).strata, np.zeros(1, np.uint64)).pages
+    assert len(more) > len(with_holds(recording).pages.by_holds)
     monkeypatch.setattr(contested, "pages_by_holds", with_agents)
     ordered = corebraid.order(recording, jobs=1, fresh=True)
     assert not ordered.with_verdict("illegal")
