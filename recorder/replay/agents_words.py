@@ -44,8 +44,8 @@ def _room(n: int) -> Stretches:
 @njit(cache=True)
 def follow_words(rows, start, pages, now, when, out, n):  # type: ignore[no-untyped-def]
     """Follow agents' rows (EVENT) from `start` on. pages: uint64[m], ascending. now: `Stretches` of these
-    pages that have begun; when: int64[m, MOST_WORDS], the region in which each word was used last. out:
-    `Stretches`, n filled, with room for two more. Returns (row, n): where there was no more room."""
+    pages that have begun; when: int64[m, MOST_WORDS, 2], the regions in which each word was used first and
+    last. out: `Stretches`, n filled. Returns (row, n): where there was no room for two more."""
     for i in range(start, rows.size):
         if n + 2 > out.page.size:
             return i, n
@@ -66,31 +66,42 @@ def _follow(word, region, pages, now, when, out, n):  # type: ignore[no-untyped-
     words, used = now.words[p], now.n_words[p]
     for k in range(used):
         if words[k] == word:
-            when[p, k] = region
+            when[p, k, 1] = region
             return n
     if used == MOST_WORDS:
-        if region > now.first[p]:
-            out.page[n], out.first[n], out.end[n], out.n_words[n] = p, now.first[p], region, used
-            out.words[n] = words
-            n += 1
+        n = _end(p, region, now, when, out, n)
         # What was used in this region belongs to the stretch that may begin with it.
         used = 0
         for k in range(MOST_WORDS):
-            if when[p, k] == region:
-                words[used], when[p, used] = words[k], region
+            if when[p, k, 1] == region:
+                words[used], when[p, used, 0], when[p, used, 1] = words[k], region, region
                 used += 1
         now.first[p] = region
         if used == MOST_WORDS:
             now.first[p], now.n_words[p] = region + 1, 0
             return n
-    words[used], when[p, used] = word, region
+    words[used], when[p, used, 0], when[p, used, 1] = word, region, region
     now.n_words[p] = used + 1
     return n
 
 
+@njit(cache=True)
+def _end(p, region, now, when, out, n):  # type: ignore[no-untyped-def]
+    """A page's stretch ends before a region. Returns how many there are."""
+    if region == now.first[p]:
+        return n
+    out.page[n], out.first[n], out.end[n], used = p, now.first[p], region, 0
+    for k in range(now.n_words[p]):
+        if when[p, k, 0] < region:
+            out.words[n, used] = now.words[p, k]
+            used += 1
+    out.n_words[n] = used
+    return n + 1
+
+
 def stretches(recording: Recording, pages: NDArray[np.uint64], regions: int) -> Stretches:
     """Those of these pages, uint64[m], ascending, in so many regions. Raises FormatError."""
-    now, when = _room(len(pages)), np.zeros((len(pages), MOST_WORDS), np.int64)
+    now, when = _room(len(pages)), np.zeros((len(pages), MOST_WORDS, 2), np.int64)
     found, out = list[Stretches](), _room(_ROOM)
     for rows in iter_agent_trace(recording) if len(pages) else ():
         start, n = 0, 0
