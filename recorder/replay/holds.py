@@ -98,7 +98,7 @@ def pages_by_holds(
     changes = []
     for core in cores:
         gained = _look_at(recording, core, pages, lost[core], unclear)
-        changes.append(Changes(gained, lost[core]).of(known.page[chosen]))
+        changes.append(Changes(gained, lost[core]))
     chosen = chosen[~unclear[known.page[chosen]]]
     spells = spells_of(pages, known, chosen, changes, strata)
     by_holds = ~unclear[:-1] & ~used

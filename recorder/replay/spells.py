@@ -9,20 +9,21 @@ what holds tell are never both there.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import njit
 from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import LOST
 from emu.native.state import PAGE_SHIFT
 from recorder.replay.agents_words import Stretches
 
 #: Losses of a page in a spell that are worth it; borders that are tried; pages that one core tells of at one,
-#: as far as its trace has room.
-_WORTH, _TRIED, _AT_ONCE = 16, 64, 60
+#: as far as its trace has room; stretches that are looked at.
+_WORTH, _TRIED, _AT_ONCE, _MOST = 16, 64, 60, 1 << 12
+_NO_WAY, _WAY_SHARED, _WAY_LOST = range(3)
 Pages = NDArray[np.uint64]
 #: Of one core, by count: count, page (its place among some), flags of the record.
 GainedPages = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]]
@@ -70,43 +71,69 @@ class Changes(NamedTuple):
     gains: GainedPages
     losses: LostPages
 
-    def of(self, pages: NDArray[np.intp]) -> Changes:
-        """Those of any of these pages."""
-        counts, places, flags = self.gains
-        gained = np.isin(places, pages)
-        others, lines, ways, regions = self.losses
-        lost = np.isin(lines, pages)
-        return Changes(
-            (counts[gained], places[gained], flags[gained]),
-            (others[lost], lines[lost], ways[lost], regions[lost]),
-        )
+
+class Histories(NamedTuple):
+    """What became of each core's rights to each of some pages, page by page, of each core by core, by count.
+    gained: int64[pages * cores + 1], which gains are whose, of which gain_count, and flags of the record;
+    lost: the same of losses, loss_count and way."""
+
+    gained: NDArray[np.int64]
+    gain_count: NDArray[np.uint64]
+    flags: NDArray[np.uint8]
+    lost: NDArray[np.int64]
+    loss_count: NDArray[np.uint64]
+    way: NDArray[np.uint8]
+
+
+def histories(places: NDArray[np.intp], cores: list[Changes]) -> Histories:
+    """Those of these pages, by their places among some, ascending."""
+    found: list[NDArray[Any]] = []
+    for name in ("gains", "losses"):
+        keys, counts, what = [], [], []
+        for core, changes in enumerate(cores):
+            count, page, told = getattr(changes, name)[:3]
+            at = np.searchsorted(places, page)
+            mine = np.flatnonzero(at < len(places))
+            mine = mine[places[at[mine]] == page[mine]]
+            keys.append(at[mine] * len(cores) + core)
+            counts.append(count[mine])
+            what.append(told[mine])
+        key, count, told = (np.concatenate(column) for column in (keys, counts, what))
+        by = np.lexsort((count, key))
+        ends = np.arange(len(places) * len(cores) + 1)
+        found += [np.searchsorted(key[by], ends), count[by], told[by]]
+    return Histories(*found)
 
 
 def worth(found: Stretches, losses: list[LostPages]) -> NDArray[np.intp]:
-    """The stretches in which the page is lost often. losses: of all cores, regions below 2^32."""
+    """The stretches in which the page is lost often, `_MOST` of them at most, of which it is so most.
+    losses: of all cores, regions below 2^32."""
     page, region = (np.concatenate([lost[column] for lost in losses]) for column in (1, 3))
     keys = np.sort(page << 32 | region)
     first, end = (np.searchsorted(keys, found.page << 32 | edge) for edge in (found.first, found.end))
-    return np.flatnonzero(end - first >= _WORTH)
+    often = np.flatnonzero(end - first >= _WORTH)
+    return np.sort(often[np.argsort((first - end)[often], kind="stable")[:_MOST]])
 
 
 def spells_of(
     pages: Pages, found: Stretches, chosen: NDArray[np.intp], cores: list[Changes], strata: NDArray[np.uint64]
 ) -> Spells:
     """Spells in the chosen stretches. cores: what became of each core's rights to their pages."""
-    told, spells = Counter[tuple[int, int]](), list[_Spell]()
+    places, n, strata = np.unique(found.page[chosen]), len(cores), np.ascontiguousarray(strata)
+    all_of, spells = histories(places, cores), list[_Spell]()
+    told = np.zeros((len(strata) + 1, n), np.uint8)
     for k in chosen.tolist():
         place, first, end = int(found.page[k]), int(found.first[k]), int(found.end[k])
-        mine = [changes.of(np.array([place])) for changes in cores]
-        opener, closer = -1, -1
+        key, opener, closer = int(np.searchsorted(places, place)) * n, -1, -1
         if first:
-            first, opener = _border(mine, strata, range(first, min(first + _TRIED, end)), told)
-        if opener == -1 and first:
-            continue
+            last = max(first, min(first + _TRIED, end, len(strata)))
+            first, opener = find_border(all_of, key, strata, (first, last, 1), told)
+            if opener < 0:
+                continue
         if end <= len(strata):
             # Not in the region in which agents use more: they may be before the core that tells.
-            end, closer = _border(mine, strata, range(end - 1, max(end - 1 - _TRIED, first), -1), told)
-            if closer == -1:
+            end, closer = find_border(all_of, key, strata, (end - 1, max(end - 1 - _TRIED, first), -1), told)
+            if closer < 0:
                 continue
         words = np.sort(found.words[k][: found.n_words[k]])
         if not len(words):
@@ -126,36 +153,52 @@ def _spells(found: list[_Spell]) -> Spells:
     return Spells._make([columns[0].astype(np.uint64), *columns[1:], np.concatenate(words), ptr])
 
 
-def _border(
-    cores: list[Changes], strata: NDArray[np.uint64], regions: range, told: Counter[tuple[int, int]]
-) -> tuple[int, int]:
-    """The first of these regions where a core can tell what the page holds, and that core; -1 twice if there
-    is none. told: how many pages each core tells of in each region."""
-    for region in regions:
-        if region >= len(strata):
-            continue
-        teller = _teller(cores, strata[region - 1], strata[region])
-        if teller is not None and told[region, teller] < _AT_ONCE:
+@njit(cache=True)
+def find_border(histories, key, strata, regions, told):  # type: ignore[no-untyped-def]
+    """(the first of some regions where a core can tell what a page holds, that core); -1 twice if there is
+    none. key: place of the page's first core in `Histories`; regions: first, last (which is none of them),
+    step; told: uint8[regions, cores], how many pages each core tells of in each region."""
+    region, last, step = regions
+    while (last - region) * step > 0:
+        teller = find_teller(histories, key, strata[region - 1], strata[region], told.shape[1])
+        if teller >= 0 and told[region, teller] < _AT_ONCE:
             told[region, teller] += 1
             return region, teller
+        region += step
     return -1, -1
 
 
-def _teller(cores: list[Changes], here: NDArray[np.uint64], there: NDArray[np.uint64]) -> int | None:
+@njit(cache=True)
+def find_teller(histories, key, here, there, n_cores):  # type: ignore[no-untyped-def]
     """The core that has a page where a region begins, if no other has, and none gets it there before that has
-    executed something. here, there: where the cores stand at both ends of the region."""
-    teller, alone, others = None, False, False
-    for core, (gains, losses) in enumerate(cores):
-        n, m = np.searchsorted(gains[0], here[core]), np.searchsorted(gains[0], there[core])
-        if n < len(gains[0]) and gains[0][n] == here[core]:
-            return None
-        if n:
-            since = np.searchsorted(losses[0], gains[0][n - 1], side="right")
-            ways = losses[2][since : np.searchsorted(losses[0], here[core], side="right")]
-            if LOST not in ways:
-                if teller is not None or there[core] <= here[core]:
-                    return None
-                teller, alone = core, bool(gains[2][n - 1] & MISS_WRITE) and not len(ways)
-                continue
-        others = others or m > n
-    return teller if alone or not others else None
+    executed something; else -1. here, there: where the cores stand at both ends of the region."""
+    teller, alone, others = -1, False, False
+    for core in range(n_cores):
+        first, end = histories.gained[key + core], histories.gained[key + core + 1]
+        gains = histories.gain_count[first:end]
+        n = np.searchsorted(gains, here[core])
+        if n < gains.size and gains[n] == here[core]:
+            return -1
+        since = _way_since(histories, key + core, gains[n - 1], here[core]) if n > 0 else _WAY_LOST
+        if since == _WAY_LOST:
+            others = others or np.searchsorted(gains, there[core]) > n
+            continue
+        if teller >= 0 or there[core] <= here[core]:
+            return -1
+        teller = core
+        alone = since == _NO_WAY and histories.flags[first + n - 1] & np.uint8(MISS_WRITE) != 0
+    return teller if alone or not others else -1
+
+
+@njit(cache=True)
+def _way_since(histories, key, gained, here):  # type: ignore[no-untyped-def]
+    """What became of a page between a gain and a count: `_NO_WAY`, `_WAY_LOST`, else it is shared."""
+    first, end = histories.lost[key], histories.lost[key + 1]
+    since = first + np.searchsorted(histories.loss_count[first:end], gained, side="right")
+    until = first + np.searchsorted(histories.loss_count[first:end], here, side="right")
+    found = _NO_WAY
+    for k in range(since, until):
+        if histories.way[k] == LOST:
+            return _WAY_LOST
+        found = _WAY_SHARED
+    return found

@@ -21,7 +21,7 @@ from emu.bus.losses import DOWNGRADED, LOST
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay import agents_words, spells
 from recorder.replay.agents_words import MOST_WORDS, stretches
-from recorder.replay.spells import Changes
+from recorder.replay.spells import Changes, find_teller, histories
 from solver.check.checker import check_slices
 
 LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
@@ -97,14 +97,14 @@ def changes(gains: list[tuple[int, int]], losses: list[tuple[int, int]]) -> Chan
 #: Core 0 and core 1: gains and losses; who tells where both stand at 100, up to 200.
 BORDERS = {
     "alone": (([(5, MISS_WRITE)], []), ([], []), 0),
-    "nobody": (([(5, MISS_WRITE)], [(9, LOST)]), ([], []), None),
-    "lost right there": (([(5, MISS_WRITE)], [(100, LOST)]), ([], []), None),
+    "nobody": (([(5, MISS_WRITE)], [(9, LOST)]), ([], []), -1),
+    "lost right there": (([(5, MISS_WRITE)], [(100, LOST)]), ([], []), -1),
     "lost later": (([(5, MISS_WRITE)], [(101, LOST)]), ([(150, 0)], []), 0),
-    "got right there": (([(5, MISS_WRITE)], []), ([(100, 0)], []), None),
-    "both": (([(5, 0)], []), ([(7, 0)], []), None),
+    "got right there": (([(5, MISS_WRITE)], []), ([(100, 0)], []), -1),
+    "both": (([(5, 0)], []), ([(7, 0)], []), -1),
     "read alone": (([(5, 0)], []), ([], []), 0),
-    "read, and another reads it too": (([(5, 0)], []), ([(150, 0)], []), None),
-    "shared again, and another reads it": (([(5, MISS_WRITE)], [(50, DOWNGRADED)]), ([(150, 0)], []), None),
+    "read, and another reads it too": (([(5, 0)], []), ([(150, 0)], []), -1),
+    "shared again, and another reads it": (([(5, MISS_WRITE)], [(50, DOWNGRADED)]), ([(150, 0)], []), -1),
     "the other one": (([(5, MISS_WRITE)], [(9, LOST)]), ([(10, MISS_WRITE)], []), 1),
 }  # fmt: skip
 
@@ -112,11 +112,11 @@ BORDERS = {
 @pytest.mark.parametrize("name", BORDERS)
 def test_who_tells(name: str) -> None:
     *cores, expected = BORDERS[name]
-    both = [changes(*one) for one in cores]
+    both = histories(np.array([0]), [changes(*one) for one in cores])
     here, there = np.full(2, 100, np.uint64), np.full(2, 200, np.uint64)
-    assert spells._teller(both, here, there) == expected
+    assert find_teller(both, 0, here, there, 2) == expected
     # Who executes nothing in the region can tell nothing.
-    assert spells._teller(both, here, here) is None
+    assert find_teller(both, 0, here, here, 2) == -1
 
 
 def slices_of(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
@@ -129,13 +129,13 @@ def test_who_does_not_have_the_page_cannot_tell(tmp_path: Path, monkeypatch: pyt
     corebraid.record(LINUX / "condvars", tmp_path / "rec", cores=3, strata="cycles:10000", limit=400_000)
     recording = Recording.open(tmp_path / "rec")
     assert check_slices(with_holds(recording), slices_of(recording)).events
-    plain = spells._teller
+    plain = spells.find_border
 
-    def another(*asked: Any) -> int | None:
-        teller = plain(*asked)
-        return None if teller is None else (teller + 1) % 3
+    def another(*asked: Any) -> tuple[int, int]:
+        region, teller = plain(*asked)
+        return region, teller if teller < 0 else (teller + 1) % 3
 
-    monkeypatch.setattr(spells, "_teller", another)
+    monkeypatch.setattr(spells, "find_border", another)
     assert spells_in(with_holds(recording))
     with pytest.raises(OrderError):
         check_slices(with_holds(recording), slices_of(recording))
