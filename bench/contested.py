@@ -20,6 +20,22 @@ from corebraid.study.about import Info
 
 _ROOT = Path(__file__).resolve().parents[1] / "firmware"
 _FIRMWARE = ("uts", "radix")
+#: Threads that sleep on one another's locks, as those of most programs do.
+_QUEUE = """
+import queue, threading
+q, total = queue.Queue(16), []
+def work():
+    s = 0
+    while (x := q.get()) is not None:
+        s += x * x
+    total.append(s)
+ts = [threading.Thread(target=work) for _ in range(3)]
+for t in ts: t.start()
+for k in range(3000): q.put(k)
+for t in ts: q.put(None)
+for t in ts: t.join()
+print(sum(total))
+"""
 
 
 def _subjects(folder: Path) -> dict[str, list[str]]:
@@ -31,7 +47,10 @@ def _subjects(folder: Path) -> dict[str, list[str]]:
         if program := shutil.which(name):
             found[" ".join([name, options[0]])] = ["--", program, *options, str(text)]
     found |= {name: [str(_ROOT / "x86_64-large" / f"{name}.elf")] for name in _FIRMWARE}
-    found["histogram"] = ["--", str(_ROOT / "linux" / "x86_64" / "histogram")]
+    for name in ("histogram", "mutexes"):
+        found[name] = ["--", str(_ROOT / "linux" / "x86_64" / name)]
+    if Path("/usr/bin/python3").exists():
+        found["python3 queue"] = ["--", "/usr/bin/python3", "-S", "-c", _QUEUE]
     return found
 
 
