@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corebraid.base.errors import OrderError, UsageError
+from corebraid.base.errors import FormatError, OrderError, UsageError
 from corebraid.base.wording import Option, Phrase, Text
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 from solver.check.certificate import OBEYED
@@ -73,6 +73,8 @@ def order_recording(
     options, resources = options or Options(), resources or Resources()
     options.check()
     resources.check()
+    for path in (certificate, resources.keep):
+        _check_place(path)
     if options.evidence is not None and (resources.jobs > 1 or resources.cluster):
         raise UsageError(
             "an engine with evidence takes the regions one after the other",
@@ -85,6 +87,16 @@ def order_recording(
             remedy=Phrase("use ", Option("encoding", "chain")),
         )
     return _order_all(traces, certificate, recording, options, on_region, resources)
+
+
+def _check_place(path: Path | None) -> None:
+    """Raises FormatError where a file is to be replaced and a directory stands."""
+    if path is not None and path.is_dir():
+        raise FormatError(
+            "a directory stands where a file is to be written",
+            where=str(path),
+            remedy="move it somewhere else, and order again",
+        )
 
 
 def _order_all(

@@ -219,6 +219,14 @@ def test_a_trace_that_fails_leaves_no_file(copy_of_fig1: Path, tmp_path: Path) -
     assert not (tmp_path / "trace").exists()
 
 
+@pytest.mark.parametrize("name", ["order.cert", "order.partial"])
+def test_an_order_is_not_written_over_a_directory(copy_of_fig1: Path, name: str) -> None:
+    (copy_of_fig1 / name).unlink(missing_ok=True)
+    (copy_of_fig1 / name / "kept").mkdir(parents=True)
+    refused(run("order", copy_of_fig1), "a directory stands where a file is to be written", "move it", name)
+    assert (copy_of_fig1 / name / "kept").is_dir()
+
+
 def test_a_device_may_be_written_to(fig1: Path) -> None:
     assert run("trace", fig1, "-o", os.devnull).code == 0
 
