@@ -35,6 +35,8 @@ def page_fingerprint(page):  # type: ignore[no-untyped-def]
 def fingerprint_beside(page, words):  # type: ignore[no-untyped-def]
     """`page_fingerprint` of a page (uint8[n], n a power of two) as if these words of it were 0: uint64[m],
     their addresses. The page is afterwards as it was."""
+    if words.size == 0:
+        return page_fingerprint(page)
     there, bits = page.view(np.uint64), np.uint64(page.size - 1)
     kept = np.empty(words.size, np.uint64)
     for k in range(words.size):

@@ -89,13 +89,14 @@ class Watched:
         spells = self.spells
         return np.union1d(self.by_holds, spells.page[(spells.first <= region) & (region < spells.end)])
 
-    def turns(self, region: int) -> bool:
-        """Whether a spell ends, or begins, where a region begins."""
-        return region in self._turns
+    def turns(self, first: int, last: int) -> list[int]:
+        """Of these regions those at whose beginning a spell ends, or begins, ascending."""
+        at, end = np.searchsorted(self._turns, (first, last + 1))
+        return self._turns[at:end].tolist()
 
     @cached_property
-    def _turns(self) -> frozenset[int]:
-        return frozenset(self.spells.first.tolist()) | frozenset(self.spells.end.tolist())
+    def _turns(self) -> NDArray[np.int64]:
+        return np.union1d(self.spells.first, self.spells.end)
 
     def words_in(self, region: int) -> Pages:
         """Words that agents use of those, ascending."""

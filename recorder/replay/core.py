@@ -178,7 +178,7 @@ class CoreReplay(ReplayDriver):
             watched.choose(self._watched.pages(self._strata + 1))
             while not watched.tell():
                 yield from self._taken()
-            if self._watched.turns(self._strata + 1):
+            if self._watched.turns(self._strata + 1, self._strata + 1):
                 yield from self._taken()
 
     def _stratum(self, row: np.void) -> None:
@@ -192,8 +192,8 @@ class CoreReplay(ReplayDriver):
 
     def _stood_still(self, strata: int) -> None:
         # What is watched where a core stands still was chosen when it began to (`Contested.of`).
-        for region in range(self._strata + 1, self._strata + strata + 1):
-            if self._watched is not None and self._watched.turns(region):
+        if self._watched is not None:
+            for region in self._watched.turns(self._strata + 1, self._strata + strata):
                 self._turn(region)
         self._strata += strata
 

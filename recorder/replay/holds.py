@@ -23,7 +23,16 @@ from recorder.evidence.losses.log import iter_all_losses, iter_losses
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.agents_words import stretches
 from recorder.replay.driver import Piece
-from recorder.replay.spells import Changes, GainedPages, LostPages, Spells, no_spells, spells_of, worth
+from recorder.replay.spells import (
+    Changes,
+    GainedPages,
+    LostPages,
+    Spells,
+    most_lost,
+    no_spells,
+    spells_of,
+    worth,
+)
 
 #: Some 60 bytes each.
 _MOST_LOSSES = 1 << 23
@@ -89,12 +98,13 @@ def pages_by_holds(
         return no_holds()
     unclear = np.zeros(len(pages) + 1, bool)
     used = np.isin(pages, agents) if beside else unclear[:-1]
-    known = stretches(recording, pages[used], len(strata) + 1)
-    known = known._replace(page=np.flatnonzero(used)[known.page])
     cores = range(recording.manifest.n_cores)
     lost = [_lost_pages(recording, core, strata, pages) for core in cores]
+    wanted = worth(lost, used)
+    known = stretches(recording, pages[used], len(strata) + 1, wanted)
     whole = (known.first == 0) & (known.end == len(strata) + 1)
-    chosen = np.setdiff1d(worth(known, lost), np.flatnonzero(whole))
+    chosen = np.setdiff1d(most_lost(known, wanted), np.flatnonzero(whole))
+    known = known._replace(page=np.flatnonzero(used)[known.page])
     changes = []
     for core in cores:
         gained = _look_at(recording, core, pages, lost[core], unclear)

@@ -18,7 +18,7 @@ from corebraid.base.compiled import njit
 from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import LOST
 from emu.native.state import PAGE_SHIFT
-from recorder.replay.agents_words import Stretches
+from recorder.replay.agents_words import Stretches, Wanted
 
 #: Losses of a page in a spell that are worth it; borders that are tried; pages that one core tells of at one,
 #: as far as its trace has room; stretches that are looked at.
@@ -105,14 +105,20 @@ def histories(places: NDArray[np.intp], cores: list[Changes]) -> Histories:
     return Histories(*found)
 
 
-def worth(found: Stretches, losses: list[LostPages]) -> NDArray[np.intp]:
-    """The stretches in which the page is lost often, `_MOST` of them at most, of which it is so most.
-    losses: of all cores, regions below 2^32."""
+def worth(losses: list[LostPages], used: NDArray[np.bool_]) -> Wanted:
+    """The stretches that are worth a spell. losses: of all cores, regions below 2^32. used: bool[pages], the
+    pages that agents use, among which pages of stretches are numbered."""
     page, region = (np.concatenate([lost[column] for lost in losses]) for column in (1, 3))
-    keys = np.sort(page << 32 | region)
-    first, end = (np.searchsorted(keys, found.page << 32 | edge) for edge in (found.first, found.end))
-    often = np.flatnonzero(end - first >= _WORTH)
-    return np.sort(often[np.argsort((first - end)[often], kind="stable")[:_MOST]])
+    number = np.append(np.cumsum(used) - 1, -1)
+    mine = np.append(used, False)[page]
+    return Wanted(np.sort(number[page[mine]] << 32 | region[mine]), _WORTH)
+
+
+def most_lost(found: Stretches, wanted: Wanted) -> NDArray[np.intp]:
+    """Of stretches that are wanted the `_MOST` in which the page is lost most."""
+    lost = wanted.lost_in(found)
+    often = np.flatnonzero(lost >= wanted.least)
+    return np.sort(often[np.argsort(-lost[often], kind="stable")[:_MOST]])
 
 
 def spells_of(

@@ -20,7 +20,7 @@ from corebraid.base.rows.record import MISS_WRITE
 from emu.bus.losses import DOWNGRADED, LOST
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay import agents_words, spells
-from recorder.replay.agents_words import MOST_WORDS, stretches
+from recorder.replay.agents_words import MOST_WORDS, Wanted, stretches
 from recorder.replay.spells import Changes, find_teller, histories
 from solver.check.checker import check_slices
 
@@ -71,13 +71,21 @@ def test_stretches_as_a_naive_twin_finds_them(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(agents_words, "iter_agent_trace", lambda _, parts=parts: iter(parts))
         pages = np.array([0, 2], np.uint64)
         recording: Any = None
-        found = stretches(recording, pages, regions)
+        lost = [rng.randrange(2) << 32 | rng.randrange(regions) for _ in range(rng.choice((0, 30)))]
+        losses = np.sort(np.array(lost, np.int64))
+        wanted = Wanted(losses, rng.choice((0, 3)))
+        found = stretches(recording, pages, regions, wanted)
         for place, page in enumerate(pages.tolist()):
             mine = list[Stretch]()
             for k in np.flatnonzero(found.page == place):
                 words = frozenset(found.words[k][: found.n_words[k]].tolist())
                 mine.append((int(found.first[k]), int(found.end[k]), words))
-            assert mine == naive_stretches(rows, page, regions)
+            kept = []
+            for first, end, words in naive_stretches(rows, page, regions):
+                lost = sum(place << 32 | first <= loss < place << 32 | end for loss in losses.tolist())
+                if lost >= wanted.least or (first == 0 and end == regions):
+                    kept.append((first, end, words))
+            assert mine == kept
             n += len(mine)
     assert n > 300
 
