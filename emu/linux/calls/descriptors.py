@@ -98,6 +98,8 @@ def sys_fcntl(task: Task, fd: int, command: int, argument: int) -> int:
     if command == _F_GETOWN_EX:
         task.process.memory.write(argument, bytes(8))
         return 0
+    if command == _F_SETSIG and not 0 <= argument <= 64:
+        raise Errno(errno.EINVAL)
     if command in (_F_GETOWN, _F_SETOWN, _F_GETSIG, _F_SETSIG):
         return 0
     if command == _F_GETLEASE:
@@ -117,7 +119,10 @@ def _record_lock(task: Task, file: OpenFile, command: int, address: int) -> int:
     memory = task.process.memory
     raw = memory.read(address, _FLOCK_BYTES)
     kind, whence = int.from_bytes(raw[:2], "little"), int.from_bytes(raw[2:4], "little")
+    start, size = (as_long(int.from_bytes(raw[at : at + 8], "little")) for at in (8, 16))
     if kind not in (_F_RDLCK, _F_WRLCK, _F_UNLCK) or whence > 2:
+        raise Errno(errno.EINVAL)
+    if whence == 0 and (start < 0 or start + min(size, 0) < 0):
         raise Errno(errno.EINVAL)
     if command in (_F_GETLK, _F_OFD_GETLK):
         if kind == _F_UNLCK:

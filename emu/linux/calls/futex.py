@@ -41,6 +41,8 @@ def sys_futex(
         bits = third & MATCH_ANY if command == _WAKE_BITSET else MATCH_ANY
         if not bits:
             raise Errno(errno.EINVAL)
+        if not op & _PRIVATE and task.process.memory.reachable(address, 4, False) < 4:
+            raise Errno(errno.EFAULT)
         return task.process.futexes.wake(address, _at_least_one(value), bits)
     if command in (_REQUEUE, _CMP_REQUEUE):
         return _requeue(task, address, command, value, as_int(timeout), second, third)

@@ -74,7 +74,10 @@ def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, f
     if rights & RIGHT_WRITE and not shared and not flags & _NORESERVE and size > space.limit:
         raise Errno(errno.ENOMEM)
     start = _place(task, address, size, flags)
-    return space.map(start, size, rights, shared=shared, file=file, offset=offset, may_write=may_write)
+    return space.map(
+        start, size, rights, shared=shared, file=file, offset=offset, may_write=may_write,
+        grows=bool(flags & _GROWSDOWN),
+    )  # fmt: skip
 
 
 def _mapped(task: Task, fd: int, protection: int, shared: bool) -> tuple[MappedFile, bool]:
@@ -140,7 +143,7 @@ def sys_mprotect(task: Task, address: int, size: int, protection: int) -> int:
     start, end = _range(task, address, size)
     if protection & _PROT_GROWSDOWN:
         mapping = task.process.space.mappings.at(address)
-        if mapping is None or mapping.name != "[stack]":
+        if mapping is None or not (mapping.grows or mapping.name == "[stack]"):
             raise Errno(errno.ENOMEM if mapping is None else errno.EINVAL)
         start, protection = mapping.start, protection & ~_PROT_GROWSDOWN
     if protection & ~(7 | _PROT_SEM):

@@ -11,6 +11,7 @@ from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking, Reason, Wait
 from emu.linux.pseudo.dev import OpenDevice
 from emu.linux.tasks.task import Task
+from emu.linux.waiting.pipe import PipeReader
 from emu.linux.waiting.readiness import WaitableFile, earliest, held
 
 #: Never more than this at once, whatever number the guest names.
@@ -76,6 +77,11 @@ def _read_stream(task: Task, file: OpenFile, buffers: Buffers, offset: int | Non
         # Nothing is taken that cannot be stored.
         raise Errno(errno.EFAULT)
     data = yield from _take(task, file, n, offset)
+    if n < min(wanted, PIECE) and isinstance(file, PipeReader):
+        # A page of a pipe is read as far as it is wanted, or not at all.
+        given, data = data, file.pipe.whole_pages(data)
+        if given and not data:
+            raise Errno(errno.EFAULT)
     at = 0
     for address, size in buffers:
         piece = data[at : at + size]

@@ -16,6 +16,8 @@ from emu.linux.tasks.task import Task
 _REALTIME, _MONOTONIC, _PROCESS_CPU, _THREAD_CPU = 0, 1, 2, 3
 _REAL = (_REALTIME, 5, 8, 11)
 _MONO = (_MONOTONIC, 4, 6, 7, 9)
+#: By which nobody can sleep: raw and coarse ones, and those that wake a sleeping machine.
+_NEVER_WAKE = (4, 5, 6, 8, 9)
 _ABSOLUTE = 1
 #: Clock ticks in a second, sysconf(_SC_CLK_TCK).
 _TICKS = 100
@@ -37,7 +39,7 @@ def _now(task: Task, clock: int) -> int:
         return cpu_time(list(process.tasks.values())) + process.ended_cycles * CYCLE_NS
     if clock == _THREAD_CPU:
         return cpu_time([task])
-    if clock < 0 and clock & 4:
+    if clock < 0 and clock & 4 and clock & 3 != 3:
         of = task if not ~(clock >> 3) else process.tasks.get(~(clock >> 3))
         if of is not None:
             return cpu_time([of])
@@ -101,7 +103,10 @@ def sys_nanosleep(task: Task, request: int, remainder: int) -> Blocking:
 def sys_clock_nanosleep(task: Task, clock: int, flags: int, request: int, remainder: int) -> Blocking:
     """clock_nanosleep(2)."""
     clock = as_int(clock)
-    given, now = read_timespec(task, request), _now(task, clock)
+    now = _now(task, clock)
+    if clock in _NEVER_WAKE:
+        raise Errno(errno.EOPNOTSUPP)
+    given = read_timespec(task, request)
     if clock == _THREAD_CPU:
         raise Errno(errno.EINVAL)
     monotonic = task.process.clock.monotonic()

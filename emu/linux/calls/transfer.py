@@ -188,8 +188,11 @@ def sys_readahead(task: Task, fd: int) -> int:
     return 0
 
 
-def sys_sync_file_range(task: Task, fd: int) -> int:
+def sys_sync_file_range(task: Task, fd: int, offset: int, size: int, flags: int) -> int:
     """sync_file_range(2)."""
+    file_of(task, fd)
+    if as_long(offset) < 0 or as_long(offset + size) < as_long(offset) or flags & 0xFFFFFFF8:
+        raise Errno(errno.EINVAL)
     return sys_fsync(task, fd)
 
 

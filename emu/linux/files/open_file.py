@@ -114,6 +114,10 @@ class OpenFile:
         """What mmap maps. Raises Errno(ENODEV) for what cannot be mapped."""
         raise Errno(errno.ENODEV)
 
+    def opened_anew(self, flags: int) -> OpenFile:
+        """What opening it by its link in /proc gives, in a way in which it is not open. Raises Errno."""
+        raise Errno(errno.EACCES)
+
     def close(self) -> None:
         """The last descriptor is gone."""
 

@@ -87,6 +87,7 @@ class AddressSpace:
         offset: int = 0,
         name: str = "",
         may_write: bool = True,
+        grows: bool = False,
     ) -> int:
         """Map `size` bytes (whole pages) at `start`, replacing what is there, or where there is room.
 
@@ -99,7 +100,7 @@ class AddressSpace:
         if len(self.mappings) > MOST_MAPPINGS:
             raise Errno(errno.ENOMEM)
         self.unmap(start, size)
-        mapping = Mapping(start, start + size, rights, shared, file, offset, name, may_write)
+        mapping = Mapping(start, start + size, rights, shared, file, offset, name, may_write, grows)
         self.mappings.insert(mapping)
         if file is not None:
             self.history.append(mapping)
@@ -212,7 +213,7 @@ class AddressSpace:
         self._write_back(part)
         to = self.map(
             target, room, part.rights, shared=part.shared, file=part.file, offset=part.offset, name=part.name,
-            may_write=part.may_write,
+            may_write=part.may_write, grows=part.grows,
         )  # fmt: skip
         if part.shared and part.file is not None:
             self._drop(start, start + size)
@@ -247,7 +248,7 @@ class AddressSpace:
 
         Raises Errno(EFAULT) past the end of a mapped file (a bus error), Errno(ENOMEM) past the limit.
         """
-        mapping = self.mappings.at(address)
+        mapping = self._found(address)
         if mapping is None or not effective(mapping.rights) & need:
             return False
         page = address // PAGE_BYTES
@@ -259,6 +260,13 @@ class AddressSpace:
             last += 1
         self._bring(mapping, page, last)
         return True
+
+    def _found(self, address: int) -> Mapping | None:
+        """The mapping of an address, which may grow down to it."""
+        mapping = self.mappings.at(address)
+        if mapping is None and self.mappings.grow(page_floor(address)):
+            mapping = self.mappings.at(address)
+        return mapping
 
     def _bring(self, mapping: Mapping, first: int, last: int) -> None:
         file = mapping.file
@@ -306,6 +314,7 @@ class AddressSpace:
     def reachable(self, address: int, size: int, need: int) -> int:
         """How many of the bytes, from the first on, `reach` would find."""
         at = address
+        self._found(address)
         for mapping in self.mappings.overlapping(address, address + size):
             if mapping.start > at or not effective(mapping.rights) & need:
                 break

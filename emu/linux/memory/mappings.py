@@ -12,6 +12,8 @@ from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 #: Anonymous mappings of this size on get room behind them to grow in place (mremap of a big malloc).
 _GROWS_FROM = 1 << 20
+#: What grows downwards keeps away from what lies below (stack_guard_gap), and bytes that it may have.
+GUARD_BYTES, _MOST_GROWN = 256 * PAGE_BYTES, 8 << 20
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Mapping:
     """Pages [start, end) with the same rights (RIGHT_*) and backing. offset: of `start` in the file.
 
     may_write: the right to write may be given later; not where a file opened for reading is mapped shared.
+    grows: downwards, where the page below is used (MAP_GROWSDOWN).
     """
 
     start: int
@@ -29,6 +32,7 @@ class Mapping:
     offset: int = 0
     name: str = ""
     may_write: bool = True
+    grows: bool = False
 
     def part(self, start: int, end: int) -> Mapping:
         """The same for some of its pages."""
@@ -73,6 +77,18 @@ class Mappings:
         if index >= 0 and address < self._all[index].end:
             return self._all[index]
         return None
+
+    def grow(self, start: int) -> bool:
+        """The mapping above a page that is not mapped grows down to it. False: it does not."""
+        index = bisect_right(self._starts, start)
+        above = self._all[index] if index < len(self._all) else None
+        if above is None or not above.grows or start < self._low or above.end - start > _MOST_GROWN:
+            return False
+        below = self._all[index - 1] if index else None
+        if below is not None and below.rights and not below.grows and start - below.end < GUARD_BYTES:
+            return False
+        self.insert(replace(above, start=start, end=above.start))
+        return True
 
     def overlapping(self, start: int, end: int) -> list[Mapping]:
         """The mappings that share a page with [start, end)."""
@@ -163,11 +179,14 @@ class Mappings:
 
     def _end_of_room(self, size: int, end: int) -> int:
         """The highest end of `size` free bytes, at most `end`; there may be none of these below `low`."""
-        for index in range(bisect_left(self._starts, end) - 1, -1, -1):
+        first = bisect_left(self._starts, end)
+        if first < len(self._all) and self._all[first].grows:
+            end = min(end, self._all[first].start - GUARD_BYTES)
+        for index in range(first - 1, -1, -1):
             mapping = self._all[index]
             if mapping.end <= end - size:
                 break
-            end = min(end, mapping.start)
+            end = min(end, mapping.start - (GUARD_BYTES if mapping.grows else 0))
         return end
 
     def _above(self, start: int) -> int | None:
@@ -179,5 +198,7 @@ def _joins(first: Mapping, second: Mapping) -> bool:
     if first.end != second.start or first.rights != second.rights or first.shared != second.shared:
         return False
     if first.name != second.name or first.file is not second.file or first.may_write != second.may_write:
+        return False
+    if first.grows != second.grows:
         return False
     return first.file is None or first.offset + first.end - first.start == second.offset

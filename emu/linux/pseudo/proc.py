@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from emu.linux.files.file_tree import FileTree
 from emu.linux.files.nodes import PROC_DEVICE, Directory, Node
 from emu.linux.files.open_file import OpenFile, Stat
+from emu.linux.files.regular import OpenRegular
 from emu.linux.ground.failure import Errno
 from emu.linux.pseudo import proc_process, proc_system
 from emu.linux.pseudo.builder import Builder
@@ -26,6 +27,8 @@ from emu.linux.pseudo.proc_nodes import (
 
 if TYPE_CHECKING:
     import random
+
+_GONE = " (deleted)"
 
 
 class NodeMaker:
@@ -193,7 +196,7 @@ class ProcTree:
                 return None
             if number not in links:
                 links[number] = self._own.jump(
-                    lambda: self._need(number).name, lambda: self._open_node(number)
+                    lambda: _shown_name(self._need(number)), lambda: self._open_node(number)
                 )
             return links[number]
 
@@ -219,6 +222,12 @@ class ProcTree:
         file = self._need(number)
         node = getattr(file, "node", None)
         return node if isinstance(node, Node) else SameFile(file.stat(), file)
+
+
+def _shown_name(file: OpenFile) -> str:
+    """Its name, and whether that is gone."""
+    gone = isinstance(file, OpenRegular) and not file.stat().links and not file.name.endswith(_GONE)
+    return file.name + _GONE if gone else file.name
 
 
 def _number(name: str) -> int | None:

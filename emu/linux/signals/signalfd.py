@@ -12,7 +12,7 @@ from emu.linux.ground.failure import Errno
 from emu.linux.signals.info import SigInfo
 from emu.linux.signals.numbers import SI_TIMER, SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
 from emu.linux.signals.receiver import Receiver
-from emu.linux.waiting.readiness import WaitableFile
+from emu.linux.waiting.readiness import PlacelessFile
 from isa.layout import Layout
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def record_of(info: SigInfo) -> bytes:
     return RECORD.pack(signal=info.signal, error=info.error & mask, code=info.code & mask, **values)
 
 
-class SignalFile(WaitableFile):
+class SignalFile(PlacelessFile):
     """Pending signals of a set. caller: tells the task that reads or polls."""
 
     name = "anon_inode:[signalfd]"

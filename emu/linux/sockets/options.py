@@ -11,6 +11,8 @@ from emu.linux.ground.words import as_int, as_long
 from emu.linux.sockets.addresses import AF_INET6, AF_UNIX
 
 SOL_SOCKET, SOL_IP, SOL_TCP, SOL_UDP, SOL_IPV6 = 1, 0, 6, 17, 41
+#: Options of TCP that take a text: TCP_CONGESTION, TCP_ULP, TCP_FASTOPEN_KEY.
+_TCP_TEXTS = (13, 31, 33)
 SO_REUSEADDR, SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE = 2, 3, 4, 7, 8, 9
 SO_LINGER, SO_REUSEPORT, SO_PASSCRED, SO_PEERCRED, SO_RCVLOWAT, SO_SNDLOWAT = 13, 15, 16, 17, 18, 19
 SO_RCVTIMEO, SO_SNDTIMEO, SO_ACCEPTCONN, SO_PROTOCOL, SO_DOMAIN = 20, 21, 30, 38, 39
@@ -143,6 +145,8 @@ def _set_protocol_option(socket: Optioned, level: int, option: int, raw: bytes) 
         raise Errno(errno.ENOPROTOOPT)
     if (level, option) == (SOL_IPV6, IPV6_V6ONLY) and (len(raw) < 4 or socket.has_address):
         raise Errno(errno.EINVAL)
+    if level == SOL_TCP and option not in _TCP_TEXTS and len(raw) < 4:
+        raise Errno(errno.EINVAL)
     socket.options.kept[level, option] = raw[:256]
 
 
@@ -152,7 +156,7 @@ def get_option(socket: Optioned, level: int, option: int) -> bytes:
         if socket.family == AF_UNIX:
             raise Errno(errno.EOPNOTSUPP)
         if level not in _protocol_levels(socket):
-            raise Errno(errno.ENOPROTOOPT)
+            raise Errno(errno.ENOPROTOOPT if socket.family == AF_INET6 else errno.EOPNOTSUPP)
         if (level, option) == (SOL_TCP, TCP_INFO):
             return bytes([socket.tcp_state]) + bytes(103)
         return socket.options.kept.get((level, option), bytes(4))

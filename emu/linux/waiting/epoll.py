@@ -14,7 +14,14 @@ from collections.abc import Iterator
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, OpenFile
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.wait import Reason
-from emu.linux.waiting.readiness import DEADLINE_CHANGED, WaitableFile, earliest, expand, readiness
+from emu.linux.waiting.readiness import (
+    DEADLINE_CHANGED,
+    PlacelessFile,
+    WaitableFile,
+    earliest,
+    expand,
+    readiness,
+)
 
 EPOLLEXCLUSIVE, EPOLLWAKEUP, EPOLLONESHOT, EPOLLET = 1 << 28, 1 << 29, 1 << 30, 1 << 31
 _PRIVATE = EPOLLEXCLUSIVE | EPOLLWAKEUP | EPOLLONESHOT | EPOLLET
@@ -42,7 +49,7 @@ class _Interest:
         return readiness(self.file) & wanted if self.events & ~_PRIVATE else 0
 
 
-class Epoll(WaitableFile):
+class Epoll(PlacelessFile):
     """One instance."""
 
     name = "anon_inode:[eventpoll]"

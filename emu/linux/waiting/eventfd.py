@@ -7,12 +7,12 @@ import os
 
 from emu.linux.files.open_file import POLLERR, POLLIN, POLLOUT
 from emu.linux.ground.failure import Errno
-from emu.linux.waiting.readiness import WaitableFile
+from emu.linux.waiting.readiness import PlacelessFile
 
 _MOST = (1 << 64) - 1
 
 
-class EventFile(WaitableFile):
+class EventFile(PlacelessFile):
     """A 64-bit counter. semaphore: a read takes 1, else all of it."""
 
     name = "anon_inode:[eventfd]"

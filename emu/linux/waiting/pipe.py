@@ -33,6 +33,8 @@ class Pipe:
     def __init__(self) -> None:
         self.slots: deque[_Slot] = deque()
         self.n_slots = DEFAULT_PAGES
+        #: What the last `take` had of a page that it did not read to its end.
+        self.cut = 0
         self.reader: PipeReader | None = None
         self.writer: PipeWriter | None = None
 
@@ -55,11 +57,20 @@ class Pipe:
             piece = slot.data[slot.done : slot.done + n - len(taken)]
             taken += piece
             slot.done += len(piece)
+            self.cut = 0 if slot.done == len(slot.data) else len(piece)
             if slot.packet or slot.done == len(slot.data):
                 self.slots.popleft()
             if slot.packet:
                 break
         return bytes(taken)
+
+    def whole_pages(self, taken: bytes) -> bytes:
+        """What the last `take` gave, but for the part of a page that it had no room for, which stays."""
+        if not self.cut:
+            return taken
+        if self.slots and self.slots[0].done >= self.cut:
+            self.slots[0].done -= self.cut
+        return taken[: -self.cut]
 
     def look(self, n: int) -> bytes:
         """The first n bytes, which stay."""

@@ -70,6 +70,14 @@ class WaitableFile(OpenFile):
         return Stat(mode=self.mode, inode=self.inode)
 
 
+class PlacelessFile(WaitableFile):
+    """One that takes any position, and stays at its beginning."""
+
+    def seek(self, offset: int, whence: int) -> int:
+        """Always there."""
+        return 0
+
+
 def expand(events: int) -> int:
     """Poll bits with the bits for normal data that always go with POLLIN and POLLOUT."""
     return events | (POLLRDNORM if events & POLLIN else 0) | (POLLWRNORM if events & POLLOUT else 0)

@@ -8,10 +8,10 @@ import os
 from emu.linux.files.open_file import POLLIN
 from emu.linux.ground.clock import Clock
 from emu.linux.ground.failure import Errno
-from emu.linux.waiting.readiness import DEADLINE_CHANGED, WaitableFile
+from emu.linux.waiting.readiness import DEADLINE_CHANGED, PlacelessFile
 
 
-class TimerFile(WaitableFile):
+class TimerFile(PlacelessFile):
     """One timer. realtime: it counts in time since 1970, else since the machine was started."""
 
     name = "anon_inode:[timerfd]"
