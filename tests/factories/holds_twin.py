@@ -51,14 +51,27 @@ def with_holds(recording: Recording, rows: str = CONTESTED, holds: int = WITH_AG
     return RecordingTraces(recording, rows=rows, holds=holds)
 
 
-def words_of_agents(recording: Recording, first: int = 0, end: int = 1 << 32) -> dict[int, set[int]]:
-    """Of each page the words that agents use in these regions."""
-    found: dict[int, set[int]] = {}
+Words = dict[int, dict[int, set[int]]]
+
+
+def words_by_region(recording: Recording) -> Words:
+    """Of each region and page the words that agents use."""
+    found: Words = {}
     for rows in iter_agent_trace(recording):
-        for row in rows[(rows["stratum"] >= first) & (rows["stratum"] < end)]:
+        for row in rows:
+            here = found.setdefault(int(row["stratum"]), {})
             for k in range(int(row["size"])):
                 byte = int(row["addr"]) + k
-                found.setdefault(byte // PAGE_BYTES, set()).add(byte // 8 * 8)
+                here.setdefault(byte // PAGE_BYTES, set()).add(byte // 8 * 8)
+    return found
+
+
+def words_of_agents(recording: Recording) -> dict[int, set[int]]:
+    """Of each page the words that agents use."""
+    found: dict[int, set[int]] = {}
+    for here in words_by_region(recording).values():
+        for page, words in here.items():
+            found.setdefault(page, set()).update(words)
     return found
 
 
@@ -250,10 +263,11 @@ def hold_against_naive(recording: Recording) -> tuple[int, int]:
     traces = with_holds(recording)
     pages, words = set(traces.pages.by_holds.tolist()), words_of_agents(recording)
     assert all(len(words.get(page, ())) <= MOST for page in pages)
-    spells = spells_in(traces)
+    spells, by_region = spells_in(traces), words_by_region(recording)
     for spell in spells:
         assert spell.page not in pages
-        here = words_of_agents(recording, spell.first, spell.end).get(spell.page, set())
+        parts = [by_region.get(region, {}).get(spell.page, set()) for region in range(spell.first, spell.end)]
+        here = set[int]().union(*parts)
         # Some agents may have used behind it, in the stretch that it is cut from.
         assert here <= set(spell.words)
         assert 0 < len(spell.words) <= MOST

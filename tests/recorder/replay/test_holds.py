@@ -80,11 +80,11 @@ def test_linux(program: str, tmp_path: Path) -> None:
 def record_spells(program: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     """Pages of which agents use much, and then little, and then much again. Short spells are told, too."""
     monkeypatch.setattr(spells, "_WORTH", 1)
-    corebraid.record(LINUX / program, path, cores=3, strata="cycles:10000", limit=400_000)
+    corebraid.record(LINUX / program, path, cores=3, strata="cycles:6000", limit=200_000)
     return Recording.open(path)
 
 
-@pytest.mark.parametrize("program", ["thread_order", "sockets", "condvars"])
+@pytest.mark.parametrize("program", ["thread_order", "condvars"])
 def test_spells(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = record_spells(program, tmp_path / "rec", monkeypatch)
     found = spells_in(with_holds(recording))
