@@ -153,6 +153,8 @@ def _ordered_few(
         try:
             found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=holds)
             if found[1].verdict is not Verdict.ILLEGAL:
+                if holds == OF_CORES:
+                    resources.say(Phrase("holds of pages that agents use do not count: ", told))
                 return found
         except ExcessError:
             raise

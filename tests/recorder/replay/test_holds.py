@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from corebraid.base.hold_places import OF_CORES, WITH_AGENTS
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import ALONE
 from corebraid.base.rows.record import LOSES, MISS
+from corebraid.base.wording import said
 from emu.bus.losses import DOWNGRADED, LOST
 from emu.bus.names import PAGE
 from recorder.files.manifest import ORDER_CERT
@@ -252,3 +254,39 @@ def test_what_holds_leave_to_be_ordered(tmp_path: Path) -> None:
     told = [rows_of(with_holds(recording).chunks(number)) for number in range(3)]
     every = [rows_of(RecordingTraces(recording, rows=CONTESTED).chunks(number)) for number in range(3)]
     assert sum(map(len, told)) < sum(map(len, every)) / 10
+
+
+def test_orders_of_holds_of_cores_alone_are_read_as_before(tmp_path: Path) -> None:
+    """Certificates of version 3, of a program that has pages of which those of now order holds, too."""
+    recording = record_linux("mutexes", tmp_path / "rec")
+    assert len(with_holds(recording).pages.words)
+    traces = with_holds(recording, holds=OF_CORES)
+    order_recording(traces, recording.path / ORDER_CERT, recording.manifest.id)
+    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
+    assert (head.contested, head.holds) == (True, OF_CORES)
+    assert corebraid.check_order(recording).events == sum(
+        len(rows_of(traces.chunks(stream))) for stream in range(4)
+    )
+    verdict = corebraid.verify(recording.path)
+    assert verdict.sound
+    assert verdict.truth.legal
+
+
+def test_where_agents_do_not_fit_holds_of_cores_alone_are_ordered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a word that an agent uses were not known to be one."""
+    recording = record_linux("mutexes", tmp_path / "rec")
+    plain = contested.pages_by_holds
+
+    def without_words(*asked: Any, beside: bool = False) -> ByHolds:
+        found = plain(*asked, beside=beside)
+        return replace(found, words=found.words[:-1]) if beside else found
+
+    monkeypatch.setattr(contested, "pages_by_holds", without_words)
+    told = list[str]()
+    corebraid.order(recording, jobs=1, fresh=True, note=lambda text: told.append(said(text)))
+    head = Certificate(recording.path / ORDER_CERT, recording.manifest.id).head
+    assert (head.contested, head.holds) == (True, OF_CORES)
+    assert len(told) == 1
+    assert told[0].startswith("holds of pages that agents use do not count: ")
