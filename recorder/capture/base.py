@@ -49,8 +49,8 @@ from recorder.files.rebase import Base
 from recorder.files.writer import RecordingWriter
 from recorder.replay.checkpointing import CoreCheckpoints
 
-#: Instructions, over all cores, after which every log is written out: what a killed recorder can lose. On the
-#: page bus so many times that: it takes no longer there.
+#: Instructions, over all cores, after which every log is written out at the latest, and with it all that a
+#: killed recorder can lose. On the page bus so many times that: it takes no longer there.
 FLUSH_EVERY, _PAGED = 1_000_000, 8
 _TRUTH_ROWS = 1 << 14
 
@@ -101,6 +101,8 @@ class BaseCapture(Watcher):
         self._strata, self._most_strata = 0, most_strata(len(self._stood))
         self._next_stratum = options.strata.bound
         self._written_at, self._flush_every = 0, FLUSH_EVERY * (_PAGED if options.bus == PAGE else 1)
+        #: One log has been written: the others are to follow, since what it says alone cannot be ordered.
+        self._one_written = False
         self._agent_rows = AgentRows()
         self._progress: Progress | None = None
         manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
@@ -190,7 +192,7 @@ class BaseCapture(Watcher):
         done = self._done(total)
         if self._options.limit and done >= self._options.limit:
             return "limit"
-        if done - self._written_at >= self._flush_every:
+        if self._one_written or done - self._written_at >= self._flush_every:
             self._written_at = done
             self._drain_all()
         if self._progress is not None:
@@ -237,6 +239,7 @@ class BaseCapture(Watcher):
 
     def drain(self, number: int) -> None:
         """Write out a core's log."""
+        self._one_written = True
         self._note_commits(number)
         self._evidence.write_ahead()
         rows, blob = self.board.cores[number].take_log()
@@ -265,6 +268,7 @@ class BaseCapture(Watcher):
         self.writer.append_agent(self._agent_rows.take())
         self._drain_truth()
         self._evidence.flush()
+        self._one_written = False
 
     def _note_commits(self, number: int) -> None:
         """Into the truth: which stores of a core have committed, and where the core stood."""
@@ -291,6 +295,7 @@ class BaseCapture(Watcher):
 
     def _drain_truth(self) -> None:
         if self._truth.n:
+            self._one_written = True
             self.writer.append_truth(self._truth.take())
 
     # -- marks ---------------------------------------------------------------------------------------
