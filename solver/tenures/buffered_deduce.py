@@ -23,6 +23,7 @@ from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.deduce import Deduced
 from solver.tenures.foreign import apply_foreign
 from solver.tenures.misses import apply_misses
+from solver.tenures.spans import no_spans
 from solver.tenures.syncs import learn_syncs
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _apply_rules(
             close(clocks)
             wrong = wrong or apply_takers(taken, alone, owners, clocks) >= 0
             close(clocks)
-        wrong = wrong or apply_contents(found.tenures, places, clocks, contents) >= 0
+        wrong = wrong or apply_contents(found.tenures, places, clocks, contents, no_spans()) >= 0
         close(clocks)
         if before is not None and not wrong:
             wrong = apply_misses(found.tenures, places, clocks, before) >= 0

@@ -110,7 +110,7 @@ def learn(c, u, i, t, j):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _find_news(c, head):  # type: ignore[no-untyped-def]
+def find_news(c, head):  # type: ignore[no-untyped-def]
     """Fill `head` (int64 (n_streams,)) with the first node of each stream that a change concerns: one that
     has learned something, or that knew one that has."""
     for t in range(head.size):
@@ -129,7 +129,7 @@ def _find_news(c, head):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _go_on(c, t, head):  # type: ignore[no-untyped-def]
+def go_on(c, t, head):  # type: ignore[no-untyped-def]
     """The next node of stream t, number head[t], as far as its clock can be closed: takes over what the node
     before knows. Returns a stream that must come further first, -1 for none: then the clock is closed."""
     here, waits = c.ptr[t] + head[t], -1
@@ -168,7 +168,7 @@ def close(c):  # type: ignore[no-untyped-def]
         return
     head, until = np.empty(n_streams, np.int64), np.zeros(n_streams, np.int64)
     stack, waiting = np.empty(n_streams, np.int64), np.zeros(n_streams, np.bool_)
-    _find_news(c, head)
+    find_news(c, head)
     for s in range(n_streams):
         stack[0], n = s, 1
         until[s] = c.ptr[s + 1] - c.ptr[s]
@@ -177,7 +177,7 @@ def close(c):  # type: ignore[no-untyped-def]
             t = stack[n - 1]
             u = -1
             while u < 0 and head[t] < until[t]:
-                u = _go_on(c, t, head)
+                u = go_on(c, t, head)
                 if u < 0:
                     head[t] += 1
             if u < 0:

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
-from solver.tenures.clocks import Places, first_after, first_write, learn
+from solver.tenures.clocks import CHANGED, Places, first_after, first_write, learn
 from solver.tenures.lines import Tenures
 from solver.tenures.scan import CONTINUED
+from solver.tenures.whole_spans import learn_before, learn_ended
 
 
 class Contents(NamedTuple):
@@ -233,14 +234,16 @@ def _least(p, c, earliest, least):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-def]
+def _follow(k, n, t, p, c, a, room):  # type: ignore[no-untyped-def]
     """Learn from the candidates of tenure k, none of which is the region's begin."""
+    earliest, latest, least = room
     n_streams = c.clock.shape[1]
     s, b, line, first, last = t.stream[k], p.begins[k], t.line[k], p.first[k], p.last[k]
     _least(p, c, earliest, least)
     for v in range(n_streams):
         if v != b and least[v] > 0:
             learn(c, v, np.int64(least[v]) - 1, b, first)
+            learn_ended(line, b, first, v, c, a)
     for v in range(n_streams):
         begin, end = p.ptr[line * n_streams + v], p.ptr[line * n_streams + v + 1]
         if p.owner[v] == p.owner[s] or begin == end:
@@ -251,7 +254,7 @@ def _follow(k, n, t, p, c, earliest, latest, least):  # type: ignore[no-untyped-
                 node = max(node, first_after(c, v, u, p.node[latest[u]]))
         after = first_write(p, begin, end, node)
         if after < end:
-            learn(c, s, last, v, p.node[after])
+            learn_before(line, (s, last), v, p.node[after], c, a)
     if n == 1:
         _only_one(k, t, p, c, earliest)
 
@@ -287,25 +290,51 @@ def sort_each(after, ptr, by):  # type: ignore[no-untyped-def]
             by[ptr[line] + k] = ptr[line] + order[k]
 
 
+@inner
+def _told_by(k, t, p, c, w, a, room):  # type: ignore[no-untyped-def]
+    """Learn from tenure k, once. Returns whether nothing can have left what it found."""
+    n_streams, line = c.clock.shape[1], t.line[k]
+    n, begins = candidates(k, t, p, c, w, room[0], room[1])
+    if begins and n == 0:
+        for u in range(n_streams):
+            begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
+            if p.owner[u] != p.owner[t.stream[k]] and begin < end:
+                learn_before(line, (t.stream[k], p.last[k]), u, p.node[begin], c, a)
+    elif not begins and n > 0:
+        _follow(k, n, t, p, c, a, room)
+    return n == 0 and not begins
+
+
+@inner
+def contents_of(k, t, p, c, w, a, room):  # type: ignore[no-untyped-def]
+    """What tenure k found says. a: spans alone (`Nodes`), or none. room: for its candidates, int64 and int64
+    (n_streams,), and for what these know, int32 (n_streams,). Returns whether nothing can have left it.
+
+    What spans alone say of what is learned says more of who is a candidate, as where somebody looks on while
+    another locks and unlocks: with them it is asked until it says no more."""
+    if not p.lead[k] or not w.sound[t.line[k]] or not t.known[k] or t.how[k] == CONTINUED:
+        return False
+    if a.ptr.size == 0:
+        return _told_by(k, t, p, c, w, a, room)
+    before, wrong = c.state[CHANGED], False
+    c.state[CHANGED] = 1
+    while c.state[CHANGED] and not wrong:
+        c.state[CHANGED] = 0
+        wrong = _told_by(k, t, p, c, w, a, room)
+        before |= c.state[CHANGED]
+    c.state[CHANGED] = before
+    return wrong
+
+
 @njit(cache=True, nogil=True)
-def apply_contents(t, p, c, w):  # type: ignore[no-untyped-def]
-    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`, `Contents`). Returns a tenure that nothing
-    can have left what it found for, -1 if there is none."""
+def apply_contents(t, p, c, w, a):  # type: ignore[no-untyped-def]
+    """One sweep over all tenures (`Tenures`, `Places`, `Clocks`, `Contents`). a: spans alone (`Nodes`), or
+    none, as of `contents_of`. Returns a tenure that nothing can have left what it found for, else -1.
+
+    From the last one back: what comes after one of them is what an earlier one asks for."""
     n_streams = c.clock.shape[1]
-    earliest, latest = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64)
-    least = np.empty(n_streams, np.int32)
-    for k in range(t.line.size):
-        line = t.line[k]
-        if not p.lead[k] or not w.sound[line] or not t.known[k] or t.how[k] == CONTINUED:
-            continue
-        n, begins = candidates(k, t, p, c, w, earliest, latest)
-        if begins and n == 0:
-            for u in range(n_streams):
-                begin, end = p.ptr[line * n_streams + u], p.ptr[line * n_streams + u + 1]
-                if p.owner[u] != p.owner[t.stream[k]] and begin < end:
-                    learn(c, t.stream[k], p.last[k], u, p.node[begin])
-        elif n == 0:
+    room = np.empty(n_streams, np.int64), np.empty(n_streams, np.int64), np.empty(n_streams, np.int32)
+    for k in range(t.line.size - 1, -1, -1):
+        if contents_of(k, t, p, c, w, a, room):
             return k
-        elif not begins:
-            _follow(k, n, t, p, c, earliest, latest, least)
     return -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +23,17 @@ from solver.tenures.holds import Spans
 from solver.tenures.lines import Tenures, Writes
 from solver.tenures.losses import apply_alone, apply_losses
 from solver.tenures.misses import apply_misses, earlier_tenures
-from solver.tenures.spans import Losses, make_losses
+from solver.tenures.onward import Rules, Stations, go_onward, make_stations
+from solver.tenures.spans import Losses, make_losses, no_spans
 from solver.tenures.syncs import learn_syncs
 
 if TYPE_CHECKING:
     from solver.tenures.buffered_lines import Ties
+
+
+#: Sweeps of the rule of contents after which what is left is taken for chains, in which each thing that is
+#: learned is what the next one follows from: most regions need no more.
+_SWEEPS = 3
 
 
 @dataclass(frozen=True)
@@ -81,22 +88,26 @@ class _Rules:
     ) -> None:
         self._tenures, self._places, self._losses = tenures, places, losses
         self._contents = make_contents(tenures, places, n_lines)
+        self._spans = (losses.alone, losses.holds) if losses else (no_spans(), no_spans())
         self._by_writes = by_writes
         self._earlier = earlier_tenures(tenures) if by_writes else np.empty(0, np.int64)
+        self._stations: Stations | None = None
         self.rounds = 0
 
     def apply(self, clocks: Clocks) -> bool:
         """Apply them to a fixed point. Returns whether they contradict the rows or one another."""
         cheap = self._foreign, self._by_misses, self._alone, self._by_losses
-        while True:
+        for sweeps in count(1):
             # What the others find first, the rule that looks at all candidates need not.
             if self._to_the_end(clocks, cheap):
                 return True
             clocks.state[CHANGED] = 0
-            if self._once(clocks, (self._by_contents,)):
+            if self._by_contents(clocks) if sweeps <= _SWEEPS else self._along_chains(clocks):
                 return True
-            if not clocks.state[CHANGED]:
-                return False
+            close(clocks)
+            if clocks.state[CYCLE] or not clocks.state[CHANGED]:
+                break
+        return bool(clocks.state[CYCLE])
 
     def _to_the_end(self, clocks: Clocks, rules: Sequence[Callable[[Clocks], bool]]) -> bool:
         clocks.state[CHANGED] = 1
@@ -120,7 +131,17 @@ class _Rules:
         return False
 
     def _by_contents(self, clocks: Clocks) -> bool:
-        return bool(apply_contents(self._tenures, self._places, clocks, self._contents) >= 0)
+        return bool(apply_contents(self._tenures, self._places, clocks, self._contents, no_spans()) >= 0)
+
+    def _along_chains(self, clocks: Clocks) -> bool:
+        """What `_by_contents` would take many sweeps for: back from the end, and onward from the begin."""
+        alone, holds = self._spans
+        if apply_contents(self._tenures, self._places, clocks, self._contents, alone) >= 0:
+            return True
+        rules = Rules(self._tenures, self._places, clocks, self._contents, alone, holds)
+        if self._stations is None:
+            self._stations = make_stations(rules)
+        return bool(go_onward(rules, self._stations))
 
     def _by_misses(self, clocks: Clocks) -> bool:
         if not self._by_writes:

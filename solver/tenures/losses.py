@@ -43,36 +43,45 @@ def tell(c, u, i, t, j):  # type: ignore[no-untyped-def]
         learn(c, u, i, t, j)
 
 
+@inner
+def alone_of(x, a, h, c):  # type: ignore[no-untyped-def]
+    """The first rule for span alone x. a, h: spans alone, and holds (`Nodes`). Returns whether it contradicts
+    a hold."""
+    n_streams = c.clock.shape[1]
+    u, first, before = a.stream[x], a.first[x], a.before[x]
+    for v in range(n_streams):
+        low, high = h.ptr[a.line[x] * n_streams + v], h.ptr[a.line[x] * n_streams + v + 1]
+        if v == u or low == high:
+            continue
+        earlier, later = low, high
+        if a.end[x] == OPEN:
+            earlier = high
+        elif before >= 0:
+            earlier = first_from(h.first, low, high, np.int64(c.clock[c.ptr[u] + before, v]))
+        else:
+            earlier = first_from(h.first, low, high, np.int64(0))
+        if a.start[x] == EARLIER:
+            later = low
+        else:
+            later = first_from(h.before, low, high, first_after(c, v, u, first))
+            if h.end[high - 1] == OPEN:
+                later = min(later, high - 1)
+        if earlier > later:
+            return True
+        if earlier > low:
+            tell(c, v, h.before[earlier - 1], u, first)
+        if later < high:
+            tell(c, u, before, v, h.first[later])
+    return False
+
+
 @njit(cache=True, nogil=True)
 def apply_alone(a, h, c):  # type: ignore[no-untyped-def]
     """One sweep of the first rule. a, h: spans alone, and holds (`Nodes`). Returns a span that contradicts a
     hold, -1 if there is none."""
-    n_streams = c.clock.shape[1]
     for x in range(a.line.size):
-        u, first, before = a.stream[x], a.first[x], a.before[x]
-        for v in range(n_streams):
-            low, high = h.ptr[a.line[x] * n_streams + v], h.ptr[a.line[x] * n_streams + v + 1]
-            if v == u or low == high:
-                continue
-            earlier, later = low, high
-            if a.end[x] == OPEN:
-                earlier = high
-            elif before >= 0:
-                earlier = first_from(h.first, low, high, np.int64(c.clock[c.ptr[u] + before, v]))
-            else:
-                earlier = first_from(h.first, low, high, np.int64(0))
-            if a.start[x] == EARLIER:
-                later = low
-            else:
-                later = first_from(h.before, low, high, first_after(c, v, u, first))
-                if h.end[high - 1] == OPEN:
-                    later = min(later, high - 1)
-            if earlier > later:
-                return x
-            if earlier > low:
-                tell(c, v, h.before[earlier - 1], u, first)
-            if later < high:
-                tell(c, u, before, v, h.first[later])
+        if alone_of(x, a, h, c):
+            return x
     return -1
 
 

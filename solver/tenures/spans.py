@@ -35,6 +35,12 @@ class Nodes(NamedTuple):
     ptr: NDArray[np.int64]
 
 
+def no_spans() -> Nodes:
+    """Of which nothing is known."""
+    numbers, kinds = np.empty(0, np.int64), np.empty(0, np.uint8)
+    return Nodes(numbers, numbers, numbers, numbers, numbers, kinds, kinds, kinds, kinds, numbers)
+
+
 class Losses(NamedTuple):
     """All that the rules need: holds and spans alone; the losses of lines and of the right to write; the
     accesses that took a line, spans alone that begin with a write, and that got one, holds that begin with a

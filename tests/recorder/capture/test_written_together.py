@@ -1,4 +1,4 @@
-"""What a killed recorder leaves can be ordered up to where a log was written last, not only where all were."""
+"""What a killed recorder leaves can be ordered up to where a log was written last, not where all were."""
 
 from __future__ import annotations
 

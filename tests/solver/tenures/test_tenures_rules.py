@@ -126,7 +126,7 @@ def unsound_misses(t: Any, p: Any, c: Any, earlier: Any) -> int:
     return -1
 
 
-def unsound_contents(t: Any, p: Any, c: Any, w: Any) -> int:
+def unsound_contents(t: Any, p: Any, c: Any, w: Any, a: Any) -> int:
     """Takes the first write that leaves what a tenure found for the one that it saw."""
     for k in range(len(t.line)):
         fits = [x for x in range(len(p.node)) if p.after[x] == t.before[k] and p.tenure[x] != k]

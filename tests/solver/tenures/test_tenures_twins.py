@@ -69,7 +69,7 @@ class Compared:
     def __init__(self) -> None:
         self.tenures = self.several = 0
 
-    def __call__(self, t: Any, p: Any, c: Any, w: Any) -> int:
+    def __call__(self, t: Any, p: Any, c: Any, w: Any, a: Any) -> int:
         n_streams = c.clock.shape[1]
         start = {line: w.start[line] for line in range(len(w.start)) if w.started[line]}
         for k in range(len(t.line)):
@@ -85,7 +85,7 @@ class Compared:
                 assert (earliest[u], latest[u]) == (some[0], some[-1])
             self.tenures += 1
             self.several += n > 1
-        return int(apply_contents(t, p, c, w))
+        return int(apply_contents(t, p, c, w, a))
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])

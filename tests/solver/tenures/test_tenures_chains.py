@@ -1,0 +1,118 @@
+"""Chains, in which each thing that is learned is what the next one follows from: what is found along them is
+what sweeps find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from engine_suite import SOAK
+from guest import DATA, Code, run_guest
+from guest_bodies import build
+from tenure_factory import Run
+from test_tenures_rules import deduced, false_edges
+
+from emu.bus.names import MESI, PAGE
+from recorder.files.constraints import LOSSES
+from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.sifting.strata import iter_regions
+from solver.tenures import deduce
+from solver.tenures.deduce import Deduced
+
+ALWAYS, NEVER = 0, 1 << 30
+
+
+@contextmanager
+def chains(after: int) -> Iterator[None]:
+    """Followed after so many sweeps."""
+    with mock.patch.object(deduce, "_SWEEPS", after):
+        yield
+
+
+def lock_that_others_look_at(code: Code) -> None:
+    """Core 0 takes and gives back a lock; the others look at it, and store what is there beside it. What
+    stands there before the first time and after the last never does in between."""
+    code.compare("rbx", 0).jump_if("nz", "look").mov("rax", 7).store(DATA + 16, "rax").mov("rcx", 300).label(
+        "again"
+    )
+    code.mov("rax", 1).store(DATA, "rax").mov("rax", 0).store(DATA, "rax").loop("rcx", "again")
+    code.mov("rax", 9).store(DATA + 24, "rax").compare("rbx", 0).jump_if("z", "over")
+    code.label("look").mov("rcx", 400).label("more").load("rax", DATA).load("rdx", DATA + 8)
+    code.store(DATA + 8, "rdx").loop("rcx", "more").label("over")
+
+
+def deduced_of(recording: Recording) -> list[Deduced]:
+    """Of every region, from losses too."""
+    found = []
+    for region in iter_regions(RecordingTraces(recording, constraints=LOSSES)):
+        assert region.tenures is not None
+        found.append(region.tenures.deduced(region))
+    return found
+
+
+def assert_same(some: list[Deduced], others: list[Deduced]) -> None:
+    for one, other in zip(some, others, strict=True):
+        assert one.dropped == other.dropped
+        np.testing.assert_array_equal(one.clocks.clock, other.clocks.clock)
+
+
+@pytest.mark.parametrize("bus", [PAGE, MESI])
+def test_a_lock_that_others_look_at(bus: str, tmp_path: Path) -> None:
+    program = build(tmp_path, lock_that_others_look_at)
+    options: dict[str, Any] = {"longest_slice": 20, "bus": bus, "evidence": ("losses",)}
+    recording = run_guest(program, tmp_path / "rec", 3, **options).recording
+    with chains(NEVER):
+        swept = deduced_of(recording)
+    followed = deduced_of(recording)
+    assert_same(swept, followed)
+    assert sum(found.rounds for found in swept) > 150
+    if bus == PAGE:
+        assert sum(found.rounds for found in followed) < sum(found.rounds for found in swept) * 2 / 3
+
+
+@pytest.mark.parametrize("losses", [False, True], ids=["tenures", "losses"])
+def test_along_chains_of_random_runs_the_same_is_found(losses: bool) -> None:
+    known = 0
+    for seed in range(200 * SOAK):
+        print(f"Run({seed})")
+        with chains(ALWAYS):
+            followed = [found for _, found in deduced(Run(seed), losses=losses)]
+        with chains(NEVER):
+            swept = [found for _, found in deduced(Run(seed), losses=losses)]
+        assert_same(followed, swept)
+        known += sum(int((found.clocks.clock > 0).sum()) for found in followed)
+    assert known > 5000
+
+
+@pytest.mark.parametrize("losses", [False, True], ids=["tenures", "losses"])
+def test_what_is_found_along_chains_is_true_of_random_runs(losses: bool) -> None:
+    edges = 0
+    with chains(ALWAYS):
+        for seed in range(200 * SOAK):
+            n, false, _ = false_edges(Run(seed), losses=losses)
+            assert not false, f"Run({seed})"
+            edges += n
+    assert edges > 1500
+
+
+def test_a_span_alone_that_ends_later_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: whoever has a line alone is said to have had it from the begin of the region on."""
+    plain = deduce.make_losses
+
+    def early(*asked: Any) -> Any:
+        losses = plain(*asked)
+        return losses._replace(alone=losses.alone._replace(first=np.zeros_like(losses.alone.first)))
+
+    monkeypatch.setattr(deduce, "make_losses", early)
+    noticed = 0
+    with chains(ALWAYS):
+        for seed in range(60):
+            _, false, _ = false_edges(Run(seed), losses=True)
+            noticed += bool(false)
+    assert noticed
