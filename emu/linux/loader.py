@@ -15,7 +15,7 @@ from emu.linux.files.open_file import MappedFile
 from emu.linux.ground.limits import RESOURCES, RLIMIT_STACK
 from emu.linux.memory.address_space import AddressSpace, page_ceiling, page_floor
 from emu.linux.program import Program
-from emu.native.state import RIGHT_READ, RIGHT_WRITE
+from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from isa.abi import LinuxAbi
 
 #: Where relocatable programs and, if nothing else fits, the heap begin.
@@ -80,7 +80,8 @@ def load_process(
             raise ImageError("no room for the interpreter", where=interpreter.path, remedy="report this")
         base = _map(space, store, interpreter, place)
         entry = interpreter.program.entry + base
-    space.map(top - _STACK_BYTES, _STACK_BYTES, RIGHT_READ | RIGHT_WRITE, name="[stack]")
+    rights = RIGHT_READ | RIGHT_WRITE | (RIGHT_EXECUTE if program.program.executable_stack else 0)
+    space.map(top - _STACK_BYTES, _STACK_BYTES, rights, name="[stack]")
     vector = [
         (_AT_HWCAP, abi.hwcap), (_AT_PAGESZ, PAGE_BYTES), (_AT_CLKTCK, 100),
         (_AT_PHDR, program.program.headers + bias), (_AT_PHENT, program.program.header_bytes),

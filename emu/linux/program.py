@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
-from elftools.elf.segments import InterpSegment
+from elftools.elf.segments import InterpSegment, Segment
 
 from corebraid.base.errors import ImageError
 from corebraid.base.memory import PAGE_BYTES
@@ -18,6 +18,7 @@ _DAMAGE = (
     ELFError, ValueError, KeyError, IndexError, OverflowError, TypeError, AssertionError, AttributeError,
     UnicodeDecodeError,
 )  # fmt: skip
+_PF_X = 1
 #: Longest first line of a script that counts (execve(2)).
 _SCRIPT_LINE = 255
 #: Scripts that are interpreted by scripts, at most (execve(2)).
@@ -38,7 +39,8 @@ class Load:
 @dataclass(frozen=True)
 class Program:
     """An ELF file that can be loaded. relocatable: its addresses are relative to where it is put. headers:
-    address of the program headers; interpreter: path, or ""; needed: names of shared libraries."""
+    address of the program headers; interpreter: path, or ""; needed: names of shared libraries.
+    executable_stack: it asks for one (PT_GNU_STACK)."""
 
     relocatable: bool
     entry: int
@@ -49,6 +51,7 @@ class Program:
     interpreter: str
     needed: tuple[str, ...]
     library_path: tuple[str, ...]
+    executable_stack: bool = False
 
     @property
     def low(self) -> int:
@@ -166,7 +169,15 @@ def _parse(elf: ELFFile, where: str, isa: Isa) -> Program:
             for part in str(getattr(t, name)).split(":")
             if part
         ),
+        _wants_executable_stack(segments),
     )  # fmt: skip
+
+
+def _wants_executable_stack(segments: list[Segment]) -> bool:
+    """Whether the last PT_GNU_STACK says so. A file without one does not, as Linux has it for 64 bits;
+    what the interpreter's says is nobody's concern (load_elf_binary in fs/binfmt_elf.c)."""
+    flags = [s["p_flags"] for s in segments if s["p_type"] == "PT_GNU_STACK"]
+    return bool(flags and flags[-1] & _PF_X)
 
 
 def _check_bytes(elf: ELFFile, loads: tuple[Load, ...], where: str) -> None:

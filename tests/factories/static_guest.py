@@ -21,13 +21,18 @@ def call(code: Code, number: int, **registers: int) -> Code:
     return code.mov("rax", number).raw("0f 05")
 
 
-def static_program(path: Path, code: Code, data: int = 0x10000) -> Path:
-    """A static ELF whose segments lie at whole pages of the file: code at TEXT, so many zeros at DATA."""
+def static_program(path: Path, code: Code, data: int = 0x10000, stack: int | None = None) -> Path:
+    """A static ELF whose segments lie at whole pages of the file: code at TEXT, so many zeros at DATA. stack:
+    the flags of its PT_GNU_STACK; None: it has none."""
     text = code.assemble()
     ident = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
-    head = ident + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, TEXT, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    head = ident + struct.pack(
+        "<HHIQQQIHHHHHH", 2, 62, 1, TEXT, 64, 0, 0, 64, 56, 2 + (stack is not None), 64, 0, 0
+    )
     head += struct.pack("<IIQQQQQQ", 1, 5, 4096, TEXT, TEXT, len(text), len(text), 4096)
     head += struct.pack("<IIQQQQQQ", 1, 6, 0, DATA, DATA, 0, data, 4096)
+    if stack is not None:
+        head += struct.pack("<IIQQQQQQ", 0x6474E551, stack, 0, 0, 0, 0, 0, 16)
     path.write_bytes(head.ljust(4096, b"\0") + text)
     path.chmod(0o755)
     return path
