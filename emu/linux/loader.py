@@ -21,8 +21,13 @@ from isa.abi import LinuxAbi
 #: Where relocatable programs and, if nothing else fits, the heap begin.
 _PROGRAM_BASE = 0x1_0000_0000
 _STACK_BYTES = RESOURCES[RLIMIT_STACK].soft
-#: Free space below the stack and the end of the address space.
+#: Free space below the end of the address space.
 _STACK_GAP = 1 << 20
+#: What is mapped below the arguments at first; the rest comes by growing (stack_expand in fs/exec.c).
+_STACK_AHEAD = 128 << 10
+#: Below the end of the stack nothing is put unless asked for, so that a program that raises RLIMIT_STACK can
+#: use it. Linux keeps 128 MiB at least, and as a rule some GiB (mmap_base in arch/x86/mm/mmap.c).
+_STACK_ROOM = 1 << 30
 #: Most bytes of arguments and environment together (a quarter of the stack, execve(2)).
 _MOST_ARGUMENTS = _STACK_BYTES // 4
 
@@ -72,7 +77,7 @@ def load_process(
     space.heap = space.heap_end = heap
     entry, base = program.program.entry + bias, 0
     top = space.size - _STACK_GAP
-    space.mappings.begin_below(top - _STACK_BYTES - _STACK_GAP)
+    space.mappings.begin_below(top - _STACK_ROOM)
     if interpreter is not None:
         size = page_ceiling(interpreter.program.high)
         place = space.mappings.find_room(size, False) if interpreter.program.relocatable else 0
@@ -81,7 +86,7 @@ def load_process(
         base = _map(space, store, interpreter, place)
         entry = interpreter.program.entry + base
     rights = RIGHT_READ | RIGHT_WRITE | (RIGHT_EXECUTE if program.program.executable_stack else 0)
-    space.map(top - _STACK_BYTES, _STACK_BYTES, rights, name="[stack]")
+    space.map(top - _STACK_AHEAD, _STACK_AHEAD, rights, name="[stack]", grows=True)
     vector = [
         (_AT_HWCAP, abi.hwcap), (_AT_PAGESZ, PAGE_BYTES), (_AT_CLKTCK, 100),
         (_AT_PHDR, program.program.headers + bias), (_AT_PHENT, program.program.header_bytes),
@@ -163,6 +168,7 @@ def _build_stack(
     at = (at - len(table)) & -16
     pieces.append((at, table))
     space.reach(at, top - at, RIGHT_WRITE)
+    space.mappings.grow(page_floor(at) - _STACK_AHEAD)
     for address, data in pieces:
         store(address, data)
     return Loaded(entry, at, auxiliary)

@@ -143,7 +143,7 @@ def sys_mprotect(task: Task, address: int, size: int, protection: int) -> int:
     start, end = _range(task, address, size)
     if protection & _PROT_GROWSDOWN:
         mapping = task.process.space.mappings.at(address)
-        if mapping is None or not (mapping.grows or mapping.name == "[stack]"):
+        if mapping is None or not mapping.grows:
             raise Errno(errno.ENOMEM if mapping is None else errno.EINVAL)
         start, protection = mapping.start, protection & ~_PROT_GROWSDOWN
     if protection & ~(7 | _PROT_SEM):

@@ -7,7 +7,7 @@ import errno
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.ground.call import Handler, Subject, idle, in_part, refused, table
 from emu.linux.ground.failure import Errno
-from emu.linux.ground.limits import RESOURCES
+from emu.linux.ground.limits import RESOURCES, RLIMIT_STACK
 from emu.linux.ground.utsname import HOST, RELEASE, VERSION
 from emu.linux.ground.words import as_int
 from emu.linux.tasks.task import Task
@@ -54,6 +54,8 @@ def _change_limit(task: Task, resource: int, address: int) -> None:
     if hard > limits.hard[resource]:
         raise Errno(errno.EPERM)
     limits.soft[resource], limits.hard[resource] = soft, hard
+    if resource == RLIMIT_STACK:
+        task.process.space.mappings.most_grown = soft
 
 
 def sys_prlimit64(task: Task, pid: int, resource: int, new: int, old: int) -> int:
@@ -188,7 +190,9 @@ def sys_syslog(task: Task) -> int:
 CALLS = table(Subject.ITSELF, {
     "uname": sys_uname,
     "sysinfo": sys_sysinfo,
-    "prlimit64": in_part(sys_prlimit64, "of this process; files, tasks and pending signals are enforced"),
+    "prlimit64": in_part(
+        sys_prlimit64, "of this process; files, tasks, stacks and pending signals are enforced"
+    ),
     "getrlimit": sys_getrlimit,
     "setrlimit": in_part(sys_setrlimit, "as prlimit64"),
     "getrandom": sys_getrandom,

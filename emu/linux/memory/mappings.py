@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import MappedFile
+from emu.linux.ground.limits import RESOURCES, RLIMIT_STACK
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 
 #: Anonymous mappings of this size on get room behind them to grow in place (mremap of a big malloc).
 _GROWS_FROM = 1 << 20
-#: What grows downwards keeps away from what lies below (stack_guard_gap), and bytes that it may have.
-GUARD_BYTES, _MOST_GROWN = 256 * PAGE_BYTES, 8 << 20
+#: What grows downwards keeps away from what lies below (stack_guard_gap).
+GUARD_BYTES = 256 * PAGE_BYTES
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Mapping:
 
 
 class Mappings:
-    """Mappings in [low, high), ascending, none over another."""
+    """Mappings in [low, high), ascending, none over another. most_grown: bytes that one which grows downwards
+    may have, as RLIMIT_STACK is now."""
 
     def __init__(self, low: int, high: int) -> None:
         self._low, self._high = low, high
@@ -62,6 +64,7 @@ class Mappings:
         self._all: list[Mapping] = []
         self._below = high
         self._n_shared_files = 0
+        self.most_grown = RESOURCES[RLIMIT_STACK].soft
         #: By end and size: where to begin to look for room downwards, since there is none above.
         self._full: dict[tuple[int, int], int] = {}
 
@@ -82,7 +85,7 @@ class Mappings:
         """The mapping above a page that is not mapped grows down to it. False: it does not."""
         index = bisect_right(self._starts, start)
         above = self._all[index] if index < len(self._all) else None
-        if above is None or not above.grows or start < self._low or above.end - start > _MOST_GROWN:
+        if above is None or not above.grows or start < self._low or above.end - start > self.most_grown:
             return False
         below = self._all[index - 1] if index else None
         if below is not None and below.rights and not below.grows and start - below.end < GUARD_BYTES:
