@@ -310,6 +310,8 @@ class LinuxMachine(Board):
         self._settle(number)
         self.meet(number, ENTER, task.tid)
         call, *arguments = core.read_call()
+        # The number is an int; a negative one is of no call (do_syscall_64 in arch/x86/entry).
+        call &= 0xFFFFFFFF
         if self.kernel.tells_time(call):
             # Time goes on with the fastest core. One that lags behind would see it stand still.
             self._catch_up(number)

@@ -21,6 +21,7 @@ def sys_futex(
     task: Task, address: int, op: int, value: int, timeout: int, second: int, third: int
 ) -> Blocking:
     """futex(2). WAIT_REQUEUE_PI and CMP_REQUEUE_PI are not there; C libraries do without."""
+    op = as_int(op)
     command = op & ~(_PRIVATE | _REALTIME)
     if op & _REALTIME and command not in (_WAIT_BITSET, _LOCK_PI2):
         raise Errno(errno.ENOSYS)

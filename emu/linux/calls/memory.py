@@ -264,7 +264,7 @@ def sys_madvise(task: Task, address: int, size: int, advice: int) -> int:
 
 def sys_msync(task: Task, address: int, size: int, flags: int) -> int:
     """msync(2)."""
-    start, end = _range(task, address, size)
+    (start, end), flags = _range(task, address, size), as_int(flags)
     if flags & ~7 or flags & 5 == 5:
         raise Errno(errno.EINVAL)
     if not task.process.space.mappings.covered(start, end):

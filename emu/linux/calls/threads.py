@@ -23,6 +23,8 @@ _PROCESSES = "processes are not supported: the guest starts another one"
 
 def _clone(task: Task, flags: int, stack: int, parent_tid: int, child_tid: int, tls: int) -> int:
     process = task.process
+    if (flags & _THREAD and not flags & _SIGHAND) or (flags & _SIGHAND and not flags & _VM):
+        raise Errno(errno.EINVAL)
     if flags & _NEEDED != _NEEDED:
         call = "vfork or posix_spawn" if flags & _VFORK else "fork"
         raise Unsupported(f"{_PROCESSES} ({call})")
@@ -184,7 +186,7 @@ def sys_getcpu(task: Task, cpu: int, node: int) -> int:
 def sys_membarrier(task: Task, command: int, flags: int) -> int:
     """membarrier(2): every core gives up its store buffer. Errno(EPERM): not registered for."""
     command, process = as_int(command), task.process
-    if flags or (command and command not in {*_BARRIERS, *_REGISTRATIONS}):
+    if as_int(flags) or (command and command not in {*_BARRIERS, *_REGISTRATIONS}):
         raise Errno(errno.EINVAL)
     if not command:
         return sum({*_BARRIERS, *_REGISTRATIONS})
@@ -200,7 +202,7 @@ def sys_membarrier(task: Task, command: int, flags: int) -> int:
 
 def sys_arch_prctl(task: Task, code: int, address: int) -> int:
     """arch_prctl(2), where there are registers that hold bases."""
-    isa, abi = task.process.isa, task.process.abi
+    isa, abi, code = task.process.isa, task.process.abi, as_int(code)
     for setter, getter, name in abi.bases:
         if code == setter:
             if address >= abi.signals.program_end:

@@ -6,15 +6,20 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from guest import Code
 from linux_guest_factory import BootedGuest, hello_spec
+from static_guest import call, record_linux_guest
 
 from emu.native.state import RIGHT_READ, RIGHT_WRITE
+from recorder.files.reader import Recording
 
 PAGE = 4096
 _F_SETLK, _F_SETSIG, _OMIT = 6, 10, (1 << 30) - 2
 _GROWSDOWN = 0x122
+_UPPER = 0xDEADBEEF << 32
 
 
 @pytest.fixture
@@ -161,3 +166,39 @@ def test_a_mapping_that_grows(guest: BootedGuest) -> None:
     chosen = guest.call("mmap", 0, 4 * PAGE, 3, _GROWSDOWN, -1, 0)
     assert guest.call("mmap", 0, PAGE, 3, 0x22, -1, 0) <= chosen - 256 * PAGE - PAGE
     assert guest.call("mprotect", chosen, PAGE, 1 | 0x1000000) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [
+        ("futex", ("room", _UPPER | 1, 1), 0),
+        ("futex", ("room", _UPPER | 0, 1), -errno.EAGAIN),
+        ("futex", ("room", _UPPER | 128 | 9, 1, 0, 0, _UPPER | 1), -errno.EAGAIN),
+        ("msync", ("room", PAGE, _UPPER | 4), 0),
+        ("msync", ("room", PAGE, _UPPER | 5), -errno.EINVAL),
+        ("membarrier", (_UPPER | 16, _UPPER), 0),
+        ("arch_prctl", (_UPPER | 0x1003, "room"), 0),
+    ],
+)
+def test_upper_halves_of_ints(
+    guest: BootedGuest, name: str, arguments: tuple[int | str, ...], result: int
+) -> None:
+    given = (guest.room if isinstance(one, str) else one for one in arguments)
+    assert guest.call(name, *given) == result
+
+
+def test_the_upper_half_of_a_calls_number(tmp_path: Path) -> None:
+    """exit_group(3) by a number that is one in its lower half only, after one that is negative (ENOSYS)."""
+    code = call(Code(), 0xFFFFFFFF)
+    recorded = record_linux_guest(call(code, _UPPER | 231, rdi=3), tmp_path, "sc")
+    end = Recording.open(recorded).manifest.end
+    assert end is not None
+    assert (end.reason, end.exit_code) == ("exit", 3)
+
+
+@pytest.mark.parametrize("flags", [0x10000, 0x10000 | 0x100, 0x800, 0x800 | 17])
+def test_clones_that_share_too_little(guest: BootedGuest, flags: int) -> None:
+    """CLONE_THREAD needs CLONE_SIGHAND, and that CLONE_VM."""
+    assert guest.call("clone", flags, 0, 0, 0, 0) == -errno.EINVAL
+    flags_and_signal = struct.pack("<11Q", flags & ~0xFF, 0, 0, 0, flags & 0xFF, *[0] * 6)
+    assert guest.call("clone3", guest.put(flags_and_signal), 88) == -errno.EINVAL
