@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
+import struct
 
 from emu.linux.calls.arguments import file_of
 from emu.linux.files import open_flags as of
 from emu.linux.files.file_locks import FileLocks
 from emu.linux.files.open_file import OpenFile
+from emu.linux.files.owner import OWNER_PGRP, OWNER_PID
 from emu.linux.files.regular import NodeFile, OpenPath, OpenRegular, mapped_key
 from emu.linux.ground.call import Subject, in_part, table
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking, Reason, Wait
 from emu.linux.ground.words import as_int, as_long
+from emu.linux.signals.numbers import LAST_SIGNAL
+from emu.linux.tasks.owners import living_owner, owner_of, set_async, set_owner
 from emu.linux.tasks.task import Task
 
 _F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_GETLK, _F_SETLK, _F_SETLKW = range(8)
-_F_SETOWN, _F_GETOWN, _F_SETSIG, _F_GETSIG, _F_GETOWN_EX = 8, 9, 10, 11, 16
+_F_SETOWN, _F_GETOWN, _F_SETSIG, _F_GETSIG, _F_SETOWN_EX, _F_GETOWN_EX = 8, 9, 10, 11, 15, 16
 _F_OFD_GETLK, _F_OFD_SETLK, _F_OFD_SETLKW = 36, 37, 38
 _F_SETLEASE, _F_GETLEASE, _F_DUPFD_CLOEXEC = 1024, 1025, 1030
 _F_SETPIPE_SZ, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS = 1031, 1032, 1033, 1034
@@ -88,6 +92,8 @@ def sys_fcntl(task: Task, fd: int, command: int, argument: int) -> int:
         return file.flags
     if command == _F_SETFL:
         file.flags = file.flags & ~of.SETTABLE | argument & of.SETTABLE
+        if file.is_async:
+            set_async(task.process, file, as_int(fd), bool(argument & of.O_ASYNC))
         return 0
     if command in (_F_GETLK, _F_SETLK, _F_SETLKW, _F_OFD_GETLK, _F_OFD_SETLK, _F_OFD_SETLKW):
         return _record_lock(task, file, command, argument)
@@ -95,16 +101,34 @@ def sys_fcntl(task: Task, fd: int, command: int, argument: int) -> int:
         return _pipe_size(file, command, as_int(argument))
     if command in (_F_ADD_SEALS, _F_GET_SEALS):
         return _seals(task, file, command, argument & 0xFFFFFFFF)
-    if command == _F_GETOWN_EX:
-        task.process.memory.write(argument, bytes(8))
-        return 0
-    if command == _F_SETSIG and not 0 <= argument <= 64:
-        raise Errno(errno.EINVAL)
-    if command in (_F_GETOWN, _F_SETOWN, _F_GETSIG, _F_SETSIG):
-        return 0
+    if command in (_F_GETOWN, _F_SETOWN, _F_GETSIG, _F_SETSIG, _F_GETOWN_EX, _F_SETOWN_EX):
+        return _owner(task, file, command, argument)
     if command == _F_GETLEASE:
         return _F_UNLCK
     raise Errno(errno.EINVAL)
+
+
+def _owner(task: Task, file: OpenFile, command: int, argument: int) -> int:
+    """Who is told of the file, and by which signal. Errno: EINVAL, ESRCH."""
+    process, memory, owner = task.process, task.process.memory, owner_of(file)
+    if command == _F_GETSIG:
+        return owner.signal
+    if command == _F_SETSIG:
+        if not 0 <= argument <= LAST_SIGNAL:
+            raise Errno(errno.EINVAL)
+        owner.signal = argument
+    elif command == _F_SETOWN:
+        who = as_int(argument)
+        set_owner(process, owner, OWNER_PGRP if who < 0 else OWNER_PID, abs(who))
+    elif command == _F_SETOWN_EX:
+        kind, who = (as_int(memory.read_number(argument + at, 4)) for at in (0, 4))
+        set_owner(process, owner, kind, who)
+    elif command == _F_GETOWN:
+        who = living_owner(process, owner)
+        return -who if owner.kind == OWNER_PGRP else who
+    else:
+        memory.write(argument, struct.pack("<ii", owner.kind, living_owner(process, owner)))
+    return 0
 
 
 def _duplicate(task: Task, file: OpenFile, least: int, cloexec: bool) -> int:
@@ -192,9 +216,13 @@ def sys_ioctl(task: Task, fd: int, request: int, argument: int) -> int:
         task.process.descriptors.set_close_on_exec(as_int(fd), request == _FIOCLEX)
         return 0
     if request in (_FIONBIO, _FIOASYNC):
-        bit = of.O_NONBLOCK if request == _FIONBIO else of.O_ASYNC
-        on = memory.read_number(argument, 4)
-        file.flags = file.flags | bit if on else file.flags & ~bit
+        on = bool(memory.read_number(argument, 4))
+        if request == _FIONBIO:
+            file.flags = file.flags & ~of.O_NONBLOCK | (of.O_NONBLOCK if on else 0)
+        elif file.is_async:
+            set_async(task.process, file, as_int(fd), on)
+        elif on != bool(file.flags & of.O_ASYNC):
+            raise Errno(errno.ENOTTY)
         return 0
     if request in (_FICLONE, _FICLONERANGE, _FIDEDUPERANGE):
         raise Errno(errno.EOPNOTSUPP)

@@ -6,6 +6,8 @@ import errno
 import os
 from dataclasses import dataclass
 
+from emu.linux.files.open_flags import O_ASYNC
+from emu.linux.files.owner import Owner
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.wait import WaitQueue
 
@@ -39,16 +41,18 @@ class OpenFile:
     """One open file. What a kind of file cannot do raises the error that Linux gives.
 
     flags: O_* as fcntl(F_GETFL) tells them: access mode and status flags. changed: woken whenever `poll` may
-    tell something else than before. name: for /proc/self/fd and for people.
+    tell something else than before. name: for /proc/self/fd and for people. is_async: it can tell its owner.
     """
 
     name = "anonymous"
+    is_async = False
 
     def __init__(self, flags: int = 0) -> None:
         self.flags = flags
         self.changed = WaitQueue()
         #: Descriptors that refer to it, kept by the descriptor table.
         self.references = 0
+        self.owner: Owner | None = None
 
     @property
     def readable(self) -> bool:
@@ -101,6 +105,11 @@ class OpenFile:
     def ioctl(self, request: int, argument: bytes) -> bytes:
         """An ioctl that the file knows; argument and answer are the bytes at its pointer."""
         raise Errno(errno.ENOTTY)
+
+    def tell_owner(self, happened: int) -> None:
+        """Send the owner's signal if O_ASYNC is set. happened: POLL_IN and so on."""
+        if self.owner is not None and self.is_async and self.flags & O_ASYNC:
+            self.owner.post(self.owner, happened)
 
     def poll(self) -> int:
         """POLL* bits that hold now."""

@@ -14,8 +14,8 @@ ALL = (
     O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK | O_SYNC | O_ASYNC | O_DIRECT
     | O_LARGEFILE | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC | O_PATH | _TMPFILE_BIT
 )  # fmt: skip
-#: What fcntl(F_SETFL) changes.
-SETTABLE = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME
+#: What fcntl(F_SETFL) changes, besides O_ASYNC of files that can tell their owner.
+SETTABLE = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME
 #: What is forgotten once a file is open.
 _TRANSIENT = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC
 

@@ -18,6 +18,8 @@ FIONREAD = 0x541B
 class StandardStream(OpenFile):
     """Looks like a pipe: no position, no size. inode: a small fixed number."""
 
+    is_async = True
+
     def __init__(self, flags: int, inode: int) -> None:
         super().__init__(flags)
         self._inode = inode

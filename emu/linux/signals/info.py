@@ -67,6 +67,11 @@ def fault(signal: int, code: int, address: int, trap: Trap | None = None) -> Sig
     return SigInfo(signal, code, address.to_bytes(8, "little"), trap=trap)
 
 
+def file_ready(signal: int, code: int, band: int, fd: int) -> SigInfo:
+    """About a file (F_SETSIG). band: si_band, POLL* bits; fd: si_fd."""
+    return SigInfo(signal, code, band.to_bytes(8, "little") + unsigned(fd, 4).to_bytes(4, "little"))
+
+
 def timer_expired(signal: int, timer: int, value: int, source: Source) -> SigInfo:
     """By a POSIX timer (timer_create(2)); value: sigev_value."""
     head = unsigned(timer, 4).to_bytes(4, "little") + bytes(4)

@@ -24,7 +24,7 @@ SA_KNOWN = (
 )  # fmt: skip
 
 #: si_code: who sent it.
-SI_USER, SI_KERNEL, SI_QUEUE, SI_TIMER, SI_TKILL = 0, 0x80, -1, -2, -6
+SI_USER, SI_KERNEL, SI_QUEUE, SI_TIMER, SI_TKILL, SI_SIGIO = 0, 0x80, -1, -2, -6, -5
 #: si_code of fault signals.
 SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR = 1, 2, 2
 FPE_INTDIV, FPE_FLTDIV, FPE_FLTOVF, FPE_FLTUND, FPE_FLTRES, FPE_FLTINV = 1, 3, 4, 5, 6, 7

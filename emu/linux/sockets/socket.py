@@ -30,6 +30,7 @@ class Socket(WaitableFile):
     """
 
     mode = stat.S_IFSOCK | 0o777
+    is_async = True
     tcp_state = 7
 
     def __init__(
@@ -45,6 +46,8 @@ class Socket(WaitableFile):
         #: Bytes of the send buffer that are taken, as Linux counts them; of AF_UNIX only.
         self.charged = 0
         self.credentials: Credentials = NOBODY
+        #: A sender found no room since the owner was told of any.
+        self.crowded = False
         #: Sockets that found no room here: told when there is.
         self.refused: dict[Socket, None] = {}
 

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TypeVar
 
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP
+from emu.linux.files.owner import POLL_HUP
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.inbox import END, Received
 from emu.linux.sockets.socket import SHUT_BOTH, SHUT_RECEIVE, Socket
@@ -135,6 +136,7 @@ class StreamSocket(Socket):
         self.shut = SHUT_BOTH
         self.error = error or self.error
         self.announce(POLLIN | POLLOUT | POLLHUP | POLLRDHUP | POLLERR)
+        self.tell_owner(POLL_HUP)
 
 
 def join(one: StreamSocket, other: StreamSocket) -> None:

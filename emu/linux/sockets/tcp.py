@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP, OpenFile
+from emu.linux.files.owner import POLL_HUP, POLL_IN, POLL_OUT
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import Address, destination, is_any, source
 from emu.linux.sockets.inbox import END, Parcel, Received
@@ -118,7 +119,9 @@ class TcpSocket(StreamSocket, InetSocket):
                 end.options.send_buffer = TCP_SEND_BUFFER
         backlog.queue.append(server)
         self.announce(POLLOUT)
+        self.tell_owner(POLL_OUT)
         listener.announce(POLLIN)
+        listener.tell_owner(POLL_IN)
 
     def refuse(self) -> None:
         """Nobody listens there."""
@@ -190,6 +193,7 @@ class TcpSocket(StreamSocket, InetSocket):
         if taken:
             self.peer.inbox.put(Parcel(taken))
             self.peer.announce(POLLIN)
+            self.peer.tell_owner(POLL_IN)
         elif data:
             raise Errno(errno.EAGAIN)
         return len(taken)
@@ -212,6 +216,7 @@ class TcpSocket(StreamSocket, InetSocket):
         if not peek and isinstance(sender, TcpSocket) and sender.crowded and sender._writable():
             sender.crowded = False
             sender.announce(POLLOUT)
+            sender.tell_owner(POLL_OUT)
         return received
 
     def _nothing(self) -> Received:
@@ -250,6 +255,9 @@ class TcpSocket(StreamSocket, InetSocket):
         self.finished = True
         self.shut |= SHUT_RECEIVE
         self.announce(POLLIN | POLLRDHUP | POLLHUP)
+        # Of the end, and of something to be read (tcp_fin, tcp_data_queue).
+        self.tell_owner(POLL_HUP if self.shut == SHUT_BOTH else POLL_IN)
+        self.tell_owner(POLL_IN)
 
     def _reset_peer(self) -> None:
         peer, self.peer = self.peer, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP, OpenFile
+from emu.linux.files.owner import POLL_ERR, POLL_IN
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import Address, InetAddress, destination, is_any, source
 from emu.linux.sockets.inbox import END, Parcel, Received
@@ -71,6 +72,7 @@ class UdpSocket(InetSocket):
         elif (host, port) == (self.peer_host, self.peer_port):
             self.error = errno.ECONNREFUSED
             self.announce(POLLERR)
+            self.tell_owner(POLL_ERR)
         return len(data)
 
     def _target(self, to: Address | None) -> tuple[bytes, int]:
@@ -104,6 +106,7 @@ class UdpSocket(InetSocket):
             return
         self.inbox.put(Parcel(data, InetAddress(host, port, self.family)))
         self.announce(POLLIN)
+        self.tell_owner(POLL_IN)
 
     def receive(self, n: int, peek: bool) -> Received:
         """A message. Errno: EAGAIN, ECONNREFUSED (a message sent before found nobody)."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP, OpenFile
+from emu.linux.files.owner import POLL_HUP, POLL_IN, POLL_OUT
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import Address, UnixAddress
 from emu.linux.sockets.inbox import END, Parcel, Received
@@ -62,6 +63,9 @@ class _Named(Socket):
         self.charged -= n
         if self._writable():
             self.announce(POLLOUT)
+            if self.crowded:
+                self.crowded = False
+                self.tell_owner(POLL_OUT)
 
     def _writable(self) -> bool:
         """Three quarters of the send buffer are free (unix_writable)."""
@@ -117,6 +121,7 @@ class UnixStream(_Named, StreamSocket):
         listener.backlog.queue.append(server)
         self.announce(POLLOUT)
         listener.announce(POLLIN)
+        listener.tell_owner(POLL_IN)
 
     def poll(self) -> int:
         """POLL* bits that hold now."""
@@ -152,11 +157,13 @@ class UnixStream(_Named, StreamSocket):
         done = self._fill(self.peer, data, files)
         if done or not data:
             self.peer.announce(POLLIN)
+            self.peer.tell_owner(POLL_IN)
         return done
 
     def _fill(self, peer: StreamSocket, data: bytes, files: tuple[OpenFile, ...]) -> int:
         """Send what there is room for, in the pieces that Linux makes. Errno(EAGAIN): nothing."""
         if self.charged >= self.options.send_buffer and (data or not self.is_stream):
+            self.crowded = True
             raise Errno(errno.EAGAIN)
         if not self.is_stream:
             self._put(peer, data, files, _HEAD_OF_MESSAGE)
@@ -181,6 +188,8 @@ class UnixStream(_Named, StreamSocket):
                 SHUT_RECEIVE if directions & SHUT_SEND else 0
             )
             peer.announce(POLLIN | POLLOUT | POLLRDHUP | POLLHUP)
+            if directions & SHUT_SEND:
+                peer.tell_owner(POLL_HUP if directions & SHUT_RECEIVE else POLL_IN)
         self.tell_refused(POLLOUT)
 
     def peer_address(self) -> Address:
@@ -254,6 +263,7 @@ class UnixDatagram(_Named):
         if self.shut & SHUT_SEND:
             raise Errno(errno.EPIPE)
         if self.charged >= self.options.send_buffer:
+            self.crowded = True
             raise Errno(errno.EAGAIN)
         try:
             receiver = self._to(to)
@@ -263,6 +273,7 @@ class UnixDatagram(_Named):
             raise
         self._put(receiver, data, files, _HEAD_OF_MESSAGE)
         receiver.announce(POLLIN)
+        receiver.tell_owner(POLL_IN)
         return len(data)
 
     def _to(self, to: Address | None) -> UnixDatagram:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT
+from emu.linux.files.owner import POLL_IN, POLL_OUT
 from emu.linux.ground.failure import Errno
 from emu.linux.waiting.readiness import WaitableFile
 
@@ -115,6 +116,7 @@ class Pipe:
 
 class _PipeEnd(WaitableFile):
     mode = stat.S_IFIFO | 0o600
+    is_async = True
 
     def __init__(self, pipe: Pipe, flags: int, inode: int) -> None:
         super().__init__(flags, inode)
@@ -152,6 +154,8 @@ class PipeReader(_PipeEnd):
         data = pipe.take(n)
         if was_full and not pipe.full and pipe.writer is not None:
             pipe.writer.announce(POLLOUT)
+        if pipe.writer is not None:
+            pipe.writer.tell_owner(POLL_OUT)
         return data
 
     def write(self, data: bytes) -> int:
@@ -168,6 +172,7 @@ class PipeReader(_PipeEnd):
         self.changed.wake()
         if self.pipe.writer is not None:
             self.pipe.writer.announce(POLLERR | POLLOUT)
+            self.pipe.writer.tell_owner(POLL_OUT)
 
 
 class PipeWriter(_PipeEnd):
@@ -187,6 +192,7 @@ class PipeWriter(_PipeEnd):
         done = pipe.put(data, bool(self.flags & os.O_DIRECT))
         # Linux makes an edge of a write that found no room, too.
         pipe.reader.announce(POLLIN)
+        pipe.reader.tell_owner(POLL_IN)
         if not done:
             raise Errno(errno.EAGAIN)
         return done
@@ -201,6 +207,7 @@ class PipeWriter(_PipeEnd):
         self.changed.wake()
         if self.pipe.reader is not None:
             self.pipe.reader.announce(POLLHUP | POLLIN)
+            self.pipe.reader.tell_owner(POLL_IN)
 
 
 def open_pipe(flags: int, inode: int) -> tuple[PipeReader, PipeWriter]:
