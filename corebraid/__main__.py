@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Nothing that takes time: until `main` runs a Ctrl-C is a traceback.
 import gc
+import io
 import os
 import sys
 
@@ -21,6 +22,26 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _buffer_output() -> None:
+    """Let what cannot be written at once wait, or be told of. Of streams that Python was told not to buffer
+    (PYTHONUNBUFFERED) it writes what there is room for, and loses the rest without a word."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            buffer = os.fdopen(stream.fileno(), "wb", closefd=False)
+            wrapped = io.TextIOWrapper(buffer, stream.encoding, stream.errors, write_through=True)
+            setattr(sys, name, wrapped)
+
+
+def _let_go_of_output() -> None:
+    """What could not be written has been told of: Python is not to try again at its end, and fail."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def main() -> None:
@@ -41,6 +62,7 @@ def main() -> None:
             os.write(2, b"corebraid: interrupted\n")
         finally:
             os._exit(_INTERRUPTED)
+    _let_go_of_output()
     sys.exit(code)
 
 
@@ -49,6 +71,7 @@ def _run() -> int:
     from corebraid.base.kernel_cache import use_kernel_cache
 
     _open_closed_streams()
+    _buffer_output()
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     # Numba reads its cache directory when it is imported, which the commands do.
     own_cache = use_kernel_cache() is not None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corebraid.api.asked import MOST_JOBS, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import UsageError, unless_short
 from corebraid.base.wording import Option, Phrase
 
 if TYPE_CHECKING:
@@ -46,4 +49,27 @@ def checkpoint(
             remedy=Phrase("record again with ", Option("strata", "cycles:100000")),
         )
     assert policy is not None
-    return checkpointed(opened, policy, jobs or worthwhile_processes(opened), progress)
+    with _alone(opened.path):
+        return checkpointed(opened, policy, jobs or worthwhile_processes(opened), progress)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """While nobody else makes checkpoints of it. Raises UsageError."""
+    try:
+        held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        unless_short(error)
+        raise UsageError(f"cannot be opened ({error.strerror})", where=str(directory)) from None
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            what, remedy = "checkpoints of it are being made already", "wait until that has ended"
+            raise UsageError(what, where=str(directory), remedy=remedy) from None
+        except OSError:
+            # A file system without locks.
+            pass
+        yield
+    finally:
+        os.close(held)

@@ -1,4 +1,4 @@
-"""Ctrl-C is heard, wherever it arrives, and answered by one line."""
+"""Ctrl-C is heard, wherever it arrives, and answered by one line; so are other requests to end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 INTERRUPTED = 130
+#: Besides SIGINT, how a process is asked to end: by others, by a terminal that goes away.
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 # Long enough to be out of the finaliser that swallowed the first one, too short for a person to notice.
 _AGAIN_AFTER_S = 0.02
 _SHOW_CURSOR = "\x1b[?25h"
@@ -49,6 +51,32 @@ def interrupts_heard() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = show
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def ends_heard() -> Iterator[None]:
+    """Of SIGTERM and SIGHUP, unless they are ignored, the first one is a KeyboardInterrupt too, so that
+    nothing is left half done; others that come while that is dealt with are not heard. Does nothing outside
+    the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ending = [one for one in ENDING if signal.getsignal(one) is signal.SIG_DFL]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for one in ending:
+            signal.signal(one, _none)
+        if signal.getsignal(signal.SIGINT) is _first:
+            signal.signal(signal.SIGINT, _second)
+        interrupting(f"ended by {signal.Signals(number).name}")(number, frame)
+
+    for one in ending:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in ending:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def interrupting(line: str = "") -> _Handler:

@@ -14,7 +14,7 @@ import click
 import corebraid
 from corebraid.base.descriptors import check_room
 from corebraid.base.errors import CorebraidError, shortage_of
-from corebraid.base.interrupts import INTERRUPTED, interrupts_heard, interrupts_told
+from corebraid.base.interrupts import INTERRUPTED, ends_heard, interrupts_heard, interrupts_told
 from corebraid.base.wording import MOST_SHOWN, shown, shown_words
 from corebraid.cli.console import note
 from corebraid.cli.wording import TYPED
@@ -79,7 +79,7 @@ class Face(click.Group):
 
     def _code(self, ctx: click.Context) -> int:
         try:
-            with interrupts_heard():
+            with interrupts_heard(), ends_heard():
                 check_room()
                 code = int(super().invoke(ctx) or 0)
                 sys.stdout.flush()

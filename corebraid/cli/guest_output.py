@@ -11,9 +11,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from corebraid.base.errors import UsageError
-
-#: Besides SIGINT, how a process is asked to end: by others, by a terminal that goes away.
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+from corebraid.base.interrupts import ENDING
 
 
 class GuestOutput:
@@ -62,7 +60,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         if number != signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
 
-    ending = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    ending = [one for one in ENDING if signal.getsignal(one) is not signal.SIG_IGN]
     before = {one: signal.signal(one, remember) for one in (signal.SIGINT, *ending)}
     try:
         yield lambda: came

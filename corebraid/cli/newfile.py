@@ -16,9 +16,10 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
 
     option: what to call it in errors, such as '-o'. Raises UsageError.
     """
-    special = False
+    there = special = False
     try:
-        special = path.exists() and not path.is_file() and not path.is_dir()
+        there = path.exists() or path.is_symlink()
+        special = there and not path.is_file() and not path.is_dir()
         file = path.open("wb" if special else "xb")
     except FileExistsError:
         raise UsageError(
@@ -33,12 +34,15 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
             where=str(path),
             remedy=f"choose another {option}",
         ) from None
+    except BaseException:
+        # An interrupt that came when it was just made.
+        _remove_new(path, there)
+        raise
     try:
         with file:
             yield file
     except BaseException as error:
-        if not special:
-            path.unlink(missing_ok=True)
+        _remove_new(path, there)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise UsageError(
                 f"the file cannot be written ({error.strerror})",
@@ -46,6 +50,11 @@ def new_file(path: Path, option: str) -> Iterator[BinaryIO]:
                 remedy=f"choose another {option}",
             ) from None
         raise
+
+
+def _remove_new(path: Path, there: bool) -> None:
+    if not there:
+        path.unlink(missing_ok=True)
 
 
 def check_new_file(path: Path, option: str) -> None:

@@ -16,7 +16,7 @@ from isa.decoder import decoder_of
 from isa.registry import isa_named, isa_of_machine
 from isa.table import Isa
 from recorder.files.frame import open_regular
-from recorder.files.manifest import PROGRAM_ELF, Manifest
+from recorder.files.manifest import MOST_PROGRAM_BYTES, PROGRAM_ELF, Manifest
 
 _WINDOW = 16
 _WRITE, _EXECUTE = 2, 1
@@ -49,7 +49,7 @@ class GuestProgram:
         path, isa = recording / PROGRAM_ELF, isa_named(manifest.isa)
         if not path.exists():
             return cls(None, Symbols(devices), lacks=(PROGRAM_ELF,), isa=isa)
-        with open_regular(path) as file:
+        with open_regular(path, MOST_PROGRAM_BYTES) as file:
             raw = file.read()
         if hashlib.sha256(raw).hexdigest() != manifest.program.sha256:
             raise FormatError(

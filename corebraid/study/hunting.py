@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import CorebraidError, UsageError, unless_short
 from corebraid.base.interrupts import interrupting
+from corebraid.base.removal import remove_tree
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.subjects import Subject
@@ -109,10 +109,10 @@ def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple
         held = "" if refused else first_that_holds(conditions, outcome.end, everything)
         run = Run(tried, outcome.manifest, held, tuple(printed) if held or refused else (), refused)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
         raise
     if not run.held:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
     # A machine is many large mappings in a cycle of objects.
     gc.collect()
     return run
@@ -161,7 +161,7 @@ def scratch(directory: Path) -> Iterator[Path]:
         yield place
     finally:
         signal.signal(signal.SIGTERM, before)
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def hunt_in(

@@ -25,6 +25,7 @@ from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
 from recorder.capture.evidence_capture import EvidenceCapture
 from recorder.capture.options import Outcome, RecordOptions
+from recorder.capture.program import check_program
 from recorder.capture.ring import RingWriter
 from recorder.capture.ring_borders import begin_core, forget_everything
 from recorder.capture.waiting import AgentRows, Slices
@@ -105,6 +106,7 @@ class BaseCapture(Watcher):
         self._one_written = False
         self._agent_rows = AgentRows()
         self._progress: Progress | None = None
+        check_program(name, program)
         manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
         manifest = replace(manifest, options={**manifest.options, **more})
         self.writer = self._create(directory, manifest)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.removal import remove_tree
 from corebraid.base.rows.event import FETCH, READ, UNCACHED
 from emu.schedule.policy import Runner, Slice
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
@@ -97,8 +98,11 @@ def learning_options(options: RecordOptions) -> RecordOptions:
 @contextmanager
 def learning_place() -> Iterator[Path]:
     """A directory to record into, which is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="corebraid-") as base:
-        yield Path(base) / "learning"
+    base = Path(tempfile.mkdtemp(prefix="corebraid-"))
+    try:
+        yield base / "learning"
+    finally:
+        remove_tree(base)
 
 
 def ignore_output(_: bytes) -> None:

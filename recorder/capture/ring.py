@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.clock import working_time
+from corebraid.base.removal import remove_tree
 from recorder.capture.intervals import Joining, drop_interval, dropped, held, place_of, write_base
 from recorder.capture.ring_policy import RingPolicy
 from recorder.files.checkpoints import CheckpointWriter
@@ -49,7 +49,7 @@ class RingWriter:
         self._joining: Joining | None = None
         new_directory(directory)
         with ExitStack() as undone:
-            undone.callback(shutil.rmtree, directory, ignore_errors=True)
+            undone.callback(remove_tree, directory)
             (directory / INTERVALS).mkdir()
             self._lock = ExitStack()
             self._lock.enter_context(held(directory))
@@ -167,4 +167,4 @@ class RingWriter:
     def discard(self) -> None:
         """Remove the whole directory: nothing has run yet that it could tell of."""
         self.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_tree(self._directory)

@@ -10,7 +10,14 @@ from corebraid.base.errors import FormatError
 from corebraid.base.wording import Wording
 from recorder.files.evidence_names import STREAMS, loaded, stream_of
 from recorder.files.frame import DamageError, FileFacts, iter_frames, open_regular, read_bytes
-from recorder.files.manifest import AGENT_LOG, FINAL_IMG, INITIAL_IMG, PROGRAM_ELF, TRUTH_LOG
+from recorder.files.manifest import (
+    AGENT_LOG,
+    FINAL_IMG,
+    INITIAL_IMG,
+    MOST_PROGRAM_BYTES,
+    PROGRAM_ELF,
+    TRUTH_LOG,
+)
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
 
 _CHUNK = 1 << 20
@@ -87,7 +94,7 @@ def _check_program(recording: Recording) -> Finding | None:
     if not (recording.path / PROGRAM_ELF).exists():
         return None
     try:
-        found = _digest(recording, PROGRAM_ELF)
+        found = _digest(recording, PROGRAM_ELF, MOST_PROGRAM_BYTES)
     except FormatError as error:
         return Finding(PROGRAM_ELF, 0, error)
     expected = recording.manifest.program.sha256
@@ -159,10 +166,10 @@ def _contents(recording: Recording, name: str) -> Iterable[object]:
     return iter_core_records(recording, recording.header_of(name).stream)
 
 
-def _digest(recording: Recording, name: str) -> str:
+def _digest(recording: Recording, name: str, most: int | None = None) -> str:
     path = recording.path / name
     digest = hashlib.sha256()
-    with open_regular(path) as file:
+    with open_regular(path, most) as file:
         while data := read_bytes(file, _CHUNK, path):
             digest.update(data)
     return digest.hexdigest()

@@ -174,14 +174,19 @@ class FrameWriter:
         self._bytes += len(data)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, most: int | None = None) -> BinaryIO:
     """Open a regular file to read; a pipe or a device, which could block for ever, is refused.
 
-    Raises FormatError if the file is missing, not a regular file, or cannot be opened.
+    most: bytes that it may have. Raises FormatError if the file is missing, not a regular file, longer, or
+    cannot be opened.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise FormatError("not a regular file", where=str(path), remedy=_COPY_AGAIN)
+        if most is not None and status.st_size > most:
+            expected, found = f"at most {most:,} bytes", f"{status.st_size:,}"
+            raise FormatError("too long", expected=expected, found=found, where=str(path), remedy=_COPY_AGAIN)
         return path.open("rb")
     except FileNotFoundError:
         raise FormatError("the file is missing", where=str(path), remedy=_COPY_AGAIN) from None

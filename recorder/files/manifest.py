@@ -28,6 +28,8 @@ MANIFEST, AGENT_LOG, TRUTH_LOG = "manifest.json", "agent.log", "truth.log"
 INITIAL_IMG, FINAL_IMG = "initial.img", "final.img"
 #: A copy of the program, for its symbols; its SHA-256 is in the manifest.
 PROGRAM_ELF = "program.elf"
+#: Of that at most: files that are sparse take no room, and for ever to read.
+MOST_PROGRAM_BYTES = 1 << 30
 #: The order that was found, a file of the solver's (solver/check/certificate.py).
 ORDER_CERT = "order.cert"
 #: Of a ring that is not finished: its intervals (docs/format.md, section 15).

@@ -17,7 +17,7 @@ from emu.linux.memory.mappings import Mapping
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from recorder.files.frame import open_regular, read_bytes
 from recorder.files.json_fields import Fields
-from recorder.files.manifest import PROGRAM_ELF, Manifest
+from recorder.files.manifest import MOST_PROGRAM_BYTES, PROGRAM_ELF, Manifest
 from recorder.files.one_step import in_one_step
 from recorder.files.sealed_json import HEX_256, seal, sealed_fields
 
@@ -145,7 +145,7 @@ def object_bytes(directory: Path, manifest: Manifest, sha256: str) -> bytes | No
     path = directory / PROGRAM_ELF if is_program else directory / OBJECTS / sha256
     if not path.exists():
         return None
-    raw = _read(path, None if is_program else MOST_BYTES)
+    raw = _read(path, MOST_PROGRAM_BYTES if is_program else MOST_BYTES)
     found = hashlib.sha256(raw).hexdigest()
     if found != sha256:
         what = "not the program that was recorded" if is_program else "not the file that the guest mapped"
@@ -153,9 +153,6 @@ def object_bytes(directory: Path, manifest: Manifest, sha256: str) -> bytes | No
     return raw
 
 
-def _read(path: Path, most: int | None) -> bytes:
-    with open_regular(path) as file:
-        raw = read_bytes(file, -1 if most is None else most + 1, path)
-    if most is not None and len(raw) > most:
-        raise FormatError("too long", expected=f"at most {most:,} bytes", where=str(path), remedy=_REMEDY)
-    return raw
+def _read(path: Path, most: int) -> bytes:
+    with open_regular(path, most) as file:
+        return read_bytes(file, most, path)

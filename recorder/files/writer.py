@@ -5,7 +5,6 @@ The same calls give the same bytes.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corebraid.base.errors import FormatError, UsageError, unless_short
+from corebraid.base.removal import remove_tree
 from corebraid.base.wording import Option, Phrase, another
 from recorder.files import agent_codec, codec, truth
 from recorder.files.checkpoints import CheckpointWriter
@@ -101,7 +101,7 @@ class RecordingWriter:
             _write_manifest(directory, started)
             return cls(directory, started)
         except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
             raise
 
     def __enter__(self) -> RecordingWriter:
@@ -221,7 +221,7 @@ class RecordingWriter:
     def discard(self) -> None:
         """Remove the whole directory: nothing has run yet that it could tell of."""
         self.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove_tree(self._directory)
 
     def _header(self, kind: int, stream: int) -> FileHeader:
         return FileHeader(kind, stream, self._manifest.id, self._manifest.line, self._manifest.version)

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from corebraid.base.errors import CorebraidError
+from corebraid.base.interrupts import ENDING
 
 #: How a task is named: what is done, and with which number.
 Key = tuple[str, int]
@@ -52,7 +53,8 @@ def set_interrupts(handler: signal.Handlers) -> None:
 
 def end_with(parent: int) -> None:
     """This process, forked from `parent`, is killed when that ends, however it does."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

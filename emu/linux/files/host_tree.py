@@ -28,10 +28,13 @@ _OPEN_FILES = 64
 
 @contextmanager
 def host_errors() -> Iterator[None]:
-    """A host error becomes the guest's."""
+    """A host error becomes the guest's, but for files that the host lets us open no more of: those are ours.
+    Raises Errno, ShortageError."""
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            unless_short(error)
         raise Errno(error.errno or errno.EIO) from None
 
 

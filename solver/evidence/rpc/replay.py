@@ -27,7 +27,7 @@ from emu.schedule.scheduler import DEFAULT_SLICE, make_scheduler
 from isa.table import Isa
 from recorder.evidence.rpc.receipts import Receipts, describe_request
 from recorder.files.frame import open_regular
-from recorder.files.manifest import PROGRAM_ELF
+from recorder.files.manifest import MOST_PROGRAM_BYTES, PROGRAM_ELF
 from recorder.files.reader import Recording
 from solver.evidence.rpc.equivalence import process_of, show_process
 
@@ -91,7 +91,7 @@ def program_of(recording: Recording) -> Image:
             where=str(recording.path),
             remedy="copy the recording again from its source, with program.elf",
         )
-    with open_regular(path):
+    with open_regular(path, MOST_PROGRAM_BYTES):
         # Whatever else stands there is not read.
         pass
     image, raw = load_image(path, manifest.instruction_set, manifest.memory)
