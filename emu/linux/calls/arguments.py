@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files import open_flags as of
 from emu.linux.files.host_tree import decode
 from emu.linux.files.nodes import Directory, Node
@@ -15,6 +16,8 @@ from emu.linux.tasks.task import Task
 
 #: The most bytes that one call transfers (read(2)), and buffers that one vector names (readv(2)).
 MOST_BYTES, MOST_BUFFERS = 0x7FFFF000, 1024
+#: Where addresses of programs end (TASK_SIZE).
+PROGRAM_END = (1 << 47) - PAGE_BYTES
 _BUFFER_BYTES = 16
 
 

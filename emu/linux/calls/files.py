@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from emu.linux.calls.arguments import MOST_BYTES, buffers, file_of, path_of, start_of
+from emu.linux.calls.arguments import buffers, file_of, path_of, start_of
 from emu.linux.calls.moving import read_into, write_from
 from emu.linux.files import open_flags as of
 from emu.linux.files.open_file import OpenFile
@@ -73,22 +73,16 @@ def sys_close(task: Task, fd: int) -> int:
     return 0
 
 
-def _length(count: int) -> int:
-    if as_long(count) < 0:
-        raise Errno(errno.EINVAL)
-    return min(count, MOST_BYTES)
-
-
 def sys_read(task: Task, fd: int, buffer: int, count: int) -> Blocking:
     """read(2)."""
     file = file_of(task, fd)
-    return (yield from read_into(task, file, [(buffer, _length(count))]))
+    return (yield from read_into(task, file, [(buffer, count)]))
 
 
 def sys_write(task: Task, fd: int, buffer: int, count: int) -> Blocking:
     """write(2)."""
     file = file_of(task, fd)
-    return (yield from write_from(task, file, [(buffer, _length(count))]))
+    return (yield from write_from(task, file, [(buffer, count)]))
 
 
 def sys_readv(task: Task, fd: int, vector: int, count: int) -> Blocking:
@@ -112,13 +106,13 @@ def _offset(offset: int) -> int:
 def sys_pread64(task: Task, fd: int, buffer: int, count: int, offset: int) -> Blocking:
     """pread(2)."""
     at, file = _offset(offset), file_of(task, fd)
-    return (yield from read_into(task, file, [(buffer, _length(count))], at))
+    return (yield from read_into(task, file, [(buffer, count)], at))
 
 
 def sys_pwrite64(task: Task, fd: int, buffer: int, count: int, offset: int) -> Blocking:
     """pwrite(2)."""
     at, file = _offset(offset), file_of(task, fd)
-    return (yield from write_from(task, file, [(buffer, _length(count))], at))
+    return (yield from write_from(task, file, [(buffer, count)], at))
 
 
 def sys_preadv(task: Task, fd: int, vector: int, count: int, offset: int) -> Blocking:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from corebraid.base.memory import PAGE_BYTES
+from emu.linux.calls.arguments import PROGRAM_END
 from emu.linux.files.open_file import MappedFile
 from emu.linux.ground.call import Subject, idle, in_part, refused, table
 from emu.linux.ground.failure import Errno
@@ -33,8 +34,6 @@ _DONTNEED, _FREE, _REMOVE, _DONTNEED_LOCKED = 4, 8, 9, 24
 _PROT_GROWSDOWN = 0x1000000
 _HUGETLB = 0x40000
 _WIPEONFORK, _POPULATE_READ, _POPULATE_WRITE = 18, 22, 23
-#: Where addresses of programs end (TASK_SIZE).
-_PROGRAM_END = (1 << 47) - PAGE_BYTES
 _KNOWN_ADVICE = {*range(5), _FREE, _REMOVE, *range(10, 25)}
 
 
@@ -131,7 +130,7 @@ def _range(task: Task, address: int, size: int) -> tuple[int, int]:
 def sys_munmap(task: Task, address: int, size: int) -> int:
     """munmap(2)."""
     space = task.process.space
-    if not size or address % PAGE_BYTES or address + size > _PROGRAM_END:
+    if not size or address % PAGE_BYTES or address + size > PROGRAM_END:
         raise Errno(errno.EINVAL)
     if address < space.size:
         space.unmap(address, min(page_ceiling(size), space.size - address))
@@ -189,7 +188,7 @@ def sys_mremap(task: Task, address: int, old: int, new: int, flags: int, target:
         raise Errno(errno.EFAULT if mapping is None else errno.EINVAL)
     if flags & _REMAP_FIXED:
         overlaps = target < address + old and address < target + new
-        if not flags & _MAYMOVE or target % PAGE_BYTES or overlaps or target + new > _PROGRAM_END:
+        if not flags & _MAYMOVE or target % PAGE_BYTES or overlaps or target + new > PROGRAM_END:
             raise Errno(errno.EINVAL)
         _allowed(task, target, new)
         if old > new:
@@ -277,7 +276,7 @@ def sys_mincore(task: Task, address: int, size: int, vector: int) -> int:
     """mincore(2)."""
     start, end = _range(task, address, size)
     space = task.process.space
-    if size > _PROGRAM_END or not space.mappings.covered(start, end):
+    if size > PROGRAM_END or not space.mappings.covered(start, end):
         raise Errno(errno.ENOMEM)
     told = bytes(int(space.is_present(page)) for page in range(start, end, PAGE_BYTES))
     task.process.memory.write(vector, told)

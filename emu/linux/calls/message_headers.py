@@ -79,6 +79,17 @@ def scatter(task: Task, vector: list[tuple[int, int]], data: bytes) -> None:
         at += len(piece)
 
 
+def storable(task: Task, vector: list[tuple[int, int]]) -> int:
+    """Bytes of the buffers before the first that the guest may not write."""
+    done = 0
+    for address, n in vector:
+        reached = task.process.memory.reachable(address, n, True) if n else 0
+        done += reached
+        if reached < n:
+            break
+    return done
+
+
 def files_sent(task: Task, socket: Socket, header: Header) -> tuple[OpenFile, ...]:
     """The open files in a message's control data. Errno: EBADF, EINVAL, EPERM, ENOBUFS."""
     if not header.control_length or not header.control:

@@ -15,6 +15,7 @@ from emu.linux.calls.message_headers import (
     gather,
     read_header,
     scatter,
+    storable,
     write_control,
     write_source,
 )
@@ -27,7 +28,7 @@ from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.timespec import pack_timespec
 from emu.linux.ground.wait import Blocking, Reason, Wait
 from emu.linux.sockets.addresses import AF_UNIX, Address
-from emu.linux.sockets.inbox import END, Received
+from emu.linux.sockets.inbox import Received
 from emu.linux.sockets.socket import SOCK_STREAM, Socket
 from emu.linux.tasks.task import Task
 from emu.linux.waiting.readiness import release
@@ -133,26 +134,27 @@ def sys_sendmmsg(task: Task, fd: int, vector: int, n: int, flags: int) -> Blocki
     return done
 
 
-def _receive(task: Task, socket: Socket, n: int, flags: int) -> Generator[Wait, Reason, Received]:
-    """What is there, or the next that comes; with MSG_WAITALL all of n bytes."""
+def _receive(task: Task, socket: Socket, vector: Buffers, flags: int) -> Generator[Wait, Reason, Received]:
+    """What is there, or the next that comes; with MSG_WAITALL all that the buffers have room for.
+
+    Errno(EFAULT): the buffers have it, but not the memory."""
     if flags & _OOB:
         raise Errno(errno.EOPNOTSUPP if socket.family == AF_UNIX else errno.EINVAL)
     if flags & _ERRQUEUE:
         raise Errno(errno.EAGAIN)
-    if socket.is_stream and not n:
-        return END
+    n, room = sum(size for _, size in vector), storable(task, vector)
     peek = bool(flags & _PEEK)
     wait = not (socket.nonblocking or flags & _DONTWAIT)
     deadline = deadline_of(task, socket.options.receive_timeout)
     what = f"a receive on {socket.name}"
-    first = partial(socket.receive, n, peek)
+    first = partial(socket.receive_into, n, peek, room)
     got = yield from patiently(task, socket, first, deadline, wait, what)
     if not (flags & _WAITALL and socket.is_stream) or peek:
         return got
     pieces, left = [got.data], n - len(got.data)
     while left and pieces[-1] and not got.files:
         try:
-            attempt = partial(socket.receive, left, False)
+            attempt = partial(socket.receive_into, left, False, room - (n - left))
             more = yield from patiently(task, socket, attempt, deadline, wait, what)
         except (Errno, Interrupted):
             break
@@ -173,7 +175,7 @@ def sys_recvfrom(
 ) -> Blocking:
     """Receive into one buffer; files that came are lost."""
     socket = socket_of(task, fd)
-    received = yield from _receive(task, socket, min(count, MOST_BYTES), flags)
+    received = yield from _receive(task, socket, [(buffer, min(count, MOST_BYTES))], flags)
     release(received.files)
     scatter(task, [(buffer, count)], received.data)
     if address:
@@ -184,7 +186,7 @@ def sys_recvfrom(
 
 def _receive_message(task: Task, socket: Socket, address: int, flags: int) -> Blocking:
     header: Header = read_header(task, address)
-    received = yield from _receive(task, socket, sum(n for _, n in header.vector), flags)
+    received = yield from _receive(task, socket, header.vector, flags)
     length_at = header.address + MSGHDR.fields["name_length"][0]
     try:
         scatter(task, header.vector, received.data)

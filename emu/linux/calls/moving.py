@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
 
+from emu.linux.calls.arguments import MOST_BYTES, PROGRAM_END
 from emu.linux.files.open_file import OpenFile
 from emu.linux.files.regular import NodeFile, OpenRegular
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking, Reason, Wait
 from emu.linux.pseudo.dev import OpenDevice
+from emu.linux.sockets.socket import Socket
 from emu.linux.tasks.task import Task
-from emu.linux.waiting.pipe import PipeReader
+from emu.linux.waiting.pipe import PipeReader, PipeWriter
 from emu.linux.waiting.readiness import WaitableFile, earliest, held
 
 #: Never more than this at once, whatever number the guest names.
@@ -26,11 +29,19 @@ def read_into(task: Task, file: OpenFile, buffers: Buffers, offset: int | None =
     """Fill buffers from the position (None) or from `offset`. Returns how many bytes."""
     if not file.readable:
         raise Errno(errno.EBADF)
+    buffers = _of_program(buffers)
     if isinstance(file, NodeFile | OpenDevice):
         before_transfer(task, file)
         return _read_whole(task, file, buffers, offset)
     with held((file,)):
         return (yield from _read_stream(task, file, buffers, offset))
+
+
+def _of_program(buffers: Buffers) -> Buffers:
+    """Cut at what one call transfers. Errno(EFAULT): one reaches to where no program has memory."""
+    if any(size > PROGRAM_END - address for address, size in buffers):
+        raise Errno(errno.EFAULT)
+    return [(address, min(size, MOST_BYTES)) for address, size in buffers]
 
 
 def _read_whole(task: Task, file: OpenFile, buffers: Buffers, offset: int | None) -> int:
@@ -73,10 +84,13 @@ def _read_stream(task: Task, file: OpenFile, buffers: Buffers, offset: int | Non
     wanted = sum(size for _, size in buffers)
     buffers = _reached(task, buffers, True)
     n = min(sum(size for _, size in buffers), PIECE)
-    if wanted and not n:
+    attempt = partial(file.read, n) if offset is None else partial(file.pread, n, offset)
+    if isinstance(file, Socket) and offset is None:
+        attempt = partial(file.read_into, min(wanted, PIECE), n)
+    elif wanted and not n:
         # Nothing is taken that cannot be stored.
         raise Errno(errno.EFAULT)
-    data = yield from _take(task, file, n, offset)
+    data = yield from _take(task, file, attempt, bool(wanted))
     if n < min(wanted, PIECE) and isinstance(file, PipeReader):
         # A page of a pipe is read as far as it is wanted, or not at all.
         given, data = data, file.pipe.whole_pages(data)
@@ -102,17 +116,19 @@ def _reached(task: Task, buffers: Buffers, write: bool) -> Buffers:
     return found
 
 
-def _take(task: Task, file: OpenFile, n: int, offset: int | None) -> Generator[Wait, Reason, bytes]:
-    """The next bytes, once there are some."""
+def _take(
+    task: Task, file: OpenFile, attempt: Callable[[], bytes], wait: bool
+) -> Generator[Wait, Reason, bytes]:
+    """The next bytes, once there are some. wait: or none."""
     timeout = file.receive_timeout() if isinstance(file, WaitableFile) else None
     deadline = None if timeout is None else task.process.clock.monotonic() + timeout
     while True:
         try:
-            return file.read(n) if offset is None else file.pread(n, offset)
+            return attempt()
         except Errno as failure:
             if failure.number != errno.EAGAIN:
                 raise
-            if n == 0:
+            if not wait:
                 return b""
             if file.nonblocking:
                 raise
@@ -123,6 +139,7 @@ def write_from(task: Task, file: OpenFile, buffers: Buffers, offset: int | None 
     """Write buffers at the position (None) or at `offset`. Returns how many bytes."""
     if not file.writable:
         raise Errno(errno.EBADF)
+    buffers = _of_program(buffers)
     before_transfer(task, file)
     with held((file,)):
         return (yield from _write(task, file, buffers, offset))
@@ -145,22 +162,47 @@ def _write(task: Task, file: OpenFile, buffers: Buffers, offset: int | None) -> 
 
 def _pieces(task: Task, file: OpenFile, buffers: Buffers) -> Generator[bytes, None, None]:
     """What is written at once: small vectors as a whole, as a pipe or a socket expects."""
-    read = task.process.memory.read
     total = sum(size for _, size in buffers)
-    if total <= PIECE:
+    groups: Iterable[Buffers] = [buffers] if total <= PIECE else _cut(buffers)
+    for group in groups:
+        if isinstance(file, OpenDevice) and file.blind:
+            yield bytes(sum(size for _, size in group))
+            continue
         try:
-            data = b"".join(read(address, size) for address, size in buffers if size)
+            data = _gather(task, group)
         except Errno:
-            # Of what goes to a file, Linux writes what it could read.
-            part = _reached(task, buffers, False) if isinstance(file, OpenRegular) else []
-            data = b"".join(read(address, size) for address, size in part if size)
-            if not data:
-                raise
+            data = _readable(task, file, group)
+            if data:
+                yield data
+            raise
         yield data
-        return
+
+
+def _cut(buffers: Buffers) -> Generator[Buffers, None, None]:
     for address, size in buffers:
         for at in range(0, size, PIECE):
-            yield read(address + at, min(PIECE, size - at))
+            yield [(address + at, min(PIECE, size - at))]
+
+
+def _gather(task: Task, buffers: Buffers) -> bytes:
+    return b"".join(task.process.memory.read(address, size) for address, size in buffers if size)
+
+
+def _readable(task: Task, file: OpenFile, buffers: Buffers) -> bytes:
+    """What Linux writes of buffers that cannot be read to their end: to a file all before, to a pipe whole
+    pages. Errno(EAGAIN): a pipe is found full before the buffers are looked at."""
+    data = _gather(task, _reached(task, buffers, False))
+    if isinstance(file, OpenRegular | OpenDevice):
+        return data
+    if not isinstance(file, PipeWriter):
+        return b""
+    n = file.whole(sum(size for _, size in buffers), len(data))
+    if not n and file.pipe.reader is None:
+        # As every write without a reader: the error, and the signal.
+        return b"\0"
+    if not n and file.pipe.full and file.nonblocking:
+        raise Errno(errno.EAGAIN)
+    return data[:n]
 
 
 class Stopped(Exception):

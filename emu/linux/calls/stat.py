@@ -217,9 +217,11 @@ def _directory(task: Task, fd: int) -> OpenDirectory:
 
 
 def _entries(task: Task, fd: int, address: int, size: int, modern: bool) -> int:
-    """Records of whole entries from the position on, as many as fit. Raises Errno(EINVAL): not even one."""
+    """Records of whole entries from the position on, as many as fit. Errno: not even one fits the buffer
+    (EINVAL), or its memory (EFAULT)."""
     file = _directory(task, fd)
     size, raw, position = min(size & 0xFFFFFFFF, 1 << 20), b"", file.position
+    room = task.process.memory.reachable(address, size, True)
     listing = file.entries()
     while position < len(listing):
         name, inode, kind = listing[position]
@@ -235,6 +237,10 @@ def _entries(task: Task, fd: int, address: int, size: int, modern: bool) -> int:
         if len(raw) + length > size:
             if not raw:
                 raise Errno(errno.EINVAL)
+            break
+        if len(raw) + length > room:
+            if not raw:
+                raise Errno(errno.EFAULT)
             break
         raw, position = raw + record, position + 1
     if raw:

@@ -89,6 +89,7 @@ def sys_getrandom(task: Task, address: int, size: int, flags: int) -> int:
     if flags & ~7 or flags & 6 == 6:
         raise Errno(errno.EINVAL)
     size = min(size, _MOST_RANDOM)
+    size = task.process.memory.reachable(address, size, True) or size
     task.process.memory.write(address, task.process.random.randbytes(size))
     return size
 

@@ -31,7 +31,12 @@ class Device(Special):
 
 
 class OpenDevice(OpenFile):
-    """A device without a position: /dev/null, and what the others have in common with it."""
+    """A device without a position: /dev/null, and what the others have in common with it.
+
+    blind: what is written to it is not looked at.
+    """
+
+    blind = True
 
     def __init__(self, flags: int, node: Node) -> None:
         super().__init__(flags)
@@ -84,6 +89,8 @@ class OpenFull(OpenZero):
 
 class OpenRandom(OpenDevice):
     """/dev/random and /dev/urandom: numbers that the seed decides."""
+
+    blind = False
 
     def __init__(self, flags: int, node: Node, source: random.Random) -> None:
         super().__init__(flags, node)

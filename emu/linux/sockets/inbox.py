@@ -76,6 +76,17 @@ class Inbox:
         """Bytes of the next message; 0 without one."""
         return len(self._parcels[0].data) if self._parcels else 0
 
+    def storable(self, n: int, room: int) -> int:
+        """How many of the next n bytes of a stream are read into a buffer of which `room` bytes are there:
+        of each parcel all that is wanted, or nothing."""
+        done, offset = 0, self._offset
+        for parcel in self._parcels:
+            length = min(len(parcel.data) - offset, n - done)
+            if done + length > room:
+                break
+            done, offset = done + length, 0
+        return done
+
     def take_bytes(self, n: int, peek: bool) -> Received:
         """At most n bytes of a stream. Bytes that came with files are not joined to bytes after them."""
         pieces: list[bytes] = []

@@ -9,7 +9,7 @@ import stat
 from emu.linux.files.open_file import OpenFile
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import Address, UnixAddress
-from emu.linux.sockets.inbox import Inbox, Received
+from emu.linux.sockets.inbox import END, Inbox, Received
 from emu.linux.sockets.network import Network
 from emu.linux.sockets.options import SocketOptions
 from emu.linux.waiting.readiness import WaitableFile, release
@@ -112,6 +112,23 @@ class Socket(WaitableFile):
         """At most n bytes, or the beginning of a message. Errno(EAGAIN): nothing yet."""
         raise NotImplementedError
 
+    def receive_into(self, n: int, peek: bool, room: int) -> Received:
+        """As `receive`, into a buffer of n bytes of which only the first `room` can be stored.
+
+        Errno(EFAULT): it does not fit there. Bytes of a stream then stay, a message is lost, as in Linux.
+        """
+        if self.is_stream and self.inbox and not n:
+            return END
+        if self.is_stream and self.inbox and room < n:
+            n = self.inbox.storable(n, room)
+            if not n:
+                raise Errno(errno.EFAULT)
+        received = self.receive(n, peek)
+        if len(received.data) > room:
+            release(received.files)
+            raise Errno(errno.EFAULT)
+        return received
+
     def send(self, data: bytes, to: Address | None, files: tuple[OpenFile, ...]) -> int:
         """Send; returns how many bytes were taken. Errno(EAGAIN): no room."""
         raise NotImplementedError
@@ -144,9 +161,13 @@ class Socket(WaitableFile):
 
     def read(self, n: int) -> bytes:
         """As read(2); files that came with the bytes are lost."""
+        return self.read_into(n, n)
+
+    def read_into(self, n: int, room: int) -> bytes:
+        """As read(2) into n bytes of which the first `room` can be stored. Errno: EFAULT."""
         if n == 0:
             return b""
-        received = self.receive(n, False)
+        received = self.receive_into(n, False, room)
         release(received.files)
         return received.data
 

@@ -87,17 +87,26 @@ class Pipe:
 
     def put(self, data: bytes, packets: bool) -> int:
         """Write what there is room for; returns how many bytes. At most a page is written whole or not."""
-        done = 0
-        odd = len(data) % PAGE_BYTES
-        if odd and self.slots and not packets:
-            last = self.slots[-1]
-            if not last.packet and len(last.data) + odd <= PAGE_BYTES:
-                last.data += data[:odd]
-                done = odd
+        done = self._joined(len(data), packets)
+        if done:
+            self.slots[-1].data += data[:done]
         while done < len(data) and not self.full:
             self.slots.append(_Slot(data[done : done + PAGE_BYTES], packets))
             done += len(self.slots[-1].data)
         return done
+
+    def _joined(self, n: int, packets: bool) -> int:
+        """How many of n bytes to write go to the end of the last page: those beyond whole pages, or none."""
+        odd = n % PAGE_BYTES
+        if not odd or not self.slots or packets:
+            return 0
+        last = self.slots[-1]
+        return 0 if last.packet or len(last.data) + odd > PAGE_BYTES else odd
+
+    def whole(self, n: int, reach: int, packets: bool) -> int:
+        """How many of n bytes are written of which only the first `reach` can be read: no part of a page."""
+        joined = self._joined(n, packets)
+        return joined + (reach - joined) // PAGE_BYTES * PAGE_BYTES if reach >= joined else 0
 
     def resize(self, size: int) -> int:
         """F_SETPIPE_SZ: at least `size` bytes. Returns the new size. Errno: EINVAL, EPERM, EBUSY."""
@@ -196,6 +205,10 @@ class PipeWriter(_PipeEnd):
         if not done:
             raise Errno(errno.EAGAIN)
         return done
+
+    def whole(self, n: int, reach: int) -> int:
+        """How many of n bytes are written of which only the first `reach` can be read."""
+        return self.pipe.whole(n, reach, bool(self.flags & os.O_DIRECT))
 
     def poll(self) -> int:
         """POLL* bits that hold now."""
