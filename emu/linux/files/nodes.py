@@ -16,6 +16,11 @@ DEVICE, DEV_DEVICE, PROC_DEVICE, SYS_DEVICE, PIPE_DEVICE, WRITABLE_DEVICE = 0x80
 SEAL_WRITE = 8 | 16
 
 
+def without_set_ids(mode: int) -> int:
+    """A mode that has lost its set-user-ID bit, and set-group-ID where the group may execute (inode(7))."""
+    return mode & ~(modes.S_ISUID | (modes.S_ISGID if mode & modes.S_IXGRP else 0))
+
+
 class Node:
     """One inode. What a kind of node cannot do raises the error that Linux gives.
 
@@ -64,10 +69,11 @@ class Node:
         self.touched = True
 
     def set_owner(self, uid: int | None, gid: int | None) -> None:
-        """A new owner, None: as it is."""
+        """A new owner, None: as it is. What is no directory loses its set-ID bits, whoever is told."""
         old = self._status
+        mode = old.mode if modes.S_ISDIR(old.mode) else without_set_ids(old.mode)
         uid, gid = old.uid if uid is None else uid, old.gid if gid is None else gid
-        self._status = replace(old, uid=uid, gid=gid, changed=self.now())
+        self._status = replace(old, mode=mode, uid=uid, gid=gid, changed=self.now())
         self.touched = True
 
     def set_times(self, accessed: int | None, modified: int | None) -> None:

@@ -8,7 +8,16 @@ import stat as modes
 from dataclasses import replace
 
 from emu.linux.files.host_tree import HostFileBase, HostPlace
-from emu.linux.files.nodes import DEVICE, SEAL_WRITE, Directory, FileNode, Node, Special, Symlink
+from emu.linux.files.nodes import (
+    DEVICE,
+    SEAL_WRITE,
+    Directory,
+    FileNode,
+    Node,
+    Special,
+    Symlink,
+    without_set_ids,
+)
 from emu.linux.files.open_file import Stat
 from emu.linux.files.private_layer import NODE, Base, Contents, PrivateLayer
 from emu.linux.ground.failure import Errno
@@ -109,8 +118,7 @@ class PrivateFile(FileNode):
 
     def _modified(self) -> None:
         now = self._layer.now()
-        # Linux takes the set-user-ID bits away from a file that is written to (inode(7)).
-        mode = self._status.mode & ~modes.S_ISUID
+        mode = without_set_ids(self._status.mode)
         self._status = replace(self._status, mode=mode, modified=now, changed=now)
         self.touched = True
 
