@@ -56,11 +56,11 @@ def make_link(node: Node, source: Directory, found: Found) -> None:
 def unlink(found: Found) -> None:
     """unlink(2). Raises Errno."""
     node = found.existing()
+    if found.slash:
+        raise Errno(errno.EISDIR if isinstance(node, Directory) else errno.ENOTDIR)
+    require(found.parent, WRITE)
     if isinstance(node, Directory):
         raise Errno(errno.EISDIR)
-    if found.slash:
-        raise Errno(errno.ENOTDIR)
-    require(found.parent, WRITE)
     found.parent.remove(found.name)
 
 
@@ -69,8 +69,9 @@ def remove_directory(found: Found) -> None:
     special = {".": errno.EINVAL, "..": errno.ENOTEMPTY, "/": errno.EBUSY}
     if found.name in special:
         raise Errno(special[found.name])
-    node = found.directory()
+    found.existing()
     require(found.parent, WRITE)
+    node = found.directory()
     if node.fixed:
         raise Errno(errno.EBUSY)
     _require_empty(node)
@@ -106,11 +107,17 @@ def rename(old: Found, new: Found, flags: int) -> None:
         require(found.parent, WRITE)
         if isinstance(found.node, Directory) and found.node.fixed:
             raise Errno(errno.EBUSY)
+    if flags != EXCHANGE and new.node is not None:
+        _check_kinds(node, new.node)
+    if old.parent is not new.parent:
+        _check_moved(node)
+        if flags == EXCHANGE:
+            _check_moved(new.existing())
     if flags == EXCHANGE:
         old.parent.swap(old.name, new.parent, new.name)
         return
-    if new.node is not None:
-        _check_replaced(node, new.node)
+    if isinstance(new.node, Directory):
+        _require_empty(new.node)
     old.parent.move(old.name, new.parent, new.name)
 
 
@@ -129,11 +136,15 @@ def _check_nesting(node: Node, old: Found, new: Found, flags: int) -> None:
         raise Errno(errno.EINVAL if flags == EXCHANGE else errno.ENOTEMPTY)
 
 
-def _check_replaced(node: Node, covered: Node) -> None:
+def _check_kinds(node: Node, covered: Node) -> None:
     if isinstance(node, Directory) != isinstance(covered, Directory):
         raise Errno(errno.EISDIR if isinstance(covered, Directory) else errno.ENOTDIR)
-    if isinstance(covered, Directory):
-        _require_empty(covered)
+
+
+def _check_moved(node: Node) -> None:
+    """A directory that gets another parent is written to: its name ".." leads elsewhere. Errno(EACCES)."""
+    if isinstance(node, Directory):
+        require(node, WRITE)
 
 
 def _is_within(directory: Directory, above: Directory) -> bool:
