@@ -9,6 +9,7 @@ from emu.linux.ground.failure import Errno
 from emu.linux.ground.timespec import pack_timeval
 from emu.linux.ground.words import as_int, as_long
 from emu.linux.sockets.addresses import AF_INET6, AF_UNIX
+from emu.linux.sockets.protocol_options import checked, default
 
 SOL_SOCKET, SOL_IP, SOL_TCP, SOL_UDP, SOL_IPV6 = 1, 0, 6, 17, 41
 #: Options of TCP that take a text: TCP_CONGESTION, TCP_ULP, TCP_FASTOPEN_KEY.
@@ -16,6 +17,7 @@ _TCP_TEXTS = (13, 31, 33)
 SO_REUSEADDR, SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE = 2, 3, 4, 7, 8, 9
 SO_LINGER, SO_REUSEPORT, SO_PASSCRED, SO_PEERCRED, SO_RCVLOWAT, SO_SNDLOWAT = 13, 15, 16, 17, 18, 19
 SO_RCVTIMEO, SO_SNDTIMEO, SO_ACCEPTCONN, SO_PROTOCOL, SO_DOMAIN = 20, 21, 30, 38, 39
+SO_MARK, SO_INCOMING_CPU = 36, 49
 IPV6_V6ONLY = 26
 TCP_INFO = 11
 #: Options of SOL_SOCKET that are an int (most: a flag), are kept, and change nothing.
@@ -147,7 +149,7 @@ def _set_protocol_option(socket: Optioned, level: int, option: int, raw: bytes) 
         raise Errno(errno.EINVAL)
     if level == SOL_TCP and option not in _TCP_TEXTS and len(raw) < 4:
         raise Errno(errno.EINVAL)
-    socket.options.kept[level, option] = raw[:256]
+    socket.options.kept[level, option] = checked(level, option, raw[:256])
 
 
 def get_option(socket: Optioned, level: int, option: int) -> bytes:
@@ -159,7 +161,8 @@ def get_option(socket: Optioned, level: int, option: int) -> bytes:
             raise Errno(errno.ENOPROTOOPT if socket.family == AF_INET6 else errno.EOPNOTSUPP)
         if (level, option) == (SOL_TCP, TCP_INFO):
             return bytes([socket.tcp_state]) + bytes(103)
-        return socket.options.kept.get((level, option), bytes(4))
+        kept = socket.options.kept.get((level, option))
+        return default(level, option) if kept is None else kept
     options = socket.options
     if option in (SO_RCVTIMEO, SO_SNDTIMEO):
         return pack_timeval((options.receive_timeout if option == SO_RCVTIMEO else options.send_timeout) or 0)
@@ -182,6 +185,8 @@ def _number(socket: Optioned, option: int) -> int:
         SO_ACCEPTCONN: int(socket.listening),
         SO_PROTOCOL: socket.protocol,
         SO_DOMAIN: socket.family,
+        SO_MARK: 0,
+        SO_INCOMING_CPU: 0,
     }
     kept = socket.options.kept.get((SOL_SOCKET, option))
     if kept is not None:
