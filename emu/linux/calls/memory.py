@@ -7,6 +7,7 @@ import errno
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.calls.arguments import PROGRAM_END
 from emu.linux.files.open_file import MappedFile
+from emu.linux.files.regular import OpenPath
 from emu.linux.ground.call import Subject, idle, in_part, refused, table
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.words import as_int, unsigned
@@ -49,7 +50,11 @@ def _rights(protection: int) -> int:
 def sys_mmap(task: Task, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> int:
     """mmap(2)."""
     space = task.process.space
-    if not size or offset % PAGE_BYTES or flags & _TYPE not in (_SHARED, _PRIVATE, _SHARED_VALIDATE):
+    if offset % PAGE_BYTES:
+        raise Errno(errno.EINVAL)
+    if not flags & _ANONYMOUS and isinstance(task.process.descriptors.get(as_int(fd)), OpenPath):
+        raise Errno(errno.EBADF)
+    if not size or flags & _TYPE not in (_SHARED, _PRIVATE, _SHARED_VALIDATE):
         raise Errno(errno.EINVAL)
     if size > space.size // _LARGEST:
         raise Errno(errno.ENOMEM)

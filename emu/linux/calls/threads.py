@@ -18,6 +18,8 @@ _BARRIERS = {1: 0, 2: 0, 8: 16, 32: 64}
 _REGISTRATIONS = {4, 16, 64}
 #: WEXITED, WSTOPPED and WCONTINUED, one of which waitid needs; and with them all that it knows.
 _WAIT_FOR, _WAIT_OPTIONS = 0x0000000E, 0xE100000F
+_WAIT4_OPTIONS = 0xE000000B
+_P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
 _PROCESSES = "processes are not supported: the guest starts another one"
 
 
@@ -76,8 +78,12 @@ def sys_execve(task: Task) -> int:
     raise Unsupported("the guest replaces itself by another program (execve): that is not supported")
 
 
-def sys_wait4(task: Task) -> int:
-    """wait4(2): there never is a child."""
+def sys_wait4(task: Task, which: int, status: int, options: int) -> int:
+    """wait4(2): there never is a child. Errno: EINVAL, ESRCH (a number without a negative one), ECHILD."""
+    if options & 0xFFFFFFFF & ~_WAIT4_OPTIONS:
+        raise Errno(errno.EINVAL)
+    if as_int(which) == -(1 << 31):
+        raise Errno(errno.ESRCH)
     raise Errno(errno.ECHILD)
 
 
@@ -85,6 +91,11 @@ def sys_waitid(task: Task, kind: int, which: int, info: int, options: int) -> in
     """waitid(2): there never is a child."""
     if not as_int(options) & _WAIT_FOR or as_int(options) & ~_WAIT_OPTIONS:
         raise Errno(errno.EINVAL)
+    kind, which = as_int(kind), as_int(which)
+    if kind not in (_P_ALL, _P_PID, _P_PGID, _P_PIDFD) or (kind and which < (kind == _P_PID)):
+        raise Errno(errno.EINVAL)
+    if kind == _P_PIDFD:
+        raise Errno(errno.EBADF)
     raise Errno(errno.ECHILD)
 
 

@@ -10,7 +10,7 @@ from emu.linux.ground.clock import CYCLE_NS
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.timespec import pack_timespec, pack_timeval
 from emu.linux.ground.wait import Blocking, Reason, Wait
-from emu.linux.ground.words import as_int
+from emu.linux.ground.words import as_int, as_long
 from emu.linux.tasks.task import Task
 
 _REALTIME, _MONOTONIC, _PROCESS_CPU, _THREAD_CPU = 0, 1, 2, 3
@@ -22,6 +22,8 @@ _ABSOLUTE = 1
 #: Clock ticks in a second, sysconf(_SC_CLK_TCK).
 _TICKS = 100
 _USAGE_BYTES = 144
+#: Seconds since 1970 that no clock is set to: what 63 bits of nanoseconds hold, less 30 years.
+_SETTABLE = ((1 << 63) - 1) // 1_000_000_000 - 30 * 365 * 24 * 3600
 
 
 def cpu_time(tasks: list[Task]) -> int:
@@ -60,8 +62,42 @@ def sys_clock_getres(task: Task, clock: int, address: int) -> int:
     return 0
 
 
-def sys_clock_settime(task: Task) -> int:
-    """clock_settime(2) and its kin: refused."""
+def sys_clock_settime(task: Task, clock: int, address: int) -> int:
+    """clock_settime(2): refused, once the arguments are found good. Errno: EINVAL, EFAULT, EPERM."""
+    clock = as_int(clock)
+    if clock > _REALTIME:
+        raise Errno(errno.EINVAL)
+    raw = task.process.memory.read(address, 16)
+    if clock < 0:
+        _now(task, clock)
+    else:
+        _require_settable(*_longs(raw))
+    raise Errno(errno.EPERM)
+
+
+def _longs(raw: bytes) -> tuple[int, int]:
+    return as_long(int.from_bytes(raw[:8], "little")), as_long(int.from_bytes(raw[8:], "little"))
+
+
+def _require_settable(seconds: int, nanoseconds: int) -> None:
+    """Errno(EINVAL): no time that a clock can be set to (timespec64_valid_settod)."""
+    if not 0 <= seconds < _SETTABLE or not 0 <= nanoseconds < 1_000_000_000:
+        raise Errno(errno.EINVAL)
+
+
+def sys_settimeofday(task: Task, address: int, zone: int) -> int:
+    """settimeofday(2): refused, once the arguments are found good. Errno: EFAULT, EINVAL, EPERM."""
+    seconds, microseconds = _longs(task.process.memory.read(address, 16)) if address else (0, 0)
+    if not 0 <= microseconds <= 1_000_000:
+        raise Errno(errno.EINVAL)
+    if zone:
+        task.process.memory.read(zone, 8)
+    _require_settable(seconds, 1000 * microseconds)
+    raise Errno(errno.EPERM)
+
+
+def sys_adjtimex(task: Task) -> int:
+    """adjtimex(2), clock_adjtime(2): refused."""
     raise Errno(errno.EPERM)
 
 
@@ -146,7 +182,7 @@ CALLS = table(Subject.TIME, {
     "times": sys_times,
     "getrusage": in_part(sys_getrusage, "user time and the largest resident size"),
     "clock_settime": refused(sys_clock_settime, "EPERM"),
-    "settimeofday": refused(sys_clock_settime, "EPERM"),
-    "adjtimex": refused(sys_clock_settime, "EPERM"),
-    "clock_adjtime": refused(sys_clock_settime, "EPERM"),
+    "settimeofday": refused(sys_settimeofday, "EPERM"),
+    "adjtimex": refused(sys_adjtimex, "EPERM"),
+    "clock_adjtime": refused(sys_adjtimex, "EPERM"),
 })  # fmt: skip

@@ -43,6 +43,8 @@ def sys_sendfile(task: Task, out_fd: int, in_fd: int, offset: int, count: int) -
     out, source = file_of(task, out_fd), file_of(task, in_fd)
     if not out.writable or not source.readable or isinstance(out, OpenPath) or isinstance(source, OpenPath):
         raise Errno(errno.EBADF)
+    if offset and task.process.memory.read(offset, 8) and not isinstance(source, NodeFile | OpenDevice):
+        raise Errno(errno.ESPIPE)
     if as_long(count) < 0 or not isinstance(source, OpenRegular | OpenDevice) or out.flags & of.O_APPEND:
         raise Errno(errno.EINVAL)
     start = _position(task, offset)

@@ -107,16 +107,24 @@ class FileTree:
 
     def create_special(self, path: str, kind: int, payload: object, at: Directory | None = None) -> Special:
         """A name for a socket: kind is S_IFSOCK with permission bits. Raises Errno(EADDRINUSE, ...)."""
-        found = self.walk(path, at, follow=False)
-        if found.node is not None:
-            raise Errno(errno.EADDRINUSE)
-        require(found.parent, WRITE)
+        found = self._free(path, at)
         if not isinstance(found.parent, PrivateDirectory):
             # A name in a host directory would lead the host's programs to a socket that is not there.
             raise Errno(errno.EPERM)
         node = found.parent.add_special(found.name, kind, payload)
         assert isinstance(node, Special)
         return node
+
+    def require_free(self, path: str) -> Directory:
+        """The directory that a new name for a socket goes to. Raises Errno(EADDRINUSE, ...)."""
+        return self._free(path, None).parent
+
+    def _free(self, path: str, at: Directory | None) -> Found:
+        found = self.walk(path, at, follow=False)
+        if found.node is not None:
+            raise Errno(errno.EADDRINUSE)
+        require(found.parent, WRITE)
+        return found
 
     def lookup(self, path: str, at: Directory | None = None) -> Node:
         """What a path leads to, links followed. Raises Errno."""

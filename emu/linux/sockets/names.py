@@ -7,7 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Protocol
 
-from emu.linux.files.nodes import Node, Special
+from emu.linux.files.nodes import Directory, Node, Special
 from emu.linux.ground.failure import Errno
 from emu.linux.sockets.addresses import UnixAddress
 from emu.linux.sockets.network import Network
@@ -28,6 +28,9 @@ class Paths(Protocol):
 
     def create_special(self, path: str, kind: int, payload: object) -> Special:
         """A name for a socket."""
+
+    def require_free(self, path: str) -> Directory:
+        """The directory that a new name for a socket goes to."""
 
     def lookup(self, path: str) -> Node:
         """What a path leads to."""
@@ -68,6 +71,10 @@ class UnixNames:
             raise Errno(errno.EADDRINUSE)
         else:
             abstract[address.name] = socket
+
+    def require_free(self, address: UnixAddress) -> None:
+        """A path could be made. Errno: EADDRINUSE, those of the path."""
+        self._process.filesystem.require_free(os.fsdecode(address.name))
 
     def find(self, address: UnixAddress) -> Socket:
         """The socket with a name. Errno: ECONNREFUSED, those of the path."""

@@ -44,6 +44,10 @@ class _Named(Socket):
         """Take a name; an empty one: any abstract name. Errno: EADDRINUSE, EINVAL, those of the path."""
         assert isinstance(address, UnixAddress)
         if self.address.name:
+            if not address.name:
+                return
+            if address.name[0]:
+                self.names.require_free(address)
             raise Errno(errno.EINVAL)
         if not address.name:
             address = UnixAddress(self.network.unused_name())
@@ -104,13 +108,14 @@ class UnixStream(_Named, StreamSocket):
 
     def connect(self, address: Address) -> None:
         """Errno: EISCONN, ECONNREFUSED, EAGAIN (too many wait for its accept)."""
+        listener = self._find(address)
+        if not isinstance(listener, UnixStream) or listener.backlog is None or listener.shut & SHUT_RECEIVE:
+            raise Errno(errno.ECONNREFUSED)
+        # The other end is looked for before this one is looked at, as in Linux.
         if self.connected:
             raise Errno(errno.EISCONN)
         if self.listening:
             raise Errno(errno.EINVAL)
-        listener = self._find(address)
-        if not isinstance(listener, UnixStream) or listener.backlog is None or listener.shut & SHUT_RECEIVE:
-            raise Errno(errno.ECONNREFUSED)
         if listener.backlog.full:
             listener.refused[self] = None
             raise Errno(errno.EAGAIN)
