@@ -29,6 +29,8 @@ _MASKS = (
     (re.compile(r" *\b\d+\.\d{3,} s\b"), " S s"),
     # A Linux program's start takes more instructions where its path is longer.
     (re.compile(r"(?<=instruction )\d{5,}"), "N"),
+    # Where it maps what depends on how long the host's list of libraries is.
+    (re.compile(r"\b0xf[0-9a-f]{5}(?=[0-9a-f]{3}\b)"), "0xMAPPED"),
 )
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"(?:\w+=\S+ )*(?:corebraid [a-z]|python -m bench|echo .*\| corebraid)")

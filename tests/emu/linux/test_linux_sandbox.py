@@ -178,8 +178,10 @@ def test_proc_tells_nothing_of_the_host(guest: Guest) -> None:
         assert isinstance(text, bytes)
         told += text
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_bytes()
-    for hidden in (os.uname().release, os.uname().version, socket.gethostname(), str(Path.cwd())):
-        assert hidden.encode() not in told
+    # Some hosts have no name.
+    hidden = (os.uname().release, os.uname().version, socket.gethostname(), str(Path.cwd()))
+    for text_of_host in filter(None, hidden):
+        assert text_of_host.encode() not in told
     assert boot_id not in told
     assert guest.readlink("/proc/self/exe") == "/bin/prog"
     assert guest.readlink("/proc/self/cwd") == "/work"
