@@ -59,14 +59,17 @@ def make_stations(rules: Rules) -> Stations:
     ptr, n = rules.clocks.ptr, len(rules.clocks.row)
     firsts = ptr[rules.places.begins] + rules.places.first
     lasts = ptr[rules.tenures.stream] + rules.places.last
-    ends = ptr[rules.alone.stream] + np.maximum(rules.alone.before, 0)
+    before = rules.alone.before
+    # Of a span that ended before its stream's first node there is nothing to be found on the way.
+    ends = np.where(before >= 0, ptr[rules.alone.stream] + before, -1)
     return Stations(_at(firsts, n), _at(lasts, n), _at(ends, n))
 
 
 def _at(node: NDArray[np.int64], n: int) -> At:
-    ptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(node, minlength=n), out=ptr[1:])
-    return At(ptr, np.argsort(node, kind="stable"))
+    """node: int64, of each that is to be looked at the node, -1 for none."""
+    some, ptr = np.flatnonzero(node >= 0), np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(node[some], minlength=n), out=ptr[1:])
+    return At(ptr, some[np.argsort(node[some], kind="stable")])
 
 
 @inner

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 from engine_suite import SOAK
 from guest import DATA, Code, run_guest
 from guest_bodies import build
+from numpy.typing import NDArray
 from tenure_factory import Run
 from test_tenures_rules import deduced, false_edges
 
@@ -23,7 +24,17 @@ from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
 from solver.sifting.strata import iter_regions
 from solver.tenures import deduce
+from solver.tenures.clocks import Places
 from solver.tenures.deduce import Deduced
+from solver.tenures.onward import Rules, make_stations
+from solver.tenures.spans import no_spans
+
+
+class NoTenures(NamedTuple):
+    """What `make_stations` asks of tenures."""
+
+    stream: NDArray[np.int64]
+
 
 ALWAYS, NEVER = 0, 1 << 30
 
@@ -99,6 +110,24 @@ def test_what_is_found_along_chains_is_true_of_random_runs(losses: bool) -> None
             assert not false, f"Run({seed})"
             edges += n
     assert edges > 1500
+
+
+def test_a_span_that_ends_before_a_stream_that_has_no_node() -> None:
+    """The last streams of a region in which they do nothing but lose what they had."""
+    run = Run(1)
+    with chains(ALWAYS):
+        (_, found), *_ = deduced(run, losses=True)
+    n = len(found.clocks.ptr) - 1
+    one, kind = np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    idle = no_spans()._replace(
+        line=one, stream=one + n, first=one - 1, before=one - 1, after=one, start=kind, end=kind
+    )
+    clocks = found.clocks._replace(ptr=np.append(found.clocks.ptr, found.clocks.ptr[-1]))
+    places = Places(one, one, one, one == 0, one, one, one, one, one.astype(np.uint64), one == 0)
+    rules = Rules(NoTenures(one), places, clocks, None, idle, no_spans())  # type: ignore[arg-type]
+    stations = make_stations(rules)
+    assert stations.spans.ptr.max() == 0
+    assert stations.firsts.which.tolist() == [0]
 
 
 def test_a_span_alone_that_ends_later_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
