@@ -88,7 +88,8 @@ def test_an_altered_agent_log_is_found(change: Callable[[Rows], Rows], sound: Pa
     done = run("verify", altered(sound, tmp_path / "rec", change))
     assert done.code == 1
     assert len(done.lines) == 1, done.lines
-    assert "sync point" in done.err or "thread" in done.err, done.err
+    # Without the point at which a core asks, the kernel's accesses that follow are nobody's.
+    assert any(what in done.err for what in ("sync point", "thread", "no core had asked for it")), done.err
     ordered = run("order", tmp_path / "rec")
     assert ordered.code in (0, 1, 2)
 

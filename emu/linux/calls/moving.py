@@ -165,12 +165,12 @@ def _pieces(task: Task, file: OpenFile, buffers: Buffers) -> Generator[bytes, No
     total = sum(size for _, size in buffers)
     groups: Iterable[Buffers] = [buffers] if total <= PIECE else _cut(buffers)
     for group in groups:
-        if isinstance(file, OpenDevice) and file.blind:
-            yield bytes(sum(size for _, size in group))
-            continue
         try:
             data = _gather(task, group)
         except Errno:
+            if isinstance(file, OpenDevice) and file.blind:
+                yield bytes(sum(size for _, size in group))
+                continue
             data = _readable(task, file, group)
             if data:
                 yield data

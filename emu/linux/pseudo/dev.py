@@ -33,7 +33,7 @@ class Device(Special):
 class OpenDevice(OpenFile):
     """A device without a position: /dev/null, and what the others have in common with it.
 
-    blind: what is written to it is not looked at.
+    blind: what is written to it need not be there.
     """
 
     blind = True

@@ -74,15 +74,18 @@ def test_what_a_guest_prints_where_there_is_no_more_room(unbuffered: bool, tmp_p
 def test_a_listing_that_is_to_end_is_not_there(number: signal.Signals, rec: Path, tmp_path: Path) -> None:
     place = tmp_path / "out"
     words = [*COMMAND, "trace", str(rec), "--format", "text", "-o", str(place)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        began = time.monotonic()
-        while not place.exists() and process.poll() is None:
-            assert time.monotonic() - began < 100
-            time.sleep(0.002)
-        process.send_signal(number)
-        _, told = process.communicate(timeout=100)
-    if process.returncode == 0:
-        pytest.fail("it was done before it was to end")
+    for _ in range(20):
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+            began = time.monotonic()
+            while not place.exists() and process.poll() is None:
+                assert time.monotonic() - began < 100
+                time.sleep(0.002)
+            process.send_signal(number)
+            _, told = process.communicate(timeout=100)
+        if process.returncode:
+            break
+        # It was done before: a busy machine woke us late.
+        place.unlink()
     assert (process.returncode, told.splitlines()) == (130, [f"corebraid: ended by {number.name}"])
     assert not place.exists()
 
