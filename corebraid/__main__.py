@@ -53,9 +53,10 @@ def main() -> None:
         if refused := too_small():
             os.write(2, f"corebraid: {refused}\n".encode())
             os._exit(_MISUSED)
-        from corebraid.base.interrupts import answered
+        from corebraid.base.interrupts import answered, ignore_ends
 
         code = answered(_run)
+        ignore_ends()
     except KeyboardInterrupt:
         # It came before it could be answered: what there is to do that with may be half loaded.
         try:

@@ -49,13 +49,13 @@ def checkpoint(
             remedy=Phrase("record again with ", Option("strata", "cycles:100000")),
         )
     assert policy is not None
-    with _alone(opened.path):
+    with _alone(opened.path, opened.manifest.n_cores):
         return checkpointed(opened, policy, jobs or worthwhile_processes(opened), progress)
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """While nobody else makes checkpoints of it. Raises UsageError."""
+def _alone(directory: Path, cores: int) -> Iterator[None]:
+    """While nobody else makes checkpoints of it; none is half there afterwards. Raises UsageError."""
     try:
         held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -71,5 +71,12 @@ def _alone(directory: Path) -> Iterator[None]:
             # A file system without locks.
             pass
         yield
+    except BaseException:
+        # Processes that were at work are gone without having tidied up.
+        from recorder.files.manifest import checkpoint_log
+
+        for core in range(cores):
+            (directory / f"{checkpoint_log(core)}.partial").unlink(missing_ok=True)
+        raise
     finally:
         os.close(held)

@@ -170,6 +170,14 @@ def ignore_interrupts() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def ignore_ends() -> None:
+    """From now on nothing comes of SIGTERM and SIGHUP: what there is to do is done, and Python's own end is
+    short."""
+    for one in ENDING:
+        if signal.getsignal(one) is signal.SIG_DFL:
+            signal.signal(one, signal.SIG_IGN)
+
+
 def interrupts_told() -> bool:
     """Whether the one line that tells of a Ctrl-C is left to somebody else; from now on it is."""
     told = signal.getsignal(signal.SIGINT) is _none

@@ -23,8 +23,10 @@ _LONG_S = 20
 def _not_ignored() -> Iterator[None]:
     """A shell starts what runs in the background with interrupts ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    ends = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
     yield
-    signal.signal(signal.SIGINT, before)
+    for one, handler in {signal.SIGINT: before, **ends}.items():
+        signal.signal(one, handler)
 
 
 class _Finalised:

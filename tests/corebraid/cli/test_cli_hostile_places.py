@@ -151,3 +151,25 @@ def test_checkpoints_that_somebody_makes_already(rec: Path, tmp_path: Path) -> N
     )  # fmt: skip
     os.close(held)
     assert run("checkpoint", copy, "--every", 5000).code == 0
+
+
+def test_checkpoints_that_are_to_end_are_not_half_there(rec: Path, tmp_path: Path) -> None:
+    """Made by several processes, which do not tidy up."""
+    copy = shutil.copytree(rec, tmp_path / "rec")
+    ended = 0
+    for _ in range(20):
+        with subprocess.Popen(
+            [*COMMAND, "checkpoint", str(copy), "--every", "5000", "--jobs", "2"],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        ) as process:  # fmt: skip
+            began = time.monotonic()
+            while not list(copy.glob("*.partial")) and process.poll() is None:
+                assert time.monotonic() - began < 100
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=100)
+        assert process.returncode in (0, 130)
+        assert not list(copy.glob("*.partial"))
+        ended += process.returncode == 130
+        if ended > 2:
+            break
+    assert ended
