@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from corebraid.api.asked import MOST_JOBS, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
+from corebraid.base.descriptors import locked
 from corebraid.base.errors import UsageError, unless_short
 from corebraid.base.wording import Option, Phrase
 
@@ -62,21 +62,23 @@ def _alone(directory: Path, cores: int) -> Iterator[None]:
         unless_short(error)
         raise UsageError(f"cannot be opened ({error.strerror})", where=str(directory)) from None
     try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locked(held):
             what, remedy = "checkpoints of it are being made already", "wait until that has ended"
-            raise UsageError(what, where=str(directory), remedy=remedy) from None
-        except OSError:
-            # A file system without locks.
-            pass
+            raise UsageError(what, where=str(directory), remedy=remedy)
+        with _none_half_there(directory, cores):
+            yield
+    finally:
+        os.close(held)
+
+
+@contextmanager
+def _none_half_there(directory: Path, cores: int) -> Iterator[None]:
+    from recorder.files.manifest import checkpoint_log
+
+    try:
         yield
     except BaseException:
         # Processes that were at work are gone without having tidied up.
-        from recorder.files.manifest import checkpoint_log
-
         for core in range(cores):
             (directory / f"{checkpoint_log(core)}.partial").unlink(missing_ok=True)
         raise
-    finally:
-        os.close(held)

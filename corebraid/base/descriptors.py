@@ -1,8 +1,9 @@
-"""Room for open files: what Python, Numba and the linker load takes some, and of what cannot be opened they
-say what they like, or nothing."""
+"""Open files: room for them, since of what cannot be opened Python, Numba and the linker say what they like,
+or nothing; and what only one process may have."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from contextlib import ExitStack
 
@@ -20,3 +21,15 @@ def check_room() -> None:
         except OSError as error:
             unless_short(error)
             raise
+
+
+def locked(descriptor: int) -> bool:
+    """Whether an open file or directory is ours alone from now on, for as long as it is open (flock(2)): not
+    if another process has it. Where a file system has no locks nobody can tell, and it is."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -8,7 +8,6 @@ recorder that was killed.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from corebraid.base.descriptors import locked
 from corebraid.base.errors import FormatError, unless_short
 from corebraid.base.rows.record import STRATUM
 from recorder.evidence.losses.codec import FRAME_ROWS, encode
@@ -98,11 +98,9 @@ def held(directory: Path) -> Iterator[None]:
         what, remedy = f"cannot be opened ({error.strerror})", "let the recording's directory be written to"
         raise FormatError(what, where=str(path), remedy=remedy) from None
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not locked(lock):
             what, remedy = "it is still being recorded, or put together", "wait until that has ended"
-            raise FormatError(what, where=str(directory), remedy=remedy) from None
+            raise FormatError(what, where=str(directory), remedy=remedy)
         yield
     finally:
         os.close(lock)

@@ -156,6 +156,22 @@ def go_on(c, t, head):  # type: ignore[no-untyped-def]
     return -1
 
 
+@inner
+def next_stream(c, u, stack, n, waiting):  # type: ignore[no-untyped-def]
+    """Stream stack[n - 1], which went on, waits for stream u, or for none any more (-1). Returns how many are
+    on the stack from now on, the last of which goes on; 0 where it waits for itself, a cycle."""
+    t = stack[n - 1]
+    if u < 0:
+        waiting[t] = False
+        return n - 1
+    if waiting[u]:
+        c.state[CYCLE] = 1
+        return 0
+    waiting[u] = True
+    stack[n] = u
+    return n + 1
+
+
 @njit(cache=True, nogil=True)
 def close(c):  # type: ignore[no-untyped-def]
     """Let every clock know what those before it know.
@@ -180,17 +196,11 @@ def close(c):  # type: ignore[no-untyped-def]
                 u = go_on(c, t, head)
                 if u < 0:
                     head[t] += 1
-            if u < 0:
-                waiting[t] = False
-                n -= 1
-            elif waiting[u]:
-                c.state[CYCLE] = 1
-                return
-            else:
+            if u >= 0:
                 until[u] = c.clock[c.ptr[t] + head[t], u]
-                waiting[u] = True
-                stack[n] = u
-                n += 1
+            n = next_stream(c, u, stack, n, waiting)
+        if c.state[CYCLE]:
+            return
     for s in range(n_streams):
         c.news[s] = c.ptr[s + 1] - c.ptr[s]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.kernels import inner
-from solver.tenures.clocks import CYCLE, Clocks, Places, find_news, go_on
+from solver.tenures.clocks import CYCLE, Clocks, Places, find_news, go_on, next_stream
 from solver.tenures.contents import Contents, contents_of
 from solver.tenures.foreign import foreign_of
 from solver.tenures.lines import Tenures
@@ -133,22 +133,14 @@ def go_onward(rules, stations):  # type: ignore[no-untyped-def]
                 if u < 0:
                     if _look(c.ptr[t] + head[t], rules, stations, room):
                         return True
-                    if c.state[CYCLE]:
-                        return False
                     at = _sort_news(c, t, head, back, again)
                     again -= head[t] + 1 - at
                     head[t] = at
-            if u < 0:
-                waiting[t] = False
-                n -= 1
-            elif waiting[u]:
-                c.state[CYCLE] = 1
-                return False
-            else:
+            if u >= 0:
                 until[u] = c.clock[c.ptr[t] + head[t], u]
-                waiting[u] = True
-                stack[n] = u
-                n += 1
+            n = next_stream(c, u, stack, n, waiting)
+        if c.state[CYCLE]:
+            return False
     for s in range(n_streams):
         c.news[s] = back[s]
     return False

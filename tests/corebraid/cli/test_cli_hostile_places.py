@@ -145,10 +145,13 @@ def test_checkpoints_that_somebody_makes_already(rec: Path, tmp_path: Path) -> N
     copy = shutil.copytree(rec, tmp_path / "rec")
     held = os.open(copy, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
+    theirs = copy / "checkpoints-0.log.partial"
+    theirs.touch()
     ran = run("checkpoint", copy, "--every", 5000)
     assert (ran.code, ran.lines) == (
         2, [f"corebraid: {copy}: checkpoints of it are being made already; wait until that has ended"],
     )  # fmt: skip
+    assert theirs.exists()
     os.close(held)
     assert run("checkpoint", copy, "--every", 5000).code == 0
 
