@@ -17,6 +17,10 @@ def remove_tree(directory: Path) -> None:
 
 
 def _remove_by_names(directory: Path) -> None:
+    # An empty one goes without any.
+    with suppress(OSError):
+        directory.rmdir()
+        return
     with suppress(OSError):
         for name in os.listdir(directory):
             below = directory / name

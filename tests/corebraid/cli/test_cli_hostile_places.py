@@ -119,6 +119,23 @@ def test_a_program_for_which_there_are_too_few_files(most: int, tmp_path: Path) 
     assert not (tmp_path / "rec").exists()
 
 
+@pytest.mark.parametrize("most", range(11, 20))
+def test_a_hunt_for_which_there_are_too_few_files_leaves_nothing(most: int, tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    (tmp_path / "tmp").mkdir()
+    words = [*COMMAND, "hunt", "-o", str(tmp_path / "found"), "--runs", "2", "--cores", "2", str(HELLO)]
+    ran = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=300, preexec_fn=limit,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert "too many open files" in ran.stderr.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
+    assert not list((tmp_path / "tmp").iterdir())
+
+
 @pytest.mark.parametrize("words", [("verify",), ("trace", "--core", "0", "--limit", "1")])
 def test_a_program_that_has_no_end_is_not_read(words: tuple[str, ...], rec: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(rec, tmp_path / "rec")
