@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, GLUED
 from solver.regions.hold_rows import HoldRows
-from solver.regions.sync_order import RegionSyncs, Segments, in_segments, no_syncs, places, segments
+from solver.regions.sync_order import (
+    Piece,
+    RegionSyncs,
+    Segments,
+    in_segments,
+    no_syncs,
+    places,
+    segments,
+)
 from solver.regions.traces import Events
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
@@ -129,13 +137,13 @@ class Region:
         region.__dict__["places"] = self.places
         return region
 
-    def in_order(self) -> Iterator[tuple[int, int, Events]]:
-        """All rows, in an order that the sync points allow: (stream, owner, EVENT (n,)); a piece lies between
-        two sync points of its stream. Under SC."""
+    def in_order(self) -> Iterator[Piece]:
+        """All rows, in an order that the sync points allow; a piece lies between two sync points of its
+        stream. Under SC."""
         if not len(self.syncs.points):
             for stream, rows in enumerate(self.streams):
-                for piece in rows.pieces():
-                    yield stream, stream, piece
+                for number, piece in enumerate(rows.pieces()):
+                    yield Piece(stream, stream, piece, number > 0)
             return
         yield from in_segments(self._segments, [rows.pieces() for rows in self.streams])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,15 +250,27 @@ def _owners(who: NDArray[np.int64], threads: NDArray[np.int64], n_streams: int) 
     return np.where(known, n_streams + at, -1)
 
 
-def in_segments(cut: Segments, streams: list[Iterator[Events]]) -> Iterator[tuple[int, int, Events]]:
-    """The rows of a region segment by segment: (stream, owner, EVENT (n,)). streams: the pieces of each."""
+class Piece(NamedTuple):
+    """Rows of a stream that follow one another. stream: which. owner: whose (`cut_segments`). rows: EVENT
+    (n,). goes_on: whether they go on with what the piece before has begun: nothing comes in between."""
+
+    stream: int
+    owner: int
+    rows: Events
+    goes_on: bool
+
+
+def in_segments(cut: Segments, streams: list[Iterator[Events]]) -> Iterator[Piece]:
+    """The rows of a region segment by segment. streams: the rows of each, in as many arrays as they come."""
     rest: list[Events] = [np.zeros(0, EVENT)] * len(streams)
     done = [0] * len(streams)
     for stream, end, owner in zip(cut.stream.tolist(), cut.end.tolist(), cut.owner.tolist(), strict=True):
+        goes_on = False
         while done[stream] < end:
             if not len(rest[stream]):
                 rest[stream] = next(streams[stream])
             piece = rest[stream][: end - done[stream]]
             rest[stream] = rest[stream][len(piece) :]
             done[stream] += len(piece)
-            yield stream, owner, piece
+            yield Piece(stream, owner, piece, goes_on)
+            goes_on = True

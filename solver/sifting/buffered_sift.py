@@ -19,7 +19,7 @@ from corebraid.base.rows.event import GLUED, UNCACHED, WRITE
 from solver.regions.problem import Problem
 from solver.regions.program_order import CoreRows, core_rows, whole
 from solver.regions.region import Region
-from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, in_segments, segments
+from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, Piece, in_segments, segments
 from solver.regions.traces import Events
 from solver.regions.violations import name_row
 from solver.sifting.filters import Chains, Counts, chains_of, problem_of
@@ -169,7 +169,7 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     in_order = _pieces_in_order(region, [core.rows for core in cores] + others)
     g = find_granules_of(in_order, table)
     tally = np.zeros(AT, np.int64)
-    for stream, _, rows in in_order if not g.plain else ():
+    for stream, _, rows, _ in in_order if not g.plain else ():
         row, byte = follow_rows(rows, g.table.entries, tally)
         if row >= 0:
             bad = rows[row]
@@ -201,11 +201,11 @@ def _expect_committed(region: Region, cores: list[CoreRows]) -> None:
             )
 
 
-def _pieces_in_order(region: Region, groups: list[Events]) -> list[tuple[int, int, Events]]:
-    """The rows of cores (both chains, in program order) and agents in an order that the sync points allow:
-    (number of the group, owner, EVENT (n,))."""
+def _pieces_in_order(region: Region, groups: list[Events]) -> list[Piece]:
+    """The rows of cores (both chains, in program order) and agents in an order that the sync points allow.
+    stream: number of the group."""
     if not len(region.syncs.points):
-        return [(number, number, rows) for number, rows in enumerate(groups)]
+        return [Piece(number, number, rows, False) for number, rows in enumerate(groups)]
     streams = [iter([rows]) for rows in groups]
     # Among rows of both chains a sync point stands where it does among each: below its instruction count.
     table = region.places.copy()

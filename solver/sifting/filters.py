@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,22 +20,20 @@ from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import UNCACHED
 from solver.regions.problem import Problem
 from solver.regions.region import Region
-from solver.regions.traces import Events
+from solver.sifting.batches import Batch, batches
 from solver.sifting.granules import Granules
 from solver.sifting.operations import (
     AT,
     CONTRADICTS,
     DONE,
-    ENDED,
     FULL,
     HOT,
     KEPT,
-    OPS,
-    PARTS,
+    MOST_PARTS,
     READ_ONLY,
     Operations,
     Parts,
-    sift_rows,
+    sift_pieces,
 )
 from solver.sifting.sync_edges import edges_of
 from solver.sifting.words import LEFT_OUT, WordTable, list_chains
@@ -82,37 +81,67 @@ class Chains(NamedTuple):
     last: NDArray[np.uint64]
 
 
-class _Gathered:
-    """One stream's unfiltered operations, in arrays that grow."""
+class Gathered:
+    """A region's unfiltered operations, of all streams in the order in which they are sifted, in arrays that
+    grow. breaks: rows of each stream (int64 (n,), ascending) that begin an operation of their own. room:
+    operations that the arrays have room for at first."""
 
-    def __init__(self) -> None:
-        self.tally = np.zeros(AT, np.int64)
-        self.parts = Parts(np.empty(512, np.int32), np.empty(512, np.uint64), np.empty(512, np.uint64))
-        self.operations = Operations(np.zeros(257, np.int64), np.empty(256, np.int64))
+    def __init__(self, breaks: Sequence[NDArray[np.int64]], room: int = 256) -> None:
+        self._tallies = np.zeros((len(breaks), AT), np.int64)
+        begin = np.cumsum([0] + [len(rows) for rows in breaks], dtype=np.int64)
+        self._breaks = begin, np.concatenate([np.empty(0, np.int64), *breaks])
+        parts = 2 * max(room, MOST_PARTS)
+        self._parts = Parts(np.empty(parts, np.int32), np.empty(parts, np.uint64), np.empty(parts, np.uint64))
+        self._operations = Operations(np.zeros(room + 1, np.int64), np.empty(room, np.int64))
+        self._ops = self._n_parts = 0
+        self._streams: list[NDArray[np.int64]] = []
+        self._behind: list[NDArray[np.int64]] = []
 
-    def sift(self, piece: Events, breaks: NDArray[np.int64], table: WordTable) -> tuple[int, int, int]:
-        """Sift a piece. breaks: of its stream. Returns (status, row, byte) of `sift_rows`, never FULL."""
-        status, row, byte = FULL, 0, 0
+    @property
+    def tally(self) -> NDArray[np.int64]:
+        """How many rows became what, of all streams: int64 (AT,). OPS, PARTS and ENDED say nothing."""
+        return np.asarray(self._tallies.sum(axis=0))
+
+    def sift(self, batch: Batch, table: WordTable) -> tuple[int, int, int]:
+        """Sift a batch. Returns (status, row, byte) of `sift_rows`, never FULL."""
+        behind = np.zeros(len(batch.pieces.end), np.int64)
+        at = np.array([0, 0, self._ops, self._n_parts], np.int64)
+        status, byte = FULL, 0
         while status == FULL:
-            status, row, byte = sift_rows(
-                piece, row, breaks, table.entries, self.parts, self.operations, self.tally
-            )
+            status, byte = sift_pieces(
+                batch.rows, at, batch.pieces, self._breaks, table.entries,
+                (self._parts, self._operations, behind), self._tallies,
+            )  # fmt: skip
             if status == FULL:
                 self._grow()
+        row, _, self._ops, self._n_parts = at.tolist()
+        self._streams.append(batch.pieces.stream)
+        self._behind.append(behind)
         return status, row, byte
 
     def _grow(self) -> None:
-        self.parts = Parts(*(_doubled(column) for column in self.parts))
-        self.operations = Operations(*(_doubled(column) for column in self.operations))
+        self._parts = Parts(*(_doubled(column) for column in self._parts))
+        self._operations = Operations(*(_doubled(column) for column in self._operations))
 
-    def begin_segment(self) -> None:
-        """What comes next is not joined to what came before: a sync point lies between."""
-        self.tally[ENDED] = self.tally[OPS]
-
-    def cut(self) -> None:
-        """Drop what the arrays have too much."""
-        ops, parts = int(self.tally[OPS]), int(self.tally[PARTS])
-        self.parts, self.operations = self.parts.first(parts), self.operations.first(ops)
+    def by_stream(self) -> list[tuple[Parts, Operations]]:
+        """The operations of each stream."""
+        behind = np.concatenate([np.zeros(1, np.int64), *self._behind])
+        stream = np.repeat(np.concatenate([np.empty(0, np.int64), *self._streams]), np.diff(behind))
+        n = len(stream)
+        begin, end_row = self._operations.part_ptr[: n + 1], self._operations.end_row[:n]
+        order = np.argsort(stream, kind="stable")
+        lengths = np.diff(begin)[order]
+        part_ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        moved = np.repeat(begin[:-1][order] - part_ptr[:-1], lengths) + np.arange(part_ptr[-1])
+        parts = [column[moved] for column in self._parts]
+        edges = np.searchsorted(stream[order], np.arange(len(self._tallies) + 1))
+        return [
+            (
+                Parts(*(column[part_ptr[low] : part_ptr[high]] for column in parts)),
+                Operations(part_ptr[low : high + 1] - part_ptr[low], end_row[order[low:high]]),
+            )
+            for low, high in pairwise(edges.tolist())
+        ]
 
 
 def _doubled(column: NDArray[Any]) -> NDArray[Any]:
@@ -121,8 +150,7 @@ def _doubled(column: NDArray[Any]) -> NDArray[Any]:
     return longer
 
 
-def _refuse(region: Region, stream: int, piece: Events, status: int, row: int, byte: int) -> OrderError:
-    bad = piece[row]
+def _refuse(region: Region, stream: int, bad: np.void, status: int, byte: int) -> OrderError:
     if status == CONTRADICTS:
         return OrderError(
             "an indivisible access that contradicts itself",
@@ -167,33 +195,24 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
     Raises OrderError if rows of one indivisible access contradict each other, or if a filtered access does
     not see what the one before it left.
     """
-    gathered = [_Gathered() for _ in region.streams]
+    breaks = region.breaks or [np.empty(0, np.int64)] * len(region.streams)
+    gathered = Gathered(breaks)
     if not g.plain:
-        _sift_streams(region, g, gathered)
-    for got in gathered:
-        got.cut()
-    sums = np.sum([got.tally for got in gathered], axis=0)
-    hot, kept, read_only = (int(sums[k]) for k in (HOT, KEPT, READ_ONLY))
+        _sift_rows(region, g, gathered)
+    hot, kept, read_only = (int(gathered.tally[k]) for k in (HOT, KEPT, READ_ONLY))
     total, uncached = region.events, int(g.table.used[LEFT_OUT])
     counts = Counts(total, uncached, total - uncached - read_only - hot, read_only, hot - kept, kept)
-    return _problem(region, g, gathered), counts, chains_of(g)
-
-
-def _sift_streams(region: Region, g: Granules, gathered: list[_Gathered]) -> None:
-    """Sift all rows, in the order in which `granules` followed them."""
-    breaks = region.breaks or [np.empty(0, np.int64)] * len(region.streams)
-    for stream, _, piece in region.in_order():
-        if len(region.syncs.points):
-            gathered[stream].begin_segment()
-        status, row, byte = gathered[stream].sift(piece, breaks[stream], g.table)
-        if status != DONE:
-            raise _refuse(region, stream, piece, status, row, byte)
-
-
-def _problem(region: Region, g: Granules, gathered: list[_Gathered]) -> Problem:
-    problem = problem_of(region, g, [(got.parts, got.operations) for got in gathered])
+    problem = problem_of(region, g, gathered.by_stream())
     edges = edges_of(region.places, problem.stream_ptr, problem.end_row, len(region.streams) - 1)
-    return replace(problem, edges=edges)
+    return replace(problem, edges=edges), counts, chains_of(g)
+
+
+def _sift_rows(region: Region, g: Granules, gathered: Gathered) -> None:
+    """Sift all rows, in the order in which `granules` followed them."""
+    for batch in batches(region.in_order()):
+        status, row, byte = gathered.sift(batch, g.table)
+        if status != DONE:
+            raise _refuse(region, batch.pieces.stream_of(row), batch.rows[row], status, byte)
 
 
 def problem_of(region: Region, g: Granules, streams: Sequence[tuple[Parts, Operations]]) -> Problem:

@@ -21,7 +21,8 @@ from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.rows.event import READ, UNCACHED
 from solver.regions.region import Region
-from solver.regions.traces import Events
+from solver.regions.sync_order import Piece
+from solver.sifting.batches import Batch, batches
 from solver.sifting.words import (
     AGAIN,
     BEGIN,
@@ -108,7 +109,7 @@ def mark_row(row, owner, stream, entries, touched, used):  # type: ignore[no-unt
             word, low = word + _ONE, _ZERO
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def mark_rows(rows, start, owner, stream, entries, touched, used):  # type: ignore[no-untyped-def]
     """Enter an owner's rows of one stream (uint64, both below 256) from `start` on, as long as there is room.
     Returns how many rows are done.
@@ -161,6 +162,21 @@ def mark_rows(rows, start, owner, stream, entries, touched, used):  # type: igno
             mark_entry(entry, low, size, row.old, row.new, owner, stream, writes)
     used[WORDS] = n_touched
     used[LEFT_OUT] += left_out
+    return done
+
+
+@njit(cache=True, nogil=True)
+def mark_pieces(rows, start, pieces, entries, touched, used):  # type: ignore[no-untyped-def]
+    """Enter the rows of a `Batch` from `start` on, as long as there is room. pieces: its `Pieces`. Returns
+    how many rows are done."""
+    done = start
+    for k in range(pieces.end.size):
+        end = pieces.end[k]
+        if done < end:
+            owner, stream = np.uint64(pieces.owner[k]), np.uint64(pieces.stream[k])
+            done = mark_rows(rows[:end], done, owner, stream, entries, touched, used)
+            if done < end:
+                break
     return done
 
 
@@ -239,13 +255,12 @@ def find_granules(region: Region, table: WordTable | None = None) -> Granules:
     return find_granules_of(region.in_order(), table)
 
 
-def find_granules_of(pieces: Iterable[tuple[int, int, Events]], table: WordTable | None = None) -> Granules:
-    """The same for pieces of rows, each with its stream and owner (below 256), in an order that each owner's
-    rows keep."""
+def find_granules_of(pieces: Iterable[Piece], table: WordTable | None = None) -> Granules:
+    """The same for pieces of rows, owners below 256, in an order that each owner's rows keep."""
     table = table or WordTable()
     table.begin()
-    for stream, owner, piece in pieces:
-        _mark(table, piece, owner, stream)
+    for batch in batches(pieces):
+        _mark(table, batch)
     touched, entries = table.touched[: table.used[WORDS]], table.entries
     count, plain = number_hot(touched, entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
@@ -253,11 +268,9 @@ def find_granules_of(pieces: Iterable[tuple[int, int, Events]], table: WordTable
     return Granules(table, address, size, plain)
 
 
-def _mark(table: WordTable, rows: Events, owner: int, stream: int) -> None:
+def _mark(table: WordTable, batch: Batch) -> None:
     done = 0
-    while done < len(rows):
-        done = mark_rows(
-            rows, done, np.uint64(owner), np.uint64(stream), table.entries, table.touched, table.used
-        )
-        if done < len(rows):
+    while done < len(batch.rows):
+        done = mark_pieces(batch.rows, done, batch.pieces, table.entries, table.touched, table.used)
+        if done < len(batch.rows):
             table.grow()

@@ -12,24 +12,26 @@ from trace_factory import Shape, make
 
 from corebraid.base.rows.event import EVENT, GLUED
 from solver.regions.region import Region
+from solver.regions.sync_order import Piece
 from solver.regions.traces import Events
-from solver.sifting.filters import _Gathered
+from solver.sifting.batches import batches
+from solver.sifting.filters import Gathered
 from solver.sifting.granules import find_granules
 from solver.sifting.strata import iter_regions
 
 
 @dataclass(frozen=True)
 class Operations:
-    """What `_Gathered` gathers of a stream."""
+    """What `Gathered` gathers of a stream."""
 
     end_row: list[int]
     part_ptr: list[int]
     granule: list[int]
 
     @classmethod
-    def of(cls, got: _Gathered) -> Operations:
-        got.cut()
-        return cls(*(column.tolist() for column in (*got.operations[::-1], got.parts.granule)))
+    def of(cls, got: Gathered) -> Operations:
+        [(parts, operations)] = got.by_stream()
+        return cls(*(column.tolist() for column in (*operations[::-1], parts.granule)))
 
 
 def after_glued(rows: Events, numbers: list[int]) -> list[int]:
@@ -44,14 +46,13 @@ def after_glued(rows: Events, numbers: list[int]) -> list[int]:
 
 def sifted(region: Region, stream: int, breaks: list[int], cuts: list[int], naive: bool) -> Operations:
     """A stream's operations. cuts: where its rows come in another piece. naive: break by cutting."""
-    got, g = _Gathered(), find_granules(region)
     rows = np.concatenate([np.zeros(0, EVENT), *region.streams[stream].pieces()])
-    broken = after_glued(rows, breaks) if naive else []
-    at = sorted({0, *after_glued(rows, cuts), *broken, len(rows)})
+    got = Gathered([np.array([] if naive else breaks, np.int64)])
+    table = find_granules(region).table
+    at = sorted({0, *after_glued(rows, breaks if naive else cuts), len(rows)})
     for first, end in pairwise(at):
-        if first in broken:
-            got.begin_segment()
-        got.sift(rows[first:end], np.array([] if naive else breaks, np.int64), g.table)
+        [batch] = batches([Piece(0, 0, rows[first:end], first > 0 and not naive)])
+        got.sift(batch, table)
     return Operations.of(got)
 
 

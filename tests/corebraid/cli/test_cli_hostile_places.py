@@ -74,8 +74,12 @@ def test_what_a_guest_prints_where_there_is_no_more_room(unbuffered: bool, tmp_p
 def test_a_listing_that_is_to_end_is_not_there(number: signal.Signals, rec: Path, tmp_path: Path) -> None:
     place = tmp_path / "out"
     words = [*COMMAND, "trace", str(rec), "--format", "text", "-o", str(place)]
+
+    def heed() -> None:
+        signal.signal(number, signal.SIG_DFL)  # these tests may run below nohup
+
     for _ in range(20):
-        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
             began = time.monotonic()
             while not place.exists() and process.poll() is None:
                 assert time.monotonic() - began < 100
