@@ -13,16 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, GLUED
+from solver.regions.batches import Batch, batches
 from solver.regions.hold_rows import HoldRows
-from solver.regions.sync_order import (
-    Piece,
-    RegionSyncs,
-    Segments,
-    in_segments,
-    no_syncs,
-    places,
-    segments,
-)
+from solver.regions.sync_order import RegionSyncs, Segments, no_syncs, places, segments, whole_streams
 from solver.regions.traces import Events
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
@@ -137,16 +130,14 @@ class Region:
         region.__dict__["places"] = self.places
         return region
 
-    def in_order(self) -> Iterator[Piece]:
+    def in_order(self) -> Iterator[Batch]:
         """All rows, in an order that the sync points allow; a piece lies between two sync points of its
         stream. Under SC."""
-        if not len(self.syncs.points):
-            for stream, rows in enumerate(self.streams):
-                for number, piece in enumerate(rows.pieces()):
-                    yield Piece(stream, stream, piece, number > 0)
-            return
-        yield from in_segments(self._segments, [rows.pieces() for rows in self.streams])
+        return batches(self._segments, [rows.pieces() for rows in self.streams])
 
     @cached_property
     def _segments(self) -> Segments:
-        return segments(self.syncs, self.places, [len(rows) for rows in self.streams])
+        lengths = [len(rows) for rows in self.streams]
+        if not len(self.syncs.points):
+            return whole_streams(lengths)
+        return segments(self.syncs, self.places, lengths)

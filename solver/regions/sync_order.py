@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
-from corebraid.base.rows.event import EVENT
 from emu.bus.sync_points import ENTER, LEAVE, SYNC_POINT
 from solver.regions.traces import Events, Traces
 
@@ -224,6 +222,14 @@ class Segments:
     owner: NDArray[np.int64]
 
 
+def whole_streams(lengths: list[int]) -> Segments:
+    """Where nothing lies between two rows of a stream: each is one segment, and its own owner. lengths: rows
+    of each."""
+    end = np.array(lengths, np.int64)
+    stream = np.flatnonzero(end)
+    return Segments(stream, end[stream], stream)
+
+
 def segments(syncs: RegionSyncs, table: NDArray[np.int64], lengths: list[int]) -> Segments:
     """The segments of a region. table: its sync points' `places`. lengths: rows of the cores' streams and of
     the agents'."""
@@ -248,29 +254,3 @@ def _owners(who: NDArray[np.int64], threads: NDArray[np.int64], n_streams: int) 
     at = np.searchsorted(threads, who)
     known = (at < len(threads)) & (np.append(threads, -1)[np.minimum(at, len(threads))] == who)
     return np.where(known, n_streams + at, -1)
-
-
-class Piece(NamedTuple):
-    """Rows of a stream that follow one another. stream: which. owner: whose (`cut_segments`). rows: EVENT
-    (n,). goes_on: whether they go on with what the piece before has begun: nothing comes in between."""
-
-    stream: int
-    owner: int
-    rows: Events
-    goes_on: bool
-
-
-def in_segments(cut: Segments, streams: list[Iterator[Events]]) -> Iterator[Piece]:
-    """The rows of a region segment by segment. streams: the rows of each, in as many arrays as they come."""
-    rest: list[Events] = [np.zeros(0, EVENT)] * len(streams)
-    done = [0] * len(streams)
-    for stream, end, owner in zip(cut.stream.tolist(), cut.end.tolist(), cut.owner.tolist(), strict=True):
-        goes_on = False
-        while done[stream] < end:
-            if not len(rest[stream]):
-                rest[stream] = next(streams[stream])
-            piece = rest[stream][: end - done[stream]]
-            rest[stream] = rest[stream][len(piece) :]
-            done[stream] += len(piece)
-            yield Piece(stream, owner, piece, goes_on)
-            goes_on = True

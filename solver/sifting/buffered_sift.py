@@ -7,6 +7,7 @@ earlier store, from the buffer or from memory. Its values follow each other in p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import GLUED, UNCACHED, WRITE
+from solver.regions.batches import Batch, batches
 from solver.regions.problem import Problem
 from solver.regions.program_order import CoreRows, core_rows, whole
 from solver.regions.region import Region
-from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, Piece, in_segments, segments
+from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, segments, whole_streams
 from solver.regions.traces import Events
 from solver.regions.violations import name_row
 from solver.sifting.filters import Chains, Counts, chains_of, problem_of
@@ -44,18 +46,19 @@ _DAMAGED = "the recording is damaged: record again, or run 'corebraid verify' to
 _ZERO, _ONE, _THREE, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 
 
-@njit(cache=True)
-def follow_rows(rows, entries, tally):  # type: ignore[no-untyped-def]
-    """Follow the filtered bytes of one core's rows in program order where that is to be done again, and
-    count the rows. Returns (row, byte) of the first that does not follow, or (-1, 0)."""
+@njit(cache=True, nogil=True)
+def follow_pieces(rows, pieces, entries, tally):  # type: ignore[no-untyped-def]
+    """Follow the filtered bytes of a `Batch` where that is to be done again, and count the rows. Returns
+    (piece, row, byte) of the first that does not follow, or (-1, 0, 0)."""
     parts = Parts(np.empty(32, np.int32), np.empty(32, np.uint64), np.empty(32, np.uint64))
-    for i in range(rows.size):
-        row = rows[i]
-        if row.flags & UNCACHED == 0:
-            _, broken = sift_row(row, entries, 0, parts, tally)
-            if broken >= 0:
-                return i, broken
-    return -1, 0
+    for k in range(pieces.end.size):
+        for i in range(pieces.begin[k], pieces.end[k]):
+            row = rows[i]
+            if row.flags & UNCACHED == 0:
+                _, broken = sift_row(row, entries, 0, parts, tally)
+                if broken >= 0:
+                    return k, i, broken
+    return -1, 0, 0
 
 
 @njit(cache=True)
@@ -166,13 +169,13 @@ def sift_buffered(region: Region, table: WordTable | None = None) -> tuple[Probl
     cores = [core_rows(region, core) for core in range(n_cores)]
     _expect_committed(region, cores)
     others = [whole(rows.pieces()) for rows in region.streams[n_cores : len(region.streams) - n_cores]]
-    in_order = _pieces_in_order(region, [core.rows for core in cores] + others)
+    in_order = list(_in_order(region, [core.rows for core in cores] + others))
     g = find_granules_of(in_order, table)
     tally = np.zeros(AT, np.int64)
-    for stream, _, rows, _ in in_order if not g.plain else ():
-        row, byte = follow_rows(rows, g.table.entries, tally)
-        if row >= 0:
-            bad = rows[row]
+    for batch in in_order if not g.plain else ():
+        piece, row, byte = follow_pieces(batch.rows, batch.pieces, g.table.entries, tally)
+        if piece >= 0:
+            stream, bad = int(batch.pieces.stream[piece]), batch.rows[row]
             address, old = int(bad["addr"]) + byte, (int(bad["old"]) >> (8 * byte)) & 0xFF
             raise OrderError(
                 "an event does not follow from memory",
@@ -201,17 +204,18 @@ def _expect_committed(region: Region, cores: list[CoreRows]) -> None:
             )
 
 
-def _pieces_in_order(region: Region, groups: list[Events]) -> list[Piece]:
+def _in_order(region: Region, groups: list[Events]) -> Iterator[Batch]:
     """The rows of cores (both chains, in program order) and agents in an order that the sync points allow.
     stream: number of the group."""
-    if not len(region.syncs.points):
-        return [Piece(number, number, rows, False) for number, rows in enumerate(groups)]
-    streams = [iter([rows]) for rows in groups]
-    # Among rows of both chains a sync point stands where it does among each: below its instruction count.
-    table = region.places.copy()
-    table[:, CORE_ROW] += table[:, STORE_ROW]
-    cut = segments(region.syncs, table, [len(rows) for rows in groups])
-    return list(in_segments(cut, streams))
+    lengths = [len(rows) for rows in groups]
+    if len(region.syncs.points):
+        # Among rows of both chains a sync point stands where it does among each: below its instruction count.
+        table = region.places.copy()
+        table[:, CORE_ROW] += table[:, STORE_ROW]
+        cut = segments(region.syncs, table, lengths)
+    else:
+        cut = whole_streams(lengths)
+    return batches(cut, [iter([rows]) for rows in groups])
 
 
 def _breaks(region: Region, stream: int, n_cores: int) -> NDArray[np.int64]:

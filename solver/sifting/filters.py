@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import UNCACHED
+from solver.regions.batches import Batch
 from solver.regions.problem import Problem
 from solver.regions.region import Region
-from solver.sifting.batches import Batch, batches
 from solver.sifting.granules import Granules
 from solver.sifting.operations import (
     AT,
@@ -102,8 +102,8 @@ class Gathered:
         """How many rows became what, of all streams: int64 (AT,). OPS, PARTS and ENDED say nothing."""
         return np.asarray(self._tallies.sum(axis=0))
 
-    def sift(self, batch: Batch, table: WordTable) -> tuple[int, int, int]:
-        """Sift a batch. Returns (status, row, byte) of `sift_rows`, never FULL."""
+    def sift(self, batch: Batch, table: WordTable) -> tuple[int, int, int, int]:
+        """Sift a batch. Returns (status, piece, row of it, byte) of `sift_rows`, never FULL."""
         behind = np.zeros(len(batch.pieces.end), np.int64)
         at = np.array([0, 0, self._ops, self._n_parts], np.int64)
         status, byte = FULL, 0
@@ -114,10 +114,10 @@ class Gathered:
             )  # fmt: skip
             if status == FULL:
                 self._grow()
-        row, _, self._ops, self._n_parts = at.tolist()
+        piece, row, self._ops, self._n_parts = at.tolist()
         self._streams.append(batch.pieces.stream)
         self._behind.append(behind)
-        return status, row, byte
+        return status, piece, row, byte
 
     def _grow(self) -> None:
         self._parts = Parts(*(_doubled(column) for column in self._parts))
@@ -209,10 +209,11 @@ def sift(region: Region, g: Granules) -> tuple[Problem, Counts, Chains]:
 
 def _sift_rows(region: Region, g: Granules, gathered: Gathered) -> None:
     """Sift all rows, in the order in which `granules` followed them."""
-    for batch in batches(region.in_order()):
-        status, row, byte = gathered.sift(batch, g.table)
+    for batch in region.in_order():
+        status, piece, row, byte = gathered.sift(batch, g.table)
         if status != DONE:
-            raise _refuse(region, batch.pieces.stream_of(row), batch.rows[row], status, byte)
+            bad = batch.rows[batch.pieces.begin[piece] + row]
+            raise _refuse(region, int(batch.pieces.stream[piece]), bad, status, byte)
 
 
 def problem_of(region: Region, g: Granules, streams: Sequence[tuple[Parts, Operations]]) -> Problem:

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.rows.event import READ, UNCACHED
+from solver.regions.batches import Batch
 from solver.regions.region import Region
-from solver.regions.sync_order import Piece
-from solver.sifting.batches import Batch, batches
 from solver.sifting.words import (
     AGAIN,
     BEGIN,
@@ -166,18 +165,19 @@ def mark_rows(rows, start, owner, stream, entries, touched, used):  # type: igno
 
 
 @njit(cache=True, nogil=True)
-def mark_pieces(rows, start, pieces, entries, touched, used):  # type: ignore[no-untyped-def]
-    """Enter the rows of a `Batch` from `start` on, as long as there is room. pieces: its `Pieces`. Returns
-    how many rows are done."""
-    done = start
-    for k in range(pieces.end.size):
-        end = pieces.end[k]
-        if done < end:
-            owner, stream = np.uint64(pieces.owner[k]), np.uint64(pieces.stream[k])
-            done = mark_rows(rows[:end], done, owner, stream, entries, touched, used)
-            if done < end:
-                break
-    return done
+def mark_pieces(rows, at, pieces, entries, touched, used):  # type: ignore[no-untyped-def]
+    """Enter the rows of a `Batch`, as long as there is room. at: int64 (2,), piece and row to go on from;
+    left where it ends. pieces: its `Pieces`. Returns whether all are done."""
+    k, i = at
+    while k < pieces.end.size:
+        begin, end = pieces.begin[k], pieces.end[k]
+        owner, stream = np.uint64(pieces.owner[k]), np.uint64(pieces.stream[k])
+        i = mark_rows(rows[:end], max(i, begin), owner, stream, entries, touched, used)
+        if i < end:
+            break
+        k, i = k + 1, 0
+    at[0], at[1] = k, i
+    return k == pieces.end.size
 
 
 @njit(cache=True, nogil=True)
@@ -255,22 +255,18 @@ def find_granules(region: Region, table: WordTable | None = None) -> Granules:
     return find_granules_of(region.in_order(), table)
 
 
-def find_granules_of(pieces: Iterable[Piece], table: WordTable | None = None) -> Granules:
-    """The same for pieces of rows, owners below 256, in an order that each owner's rows keep."""
+def find_granules_of(pieces: Iterable[Batch], table: WordTable | None = None) -> Granules:
+    """The same for rows in an order that each owner's rows keep. Owners: below 256."""
     table = table or WordTable()
     table.begin()
-    for batch in batches(pieces):
-        _mark(table, batch)
+    for batch in pieces:
+        at, done = np.zeros(2, np.int64), False
+        while not done:
+            done = mark_pieces(batch.rows, at, batch.pieces, table.entries, table.touched, table.used)
+            if not done:
+                table.grow()
     touched, entries = table.touched[: table.used[WORDS]], table.entries
     count, plain = number_hot(touched, entries)
     address, size = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
     list_hot(touched, entries, address, size)
     return Granules(table, address, size, plain)
-
-
-def _mark(table: WordTable, batch: Batch) -> None:
-    done = 0
-    while done < len(batch.rows):
-        done = mark_pieces(batch.rows, done, batch.pieces, table.entries, table.touched, table.used)
-        if done < len(batch.rows):
-            table.grow()

@@ -235,27 +235,25 @@ def sift_rows(rows, start, breaks, entries, parts, operations, tally):  # type: 
 def sift_pieces(rows, at, pieces, breaks, entries, gathered, tallies):  # type: ignore[no-untyped-def]
     """Sift the rows of a `Batch`: append their unfiltered operations, those of all streams in one list.
 
-    at: int64 (4,), row and piece to go on from, operations and parts so far; left where it ends. pieces:
-    `Pieces`. breaks: int64 (n_streams + 1,) and (n,), where the `breaks` of each stream begin in the second.
-    gathered: `Parts`, `Operations`, and int64 (n,), which gets the number of operations behind each piece.
-    tallies: int64 (n_streams, AT), of which OPS, PARTS and ENDED count those of all streams. Returns (status,
-    byte) as `sift_rows` does.
-    """
+    at: int64 (4,), piece and row of it to go on from, operations and parts so far; left where it ends.
+    pieces: `Pieces`. breaks: int64 (n_streams + 1,) and (n,), where the `breaks` of each stream begin in the
+    second. gathered: `Parts`, `Operations`, and int64 (n,), which gets the number of operations behind each
+    piece. tallies: int64 (n_streams, AT), of which OPS, PARTS and ENDED count those of all streams. Returns
+    (status, byte) as `sift_rows` does."""
     parts, operations, behind = gathered
     first, all_breaks = breaks
-    i, k, ops, part = at
+    k, i, ops, part = at
     status, byte = DONE, np.int64(0)
     while k < pieces.end.size:
-        stream, begin, end = pieces.stream[k], pieces.end[k - 1] if k else 0, pieces.end[k]
+        stream, piece = pieces.stream[k], rows[pieces.begin[k] : pieces.end[k]]
         tally, mine = tallies[stream], all_breaks[first[stream] : first[stream + 1]]
         tally[OPS], tally[PARTS] = ops, part
-        if i == begin and not pieces.goes_on[k]:
+        if i == 0 and not pieces.goes_on[k]:
             tally[ENDED] = ops
-        status, done, byte = sift_rows(rows[begin:end], i - begin, mine, entries, parts, operations, tally)
-        i = begin + done
+        status, i, byte = sift_rows(piece, i, mine, entries, parts, operations, tally)
         ops, part, behind[k] = tally[OPS], tally[PARTS], tally[OPS]
         if status != DONE:
             break
-        k += 1
-    at[0], at[1], at[2], at[3] = i, k, ops, part
+        k, i = k + 1, 0
+    at[0], at[1], at[2], at[3] = k, i, ops, part
     return status, byte

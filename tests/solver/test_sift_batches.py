@@ -1,5 +1,5 @@
-"""Operations of rows that come in many pieces, whatever batches the pieces are put into, against the naive
-twin of each piece."""
+"""Rows of a region segment by segment, whatever batches the segments are put into, and their operations,
+against naive twins that take each segment by itself."""
 
 from __future__ import annotations
 
@@ -11,83 +11,119 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from engine_suite import SOAK, shape_of
 from test_solver_kernels import naive_granules, naive_ops
 from trace_factory import make, rows_of
 
 from corebraid.base.errors import OrderError
-from corebraid.base.rows.event import GLUED
+from corebraid.base.rows.event import EVENT, GLUED
+from solver.regions.batches import batches
 from solver.regions.region import Region
-from solver.regions.sync_order import Piece
+from solver.regions.sync_order import Segments
 from solver.regions.traces import Events
-from solver.sifting.batches import batches
 from solver.sifting.filters import Gathered, sift
 from solver.sifting.granules import find_granules, find_granules_of
 from solver.sifting.operations import DONE
 from solver.sifting.strata import iter_regions
 
 
-def in_pieces(region: Region, rng: random.Random) -> list[Piece]:
-    """The rows of a region in pieces, some empty, none ending inside an indivisible access, the streams by
-    turns."""
+def whole_rows(rows: Events) -> list[int]:
+    """Rows before which a stream may be cut: none inside an indivisible access."""
+    return [k for k in range(1, len(rows)) if not rows["flags"][k - 1] & GLUED]
+
+
+def cut_at_random(streams: list[Events], rng: random.Random) -> Segments:
+    """Segments of these streams, by turns."""
     left = []
-    for stream in range(len(region.streams)):
-        rows = rows_of(region, stream)
-        whole = [k for k in range(1, len(rows)) if not rows["flags"][k - 1] & GLUED]
-        cuts = sorted({0, len(rows), *rng.sample(whole, min(len(whole), rng.randrange(8)))})
-        left.append([rows[a:b] for a, b in pairwise(cuts)] + [rows[:0]])
-    out: list[Piece] = []
+    for stream, rows in enumerate(streams):
+        whole = whole_rows(rows)
+        ends = sorted({len(rows), *rng.sample(whole, min(len(whole), rng.randrange(8)))})
+        left.append([(stream, end) for end in ends if end])
+    found = []
     while any(left):
-        stream = rng.choice([stream for stream, pieces in enumerate(left) if pieces])
-        goes_on = bool(out) and out[-1].stream == stream and rng.random() < 0.5
-        out.append(Piece(stream, stream, left[stream].pop(0), goes_on))
-    return out
+        found.append(rng.choice([some for some in left if some]).pop(0))
+    stream, end = (np.array([one[k] for one in found], np.int64) for k in (0, 1))
+    return Segments(stream, end, stream + 10)
 
 
-def naive(pieces: list[Piece], n_streams: int, granules: list[tuple[int, int]]) -> list[list[object]]:
-    """The operations of each stream, of which none is joined to one in a piece that does not go on."""
-    out: list[list[object]] = [[] for _ in range(n_streams)]
-    before = [0] * n_streams
-    begins = [k for k, piece in enumerate(pieces) if not piece.goes_on]
-    for a, b in pairwise([*begins, len(pieces)]):
-        stream = pieces[a].stream
-        rows = np.concatenate([piece.rows for piece in pieces[a:b]])
+def in_arrays(rows: Events, rng: random.Random) -> list[Events]:
+    """The rows of a stream in several arrays."""
+    whole = whole_rows(rows)
+    cuts = sorted({0, len(rows), *rng.sample(whole, min(len(whole), rng.randrange(5)))})
+    return [rows[a:b] for a, b in pairwise(cuts)]
+
+
+def naive(cut: Segments, streams: list[Events]) -> list[tuple[int, Events]]:
+    """(stream, rows) of each segment."""
+    done, found = [0] * len(streams), []
+    for stream, end in zip(cut.stream.tolist(), cut.end.tolist(), strict=True):
+        found.append((stream, streams[stream][done[stream] : end]))
+        done[stream] = end
+    return found
+
+
+def naive_streams(
+    cut: Segments, streams: list[Events], granules: list[tuple[int, int]]
+) -> list[list[object]]:
+    """The operations of each stream, of which none is joined to one in another segment."""
+    out: list[list[object]] = [[] for _ in streams]
+    before = [0] * len(streams)
+    for stream, rows in naive(cut, streams):
         ops, _ = naive_ops(rows, granules)
         out[stream] += [(parts, end + before[stream]) for parts, end in ops]
         before[stream] += len(rows)
     return out
 
 
-def test_operations_of_pieces_are_those_of_the_naive_twin() -> None:
-    several = 0
+def test_batches_have_the_rows_of_each_segment_in_turn() -> None:
+    many = long = 0
+    for seed in range(100 * SOAK):
+        rng = random.Random(seed)
+        for region in iter_regions(make(seed, shape_of(seed, (10, 40, 120))).traces):
+            streams = [rows_of(region, stream) for stream in range(len(region.streams))]
+            cut, full = cut_at_random(streams, rng), rng.choice((1, 7, 1 << 16))
+            found: list[tuple[int, Events]] = []
+            for rows, pieces in batches(cut, [iter(in_arrays(rows, rng)) for rows in streams], full):
+                assert (pieces.owner == pieces.stream + 10).all()
+                for begin, end, stream, _, goes_on in zip(*map(np.ndarray.tolist, pieces), strict=True):
+                    here = rows[begin:end]
+                    if goes_on:
+                        here = np.concatenate([found.pop()[1], here])
+                    found.append((stream, here))
+                assert len(rows) <= full or len(pieces.end) == 1
+                many += len(pieces.end) > 2
+                long += pieces.goes_on.any()
+            for (stream, here), (same, expected) in zip(found, naive(cut, streams), strict=True):
+                assert stream == same
+                assert np.array_equal(here, expected), f"seed {seed}, region {region.index}"
+    assert min(many, long) > 50
+
+
+def operations(got: Gathered, address: list[int], size: list[int]) -> Iterator[list[object]]:
+    """Those of each stream, as `naive_ops` has them."""
+    for parts, ops in got.by_stream():
+        values = [
+            (address[k], size[k], old, new)
+            for k, old, new in zip(*(column.tolist() for column in parts), strict=True)
+        ]
+        bounds = pairwise(ops.part_ptr.tolist())
+        yield [(values[a:b], end) for end, (a, b) in zip(ops.end_row.tolist(), bounds, strict=True)]
+
+
+def test_operations_of_segments_are_those_of_the_naive_twin() -> None:
     for seed in range(60 * SOAK):
         rng = random.Random(seed)
         for region in iter_regions(make(seed, shape_of(seed, (10, 40, 120))).traces):
-            pieces = in_pieces(region, rng)
-            expected = naive(pieces, len(region.streams), naive_granules(region))
-            for full in (1, 7, 1 << 14):
-                g = find_granules_of(pieces)
-                got = Gathered([np.empty(0, np.int64)] * len(region.streams), room=1)
-                made = list(batches(pieces, full))
-                assert sum(len(batch.rows) for batch in made) == region.events
+            streams = [rows_of(region, stream) for stream in range(len(region.streams))]
+            cut = cut_at_random(streams, rng)
+            expected = naive_streams(cut, streams, naive_granules(region))
+            for full in (1, 7, 1 << 16):
+                made = list(batches(cut, [iter(in_arrays(rows, rng)) for rows in streams], full))
+                g = find_granules_of(made)
+                got = Gathered([np.empty(0, np.int64)] * len(streams), room=1)
                 assert [got.sift(batch, g.table)[0] for batch in made] == [DONE] * len(made)
-                for stream, (parts, ops) in enumerate(got.by_stream()):
-                    found = []
-                    for end_row, (a, b) in zip(
-                        ops.end_row.tolist(), pairwise(ops.part_ptr.tolist()), strict=True
-                    ):
-                        where = parts.granule[a:b].tolist()
-                        values = zip(where, parts.old[a:b].tolist(), parts.new[a:b].tolist(), strict=True)
-                        found.append(
-                            (
-                                [(int(g.address[k]), int(g.size[k]), old, new) for k, old, new in values],
-                                end_row,
-                            )
-                        )
-                    assert found == expected[stream], f"seed {seed}, region {region.index}, stream {stream}"
-                several += any(len(batch.pieces.end) > 2 for batch in made)
-    assert several > 60
+                found = list(operations(got, g.address.tolist(), g.size.tolist()))
+                assert found == expected, f"seed {seed}, region {region.index}"
 
 
 def test_a_row_that_does_not_follow_is_named_wherever_it_lies_in_a_batch() -> None:
@@ -103,8 +139,7 @@ def test_a_row_that_does_not_follow_is_named_wherever_it_lies_in_a_batch() -> No
             at = rng.randrange(len(rows))
             rows["old"][at] ^= np.uint64(1)
             changed = [rows if s == stream else rows_of(region, s) for s in range(len(region.streams))]
-            damaged = replace(region, streams=[_Held(rows) for rows in changed])
-            said = refusal(damaged)
+            said = refusal(replace(region, streams=[_Held(some) for some in changed]))
             if said is not None:
                 of, number, address = said
                 [bad] = changed[of][changed[of]["seq"] == number]
@@ -139,10 +174,9 @@ class _Held:
         yield self._rows
 
 
-@pytest.mark.parametrize("full", [1, 100])
-def test_a_long_piece_is_not_copied(full: int) -> None:
-    [region] = list(iter_regions(make(3, shape_of(0, (120,))).traces))[:1]
-    pieces = [Piece(s, s, rows_of(region, s), False) for s in range(len(region.streams))]
-    for batch in batches(pieces, full):
-        if len(batch.rows) >= full and len(batch.pieces.end) == 1:
-            assert batch.rows is pieces[int(batch.pieces.stream[0])].rows
+def test_a_long_segment_is_not_copied() -> None:
+    rows = np.zeros(20, EVENT)
+    cut = Segments(np.zeros(2, np.int64), np.array([3, 20]), np.zeros(2, np.int64))
+    for full, shared in ((2, [True, True]), (3, [True, True]), (100, [True])):
+        made = list(batches(cut, [iter([rows])], full))
+        assert [np.shares_memory(batch.rows, rows) for batch in made] == shared

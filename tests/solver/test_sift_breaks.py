@@ -11,10 +11,9 @@ from engine_suite import SOAK
 from trace_factory import Shape, make
 
 from corebraid.base.rows.event import EVENT, GLUED
+from solver.regions.batches import Batch, Pieces
 from solver.regions.region import Region
-from solver.regions.sync_order import Piece
 from solver.regions.traces import Events
-from solver.sifting.batches import batches
 from solver.sifting.filters import Gathered
 from solver.sifting.granules import find_granules
 from solver.sifting.strata import iter_regions
@@ -51,8 +50,10 @@ def sifted(region: Region, stream: int, breaks: list[int], cuts: list[int], naiv
     table = find_granules(region).table
     at = sorted({0, *after_glued(rows, breaks if naive else cuts), len(rows)})
     for first, end in pairwise(at):
-        [batch] = batches([Piece(0, 0, rows[first:end], first > 0 and not naive)])
-        got.sift(batch, table)
+        where = np.zeros(1, np.int64), np.array([end - first])
+        goes_on = np.array([first > 0 and not naive])
+        alone = Pieces(*where, np.zeros(1, np.int64), np.zeros(1, np.int64), goes_on)
+        got.sift(Batch(rows[first:end], alone), table)
     return Operations.of(got)
 
 
