@@ -12,12 +12,15 @@ from bench.linux_bare import run_bare_linux
 from bench.linux_programs import OURS
 from bench.programs import total_of
 from corebraid.base.memory import ADDRESS_SPACE
+from emu.bus.names import MESI, PAGE
 from emu.linux.boot import GuestSpec
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
 from recorder.capture.guest import DEFAULT_MEMORY, LinuxOptions, guest_spec
 from recorder.capture.linux import LinuxCapture
 from recorder.capture.options import RecordOptions
+from recorder.capture.strata_policy import STRATA_OF_LINES, STRATA_OF_PAGES
+from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 
@@ -36,10 +39,14 @@ def _bare(spec: GuestSpec, _: Path) -> Result:
     return {"run": done.run, "exit": done.exit_code, "calls": done.calls, "printed": printed.hexdigest()}
 
 
-def _record(cores: int) -> Callable[[GuestSpec, Path], Result]:
+def _record(cores: int, bus: str = PAGE) -> Callable[[GuestSpec, Path], Result]:
+    strata = STRATA_OF_PAGES if bus == PAGE else STRATA_OF_LINES
+
     def record(spec: GuestSpec, folder: Path) -> Result:
-        options = RecordOptions(cores=cores, seed=1, memory_bytes=ADDRESS_SPACE)
-        place = folder / f"{cores}.rec"
+        options = RecordOptions(
+            cores=cores, seed=1, memory_bytes=ADDRESS_SPACE, bus=bus, strata=strata, evidence=(LOSSES,)
+        )
+        place = folder / f"{cores}-{bus}.rec"
         times: list[float] = []
         printed = hashlib.sha256()
         capture = LinuxCapture(spec, place, X86_64, LINUX_X86_64, options, printed.update, _drop)
@@ -54,7 +61,6 @@ def _record(cores: int) -> Callable[[GuestSpec, Path], Result]:
             "exit": outcome.end.exit_code,
             "printed": printed.hexdigest(),
             "instructions": sum(manifest.instructions),
-            "accesses": total_of(manifest, "accesses"),
             "calls": total_of(manifest, "calls"),
             "core_log": sum((place / f"core-{k}.log").stat().st_size for k in range(cores)),
             "agent_log": (place / "agent.log").stat().st_size,
@@ -66,7 +72,7 @@ def _record(cores: int) -> Callable[[GuestSpec, Path], Result]:
 
 def _replay(cores: int, *, traced: bool) -> Callable[[GuestSpec, Path], Result]:
     def replay(_: GuestSpec, folder: Path) -> Result:
-        recording = Recording.open(folder / f"{cores}.rec")
+        recording = Recording.open(folder / f"{cores}-{PAGE}.rec")
         seconds = 0.0
         for core in range(cores):
             one = CoreReplay(recording, core, traced=traced)
@@ -85,9 +91,11 @@ MEANS: dict[str, Callable[[GuestSpec, Path], Result]] = {
     "record, 1 core": _record(1),
     "replay, 1 core": _replay(1, traced=False),
     "traced replay, 1 core": _replay(1, traced=True),
+    "record mesi, 1 core": _record(1, MESI),
     f"record, {MANY_CORES} cores": _record(MANY_CORES),
     f"replay, {MANY_CORES} cores": _replay(MANY_CORES, traced=False),
     f"traced replay, {MANY_CORES} cores": _replay(MANY_CORES, traced=True),
+    f"record mesi, {MANY_CORES} cores": _record(MANY_CORES, MESI),
 }
 
 

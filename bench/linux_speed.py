@@ -35,8 +35,8 @@ from corebraid.base.errors import UsageError
 
 CORES = 4
 ONE, MANY = ("1 core", f"{CORES} cores")
-MEANS = ("bare", *(f"{what}, {ONE}" for what in ("record", "replay", "traced replay")), *(
-    f"{what}, {MANY}" for what in ("record", "replay", "traced replay")))  # fmt: skip
+MEANS = ("bare", *(f"{what}, {cores}" for cores in (ONE, MANY)
+                   for what in ("record", "replay", "traced replay", "record mesi")))  # fmt: skip
 #: Seconds that a command, or all means of ours together, may take.
 _LIMIT, _MEANS_LIMIT, _GDB_LIMIT = 120.0, 300.0, 60.0
 _DIFFERS = "it printed something else than natively"
@@ -120,7 +120,7 @@ def own_table(results: Iterable[Measured]) -> Table:
         [
             "Bare: the same kernel and address space, no block or memory hooks, one core, tasks switched",
             "only where they wait; its speed is by the instructions of the recording with one core.",
-            "Processor seconds of the run alone; median of the rounds.",
+            "Processor seconds of the run alone; median of the rounds. mesi: on the line bus.",
         ],
     )
     for one in results:

@@ -144,8 +144,9 @@ def main(console: Console, rounds: int = 3, chosen: tuple[str, ...] = (), scale:
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch, console.status("") as status:
         folder = Path(scratch)
         status.update("kernels are being loaded")
-        measure(Measured(firmware("uts", 2, "")), folder / "rec")
-        measure(Measured(firmware("uts", 2, "").on(bus="mesi")), folder / "rec")
+        for one in (firmware("uts", 2, ""), rays(30)):
+            measure(Measured(one), folder / "rec")
+            measure(Measured(one.on(bus="mesi")), folder / "rec")
         tables = [emulator_table(scale.firmware, rounds, status.update, scale.size)]
         tables += _programs(folder, scale, rounds, status.update)
         tables += _growth(folder, scale, rounds, status.update)

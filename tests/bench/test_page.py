@@ -50,11 +50,11 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table has what it says, the text fits into its width, plots are there."""
     monkeypatch.setattr(report, "OUT", tmp_path / "out")
     scale = Scale(
-        firmware=("nqueens",), size="", text=2, programs=("rays 12", "uts"), cores=(1, 3), sides=(8, 12),
+        firmware=("nqueens",), size="", text=2, programs=("rays 12",), cores=(1, 3), sides=(8, 12),
         tools=("native",), limit=100.0, gdb=False,
     )  # fmt: skip
     tables = {table.key: table for table in main(Console(file=io.StringIO(), width=200), 1, scale=scale)}
-    assert [row[0] for row in tables["stages-page"].rows] == ["rays 12", "uts"]
+    assert [row[0] for row in tables["stages-page"].rows] == ["rays 12"]
     assert [row[0] for row in tables["cores"].rows] == [1, 3]
     assert [row[0] for row in tables["length"].rows] == [0.064, 0.144]
     for key in ("emulator", "stages-page", "stages-mesi", "memory-page", "logs-page", "logs-mesi", "cores"):
