@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
+from corebraid.names.sections import sections_of
 from corebraid.names.symbols import ELF_DAMAGE, Symbol, symbol_names
 from isa.call_stubs import CallStubs
 from isa.registry import call_stubs_of
@@ -39,7 +40,7 @@ def _part(raw: bytes, section: Any) -> bytes:
 
 def _pointers(elf: ELFFile, raw: bytes, kind: CallStubs) -> Iterator[tuple[int, str]]:
     """(address, name of the symbol that it points to)."""
-    for section in elf.iter_sections("SHT_RELA"):
+    for section in sections_of(elf, "SHT_RELA"):
         data = _part(raw, section)
         rows = np.frombuffer(data[: len(data) - len(data) % _RELOCATION.itemsize], _RELOCATION)
         rows = rows[np.isin(rows["kind"], kind.pointers) & (rows["symbol"] != 0)]
@@ -48,8 +49,9 @@ def _pointers(elf: ELFFile, raw: bytes, kind: CallStubs) -> Iterator[tuple[int, 
 
 
 def _stubs(elf: ELFFile, raw: bytes, kind: CallStubs, pointers: dict[int, str]) -> Iterator[Symbol]:
+    code = {section.name: section for section in sections_of(elf, "SHT_PROGBITS")}
     for title in kind.sections:
-        section = elf.get_section_by_name(title)
+        section = code.get(title)
         if section is None:
             continue
         size, first = section["sh_entsize"] or kind.stub_bytes, section["sh_addr"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from sys import getsizeof
 
@@ -216,7 +216,7 @@ def _symbols(
             if inside is not None:
                 size = min(symbol.size, inside - address)
                 if not doubtful or not _touches(address, address + size, doubtful):
-                    symbols.append(replace(symbol, address=address, size=size, name=prefix + symbol.name))
+                    symbols.append(Symbol(address, size, prefix + symbol.name))
     return symbols, areas
 
 

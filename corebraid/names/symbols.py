@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from elftools.common.exceptions import ELFError
@@ -13,6 +13,7 @@ from elftools.elf.sections import SymbolTableSection
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.names.sections import sections_of
 
 #: What pyelftools raises on damaged input, besides its own exception.
 ELF_DAMAGE = (
@@ -31,8 +32,7 @@ _LONGEST_NAME, _MOST_BYTES = 4096, 1 << 26
 _PAST_THE_LAST = 1 << 64
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A name for `size` bytes from `address` on."""
 
     address: int
@@ -178,10 +178,10 @@ def read_symbols(
     convenience: a table that cannot be read names nothing.
     """
     try:
-        tables = [s for s in ELFFile(io.BytesIO(raw)).iter_sections() if isinstance(s, SymbolTableSection)]
+        tables = list(sections_of(ELFFile(io.BytesIO(raw)), "SHT_SYMTAB", "SHT_DYNSYM"))
         for kind in ("SHT_SYMTAB", "SHT_DYNSYM"):
             table = next((table for table in tables if table["sh_type"] == kind), None)
-            if table is not None and (found := _rows(raw, table, kinds)):
+            if isinstance(table, SymbolTableSection) and (found := _rows(raw, table, kinds)):
                 return found
     except ELF_DAMAGE:
         pass
