@@ -55,9 +55,10 @@ class _Source:
 
 
 def batches(cut: Segments, streams: list[Iterator[Events]], full: int = BATCH_ROWS) -> Iterator[Batch]:
-    """The rows of a region, segment by segment. streams: the rows of each, in arrays that do not end inside
-    an indivisible access. full: from how many rows on nothing is added to a batch; a segment of more comes
-    alone, in the arrays in which its rows come."""
+    """The rows of a region, segment by segment; a batch is good until the next one is asked for. streams: the
+    rows of each, in arrays that do not end inside an indivisible access, and are good as long. full: from how
+    many rows on nothing is added to a batch; a segment of more comes alone, in the arrays in which its rows
+    come."""
     sources = [_Source(pieces) for pieces in streams]
     begin = _begins(cut, len(streams))
     behind = np.cumsum(cut.end - begin)
@@ -93,15 +94,16 @@ def _joined(cut: Segments, begin: NDArray[np.int64], some: range, sources: list[
     """These segments."""
     here = slice(some.start, some.stop)
     stream, end, begin = cut.stream[here], cut.end[here], begin[here]
-    moved, parts, total = np.zeros(len(sources), np.int64), list[Events](), 0
+    moved, total = np.zeros(len(sources), np.int64), 0
+    rows = np.empty(int((end - begin).sum()), EVENT)
     for number, source in enumerate(sources):
         mine = np.flatnonzero(stream == number)
         if len(mine):
             first, last = int(begin[mine[0]]), int(end[mine[-1]])
             moved[number] = total - first
-            parts += source.take(last - first)
-            total += last - first
-    rows = parts[0] if len(parts) == 1 else np.concatenate([part.view(_OPAQUE) for part in parts]).view(EVENT)
+            for part in source.take(last - first):
+                rows[total : total + len(part)].view(_OPAQUE)[:] = part.view(_OPAQUE)
+                total += len(part)
     move = moved[stream]
     goes_on = np.zeros(len(stream), np.bool_)
     return Batch(rows, Pieces(begin + move, end + move, stream, cut.owner[here], goes_on))
