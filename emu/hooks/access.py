@@ -195,15 +195,15 @@ def access_with_care(core, is_write, address, size, value):
         return
     if _ends_before(core, is_write, address, size):
         return
+    # An access that is taken back obtains nothing: a line that a core loses was written to.
+    if (core.armed & ARMED_SLICE) == _ZERO or not _preempt(core, is_write, address, size):
+        if core.buffering != _ZERO:
+            _buffered_access(core, is_write, address, size, value)
+        else:
+            _obtain_lines(core, is_write, address, size)
+    # Only now does the core have what the store overwrites.
     if is_write and may_be_undone(core, address):
         note_store(core, address, size, core.count + position_of(core, read_pc(core)))
-    # An access that is taken back obtains nothing: a line that a core loses was written to.
-    if (core.armed & ARMED_SLICE) != _ZERO and _preempt(core, is_write, address, size):
-        return
-    if core.buffering != _ZERO:
-        _buffered_access(core, is_write, address, size, value)
-    else:
-        _obtain_lines(core, is_write, address, size)
 
 
 @njit(cache=True)
