@@ -98,13 +98,16 @@ def solve(problem: Problem, options: Options) -> Solution:
     """Give a region to the engine or engines that the options name.
 
     Edges that were deduced from tenures never make a region illegal: then it is solved without them. Raises
-    OrderError if no order was found in which nobody has a page while another has it alone."""
+    OrderError if of holds no order was found, or none in which nobody has a page while another has it
+    alone."""
     if problem.n_ops == 0:
         return Solution(Verdict.LEGAL, "", 0.0, np.empty(0, np.int64))
     solution = _solve_linked(with_links(problem), options)
     if solution.verdict is Verdict.ILLEGAL and problem.deduced:
         problem = problem.by_values()
         solution = _solve_linked(with_links(problem), options)
+    if solution.reason == "budget" and len(problem.rights):
+        raise OrderError("found no order within a number of cuts", where=f"region {problem.region}")
     if solution.verdict is Verdict.LEGAL and len(problem.rights):
         linked = with_links(problem)
         solution = keep_apart(
@@ -127,6 +130,8 @@ def _solve_linked(problem: Problem, options: Options) -> Solution:
 
 #: Cuts that a search opens at most for a region in which presence is told, and more for each operation.
 _BRIEFLY = 20_000
+#: The same of a region of holds: if there are more, its accesses are likely to be ordered sooner.
+_OF_HOLDS, _OF_EACH = 50_000, 2
 
 
 def _solve_briefly(problem: Problem, options: Options) -> Solution:
@@ -140,7 +145,12 @@ def _solve_briefly(problem: Problem, options: Options) -> Solution:
 
 
 def _auto(problem: Problem, options: Options) -> Solution:
-    return solve_auto(problem, timeout_s=options.timeout_s, nodes=options.nodes, encoding=options.encoding)
+    nodes, holds = options.nodes, len(problem.rights) > 0
+    if holds:
+        nodes = min(nodes, _OF_HOLDS + _OF_EACH * problem.n_ops)
+    return solve_auto(
+        problem, timeout_s=options.timeout_s, nodes=nodes, encoding=options.encoding, bounded=holds
+    )
 
 
 def _cut(problem: Problem, options: Options) -> Solution:
