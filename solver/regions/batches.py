@@ -54,6 +54,15 @@ class _Source:
             yield taken
 
 
+def stream_by_stream(streams: list[Iterator[Events]]) -> Iterator[Batch]:
+    """The rows of a region without sync points, in the arrays in which they come; how many there will be need
+    not be known. Each stream is its own owner."""
+    for stream, pieces in enumerate(streams):
+        for number, rows in enumerate(pieces):
+            begin, end, whose = (np.full(1, n, np.int64) for n in (0, len(rows), stream))
+            yield Batch(rows, Pieces(begin, end, whose, whose, np.full(1, number > 0)))
+
+
 def batches(cut: Segments, streams: list[Iterator[Events]], full: int = BATCH_ROWS) -> Iterator[Batch]:
     """The rows of a region, segment by segment; a batch is good until the next one is asked for. streams: the
     rows of each, in arrays that do not end inside an indivisible access, and are good as long. full: from how

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, GLUED
-from solver.regions.batches import Batch, batches
+from solver.regions.batches import Batch, batches, stream_by_stream
 from solver.regions.hold_rows import HoldRows
-from solver.regions.sync_order import RegionSyncs, Segments, no_syncs, places, segments, whole_streams
+from solver.regions.sync_order import RegionSyncs, Segments, no_syncs, places, segments
 from solver.regions.traces import Events
 
 #: A stream's rows of one region go to a temporary file above this many, so that a recording without
@@ -133,11 +133,9 @@ class Region:
     def in_order(self) -> Iterator[Batch]:
         """All rows, in an order that the sync points allow; a piece lies between two sync points of its
         stream. Under SC."""
-        return batches(self._segments, [rows.pieces() for rows in self.streams])
+        streams = [rows.pieces() for rows in self.streams]
+        return batches(self._segments, streams) if len(self.syncs.points) else stream_by_stream(streams)
 
     @cached_property
     def _segments(self) -> Segments:
-        lengths = [len(rows) for rows in self.streams]
-        if not len(self.syncs.points):
-            return whole_streams(lengths)
-        return segments(self.syncs, self.places, lengths)
+        return segments(self.syncs, self.places, [len(rows) for rows in self.streams])

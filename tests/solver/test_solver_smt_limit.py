@@ -161,7 +161,7 @@ def test_it_ends_with_its_parent(busy: bool, how: signal.Signals) -> None:
             while processor_ticks(pid) < began + 10:
                 time.sleep(0.01)
         parent.send_signal(how)
-        parent.wait()
+        parent.wait(60)
         wait_for_the_end(pid)
 
 
