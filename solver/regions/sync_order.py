@@ -222,14 +222,6 @@ class Segments:
     owner: NDArray[np.int64]
 
 
-def whole_streams(lengths: list[int]) -> Segments:
-    """Where nothing lies between two rows of a stream: each is one segment, and its own owner. lengths: rows
-    of each."""
-    end = np.array(lengths, np.int64)
-    stream = np.flatnonzero(end)
-    return Segments(stream, end[stream], stream)
-
-
 def segments(syncs: RegionSyncs, table: NDArray[np.int64], lengths: list[int]) -> Segments:
     """The segments of a region. table: its sync points' `places`. lengths: rows of the cores' streams and of
     the agents'."""

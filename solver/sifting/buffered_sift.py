@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError
 from corebraid.base.rows.event import GLUED, UNCACHED, WRITE
-from solver.regions.batches import Batch, batches
+from solver.regions.batches import Batch, batches, stream_by_stream
 from solver.regions.problem import Problem
 from solver.regions.program_order import CoreRows, core_rows, whole
 from solver.regions.region import Region
-from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, segments, whole_streams
+from solver.regions.sync_order import AGENT_ROW, CORE, CORE_ROW, STORE_ROW, segments
 from solver.regions.traces import Events
 from solver.regions.violations import name_row
 from solver.sifting.filters import Chains, Counts, chains_of, problem_of
@@ -207,15 +207,13 @@ def _expect_committed(region: Region, cores: list[CoreRows]) -> None:
 def _in_order(region: Region, groups: list[Events]) -> Iterator[Batch]:
     """The rows of cores (both chains, in program order) and agents in an order that the sync points allow.
     stream: number of the group."""
-    lengths = [len(rows) for rows in groups]
-    if len(region.syncs.points):
-        # Among rows of both chains a sync point stands where it does among each: below its instruction count.
-        table = region.places.copy()
-        table[:, CORE_ROW] += table[:, STORE_ROW]
-        cut = segments(region.syncs, table, lengths)
-    else:
-        cut = whole_streams(lengths)
-    return batches(cut, [iter([rows]) for rows in groups])
+    streams = [iter([rows]) for rows in groups]
+    if not len(region.syncs.points):
+        return stream_by_stream(streams)
+    # Among rows of both chains a sync point stands where it does among each: below its instruction count.
+    table = region.places.copy()
+    table[:, CORE_ROW] += table[:, STORE_ROW]
+    return batches(segments(region.syncs, table, [len(rows) for rows in groups]), streams)
 
 
 def _breaks(region: Region, stream: int, n_cores: int) -> NDArray[np.int64]:
