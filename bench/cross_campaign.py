@@ -60,7 +60,7 @@ def options_of(program: Path, cores: int, seed: int) -> RecordOptions:
         cores=cores,
         seed=seed,
         longest_slice=_SLICES[seed % len(_SLICES)],
-        strata=StrataPolicy("cycles", _STRATA[seed % len(_STRATA)]),
+        strata=StrataPolicy(cycles=_STRATA[seed % len(_STRATA)]),
         limit=_LIMIT,
         memory_bytes=16 << 20,
         evidence=tuple(STREAMS),

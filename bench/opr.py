@@ -44,7 +44,7 @@ PAPER = {
     "pgas_uts": ("25.4x 25.3x 26.0x 26.4x", "40 MB", "204 MB"),
 }
 #: Slices of a waiting core would otherwise be most of what a program of 64 cores does.
-_SLICE, _STRATA = 300, StrataPolicy("cycles", 100_000)
+_SLICE, _STRATA = 300, StrataPolicy(cycles=100_000)
 
 
 def members(group: int, cores: int) -> str:

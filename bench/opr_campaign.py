@@ -43,7 +43,7 @@ def one_run(name: str, cores: int, seed: int, folder: Path) -> int:
         cores=cores,
         seed=seed,
         longest_slice=_SLICES[seed % len(_SLICES)],
-        strata=StrataPolicy("cycles", 20_000),
+        strata=StrataPolicy(cycles=20_000),
         limit=LIMIT,
         evidence=("opr",),
         evidence_options={"rset": rset},

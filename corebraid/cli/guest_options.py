@@ -45,9 +45,9 @@ _CHOICES = (
     ),
     click.option(
         "--strata", default="auto", show_default=True, metavar="SCHEME",
-        help="When to cut the run: cycles:N, downgrades:N (lines lost by one core), none or auto, which is "
-        "cycles:400000 on the page bus, but for --last, and cycles:100000 else. A region between two cuts is "
-        "ordered by itself.",
+        help="When to cut the run: cycles:N, events:N (lines or pages given to cores), downgrades:N (lines "
+        "lost by one core), several with commas, none or auto, which is cycles:400000 on the page bus, but "
+        "for --last, and cycles:100000 else. A region between two cuts is ordered by itself.",
     ),
     click.option("--memory", type=size, help="Guest memory; k, m and g work.  [default: 64m, Linux 2g]"),
 )  # fmt: skip

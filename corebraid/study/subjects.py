@@ -175,7 +175,7 @@ def pages_cannot(options: RecordOptions, asked: Asked) -> tuple[Option, ...]:
     wants = (
         (options.model == "tso", "model", options.model),
         (options.cache.sets > 0, "cache", asked.cache),
-        (options.strata.kind == "downgrades", "strata", asked.strata),
+        (options.strata.downgrades > 0, "strata", asked.strata),
         (learns(options.schedule), "schedule", options.schedule),
         (bool(seen), "evidence", ",".join(seen)),
     )
@@ -209,6 +209,7 @@ def _with_bus(options: RecordOptions, asked: Asked) -> tuple[RecordOptions, tupl
 def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
     """Raises UsageError for a ring that cannot be."""
     from recorder.capture.ring_policy import INTERVALS, RingPolicy
+    from recorder.capture.strata_policy import STRATA_OF_LINES
 
     if asked.last is None:
         return options
@@ -228,11 +229,12 @@ def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
             found=Phrase(last, " ", Option("evidence", ",".join(others))),
             remedy="leave one of them out",
         )
-    if options.strata.kind == "none":
+    if not options.strata.cycles:
+        scheme = str(replace(options.strata, cycles=STRATA_OF_LINES.cycles))
         raise UsageError(
-            "a ring's intervals begin at strata, and there are none",
-            found=Phrase(last, " ", Option("strata", "none")),
-            remedy="leave one of them out",
+            "a ring's intervals begin at strata, and there may be none for as long as you like",
+            found=Phrase(last, " ", Option("strata", asked.strata)),
+            remedy=Phrase("leave that out, or cut now and then: ", Option("strata", scheme)),
         )
     if asked.checkpoint not in ("auto", "none"):
         raise UsageError(
@@ -242,7 +244,7 @@ def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
                 "leave ", Option("checkpoint"), " out, or make some afterwards: ", Call("checkpoint", "REC")
             ),
         )
-    if not ring.timed and ring.amount < (least := INTERVALS * options.strata.bound):
+    if not ring.timed and ring.amount < (least := INTERVALS * options.strata.cycles):
         raise UsageError(
             "a ring smaller than one interval",
             expected=f"at least {least} instructions, {INTERVALS} times what lies between two strata",

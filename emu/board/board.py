@@ -169,7 +169,8 @@ class Board:
         lone = ahead.lone if len(runnable) == 1 else 1
         clock = min(room.clock, calm.clock)
         limits = np.array(
-            [lone, room.longest, max(0, room.instructions - total), clock, *calm.counts], np.uint64
+            [lone, room.longest, max(0, room.instructions - total), clock, room.events, *calm.counts],
+            np.uint64,
         )
         ran = self._run_slices(ahead.rows, runnable, limits, calm.words)
         done = len(ran.slices)

@@ -26,11 +26,13 @@ _ZERO, _NEVER = np.uint64(0), np.uint64(NEVER)
 
 class Room(NamedTuple):
     """Until when a watcher need not be told of anything but where slices ended. instructions: of all cores.
-    clock: the fastest core's cycles. longest: no slice is longer, instructions."""
+    clock: the fastest core's cycles. longest: no slice is longer, instructions. events: rights that cores may
+    yet be given (misses and upgrades)."""
 
     instructions: int = NEVER
     clock: int = NEVER
     longest: int = NEVER
+    events: int = NEVER
 
 
 class Calm(NamedTuple):
@@ -79,20 +81,21 @@ def run_slices(cores, machines, pcs, chosen, runnable, limits, words, ran):  # t
     """Run `chosen` slices (`emu.schedule.policy.Ahead.rows`), at least one, until a limit is reached.
 
     cores: CORE[n]. machines: MACHINE[1]. pcs: uint64[n], changed in place. runnable: int64[r]. limits:
-    uint64[4 + n]: how much longer a slice is than chosen, its most, the instructions that may be passed, the
-    clock, `Calm.counts`. words: `Calm.words`. ran: uint64[at least as many as chosen, 2], see `Ran`. Returns
-    (slices that ended by their length, core whose slice is under way or -1, its status).
+    uint64[5 + n]: how much longer a slice is than chosen, its most, the instructions that may be passed, the
+    clock, the rights that may be given, `Calm.counts`. words: `Calm.words`. ran: uint64[at least as many as
+    chosen, 2], see `Ran`. Returns (slices that ended by their length, core whose slice is under way or -1,
+    its status).
     """
-    lone, longest, room, clock = limits[0], limits[1], limits[2], limits[3]
-    counts = limits[4:]
-    passed = _ZERO
+    lone, longest, room, clock, events = limits[0], limits[1], limits[2], limits[3], limits[4]
+    counts = limits[5:]
+    passed, given = _ZERO, _ZERO
     for done in range(len(chosen)):
         number = runnable[np.int64(chosen[done, 0] % np.uint64(len(runnable)))]
         row = cores[number : number + 1]
         core = row[0]
         core.exact = chosen[done, 2]
         machines[0].shared_stop = _ZERO
-        began = core.count
+        began, had = core.count, core.misses + core.upgrades
         core.stop_at = began + _length(chosen[done, 1], lone, longest)
         status, pcs[number] = run_core(row, pcs[number], _ZERO, True)
         if core.stop_reason != np.uint64(STOP_SLICE) or machines[0].power != _ZERO:
@@ -100,6 +103,8 @@ def run_slices(cores, machines, pcs, chosen, runnable, limits, words, ran):  # t
         give_back_fetch(row, machines)
         ran[done, 0], ran[done, 1] = np.uint64(number), core.count
         passed += core.count - began
-        if passed >= room or core.count >= counts[number] or fastest(cores) >= clock or _set_words(words):
+        given += core.misses + core.upgrades - had
+        at_end = passed >= room or given >= events or core.count >= counts[number]
+        if at_end or fastest(cores) >= clock or _set_words(words):
             return done + 1, _NOBODY, status
     return len(chosen), _NOBODY, 0

@@ -28,6 +28,7 @@ from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.program import check_program
 from recorder.capture.ring import RingWriter
 from recorder.capture.ring_borders import begin_core, forget_everything
+from recorder.capture.strata_timer import StrataTimer
 from recorder.capture.waiting import AgentRows, Slices
 from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
@@ -68,7 +69,7 @@ def machine_config(
         options.memory_bytes,
         options.cache,
         options.seed,
-        options.strata.bound if options.strata.kind == "downgrades" else 0,
+        options.strata.downgrades,
         options.input,
         options.store_buffer if options.model == "tso" else 0,
         any(STREAMS[name].of_events for name in options.evidence) or watched,
@@ -99,8 +100,8 @@ class BaseCapture(Watcher):
         self._truth = Slices()
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
-        self._strata, self._most_strata = 0, most_strata(len(self._stood))
-        self._next_stratum = options.strata.bound
+        self._strata = 0
+        self._timer = StrataTimer(options.strata, board, most_strata(len(self._stood)))
         self._written_at, self._flush_every = 0, FLUSH_EVERY * (_PAGED if options.bus == PAGE else 1)
         #: One log has been written: the others are to follow, since what it says alone cannot be ordered.
         self._one_written = False
@@ -206,20 +207,16 @@ class BaseCapture(Watcher):
         return total
 
     def bounded(self, length: int) -> int:
-        """No slice longer than a cycle-bound stratum, so that strata come about when they are due."""
-        policy = self._options.strata
-        return min(length, policy.bound) if policy.kind == "cycles" else length
+        """See `StrataTimer.bounded`."""
+        return self._timer.bounded(length)
 
     def room(self, total: int) -> Room | None:
         """Until a stratum is due, or logs are to be written. None where somebody takes the events of each
         slice, or stores commit between them."""
-        config, policy = self.board.config, self._options.strata
+        config = self.board.config
         if config.tapped or config.store_buffer:
             return None
-        due = min(self._options.limit or NEVER, self._written_at + self._flush_every)
-        if policy.kind != "cycles":
-            return Room(due)
-        return Room(due, self._next_stratum, policy.bound)
+        return self._timer.room(min(self._options.limit or NEVER, self._written_at + self._flush_every))
 
     def slices_ran(self, slices: NDArray[np.uint64]) -> None:
         """Note how far each core came."""
@@ -325,7 +322,6 @@ class BaseCapture(Watcher):
                 checkpoints.at_stratum(self._strata)
         self._strata += 1
         self._evidence.stratum(self._strata)
-        self.board.state["want_stratum"] = 0
         if isinstance(self.writer, RingWriter) and self.writer.due(base := self._base()):
             self._begin_interval(self.writer, base)
 
@@ -346,17 +342,6 @@ class BaseCapture(Watcher):
     def _runs(self, number: int) -> int:
         """The task on a core, 0 for none."""
         return 0
-
-    def _strata_due(self) -> bool:
-        policy = self._options.strata
-        if policy.kind == "downgrades":
-            return bool(self.board.state["want_stratum"])
-        if policy.kind == "cycles" and self._strata < self._most_strata:
-            now = self.board.clock()
-            if now >= self._next_stratum:
-                self._next_stratum = (now // policy.bound + 1) * policy.bound
-                return True
-        return False
 
     def _end(self, code: int, end: End) -> Outcome:
         """Finish the recording. code: END_*."""

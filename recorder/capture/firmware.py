@@ -111,7 +111,7 @@ class Capture(BaseCapture):
         self._evidence.agents()
         if machine.state["agent_n"] > machine.state["agent_limit"] // 2 or machine.syncs_wait:
             self._drain_agents()
-        if self._strata_due():
+        if self._timer.due(self._strata):
             self._stratum()
         self._drain_console()
 

@@ -91,7 +91,7 @@ def learning_options(options: RecordOptions) -> RecordOptions:
     """How to record the learning run of recordings with these options."""
     return replace(
         options, seed=0, scheduler=_Learning(), shared=None, evidence=(), evidence_options={}, model="sc",
-        strata=StrataPolicy("none", 0), limit=min(options.limit or _MOST, _MOST),
+        strata=StrataPolicy(), limit=min(options.limit or _MOST, _MOST),
     )  # fmt: skip
 
 

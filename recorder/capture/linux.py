@@ -173,7 +173,7 @@ class LinuxCapture(BaseCapture):
             or machine.syncs_wait
         ):
             self._drain_agents()
-        if self._strata_due():
+        if self._timer.due(self._strata):
             self._stratum()
 
     # -- the end -------------------------------------------------------------------------------------

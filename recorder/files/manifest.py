@@ -48,6 +48,8 @@ MISSES_PROVE_WRITES = "misses_prove_writes"
 AGENTS_SAY_OWNED = "agents_say_owned"
 #: Tasks whose waits are kept, and bytes of a manifest.
 MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
+#: When a stratum is cut: one of the bounds, see `recorder.capture.strata_policy`.
+_SCHEME = "(cycles|events|downgrades):[0-9]+"
 #: `Processor.revision`; rows of its identity, and numbers in a row.
 _MOST_REVISION, _MOST_ANSWERS, _ANSWER_WORDS = 2, 1024, 6
 
@@ -326,7 +328,7 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         seed=fields.integer("seed"),
         schedule=fields.text("schedule", ".+"),
         model=fields.text("model", "sc|tso"),
-        strata=fields.text("strata", "none|(cycles|downgrades):[0-9]+"),
+        strata=fields.text("strata", f"none|{_SCHEME}(,{_SCHEME}){{0,2}}"),
         agents=fields.texts("agents", MAX_CORES),
         options=fields.scalars("options"),
         complete=complete,

@@ -113,7 +113,7 @@ def test_paper_runs_on_a_small_program() -> None:
 
 def test_joined_regions_are_those_of_a_recording_with_that_bound() -> None:
     def options(bound: int) -> RecordOptions:
-        return RecordOptions(cores=4, seed=7, strata=StrataPolicy("cycles", bound))
+        return RecordOptions(cores=4, seed=7, strata=StrataPolicy(cycles=bound))
 
     with recorded(image("ring"), options(10_000)) as made:
         joined = regions_by_bound(RecordingTraces(made.recording), made.clock, (10_000, 30_000))
@@ -126,7 +126,7 @@ def test_joined_regions_are_those_of_a_recording_with_that_bound() -> None:
 
 def test_log_bytes_are_the_records_bytes() -> None:
     options = RecordOptions(
-        cores=2, seed=7, cache=CacheGeometry.parse("1k:2:32"), strata=StrataPolicy("cycles", 1000)
+        cores=2, seed=7, cache=CacheGeometry.parse("1k:2:32"), strata=StrataPolicy(cycles=1000)
     )
     with recorded(image("ring"), options) as made:
         found = log_bytes(made.recording)

@@ -35,7 +35,7 @@ def racy(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         longest_slice=40,
         evidence=("linkage",),
         evidence_options={"group": "word"},
-        strata=StrataPolicy("cycles", 3000),
+        strata=StrataPolicy(cycles=3000),
     )
 
 

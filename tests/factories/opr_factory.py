@@ -17,7 +17,7 @@ from recorder.files.reader import Recording
 
 def recorded(program: str, folder: Path, cores: int, rset: str, **options: Any) -> Recording:
     """A recording with the evidence, in short slices and short regions."""
-    chosen = {"longest_slice": 200, "strata": StrataPolicy("cycles", 5000), **options}
+    chosen = {"longest_slice": 200, "strata": StrataPolicy(cycles=5000), **options}
     return record_with(
         FIRMWARE / f"{program}.elf",
         folder / program,

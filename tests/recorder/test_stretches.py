@@ -29,12 +29,15 @@ PLANS = [
     Plan("spin_ticket", 4, 6, longest_slice=300, strata="cycles:2000", bus=PAGE),
     Plan("dma_race", 2, 6, longest_slice=100, strata="none", bus=PAGE),
     Plan("timer", 3, 6, bus=PAGE),
+    Plan("spin_ticket", 3, 7, longest_slice=300, strata="events:7", bus=PAGE),
+    Plan("uts", 4, 8, longest_slice=200, strata="cycles:9000,events:40"),
 ]
 LINUX = [
     linux_soak.Plan("threads64", 4, 5),
     linux_soak.Plan("clocks", 2, 5, longest_slice=300),
     linux_soak.Plan("signals", 3, 1, longest_slice=2000, strata="cycles:5000"),
     linux_soak.Plan("semaphores", 2, 8, strata="downgrades:50"),
+    linux_soak.Plan("semaphores", 3, 9, strata="events:100"),
     *(
         linux_soak.Plan(name, 3, 2, evidence=("losses",), bus=PAGE)
         for name in ("histogram", "jit", "signals")

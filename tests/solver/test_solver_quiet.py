@@ -125,7 +125,7 @@ def problems(traces: Traces) -> list[tuple[Any, ...]]:
 def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     place = tmp_path_factory.mktemp("quiet")
     guest = quiet_elf(place / "guest.elf", rounds=3)
-    policy = StrataPolicy("cycles", 200)
+    policy = StrataPolicy(cycles=200)
     return record_with(guest, place / "r", cores=2, strata=policy, model=request.param, evidence=("losses",))
 
 

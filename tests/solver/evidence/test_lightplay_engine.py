@@ -73,7 +73,7 @@ def racy(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         seed=6,
         longest_slice=40,
         evidence=("slices",),
-        strata=StrataPolicy("cycles", 3000),
+        strata=StrataPolicy(cycles=3000),
     )
 
 
@@ -136,7 +136,7 @@ def test_a_killed_recording_is_ordered_as_far_as_its_evidence_goes(
             raise Killed
 
     options = RecordOptions(
-        cores=3, seed=2, longest_slice=100, evidence=("slices",), strata=StrataPolicy("cycles", 2000)
+        cores=3, seed=2, longest_slice=100, evidence=("slices",), strata=StrataPolicy(cycles=2000)
     )
     with pytest.raises(Killed):
         record(FIRMWARE / "bug_lost_update.elf", tmp_path / "rec", X86_64, options, lambda _: None, kill)

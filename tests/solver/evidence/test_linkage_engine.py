@@ -60,7 +60,7 @@ def test_every_region_is_ordered_and_passes_the_checker(
         evidence=("linkage",),
         evidence_options={"group": group},
         longest_slice=500 if seed == 1 else 5000,
-        strata=StrataPolicy("cycles", 20_000),
+        strata=StrataPolicy(cycles=20_000),
         cache=CacheGeometry.parse("unbounded" if seed < 3 else "1k:2:32"),
         limit=400_000,
     )

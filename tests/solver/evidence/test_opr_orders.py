@@ -19,7 +19,7 @@ def violated(program: str, folder: Path) -> dict[bool, tuple[int, int]]:
     recording = recorded(program, folder, 4, "0,1,3")
     spy, _ = spy_on(
         FIRMWARE / f"{program}.elf", folder / "again", cores=4, longest_slice=200,
-        strata=StrataPolicy("cycles", 5000),
+        strata=StrataPolicy(cycles=5000),
     )  # fmt: skip
     when: dict[int, list[int]] = {core: [] for core in range(4)}
     time = 0

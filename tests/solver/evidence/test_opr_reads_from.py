@@ -23,7 +23,7 @@ def test_every_read_found_a_write_of_its_value(program: str, rset: str, tmp_path
     recording = recorded(program, tmp_path, 3, rset)
     spy, _ = spy_on(
         FIRMWARE / f"{program}.elf", tmp_path / "again", cores=3, longest_slice=200,
-        strata=StrataPolicy("cycles", 5000),
+        strata=StrataPolicy(cycles=5000),
     )  # fmt: skip
     log = read_opr(recording)
     result = replay_group(recording, log)

@@ -147,7 +147,7 @@ def test_a_stale_shadow_block_is_caught(program: str, tmp_path: Path) -> None:
 
 def test_evidence_changes_no_run(tmp_path: Path) -> None:
     """The same seed gives the same logs with and without the stream."""
-    options = {"cores": 3, "longest_slice": 200, "strata": StrataPolicy("cycles", 5000)}
+    options = {"cores": 3, "longest_slice": 200, "strata": StrataPolicy(cycles=5000)}
     with_it = recorded("pgas_fib", tmp_path, 3, "0,2")
     without = record_with(FIRMWARE / "pgas_fib.elf", tmp_path / "without", **options)
     assert with_it.manifest.instructions == without.manifest.instructions
@@ -167,7 +167,7 @@ def test_a_killed_recorder(tmp_path: Path) -> None:
     options = RecordOptions(
         cores=3,
         longest_slice=200,
-        strata=StrataPolicy("cycles", 5000),
+        strata=StrataPolicy(cycles=5000),
         evidence=("opr",),
         evidence_options={"rset": "0,2"},
     )
