@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import ImageError, UsageError, unless_short
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.base.wording import Call, Option, Phrase
+from corebraid.base.wording import Call, Option, Phrase, Text
 from emu.bus.names import MESI, PAGE
 from recorder.capture.guest import LinuxOptions, find_program, guest_spec
 from recorder.files.evidence_names import (
@@ -24,6 +24,7 @@ from recorder.files.evidence_names import (
 if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
     from recorder.capture.options import RecordOptions
+    from recorder.capture.strata_policy import StrataPolicy
     from recorder.files.json_fields import Scalar
     from recorder.replay.checkpointing import CheckpointPolicy
 
@@ -249,12 +250,16 @@ def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
             "a ring smaller than one interval",
             expected=f"at least {least} instructions, {INTERVALS} times what lies between two strata",
             found=last,
-            remedy=Phrase(
-                "keep more, or cut more often: ",
-                Option("strata", f"cycles:{max(1, ring.amount // INTERVALS)}"),
-            ),
+            remedy=_wider(ring.amount // INTERVALS, options.strata),
         )
     return replace(options, ring=ring, checkpoint=None)
+
+
+def _wider(cycles: int, strata: StrataPolicy) -> Text:
+    """How a ring gets room for its intervals. cycles: that could lie between two strata."""
+    if not cycles:
+        return "keep more"
+    return Phrase("keep more, or cut more often: ", Option("strata", str(replace(strata, cycles=cycles))))
 
 
 def _with_strata(options: RecordOptions, asked: Asked) -> RecordOptions:

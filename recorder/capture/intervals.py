@@ -26,7 +26,7 @@ from recorder.evidence.losses.codec import FRAME_ROWS, encode
 from recorder.evidence.losses.log import iter_all_losses
 from recorder.files.agent_log import is_access
 from recorder.files.evidence_names import LOSSES
-from recorder.files.frame import open_regular, read_bytes
+from recorder.files.frame import UnwrittenError, open_regular, read_bytes
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import FINAL_IMG, INTERVALS, MANIFEST, Manifest, is_ring, load
 from recorder.files.one_step import in_one_step
@@ -246,11 +246,21 @@ def join_killed(directory: Path) -> bool:
         if not found:
             remedy = "record again: the recorder was killed before the guest began"
             raise FormatError("the recording is empty", where=str(directory), remedy=remedy)
-        joining = Joining(directory, found[0])
-        for place in found:
-            try:
-                joining.add(place, last=place == found[-1])
-            except FormatError as error:
-                raise _spare(error, place, found) from None
-        joining.settle()
+        try:
+            _join(directory, found)
+        except UnwrittenError as error:
+            remedy = "make room there, and let it be written to: all intervals are still there"
+            raise FormatError(error.what, where=error.where, remedy=remedy) from None
     return True
+
+
+def _join(directory: Path, found: list[Path]) -> None:
+    joining = Joining(directory, found[0])
+    for place in found:
+        try:
+            joining.add(place, last=place == found[-1])
+        except UnwrittenError:
+            raise
+        except FormatError as error:
+            raise _spare(error, place, found) from None
+    joining.settle()

@@ -52,6 +52,10 @@ FRAME_HEADER_BYTES = _FRAME.size + _CRC.size
 _COPY_AGAIN = "copy the recording again from its source, or record again"
 
 
+class UnwrittenError(FormatError):
+    """A file of a recording that cannot be made, or not be written to."""
+
+
 class DamageError(FormatError):
     """A file of a recording that is damaged or not what was expected, at byte `offset` of `file`."""
 
@@ -125,7 +129,7 @@ class FrameWriter:
             self._file = path.open("xb", buffering=0)
         except OSError as error:
             unless_short(error)
-            raise FormatError(f"cannot be created ({error.strerror})", where=str(path)) from None
+            raise UnwrittenError(f"cannot be created ({error.strerror})", where=str(path)) from None
         self._digest = hashlib.sha256()
         self._bytes = self._frames = self._records = self._last = 0
         packed = header.pack()
@@ -169,7 +173,7 @@ class FrameWriter:
                 what = f"cannot be written ({error.strerror})"
                 more = "; if the guest had begun, what is there can be read"
                 remedy = self._room or Phrase("make room, or choose another ", Option("directory"), more)
-                raise FormatError(what, where=str(self._path), remedy=remedy) from None
+                raise UnwrittenError(what, where=str(self._path), remedy=remedy) from None
         self._digest.update(data)
         self._bytes += len(data)
 

@@ -20,7 +20,7 @@ from solver.tenures.buffered_misses import parts_before
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close
 from solver.tenures.contents import apply_contents, make_contents
-from solver.tenures.deduce import Deduced
+from solver.tenures.deduce import Deduced, take_too_long
 from solver.tenures.foreign import apply_foreign
 from solver.tenures.misses import apply_misses
 from solver.tenures.spans import no_spans
@@ -110,6 +110,6 @@ def _apply_rules(
             wrong = apply_misses(found.tenures, places, clocks, before) >= 0
             close(clocks)
         wrong = wrong or bool(clocks.state[CYCLE])
-        if not clocks.state[CHANGED]:
+        if not clocks.state[CHANGED] or take_too_long(rounds, len(found.parts.last_write), clocks):
             break
     return rounds, wrong

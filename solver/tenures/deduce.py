@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: Sweeps of the rule of contents after which what is left is taken for chains, in which each thing that is
 #: learned is what the next one follows from: most regions need no more.
 _SWEEPS = 3
+#: Rounds that there are at least, and at how many tenures, times streams, they look in all after that: where
+#: chains go back through many cores each round finds one step, and a search needs few of them.
+_MOST, _OFTEN = 1 << 22, 8
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class Deduced:
     def contradiction(self) -> bool:
         """Whether something was dropped."""
         return self.dropped > 0
+
+
+def take_too_long(rounds: int, n_tenures: int, clocks: Clocks) -> bool:
+    """Whether so many rounds over tenures are enough, though they may not have found all that follows: what
+    was found is true of every order."""
+    return (rounds - _OFTEN) * n_tenures * clocks.clock.shape[1] > _MOST
 
 
 def deduce(
@@ -95,12 +104,15 @@ class _Rules:
         self.rounds = 0
 
     def apply(self, clocks: Clocks) -> bool:
-        """Apply them to a fixed point. Returns whether they contradict the rows or one another."""
+        """Apply them to a fixed point, or until that takes too long. Returns whether they contradict the rows
+        or one another."""
         cheap = self._foreign, self._by_misses, self._alone, self._by_losses
         for sweeps in count(1):
             # What the others find first, the rule that looks at all candidates need not.
             if self._to_the_end(clocks, cheap):
                 return True
+            if self._takes_too_long(clocks):
+                break
             clocks.state[CHANGED] = 0
             if self._by_contents(clocks) if sweeps <= _SWEEPS else self._along_chains(clocks):
                 return True
@@ -111,12 +123,15 @@ class _Rules:
 
     def _to_the_end(self, clocks: Clocks, rules: Sequence[Callable[[Clocks], bool]]) -> bool:
         clocks.state[CHANGED] = 1
-        while clocks.state[CHANGED]:
+        while clocks.state[CHANGED] and not self._takes_too_long(clocks):
             self.rounds += 1
             clocks.state[CHANGED] = 0
             if self._once(clocks, rules):
                 return True
         return False
+
+    def _takes_too_long(self, clocks: Clocks) -> bool:
+        return take_too_long(self.rounds, len(self._tenures.line), clocks)
 
     @staticmethod
     def _once(clocks: Clocks, rules: Sequence[Callable[[Clocks], bool]]) -> bool:

@@ -211,7 +211,7 @@ def _tell(recorded: Recorded) -> None:
         console.note(f"the guest asked for what is not emulated: {omitted} (docs/processor.md)")
     instructions = kept_of(manifest)
     log_bytes = sum(manifest.files[f"core-{core}.log"].bytes for core in range(manifest.n_cores))
-    ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended by {end.reason}"
+    ended = f"guest exit code {end.exit_code}" if end.exit_code is not None else f"ended: {end.reason}"
     console.note(
         f"recorded {manifest.program.name} on {manifest.n_cores} core(s) in {recorded.directory}: "
         f"{instructions} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"

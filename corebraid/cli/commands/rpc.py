@@ -105,7 +105,7 @@ def _show(again: Again) -> None:
     recording, receipts, judgement = again.recording, again.receipts, again.judgement
     conditions = again.conditions
     run, comparison = judgement.run, judgement.comparison
-    ending = f"exit code {run.exit_code}" if run.exit_code is not None else f"ended by {run.reason}"
+    ending = f"exit code {run.exit_code}" if run.exit_code is not None else f"ended: {run.reason}"
     click.echo(
         f"evidence    {receipts.requests:,} receipts at {len(receipts.histories)} entry points, "
         f"{receipts.results:,} results of tests, {again.evidence_bytes:,} bytes"

@@ -114,7 +114,7 @@ def test_a_guest_whose_cores_all_halt_exits_with_3(tmp_path: Path) -> None:
 def test_a_limit_ends_the_recording_well(tmp_path: Path) -> None:
     ran = record(tmp_path / "rec", image(tmp_path, FOREVER), "--cores", 1, "--limit", 50_000)
     assert ran.code == 0
-    assert "ended by limit" in ran.err
+    assert "ended: limit" in ran.err
     assert run("verify", tmp_path / "rec").code == 0
 
 

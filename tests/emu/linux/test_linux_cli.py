@@ -273,7 +273,7 @@ def test_a_guest_that_wants_all_memory() -> None:
 
 @pytest.mark.parametrize("limit", [("--limit", "150000"), ("--time-limit", "0.5")])
 def test_a_guest_that_never_ends(limit: tuple[str, str]) -> None:
-    whole(record(*limit, PROGRAMS / "loop_forever"), 0, "ended by ", limit[0].strip("-"))
+    whole(record(*limit, PROGRAMS / "loop_forever"), 0, "ended: ", limit[0].strip("-"))
 
 
 # -- interrupts ------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_control_c_ends_the_recording_well() -> None:
     lines = err.decode().splitlines()
     assert process.returncode == 130
     assert len(lines) == 1, lines
-    assert lines[0].endswith("ended by interrupted")
+    assert lines[0].endswith("ended: interrupted")
     whole(Ran(0, "", err.decode()), 0)
     assert run("order", "rec").code == 0
 

@@ -162,6 +162,20 @@ def test_rings_that_cannot_be(options: dict[str, object], what: str, tmp_path: P
     assert not (tmp_path / "rec").exists()
 
 
+@pytest.mark.parametrize(
+    ("last", "strata", "remedy"),
+    [
+        (1, "cycles:5000", "keep more$"),
+        (1000, "cycles:5000", "keep more, or cut more often: strata='cycles:250'"),
+        (1000, "cycles:5000,events:20", "keep more, or cut more often: strata='cycles:250,events:20'"),
+        ("1k", "events:20", "strata='cycles:100000,events:20'"),
+    ],
+)
+def test_what_would_make_it_one(last: object, strata: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=remedy):
+        corebraid.record(FIRMWARE / "fig1.elf", tmp_path / "rec", last=last, strata=strata)  # type: ignore[arg-type]
+
+
 # -- counting from elsewhere -----------------------------------------------------------------------------
 
 

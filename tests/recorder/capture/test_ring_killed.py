@@ -21,6 +21,7 @@ import corebraid
 from corebraid.base.errors import FormatError
 from recorder.capture import intervals
 from recorder.capture.intervals import Joining, join_killed, place_of
+from recorder.files.frame import FrameWriter, UnwrittenError
 from recorder.files.manifest import INTERVALS, MANIFEST
 from recorder.files.reader import Recording, iter_core_records
 from recorder.files.sealed_json import seal
@@ -110,6 +111,27 @@ def test_no_room_for_an_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             corebraid.record(FIRMWARE / "uts.elf", tmp_path / "rec", cores=2, strata="cycles:1000", last=8000)
     _last_whole(tmp_path / "rec")
     assert len(calls) == 6
+
+
+@pytest.mark.parametrize("writes", [0, 3, 9])
+def test_no_room_for_who_puts_it_together_later(
+    writes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told to remove an interval, and once there is room it works."""
+    path, left = _unfinished(tmp_path, monkeypatch), [writes]
+    write = FrameWriter._write
+
+    def full(self: FrameWriter, data: bytes) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise UnwrittenError("cannot be written (No space left on device)", where=str(path / "joined"))
+        write(self, data)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FrameWriter, "_write", full)
+        with pytest.raises(FormatError, match=r"No space.*make room there.*all intervals are still there"):
+            join_killed(path)
+    _last_whole(path)
 
 
 @pytest.mark.parametrize("moment", ["an interval is half removed", "one has not begun", "half put together",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tenure_factory import Run
 from test_tenures_rules import deduced, false_edges
 
+import corebraid
 from emu.bus.names import MESI, PAGE
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording
@@ -85,6 +86,27 @@ def test_a_lock_that_others_look_at(bus: str, tmp_path: Path) -> None:
     assert sum(found.rounds for found in swept) > 150
     if bus == PAGE:
         assert sum(found.rounds for found in followed) < sum(found.rounds for found in swept) * 2 / 3
+
+
+@pytest.mark.parametrize(("model", "often"), [("sc", 2), ("tso", 0)])
+def test_what_takes_too_long_is_left_out(
+    model: str, often: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Less is found, all of it true, and an order all the same."""
+    program = build(tmp_path, lock_that_others_look_at)
+    options: dict[str, Any] = {"longest_slice": 20, "evidence": ("losses",), "model": model}
+    recording = run_guest(program, tmp_path / "rec", 3, **options).recording
+    whole = deduced_of(recording)
+    monkeypatch.setattr(deduce, "_OFTEN", often)
+    monkeypatch.setattr(deduce, "_MOST", 0)
+    some, less = deduced_of(recording), 0
+    assert sum(found.rounds for found in some) < sum(found.rounds for found in whole)
+    for part, every in zip(some, whole, strict=True):
+        assert not part.dropped
+        assert (part.clocks.clock <= every.clocks.clock).all()
+        less += int((part.clocks.clock < every.clocks.clock).sum())
+    assert less
+    assert not corebraid.order(recording).with_verdict("undecided")
 
 
 @pytest.mark.parametrize("losses", [False, True], ids=["tenures", "losses"])
