@@ -99,6 +99,7 @@ def _hunted(
     progress: Callable[[int], None],
     note: Callable[[Text], None],
 ) -> Hunted:
+    from corebraid.study.causes.passing import Comparison
     from corebraid.study.findings import Finding, Hunted, Speed, again_of
     from corebraid.study.hunting import hunt_in, keep, prepare, scratch
     from corebraid.study.replays.in_processes import usable_processors
@@ -117,7 +118,8 @@ def _hunted(
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit = subject.options.limit
     again = again_of(asked, directory, run, limit)
-    return Hunted(speed, Finding(directory, run, again, speed, limit=limit))
+    comparison = Comparison(subject, wanted, jobs or usable_processors())
+    return Hunted(speed, Finding(directory, run, again, speed, limit=limit, comparison=comparison))
 
 
 def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ from recorder.capture.guest import LinuxOptions
 from recorder.files.manifest import ORDER_CERT
 
 if TYPE_CHECKING:
+    from corebraid.study.causes.passing import Comparison
+    from corebraid.study.causes.suspects import Suspicion
     from corebraid.study.hunting import Run
-    from corebraid.study.suspects import Suspicion
 
 
 #: What a run of a hunt has of what was asked for.
@@ -42,7 +44,8 @@ class Speed:
 @dataclass(frozen=True)
 class Finding:
     """The failing run. again: what records it once more. suspicions: None where nobody looked, or where that
-    cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number."""
+    cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. comparison:
+    makes runs that do not fail."""
 
     recording: Path
     run: Run
@@ -51,6 +54,7 @@ class Finding:
     suspicions: list[Suspicion] | None = None
     limit: int = 0
     unexplained: CorebraidError | None = None
+    comparison: Comparison | None = None
 
     def lines(self, wording: Wording | None = None) -> list[str]:
         """For people. wording: how options are called."""
@@ -119,14 +123,17 @@ class Hunted:
         """What the found run printed: (whether it went to standard error, bytes), in order."""
         return self.finding.run.printed if self.finding else ()
 
-    def explained(self) -> Hunted:
-        """The same, with what looks suspicious in the recording of what was found."""
-        from corebraid.study.suspects import suspicions
+    def explained(self, compared: Callable[[int], None] = lambda _: None) -> Hunted:
+        """The same, with what looks suspicious in the recording of what was found, held against runs that do
+        not fail. compared: called with how many of these are over."""
+        from corebraid.study.causes.suspects import suspicions
 
         if self.finding is None:
             return self
         try:
-            found = replace(self.finding, suspicions=suspicions(self.finding.recording))
+            recording, comparison = self.finding.recording, self.finding.comparison
+            passed = comparison.runs(recording, compared) if comparison is not None else []
+            found = replace(self.finding, suspicions=suspicions(recording, passed))
         except CorebraidError as error:
             found = replace(self.finding, unexplained=error)
         return replace(self, finding=found)

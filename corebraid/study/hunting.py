@@ -28,7 +28,7 @@ from emu.bus.names import MESI
 from solver.passes.pool import end_with, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
-    from recorder.capture.options import Outcome, RecordOptions
+    from recorder.capture.options import Outcome
     from recorder.files.manifest import Manifest
 
 MIXED = "mixed"
@@ -99,9 +99,8 @@ def prepare(subject: Subject) -> Subject:
 def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple[Condition, ...]) -> Run:
     """Record one run into the new directory `directory`, which is gone again unless a condition holds."""
     printed: list[tuple[bool, bytes]] = []
-    options = replace(subject.options, seed=tried.seed, schedule=tried.schedule)
     try:
-        outcome = _record(subject, options, directory, printed)
+        outcome = record_attempt(subject, tried, directory, printed)
         everything = b"".join(data for _, data in printed)
         refused = ""
         if subject.spec is not None and outcome.end.reason == "fault":
@@ -118,10 +117,14 @@ def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple
     return run
 
 
-def _record(
-    subject: Subject, options: RecordOptions, directory: Path, printed: list[tuple[bool, bytes]]
+def record_attempt(
+    subject: Subject, tried: Attempt, directory: Path, printed: list[tuple[bool, bytes]]
 ) -> Outcome:
+    """Record one run into the new directory `directory`. printed: gets what it prints, as `Run` has it.
+    Raises CorebraidError."""
     from corebraid.study.recording import record_subject
+
+    options = replace(subject.options, seed=tried.seed, schedule=tried.schedule)
 
     def output(data: bytes) -> None:
         printed.append((False, data))

@@ -91,7 +91,10 @@ class OrderedAccesses:
 
     def shared(self) -> list[Access]:
         """Accesses to words that two threads use and one of them writes."""
-        words = self._shared_words()
+        return self.of_words(self.shared_words())
+
+    def of_words(self, words: NDArray[np.uint64]) -> list[Access]:
+        """Accesses to these words, as addresses over 8: uint64[n]."""
         found: deque[Access] = deque(maxlen=_MOST)
         last: dict[int, int] = {}
         for begins, rows, who in self._pieces():
@@ -122,7 +125,8 @@ class OrderedAccesses:
         callers[own] = 0
         return callers
 
-    def _shared_words(self) -> NDArray[np.uint64]:
+    def shared_words(self) -> NDArray[np.uint64]:
+        """Words that two threads use and one of them writes, as addresses over 8: uint64[n]."""
         keys = [np.zeros((0, 2), np.int64)]
         for _, rows, who in self._pieces():
             word = (rows["addr"] // WORD).astype(np.int64)

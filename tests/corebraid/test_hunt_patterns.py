@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from corebraid.base.rows.event import READ, RMW, WRITE
-from corebraid.study.patterns import ABA, CHANGED, LOST_UPDATE, TOO_EARLY, find_patterns, rank
+from corebraid.study.causes.patterns import ABA, CHANGED, LOST_UPDATE, TOO_EARLY, find_patterns, rank
 from corebraid.study.shared_rows import Access
 
 X, Y = 0x1000, 0x2000

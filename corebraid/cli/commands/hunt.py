@@ -152,7 +152,10 @@ def command(
         return 1
     _print_output(hunted.finding.run, sink)
     if explain:
-        hunted = hunted.explained()
+        from corebraid.study.causes.passing import COMPARED
+
+        with console.progress("runs to compare with", COMPARED) as advance:
+            hunted = hunted.explained(advance)
     _show(hunted, program, arguments, as_json)
     if piped:
         console.note("once more: with the same standard input")

@@ -23,7 +23,11 @@ from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.pause import CoreState, states_at
 
 #: Calls that take memory away, and how many of the last ones of each core are looked at.
-_TAKING = {"munmap", "mremap", "madvise", "mprotect"}
+_TAKING = {"munmap", "mremap", "mprotect"}
+#: Of the signals that such an access has, the exit codes; and rights that mprotect may leave (PROT_EXEC).
+_BAD_ACCESS, _NO_RIGHTS = (128 + 7, 128 + 11), (0, 4)
+#: Addresses below are no memory's.
+_LEAST_ADDRESS = 1 << 16
 _MOST_CALLS = 8
 #: Shared reads that a thread made last, of which one may have decided that it waits.
 _MOST_READS = 16
@@ -60,7 +64,7 @@ def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Momen
         waits = waits_of(end)
         yield from _held(waits, accesses)
         yield from _missed(waits, accesses)
-    elif end.reason == "signal":
+    elif end.reason == "signal" and end.exit_code in _BAD_ACCESS:
         yield from _gone(recording, accesses)
 
 
@@ -101,10 +105,12 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
         return
     isa = isa_named(recording.manifest.isa)
     abi = linux_abi_of(isa)
-    pages = {address & -PAGE_BYTES for address in _touched(state, isa)}
+    pages = {address & -PAGE_BYTES for address in _touched(state, isa) if address >= _LEAST_ADDRESS}
     threads = Threads(recording)
     for core, name, at in _calls(recording, abi):
-        start, size = (at.registers[register] for register in abi.arguments[:2])
+        start, size, rights = (at.registers[register] for register in abi.arguments[:3])
+        if name == "mprotect" and rights not in _NO_RIGHTS:
+            continue
         hit = next((page for page in pages if start <= page < start + max(size, 1)), None)
         if hit is None:
             continue

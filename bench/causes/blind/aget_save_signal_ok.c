@@ -1,0 +1,63 @@
+/* Twin of aget_save_signal: the handler only sets a flag, main saves under the lock. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define NTHREADS 2
+
+struct thread_data {
+    volatile long offset;
+};
+
+static struct thread_data wthread[NTHREADS];
+static volatile long bwritten;
+static pthread_mutex_t bwritten_mutex = PTHREAD_MUTEX_INITIALIZER;
+static long saved_offset[NTHREADS], saved_bwritten;
+static volatile sig_atomic_t want_save;
+
+static void save_log(void)
+{
+    saved_bwritten = bwritten;
+    for (int i = 0; i < NTHREADS; i++)
+        saved_offset[i] = wthread[i].offset;
+}
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    want_save = 1;
+}
+
+static void *http_get(void *arg)
+{
+    struct thread_data *td = arg;
+    for (int i = 1; i <= 3; i++) {
+        pthread_mutex_lock(&bwritten_mutex);
+        td->offset += 100 * i;
+        bwritten += 100 * i;
+        pthread_mutex_unlock(&bwritten_mutex);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t t[NTHREADS];
+    struct sigaction sa = { .sa_handler = on_signal };
+    sigaction(SIGUSR1, &sa, NULL);
+    for (int i = 0; i < NTHREADS; i++)
+        pthread_create(&t[i], NULL, http_get, &wthread[i]);
+    pthread_kill(pthread_self(), SIGUSR1);
+    if (want_save) {
+        pthread_mutex_lock(&bwritten_mutex);
+        save_log();
+        pthread_mutex_unlock(&bwritten_mutex);
+    }
+    for (int i = 0; i < NTHREADS; i++)
+        pthread_join(t[i], NULL);
+    long sum = 0;
+    for (int i = 0; i < NTHREADS; i++)
+        sum += saved_offset[i];
+    printf("saved %ld, offsets %ld, written %ld\n", saved_bwritten, sum, bwritten);
+    return saved_bwritten != sum || bwritten != 1200;
+}

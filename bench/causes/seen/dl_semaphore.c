@@ -1,0 +1,55 @@
+/* class: deadlock (semaphore post lost); fails by: deadlock; cause: the consumer sees no item and announces that it waits only after the producer has added the item and seen no waiter, so that the post is left out */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define ITEMS 6
+
+struct channel {
+    atomic_int items, waiters;
+    sem_t wake;
+    int slots[ITEMS];
+};
+
+static struct channel ch;
+
+static void put(struct channel *c, int i, int value)
+{
+    c->slots[i] = value;
+    atomic_fetch_add(&c->items, 1);               // CAUSE
+    if (atomic_load(&c->waiters) > 0)             // CAUSE
+        sem_post(&c->wake);
+}
+
+static int get(struct channel *c, int i)
+{
+    while (atomic_load(&c->items) <= i) {         // CAUSE
+        atomic_fetch_add(&c->waiters, 1);         // CAUSE
+        sem_wait(&c->wake);                       // CAUSE
+        atomic_fetch_sub(&c->waiters, 1);
+    }
+    return c->slots[i];
+}
+
+static void *consumer(void *arg)
+{
+    long sum = 0;
+    for (int i = 0; i < ITEMS; i++)
+        sum = sum * 3 + get(&ch, i);
+    return (void *)sum;
+}
+
+int main(void)
+{
+    pthread_t t;
+    void *sum;
+    long want = 0;
+    sem_init(&ch.wake, 0, 0);
+    pthread_create(&t, NULL, consumer, NULL);
+    for (int i = 0; i < ITEMS; i++) {
+        put(&ch, i, 5 + i);
+        want = want * 3 + 5 + i;
+    }
+    pthread_join(t, &sum);
+    return (long)sum != want;
+}

@@ -1,0 +1,1 @@
+"""Why a run failed: what of it runs that passed do not have."""

@@ -1,0 +1,89 @@
+"""Runs of a hunt's program that do not fail, for the one that does to be held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.errors import CorebraidError, ShortageError
+from corebraid.base.removal import remove_tree
+from corebraid.study.causes.ordered_words import ordered_accesses
+from corebraid.study.conditions import Condition, first_that_holds
+from corebraid.study.hunting import Attempt, record_attempt, scratch
+from corebraid.study.replays.in_processes import in_processes
+from corebraid.study.shared_rows import Access
+from corebraid.study.subjects import Subject
+from recorder.files.reader import Recording
+
+#: Schedules that are tried, with their longest slice: some switch often, some starve threads, some neither.
+_WAYS = (("random", 30), ("chaos", 10_000), ("random", 300), ("pct:2", 10_000), ("random", 100),
+         ("chaos", 10_000), ("random", 3000), ("pct:3", 10_000))  # fmt: skip
+#: How often; and instructions that all of these runs have together, at most.
+COMPARED, _MOST_INSTRUCTIONS = 16, 60_000_000
+#: Seeds are far from those of the hunt.
+_SEED = 1 << 62
+
+
+class Passed(NamedTuple):
+    """A run that passed. words: which several threads used, and one changed: uint64[n], addresses over 8."""
+
+    accesses: list[Access]
+    words: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How to make such runs. conditions: of which none holds for them. jobs: processes."""
+
+    subject: Subject
+    conditions: tuple[Condition, ...]
+    jobs: int
+
+    def runs(self, recording: Path, done: Callable[[int], None]) -> list[Passed]:
+        """The runs that passed, of a number of runs that the length of this one decides. done: called with
+        how many are over. Nothing of them is kept. Raises CorebraidError."""
+        instructions = max(sum(Recording.open(recording).manifest.instructions), 1)
+        numbers = range(min(COMPARED, _MOST_INSTRUCTIONS // instructions))
+        with scratch(recording.with_name(f"{recording.name}.passed")) as place:
+            work = partial(_run, self.subject, self.conditions, place)
+            if self.jobs <= 1:
+                found = []
+                for number in numbers:
+                    found.append(work(number))
+                    done(number + 1)
+            else:
+                found = [(-1, None)] * len(numbers)
+                with in_processes(work, numbers, self.jobs) as source:
+                    for over, one in enumerate(source, 1):
+                        found[one[0]] = one
+                        done(over)
+        return [run for _, run in found if run is not None]
+
+
+def _run(
+    subject: Subject, conditions: tuple[Condition, ...], place: Path, number: int
+) -> tuple[int, Passed | None]:
+    """(number, the run), None for the latter if it failed or could not be looked at."""
+    policy, longest = _WAYS[number % len(_WAYS)]
+    subject = replace(subject, options=replace(subject.options, longest_slice=longest))
+    printed: list[tuple[bool, bytes]] = []
+    directory = place / str(number)
+    try:
+        outcome = record_attempt(subject, Attempt(number, _SEED + number, policy), directory, printed)
+        everything = b"".join(data for _, data in printed)
+        if outcome.end.reason == "fault" or first_that_holds(conditions, outcome.end, everything):
+            return number, None
+        return number, Passed(*ordered_accesses(directory))
+    except ShortageError:
+        raise
+    except CorebraidError:
+        return number, None
+    finally:
+        if directory.exists():
+            remove_tree(directory)

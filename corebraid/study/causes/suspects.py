@@ -1,0 +1,162 @@
+"""What looks suspicious in a recording that failed, in words with names, lines and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corebraid.names.program import GuestProgram
+from corebraid.study.causes import encounters, patterns
+from corebraid.study.causes.code_names import CodeNames
+from corebraid.study.causes.last_moments import Moment, last_moments
+from corebraid.study.causes.novelty import Novel, novelties
+from corebraid.study.causes.ordered_words import ordered_accesses
+from corebraid.study.causes.patterns import Ranked, find_patterns, rank
+from corebraid.study.shared_rows import Access
+from recorder.files.reader import Recording
+
+if TYPE_CHECKING:
+    from corebraid.study.causes.passing import Passed
+
+#: What is told at most.
+_MOST_TOLD = 4
+#: What scores less is not worth telling beside something better, where there is no run to compare with.
+_LEAST = 45.0
+
+_FILLED_IN = "read before it was filled in, by a thread that had seen what was written before it"
+_CAME_BACK = "ABA: a value that went and came back, so that the change looked as if nothing had happened"
+_BETWEEN_USES = "it changed between two uses by a thread"
+_SAYS = {
+    patterns.LOST_UPDATE: "a lost update",
+    patterns.ABA: _CAME_BACK,
+    patterns.CHANGED: _BETWEEN_USES,
+    patterns.TOO_EARLY: _FILLED_IN,
+}
+_NOVEL_SAYS = {
+    encounters.LOST_UPDATE: "a lost update",
+    encounters.ABA: _CAME_BACK,
+    encounters.CHANGED: _BETWEEN_USES,
+    encounters.OVERWRITTEN: "another thread wrote between a thread's write and its read",
+    encounters.HALF_WAY: "read by another thread half way between two writes of one",
+    encounters.AHEAD: _FILLED_IN,
+    encounters.TORN: "one value from before a change, and another from after it",
+}
+_SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a thread read it too early"
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """address: of the word that it is about. title, steps: in words. times: how often at these places.
+    passed: in how many runs that passed it was too, of how many; None where there were none to compare
+    with."""
+
+    address: int
+    title: str
+    steps: tuple[str, ...]
+    times: int = 1
+    passed: tuple[int, int] | None = None
+
+    def lines(self) -> list[str]:
+        """For people."""
+        often = [f"so {self.times} times in this run, this is the last"] if self.times > 1 else []
+        if self.passed is not None:
+            n, of = self.passed
+            often.append(f"so in {n or 'none'} of {of} runs that passed")
+        return [self.title, *self.steps, *often]
+
+    def facts(self) -> dict[str, object]:
+        """For --json."""
+        compared = {} if self.passed is None else {"passed": list(self.passed)}
+        return {
+            "address": f"{self.address:#x}",
+            "title": self.title,
+            "steps": list(self.steps),
+            "times": self.times,
+            **compared,
+        }
+
+
+class Names:
+    """Names of places in the program of a recording."""
+
+    def __init__(self, program: GuestProgram, linux: bool) -> None:
+        self._program, self._who = program, "thread" if linux else "core"
+
+    def place(self, pc: int) -> str:
+        """'function+0x12 (file.c:34)' or the bare pc."""
+        name, line = self._program.symbols.name(pc) or f"{pc:#x}", self._program.lines.at(pc)
+        return f"{name} ({line})" if line else name
+
+    def called(self, pc: int, caller: int) -> str:
+        """The place, and where it was called from if that is known."""
+        return f"{self.place(pc)}, called from {self.place(caller)}" if caller else self.place(pc)
+
+    def word(self, address: int) -> str:
+        """'variable (0x1234)' or the bare address."""
+        name = self._program.symbols.name(address)
+        return f"{name} ({address:#x})" if name else f"{address:#x}"
+
+    def access(self, access: Access) -> str:
+        """One access in words."""
+        old, value = _value(access.old), _value(access.new)
+        did = "read" if not access.writes else "wrote"
+        if access.atomic:
+            did = "atomically read" if access.old == access.new else f"atomically changed {old} to"
+        where = f"core {access.core}, instruction {access.retired}"
+        place = self.called(access.pc, access.caller)
+        return f"{self.who(access.who)} {did} {value} at {place}  [{where}]"
+
+    def who(self, number: int) -> str:
+        """'thread 1001'."""
+        return f"{self._who} {number}"
+
+
+def _value(value: int) -> str:
+    return f"{value:#x}" if value > 0xFFFF else str(value)
+
+
+def suspicions(path: Path, passed: Sequence[Passed] = ()) -> list[Suspicion]:
+    """The likeliest first. Orders the recording, which keeps the certificate. passed: runs that did not fail.
+    Raises CorebraidError."""
+    recording = Recording.open(path)
+    words = [run.words for run in passed]
+    accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None)
+    program = GuestProgram.of(path, recording.manifest)
+    names = Names(program, recording.manifest.linux)
+    told = [_moment(one, names) for one in last_moments(recording, accesses)]
+    if passed:
+        found = novelties(accesses, [run.accesses for run in passed], CodeNames(program).kind)
+        told += [_novel(one, names) for one in found]
+    else:
+        told += [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
+    return told[:_MOST_TOLD]
+
+
+def _novel(one: Novel, names: Names) -> Suspicion:
+    steps, kind = [names.access(step) for step in one.steps], one.encounter.kind
+    if one.usual is not None:
+        steps.append(f"runs that passed have mostly read there what is written at {names.called(*one.usual)}")
+    says = _NOVEL_SAYS.get(kind) or (_SAW if len(one.encounter.steps) > 1 else _TOO_EARLY)
+    address = one.encounter.steps[-1].word
+    title = f"{names.word(one.encounter.steps[-1].address)}: {says}"
+    return Suspicion(address, title, tuple(steps), passed=(one.passed, one.of))
+
+
+def _told(one: Ranked, names: Names) -> Suspicion:
+    pattern = one.pattern
+    steps = [names.access(step) for step in pattern.steps]
+    if pattern.between:
+        steps[1] += f", then {pattern.between} more write(s) of others"
+    title = f"{names.word(pattern.steps[-1].address)}: {_SAYS[pattern.kind]}"
+    return Suspicion(pattern.address, title, tuple(steps), one.times)
+
+
+def _moment(one: Moment, names: Names) -> Suspicion:
+    steps = []
+    for step in one.steps:
+        steps.append(names.access(step) if isinstance(step, Access) else step.text(names.place, names.who))
+    return Suspicion(one.address, one.title.format(word=names.word(one.address)), tuple(steps))
