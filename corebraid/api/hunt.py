@@ -101,10 +101,11 @@ def _hunted(
 ) -> Hunted:
     from corebraid.study.causes.passing import Comparison
     from corebraid.study.findings import Finding, Hunted, Speed, again_of
-    from corebraid.study.hunting import hunt_in, keep, prepare, scratch
+    from corebraid.study.hunting import check_free, hunt_in, keep, prepare, scratch
     from corebraid.study.replays.in_processes import usable_processors
 
     began = time.monotonic()
+    check_free(directory)
     with scratch(directory) as place:
         subject = prepare(subject)
         _check_patience(subject, wanted, note)

@@ -144,11 +144,16 @@ def record_attempt(
         ) from None
 
 
-@contextmanager
-def scratch(directory: Path) -> Iterator[Path]:
-    """A place beside `directory` for recordings that are not kept; gone afterwards, also on Ctrl-C."""
+def check_free(directory: Path) -> None:
+    """Raises UsageError where something is in the place of a recording."""
     if directory.exists() or directory.is_symlink():
         raise UsageError("there is already something here", where=str(directory), remedy=_ELSEWHERE)
+
+
+@contextmanager
+def scratch(directory: Path, left: str = "nothing is left") -> Iterator[Path]:
+    """A place beside `directory` for recordings that are not kept; gone afterwards, also on Ctrl-C. left:
+    what is said when the hunt is ended meanwhile."""
     try:
         place = Path(mkdtemp(prefix=f".{directory.name}.hunt-", dir=directory.parent))
     except OSError as error:
@@ -159,7 +164,7 @@ def scratch(directory: Path) -> Iterator[Path]:
             remedy=_ELSEWHERE,
         ) from None
 
-    before = signal.signal(signal.SIGTERM, interrupting("ended; nothing is left"))
+    before = signal.signal(signal.SIGTERM, interrupting(f"ended; {left}"))
     try:
         yield place
     finally:

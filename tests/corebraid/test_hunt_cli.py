@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT, run
 
+from corebraid.study.causes.passing import Comparison
+
 GUESTS = ROOT / "firmware" / "linux" / "x86_64"
 FIRMWARE = ROOT / "firmware" / "x86_64"
 
@@ -107,6 +109,40 @@ def test_nothing_suspicious_is_said_only_where_somebody_looked(tmp_path: Path) -
         ran = run("hunt", "-o", tmp_path / name, "--runs", 1, "--jobs", 1, *more, GUESTS / "exit_seven")
         assert ran.code == 0, ran.err
         assert (said in ran.out) == (name == "looked")
+
+
+def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Comparison, "runs", broken)
+    ran = run("hunt", "-o", tmp_path / "rec", "--runs", 1, "--jobs", 1, GUESTS / "exit_seven")
+    assert ran.code == 130
+    assert "found in run 1 " in ran.out
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rec"]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("bug_lost_update", "add_one"), ("bug_publication", "fill"), ("bug_atomicity", "enough")],
+)
+def test_what_no_run_has_that_passed_is_said_first(name: str, function: str, tmp_path: Path) -> None:
+    """The number of processes does not matter to that, and nothing of those runs is left."""
+    told = []
+    for jobs in (1, 2):
+        place = tmp_path / str(jobs)
+        place.mkdir()
+        ran = run("hunt", "-o", place / "rec", "--jobs", jobs, "--json", GUESTS / name)
+        assert ran.code == 0, ran.err
+        told.append(json.loads(ran.out[ran.out.index("{") :])["suspicions"])
+        assert [entry.name for entry in place.iterdir()] == ["rec"]
+    assert told[0] == told[1]
+    first = told[0][0]
+    assert any(f"{function}" in step for step in first["steps"])
+    assert first["passed"][0] == 0
+    assert first["passed"][1] > 3
 
 
 def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:

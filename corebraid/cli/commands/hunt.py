@@ -154,8 +154,13 @@ def command(
     if explain:
         from corebraid.study.causes.passing import COMPARED
 
-        with console.progress("runs to compare with", COMPARED) as advance:
-            hunted = hunted.explained(advance)
+        try:
+            with console.progress("runs to compare with", COMPARED) as advance:
+                hunted = hunted.explained(advance)
+        except KeyboardInterrupt:
+            # What was found is not lost.
+            _show(hunted, program, arguments, as_json)
+            raise
     _show(hunted, program, arguments, as_json)
     if piped:
         console.note("once more: with the same standard input")

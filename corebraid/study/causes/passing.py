@@ -50,7 +50,7 @@ class Comparison:
         how many are over. Nothing of them is kept. Raises CorebraidError."""
         instructions = max(sum(Recording.open(recording).manifest.instructions), 1)
         numbers = range(min(COMPARED, _MOST_INSTRUCTIONS // instructions))
-        with scratch(recording.with_name(f"{recording.name}.passed")) as place:
+        with scratch(recording, "the recording is kept") as place:
             work = partial(_run, self.subject, self.conditions, place)
             if self.jobs <= 1:
                 found = []
