@@ -22,7 +22,7 @@ class StrataTimer:
 
     def room(self, instructions: int) -> Room:
         """Until then nothing is due. instructions: when something else is."""
-        events = self._events - self._given() if self._policy.events else NEVER
+        events = max(0, self._events - self._given()) if self._policy.events else NEVER
         return Room(instructions, self._clock, self._policy.cycles or NEVER, events)
 
     def due(self, strata: int) -> bool:
