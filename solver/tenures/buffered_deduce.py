@@ -89,7 +89,8 @@ def _apply_rules(
     before: NDArray[np.int64] | None,
     times: tuple[Times, Times, Taken] | None,
 ) -> tuple[int, bool]:
-    """The rules to a fixed point. Returns (rounds, whether they contradict each other or the rows)."""
+    """The rules to a fixed point, or until that takes too long. Returns (rounds, whether they contradict each
+    other or the rows)."""
     contents = make_contents(found.tenures, places, n_lines)
     owners = 1 + (clocks.clock.shape[1] - 1) // 4
     rounds, wrong = 0, False

@@ -1,7 +1,8 @@
 """What the tenures of a region prove of its order, whatever the values of single accesses allow.
 
-Rules, each sound by itself, to a fixed point over one set of clocks: nobody writes within another's tenure
-(`foreign`), what a tenure found somebody must have left (`contents`), a miss was caused by somebody's write
+Rules, each sound by itself, over one set of clocks, to a fixed point or until that takes too long: nobody
+writes within another's tenure (`foreign`), what a tenure found somebody must have left (`contents`), a miss
+was caused by somebody's write
 (`misses`, where the recorder promises that), and what sync points say (`syncs`).
 """
 
@@ -41,9 +42,9 @@ _MOST, _OFTEN = 1 << 22, 8
 
 @dataclass(frozen=True)
 class Deduced:
-    """What was deduced: the clocks of the nodes. tenures: how many there are on hot lines. rounds: to the
-    fixed point. dropped: what contradicted the rows or itself, and is not in the clocks (`Problem.dropped`).
-    ties: of each core under TSO what is known of its two streams without the rules."""
+    """What was deduced: the clocks of the nodes. tenures: how many there are on hot lines. rounds: how often
+    the rules were applied. dropped: what contradicted the rows or itself, and is not in the clocks
+    (`Problem.dropped`). ties: of each core under TSO what is known of its two streams without the rules."""
 
     clocks: Clocks
     tenures: int
@@ -72,9 +73,10 @@ def deduce(
     by_writes: bool = False,
     spans: tuple[Spans, Spans, Spans] | None = None,
 ) -> Deduced:
-    """Apply the rules to a fixed point. n_rows: of cores and, the last, agents. syncs: `Region.places`.
-    by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`, where the cores have noted
-    their losses. Without those, if they contradict the rows; and without anything, if tenures alone do."""
+    """Apply the rules, to a fixed point or until that takes too long. n_rows: of cores and, the last, agents.
+    syncs: `Region.places`. by_writes: whether a miss proves a foreign write. spans: of `holds.find_spans`,
+    where the cores have noted their losses. Without those, if they contradict the rows; and without anything,
+    if tenures alone do."""
     clocks, places, numbers = make_clocks(tenures, writes, n_rows, n_lines, spans or ())
     losses = make_losses(spans, numbers, n_lines) if spans else None
     rules = _Rules(tenures, places, n_lines, by_writes, losses)

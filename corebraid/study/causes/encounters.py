@@ -10,8 +10,10 @@ automatically inferring multi-variable access correlations" (SOSP 2007), for two
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from corebraid.study.shared_rows import Access
@@ -149,8 +151,8 @@ def _of_two_words(
                 continue
             wrote = sources.get(access.at)
             if wrote is not None:
-                other = _near(writes[read.word, wrote.who], wrote, read)
-                if other is not None and read.at < other.at < access.at:
+                other = _between_reads(writes[read.word, wrote.who], wrote, read, access)
+                if other is not None:
                     yield Encounter(TORN, (read, other, access))
             saw, later = sources.get(read.at), coming.get(access.at)
             if saw is not None and later is not None and later.at > access.at and _together(saw, later):
@@ -168,10 +170,14 @@ def _coming(words: dict[int, list[Access]]) -> dict[int, Access]:
     return found
 
 
-def _near(writes: list[Access], wrote: Access, read: Access) -> Access | None:
-    """A write of the word of `read` by who wrote `wrote`, at about that time."""
-    for one in writes:
-        if _together(one, wrote) and one.overlaps(read) and one.at > read.at:
+def _between_reads(writes: list[Access], wrote: Access, first: Access, second: Access) -> Access | None:
+    """The first write to the bytes of `first`, between two reads, that its thread made about when it made
+    `wrote`. writes: those of the thread to the word, in order."""
+    begin = bisect_right(writes, first.at, key=attrgetter("at"))
+    for one in writes[begin : begin + _FAR]:
+        if one.at >= second.at:
+            return None
+        if _together(one, wrote) and one.overlaps(first):
             return one
     return None
 

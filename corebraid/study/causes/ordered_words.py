@@ -22,10 +22,10 @@ _MOST_INSTRUCTIONS = 30_000_000
 
 
 def ordered_accesses(
-    path: Path, more: NDArray[np.uint64] | None = None
+    path: Path, more: NDArray[np.uint64] | None = None, names: CodeNames | None = None
 ) -> tuple[list[Access], NDArray[np.uint64]]:
     """(accesses, shared words). Orders the recording, which keeps the certificate. more: words, as addresses
-    over 8, to be looked at as well. Raises CorebraidError."""
+    over 8, to be looked at as well. names: of its program, if they are known. Raises CorebraidError."""
     recording = Recording.open(path)
     manifest = recording.manifest
     if sum(manifest.instructions) > _MOST_INSTRUCTIONS:
@@ -33,6 +33,7 @@ def ordered_accesses(
     order_recording(
         RecordingTraces(recording), path / ORDER_CERT, manifest.id, Options("auto", timeout_s=20.0)
     )
-    found = OrderedAccesses(recording, CodeNames(GuestProgram.of(path, manifest)).own)
+    names = names or CodeNames(GuestProgram.of(path, manifest))
+    found = OrderedAccesses(recording, names.own)
     words = found.shared_words()
     return found.of_words(words if more is None else np.union1d(words, more)), words

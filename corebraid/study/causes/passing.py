@@ -26,6 +26,11 @@ _WAYS = (("random", 30), ("chaos", 10_000), ("random", 300), ("pct:2", 10_000), 
          ("chaos", 10_000), ("random", 3000), ("pct:3", 10_000))  # fmt: skip
 #: How often; and instructions that all of these runs have together, at most.
 COMPARED, _MOST_INSTRUCTIONS = 16, 60_000_000
+#: A run that takes so many times as long as the one that failed, and at least so many instructions, is broken
+#: off, and tells nothing.
+_PATIENCE, _PATIENCE_LEAST = 10, 1_000_000
+#: Ends of runs that neither failed nor passed: something is not emulated, or they were broken off.
+_TELL_NOTHING = ("fault", "limit", "time-limit")
 #: Seeds are far from those of the hunt.
 _SEED = 1 << 62
 
@@ -51,7 +56,7 @@ class Comparison:
         instructions = max(sum(Recording.open(recording).manifest.instructions), 1)
         numbers = range(min(COMPARED, _MOST_INSTRUCTIONS // instructions))
         with scratch(recording, "the recording is kept") as place:
-            work = partial(_run, self.subject, self.conditions, place)
+            work = partial(_run, self._patient(instructions), self.conditions, place)
             if self.jobs <= 1:
                 found = []
                 for number in numbers:
@@ -65,6 +70,11 @@ class Comparison:
                         done(over)
         return [run for _, run in found if run is not None]
 
+    def _patient(self, instructions: int) -> Subject:
+        """The subject with a limit. instructions: of the run that failed."""
+        options, limit = self.subject.options, max(_PATIENCE * instructions, _PATIENCE_LEAST)
+        return replace(self.subject, options=replace(options, limit=min(options.limit or limit, limit)))
+
 
 def _run(
     subject: Subject, conditions: tuple[Condition, ...], place: Path, number: int
@@ -77,7 +87,7 @@ def _run(
     try:
         outcome = record_attempt(subject, Attempt(number, _SEED + number, policy), directory, printed)
         everything = b"".join(data for _, data in printed)
-        if outcome.end.reason == "fault" or first_that_holds(conditions, outcome.end, everything):
+        if outcome.end.reason in _TELL_NOTHING or first_that_holds(conditions, outcome.end, everything):
             return number, None
         return number, Passed(*ordered_accesses(directory))
     except ShortageError:

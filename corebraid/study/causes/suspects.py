@@ -124,12 +124,12 @@ def suspicions(path: Path, passed: Sequence[Passed] = ()) -> list[Suspicion]:
     Raises CorebraidError."""
     recording = Recording.open(path)
     words = [run.words for run in passed]
-    accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None)
     program = GuestProgram.of(path, recording.manifest)
-    names = Names(program, recording.manifest.linux)
+    names, code = Names(program, recording.manifest.linux), CodeNames(program)
+    accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None, code)
     told = [_moment(one, names) for one in last_moments(recording, accesses)]
     if passed:
-        found = novelties(accesses, [run.accesses for run in passed], CodeNames(program).kind)
+        found = novelties(accesses, [run.accesses for run in passed], code.kind)
         told += [_novel(one, names) for one in found]
     else:
         told += [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
@@ -140,10 +140,10 @@ def _novel(one: Novel, names: Names) -> Suspicion:
     steps, kind = [names.access(step) for step in one.steps], one.encounter.kind
     if one.usual is not None:
         steps.append(f"runs that passed have mostly read there what is written at {names.called(*one.usual)}")
-    says = _NOVEL_SAYS.get(kind) or (_SAW if len(one.encounter.steps) > 1 else _TOO_EARLY)
-    address = one.encounter.steps[-1].word
-    title = f"{names.word(one.encounter.steps[-1].address)}: {says}"
-    return Suspicion(address, title, tuple(steps), passed=(one.passed, one.of))
+    wrote, read = one.encounter.steps[0], one.encounter.steps[-1]
+    says = _NOVEL_SAYS.get(kind) or (_SAW if wrote.who != read.who else _TOO_EARLY)
+    title = f"{names.word(read.address)}: {says}"
+    return Suspicion(read.word, title, tuple(steps), passed=(one.passed, one.of))
 
 
 def _told(one: Ranked, names: Names) -> Suspicion:
