@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from corebraid.study.certificates import CheckedOrder
     from corebraid.study.orders import Ordering
     from recorder.files.reader import Recording
+    from recorder.replay.handovers import Handovers
     from recorder.replay.traces import RecordingTraces
     from solver.freedom.freedom import Limits
     from solver.passes.answers import Options
@@ -196,18 +197,31 @@ def _ordered(
     holds: int = 0,
 ) -> tuple[RecordingTraces, OrderResult]:
     """The traces that were ordered, and what came of it. rows, holds: see `RecordingTraces`; None: of all."""
+    from corebraid.study.replays.keeping import kept_for_order
     from recorder.replay.contested import ALL
     from recorder.replay.traces import RecordingTraces
     from solver.passes.order import order_recording
 
     traces = RecordingTraces(
-        recording, shown.replayed, constraints=constraints, rows=rows or ALL, holds=holds
-    )
-    with shown.ordering():
+        recording, shown.replayed, constraints=constraints, rows=rows or ALL, holds=holds,
+        handovers=_handovers(recording, resources) if rows else (),
+    )  # fmt: skip
+    with shown.ordering(), kept_for_order(recording, traces, resources, shown.replayed) as kept:
         result = order_recording(
-            traces, recording.path / ORDER_CERT, recording.manifest.id, options, shown.ordered, resources
+            kept, recording.path / ORDER_CERT, recording.manifest.id, options, shown.ordered, resources
         )
     return traces, result
+
+
+def _handovers(recording: Recording, resources: Resources) -> Handovers:
+    """Where cores are cut, so that several processes share them. Of damaged checkpoints there are none."""
+    from recorder.replay.handovers import NO_HANDOVERS, at_checkpoints
+
+    try:
+        return at_checkpoints(recording)
+    except FormatError as error:
+        resources.say(Phrase("checkpoints are not used: ", said(error.what)))
+        return NO_HANDOVERS
 
 
 def _looked_at(

@@ -10,6 +10,7 @@ from corebraid.api.asked import MOST_JOBS, check_whole
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.errors import FormatError
+from corebraid.base.wording import Text
 from recorder.files.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -19,16 +20,23 @@ if TYPE_CHECKING:
 
 
 def verify(
-    recording: Recording | Path | str, *, jobs: int | None = None, show: Show | None = None
+    recording: Recording | Path | str,
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+    show: Show | None = None,
+    note: Callable[[Text], None] = ignore,
 ) -> Verdict | Unreadable:
     """Check every byte of a recording, every core's replay, its order, and the sealed truth.
 
-    jobs: cores to replay at a time; None: as many as are worth it. show: gives, of what is at work and of how
-    much there is to do, what shows it. What is wrong is no error: see `Verdict.sound`. Raises FormatError if
+    jobs: processes that replay; None: as many as are worth it. fresh: use no replay that an earlier run has
+    finished. show: gives, of what is at work and of how much there is to do, what shows it. note: told what
+    the user should know. What is wrong is no error: see `Verdict.sound`. Raises FormatError if
     there is no recording.
     """
     from corebraid.study.replays.cores import worthwhile_processes
-    from corebraid.study.verifying import Unreadable, show_nothing, verify_recording
+    from corebraid.study.replays.unfinished import Unfinished
+    from corebraid.study.verifying import UNFINISHED, Unreadable, show_nothing, verify_recording
 
     try:
         check_whole("jobs", jobs, 1, MOST_JOBS)
@@ -38,7 +46,8 @@ def verify(
         if not (path / MANIFEST).is_file():
             raise
         return Unreadable(path, error)
-    return verify_recording(opened, jobs or worthwhile_processes(opened), show or show_nothing)
+    unfinished = Unfinished(opened.path / UNFINISHED, fresh, note)
+    return verify_recording(opened, jobs or worthwhile_processes(opened), show or show_nothing, unfinished)
 
 
 def crosscheck(

@@ -13,6 +13,7 @@ from recorder.files.manifest import ORDER_CERT
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording
 from recorder.replay.contested import ALL, CONTESTED, MARKED, tells_contested
+from recorder.replay.handovers import NO_HANDOVERS, Handovers, at_checkpoints
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate, Head
 from solver.check.checker import CheckReport, check_certificate
@@ -80,22 +81,28 @@ def traces_of(
             where=str(recording.path / ORDER_CERT),
             remedy=_order_again(recording),
         )
-    return traces.showing(CONTESTED, holds=certificate.head.holds)
+    head = certificate.head
+    return traces.showing(CONTESTED, holds=head.holds, handovers=head.handovers)
 
 
-def ordered_holds(recording: Recording) -> int:
-    """Of which pages the recording's certificate orders holds (`corebraid.base.hold_places`); where it has
-    none, or orders all accesses, of which those of now do."""
+def ordered_rows(recording: Recording) -> tuple[int, Handovers]:
+    """Of which pages the recording's certificate orders holds (`corebraid.base.hold_places`), and where
+    cores hand over; where it has none, or orders all accesses, what it would be of one of now."""
     with suppress(FormatError):
         head = certificate_of(recording).head
-        return head.holds if head.contested else WITH_AGENTS
-    return WITH_AGENTS
+        if head.contested:
+            return head.holds, head.handovers
+    with suppress(FormatError):
+        return WITH_AGENTS, at_checkpoints(recording)
+    return WITH_AGENTS, NO_HANDOVERS
 
 
 def all_traces_of(recording: Recording, certificate: Certificate) -> RecordingTraces:
     """All rows, and which of them a certificate counts. Raises FormatError, see `traces_of`."""
     counted = traces_of(recording, certificate)
-    return counted.showing(MARKED, holds=counted.holds) if counted.contested else counted
+    if not counted.contested:
+        return counted
+    return counted.showing(MARKED, holds=counted.holds, handovers=certificate.head.handovers)
 
 
 def checked_order(recording: Recording) -> CheckedOrder:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError, FormatError, ShortageError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
-from corebraid.study.certificates import check, ordered_holds, traces_of
+from corebraid.study.certificates import check, ordered_rows, traces_of
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
-from corebraid.study.replays.keeping import received_rows, replay_and_keep_cores, room_for_rows
+from corebraid.study.replays.keeping import received_rows, replay_and_keep_parts, room_for_rows
+from corebraid.study.replays.unfinished import Unfinished
 from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
 from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log
@@ -26,6 +27,8 @@ from solver.check.certificate import Certificate
 from solver.check.checker import CheckReport, check_slices
 from solver.score import Score, score_certificate
 
+#: A folder of the recording's, while it is verified.
+UNFINISHED = "verify.rows"
 _LOG_DAMAGED = "not replayed: its log is damaged"
 
 #: Shows what is at work, and of how much; gives what is called with how much is done.
@@ -107,8 +110,11 @@ def show_nothing(_: str, __: int | None = None) -> AbstractContextManager[Callab
     return nullcontext(lambda _: None)
 
 
-def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing) -> Verdict:
-    """Check all of a recording that can be opened. jobs: cores to replay at a time."""
+def verify_recording(
+    recording: Recording, jobs: int, show: Show = show_nothing, unfinished: Unfinished | None = None
+) -> Verdict:
+    """Check all of a recording that can be opened. jobs: processes that replay. unfinished: where intervals
+    that were replayed are kept until all are."""
     n_cores = recording.manifest.n_cores
     with show("checking files", None):
         findings = list(integrity(recording))
@@ -116,17 +122,23 @@ def verify_recording(recording: Recording, jobs: int, show: Show = show_nothing)
     whole = [core for core in range(n_cores) if core_log(core) not in damaged]
     with show("checking checkpoints", None):
         checkpoints, wrong = _check_checkpoints(recording, whole)
-    holds = ordered_holds(recording)
-    with room_for_rows(recording, holds=holds) as kept:
-        traces = RecordingTraces(recording, rows=received_rows(recording), kept=kept, holds=holds)
+    holds, handovers = ordered_rows(recording)
+    traces = RecordingTraces(recording, rows=received_rows(recording), holds=holds, handovers=handovers)
+    unfinished = unfinished or Unfinished(recording.path / UNFINISHED)
+    sound = not findings and not wrong
+    with room_for_rows(recording, traces, jobs, unfinished) if sound else nullcontext() as kept:
         with show("cores replayed", n_cores) as advance:
             replays = None
-            if kept is not None and not findings and not wrong:
+            if kept is not None:
+                traces = traces.with_kept(kept)
                 with suppress(FormatError):
-                    replays = replay_and_keep_cores(recording, traces, kept, jobs, advance)
-            if replays is None:
-                replayed = replay_cores if wrong else replay_in_intervals
-                replays = replayed(recording, whole, jobs, advance)
+                    replays = replay_and_keep_parts(
+                        recording, traces, kept, jobs, lambda _, cores: advance(cores)
+                    )
+            if replays is None and wrong:
+                replays = replay_cores(recording, whole, jobs, advance)
+            elif replays is None:
+                replays = replay_in_intervals(recording, whole, jobs, advance, unfinished if sound else None)
         findings += wrong
         skipped = sorted(set(range(n_cores)) - set(whole))
         replays += [CoreVerdict(core, None, skipped=f"core {core}: {_LOG_DAMAGED}") for core in skipped]

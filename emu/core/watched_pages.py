@@ -11,9 +11,10 @@ from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import ALONE, UNCOUNTED
+from emu.bus.losses import DOWNGRADED
 from emu.core.core import Core, flush_tlb
 from emu.hooks.trace import trace_made_alone
-from emu.hooks.trace_holds import close_spell, open_spell
+from emu.hooks.trace_holds import close_spell, end_hold, open_spell, resume_hold
 from emu.hooks.watch import BY_HOLDS, KEPT, LATER, WATCHED
 from emu.native.state import address_of
 
@@ -78,6 +79,24 @@ def _close(rows, pages, mine):  # type: ignore[no-untyped-def]
         close_spell(rows[0], pages[k], mine[k])
 
 
+@njit(cache=True)
+def _share(rows, pages, first):  # type: ignore[no-untyped-def]
+    """The core tells of those of pages (uint64[n]), from `first` on, that it has alone, as if it lost the
+    right to write to them. Returns how many were looked at before the trace was full."""
+    core = rows[0]
+    for k in range(first, pages.size):
+        if core.trace_n >= core.trace_limit:
+            return k
+        end_hold(core, pages[k], DOWNGRADED)
+    return pages.size
+
+
+@njit(cache=True)
+def _resume(rows, pages):  # type: ignore[no-untyped-def]
+    for page in pages:
+        resume_hold(rows[0], page)
+
+
 class Watching(NamedTuple):
     """What is asked of a traced core. ever: pages that are watched at some time, uint64[n], ascending.
     uncounted: those of them whose rows are UNCOUNTED. marking: accesses to other pages are traced too, by a
@@ -105,6 +124,7 @@ class WatchedPages:
         self._marks[asked.uncounted] |= _OTHERS
         self._kept, self._told = _room(len(ever)), _room(len(ever))
         self._order = np.zeros(0, np.int64)
+        self._shared, self._sharing = 0, np.zeros(0, np.uint64)
         self._watched = np.zeros(0, np.uint64)
         row = core.row
         row["watched"], row["kept"] = address_of(self._marks), address_of(self._kept[1])
@@ -154,7 +174,21 @@ class WatchedPages:
         """Add rows of what was chosen. Whether all are there: if not, the trace must be taken first."""
         done = _tell(self._core.rows, self._marks, *self._told, self._order) if len(self._order) else 0
         self._order = self._order[done:]
-        return not len(self._order)
+        if not len(self._order) and self._shared < len(self._sharing):
+            self._shared = _share(self._core.rows, self._sharing, self._shared)
+        return not len(self._order) and self._shared == len(self._sharing)
+
+    def hand_over(self, ever: Pages, by_holds: Pages) -> None:
+        """In place of `choose`, at a handover: all that the core has made is to be told, of pages that are
+        watched at some time (uint64[n], ascending) and of those of which holds are rows (uint64[m])."""
+        self.choose(ever)
+        self._shared, self._sharing = 0, by_holds
+        # Whatever the core stores to next is to be asked about again.
+        flush_tlb(self._core.rows)
+
+    def take_over(self, pages: Pages) -> None:
+        """The core begins at a handover: of these pages (uint64[n]) holds are rows, and it has them."""
+        _resume(self._core.rows, pages)
 
 
 def _room(n: int) -> tuple[Pages, NDArray[np.uint8]]:

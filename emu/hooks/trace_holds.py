@@ -174,6 +174,13 @@ def end_hold(core, page, way):
 
 
 @njit(cache=True)
+def resume_hold(core, page):
+    """The core, which begins here, has a page, not alone."""
+    _marks(core, page)[page] |= HELD_NOW
+    _held(core, page)[page] = _fingerprint(core, page)
+
+
+@njit(cache=True)
 def _move_page(core, page, to_place):
     """What a page holds, but for words that agents use, is taken away from its addresses, or put there. A row
     of a hold must follow: these are of no instruction that is run a second time."""

@@ -26,6 +26,7 @@ from recorder.evidence.losses.log import RegionCount, first_notes, iter_all_loss
 from recorder.files.constraints import LOSSES
 from recorder.files.evidence_names import evidence_log
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
+from recorder.replay.handovers import NO_HANDOVERS, Handovers, possible
 from recorder.replay.holds import no_holds, pages_by_holds
 from recorder.replay.spells import Spells
 
@@ -68,7 +69,8 @@ class Watched:
     pages stand, int64[regions + 1]. rows: what is one (`CONTESTED`, ...). others: pages that are traced
     though they are never contested, uint64[n]. by_holds: of which not accesses but holds are traced,
     uint64[n] (`recorder.replay.holds`); words: those of them that agents use, uint64[n]; spells: of which it
-    is so for a time. strata: see `Contested`."""
+    is so for a time. strata: see `Contested`. handovers: the regions that begin with one
+    (`recorder.replay.handovers`)."""
 
     keys: Pages
     listed: NDArray[np.int64]
@@ -78,6 +80,7 @@ class Watched:
     words: Pages
     spells: Spells
     strata: NDArray[np.uint64]
+    handovers: frozenset[int]
 
     @property
     def ever_by_holds(self) -> Pages:
@@ -102,13 +105,16 @@ class Watched:
         """Words that agents use of those, ascending."""
         return np.union1d(self.words, self.spells.words_in(region))
 
-    @property
-    def asked(self) -> Watching:
-        """Of the core."""
-        ever = np.union1d(self.keys & _PAGE, self.spells.page)
+    def asked(self, region: int = 0) -> Watching:
+        """Of the core, where its replay begins with a region."""
         marking, gains = self.rows == MARKED, self.rows == RECEIVED
-        by_holds = self.by_holds_in(0), len(self.ever_by_holds) > 0
-        return Watching(ever, self.others, marking, gains, *by_holds, self.words_in(0))
+        by_holds = self.by_holds_in(region), len(self.ever_by_holds) > 0
+        return Watching(self.ever, self.others, marking, gains, *by_holds, self.words_in(region))
+
+    @cached_property
+    def ever(self) -> Pages:
+        """Pages that are traced at any time, ascending."""
+        return np.union1d(self.keys & _PAGE, self.spells.page)
 
     def pages(self, region: int) -> Pages:
         """Those of a region, ascending. A log may have more strata than others that a killed recorder left:
@@ -128,9 +134,17 @@ class Contested:
     """The contested pages of a recording. strata: uint64 (strata, streams), where each stream stands at each.
     holds: of which holds are traced, not accesses (`corebraid.base.hold_places`); they are `by_holds`,
     uint64[n], and not among the others, nor those of `spells` while they last; what agents use of the former
-    is `words`. Raises FormatError, also where not all losses are there."""
+    is `words`. handovers: that are asked for; those that are possible there become `handovers`
+    (`recorder.replay.handovers`). Raises FormatError, also where not all losses are there."""
 
-    def __init__(self, recording: Recording, strata: NDArray[np.uint64], *, holds: int = NO_HOLDS) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        strata: NDArray[np.uint64],
+        *,
+        holds: int = NO_HOLDS,
+        handovers: Handovers = NO_HANDOVERS,
+    ) -> None:
         self._recording, self._strata = recording, strata
         self._end = np.uint64(len(strata) + 1) << _REGION_SHIFT
         keys, lost = [np.zeros(0, np.uint64)], 0
@@ -155,6 +169,7 @@ class Contested:
             by_holds = pages_by_holds(recording, strata, agents_pages, beside=holds == WITH_AGENTS)
             found = _beside_spells(found[~np.isin(found & _PAGE, by_holds.pages)], by_holds.spells)
         self.by_holds, self.words, self.spells = by_holds.pages, by_holds.words, by_holds.spells
+        self.handovers = possible(handovers, strata, self.spells)
         # The agents' log of a killed recorder may go on behind the last stratum.
         found = found[found < self._end]
         last = np.unique(found & _PAGE)
@@ -192,8 +207,18 @@ class Contested:
         waited = (began[regions[after | still[regions]]]).astype(np.uint64) << _REGION_SHIFT
         traced = np.concatenate([keys[~still[regions]], waited | keys[after | still[regions]] & _PAGE])
         listed = np.where(still, began, number)
-        keys = np.unique(traced)
-        return Watched(keys, listed, rows, others, self.by_holds, self.words, self.spells, self._strata)
+        handovers = frozenset(self.handovers[core] if self.handovers else ())
+        return Watched(
+            np.unique(traced),
+            listed,
+            rows,
+            others,
+            self.by_holds,
+            self.words,
+            self.spells,
+            self._strata,
+            handovers,
+        )
 
     def _stands_still(self, core: int) -> NDArray[np.bool_]:
         """Whether a core executes nothing in a region, bool[regions + 1]."""

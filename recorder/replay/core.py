@@ -21,6 +21,7 @@ from recorder.files.digest import Digest
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.contested import Watched
 from recorder.replay.driver import Piece, ReplayDriver
+from recorder.replay.handovers import go_on_from
 from recorder.replay.holds import with_losses
 from recorder.replay.start import Start, checkpoint_damage
 
@@ -51,9 +52,10 @@ class ReplayResult:
 
 
 def isolated_core(
-    recording: Recording, core: int, *, traced: bool = False, watched: Watched | None = None
+    recording: Recording, core: int, *, traced: bool = False, watched: Watched | None = None, region: int = 0
 ) -> IsolatedCore:
-    """A core of a recording, at its beginning. watched: pages whose accesses alone are traced."""
+    """A core of a recording, before it has run. watched: pages whose accesses alone are traced; region: in
+    which it begins."""
     manifest = recording.manifest
     return IsolatedCore(
         manifest.instruction_set,
@@ -61,7 +63,7 @@ def isolated_core(
         manifest.memory,
         manifest.line,
         traced=traced,
-        watching=None if watched is None else watched.asked,
+        watching=None if watched is None else watched.asked(region),
         store_buffer=manifest.store_buffer,
         surroundings=KERNEL if manifest.linux else DEVICES,
     )
@@ -71,9 +73,9 @@ class CoreReplay(ReplayDriver):
     """Replays one core of a recording from its own log.
 
     watched: of which pages accesses are traced, region by region; None: of all. start: where it begins, in
-    place of the beginning, where all are. paged: it keeps track of which pages change. Without it only the
-    manifest and `core-K.log` are read. Raises UsageError if there is no such core, FormatError where a
-    checkpoint is not what the log says.
+    place of the beginning; if `watched` is given, at one of its handovers. paged: it keeps track of which
+    pages change. Without these only the manifest and `core-K.log` are read. Raises UsageError if there is no
+    such core, FormatError where a checkpoint is not what the log says.
     """
 
     def __init__(
@@ -96,22 +98,25 @@ class CoreReplay(ReplayDriver):
                 where=str(recording.path),
                 remedy=another("core"),
             )
-        isolated = isolated_core(recording, core, traced=traced, watched=watched)
+        region = 0 if start is None else start.state.strata
+        isolated = isolated_core(recording, core, traced=traced, watched=watched, region=region)
         super().__init__(recording, core, manifest.instruction_set, isolated, stops)
         self._pages = ChangedPages(isolated.core) if paged else None
         self._fingerprint = Fingerprint(isolated.core, manifest.line, self._pages)
         self._strata = self._digests = 0
         self._watched = watched
-        self._watch(0)
+        self._watch(region)
         self._at_stratum, self._contexts_before = False, 0
-        if start is not None:
-            self._source = start.pieces
-        elif watched is not None and len(watched.ever_by_holds):
+        self._source = iter_core_records(recording, core) if start is None else start.pieces
+        held = np.zeros(0, np.uint64)
+        if watched is not None and len(watched.ever_by_holds):
             self._source = with_losses(recording, core, watched.strata, watched.ever_by_holds)
-        else:
-            self._source = iter_core_records(recording, core)
+            if start is not None:
+                held, self._source = go_on_from(self._source, region - 1, watched.by_holds_in(region))
         if start is not None:
             self._begin(start)
+        if self._core.watched is not None and len(held):
+            self._core.watched.take_over(held)
 
     def _begin(self, start: Start) -> None:
         core, state, isolated = self._core.core, start.state, self._core
@@ -175,7 +180,10 @@ class CoreReplay(ReplayDriver):
     def _before(self, kind: int) -> Iterator[NDArray[np.void]]:
         watched = self._core.watched
         if kind in (STRATUM, END) and self._watched is not None and watched is not None:
-            watched.choose(self._watched.pages(self._strata + 1))
+            if self._strata + 1 in self._watched.handovers:
+                watched.hand_over(self._watched.ever, self._watched.by_holds_in(self._strata))
+            else:
+                watched.choose(self._watched.pages(self._strata + 1))
             while not watched.tell():
                 yield from self._taken()
             if self._watched.turns(self._strata + 1, self._strata + 1):

@@ -6,7 +6,7 @@ where the next begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from recorder.files.checkpoints import Checkpoint, checkpoints
@@ -33,12 +33,22 @@ class Interval:
 def intervals(recording: Recording, core: int, longest: int) -> list[Interval]:
     """All of a core in intervals of about `longest` instructions, as far as its checkpoints allow. Raises
     FormatError."""
-    cuts, last = list[Checkpoint | None](), 0
+    cuts, last = list[Checkpoint](), 0
     # How far the log of a killed recorder reaches, nobody knows yet.
     for one in [] if recording.killed else checkpoints(recording, core):
         if one.count - last >= longest:
             cuts.append(one)
             last = one.count
+    return _cut(core, cuts)
+
+
+def intervals_at(recording: Recording, core: int, regions: Collection[int]) -> list[Interval]:
+    """All of a core in intervals that begin with these of its regions, as far as there are checkpoints.
+    Raises FormatError."""
+    return _cut(core, [one for one in checkpoints(recording, core) if one.stratum + 1 in regions])
+
+
+def _cut(core: int, cuts: Sequence[Checkpoint]) -> list[Interval]:
     return [Interval(core, *ends) for ends in zip([None, *cuts], [*cuts, None], strict=True)]
 
 

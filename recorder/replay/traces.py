@@ -25,7 +25,8 @@ from recorder.files.reader import (
 )
 from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Contested
 from recorder.replay.core import CoreReplay
-from recorder.replay.kept_rows import KeptRows
+from recorder.replay.handovers import NO_HANDOVERS, Handovers
+from recorder.replay.kept_rows import KeptRows, Kind
 from recorder.replay.page_lines import Places, clear_pages, fill_places, lines_lost, lines_missed
 from recorder.replay.spells import no_spells
 from recorder.replay.store_streams import SideBySide
@@ -44,6 +45,7 @@ class RecordingTraces:
     (`recorder.replay.contested`); not ALL only of a recording that tells what is contested. kept: rows of
     earlier replays, which spare others. holds: of which pages holds stand for accesses
     (`recorder.replay.holds`, `corebraid.base.hold_places`); if of any, memory goes on behind its end.
+    handovers: those that are asked for (`recorder.replay.handovers`).
     """
 
     def __init__(
@@ -55,19 +57,39 @@ class RecordingTraces:
         rows: str = ALL,
         kept: KeptRows | None = None,
         holds: int = NO_HOLDS,
+        handovers: Handovers = NO_HANDOVERS,
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
         self._rows, self._kept_rows, self._by_holds = rows, kept, holds
+        self._handovers = handovers
 
-    def showing(self, rows: str, *, holds: int = NO_HOLDS) -> RecordingTraces:
+    def showing(
+        self, rows: str, *, holds: int = NO_HOLDS, handovers: Handovers = NO_HANDOVERS
+    ) -> RecordingTraces:
         """The same traces with other accesses as events. What was found out of the recording so far is
         shared."""
         other = copy(self)
         other._rows = rows
-        if holds != self._by_holds:
-            other._by_holds = holds
+        if (holds, handovers) != (self._by_holds, self._handovers):
+            other._by_holds, other._handovers = holds, handovers
             other.__dict__.pop("pages", None)
         return other
+
+    def with_kept(self, kept: KeptRows) -> RecordingTraces:
+        """The same traces, where rows of earlier replays spare others."""
+        other = copy(self)
+        other._kept_rows = kept
+        return other
+
+    @property
+    def kind(self) -> Kind:
+        """What the cores' rows are."""
+        return Kind(self._rows, self._by_holds, self._handovers)
+
+    @property
+    def handovers(self) -> Handovers:
+        """Of each core the regions that begin with a handover, if rows depend on that. Raises FormatError."""
+        return NO_HANDOVERS if self._rows == ALL else self.pages.handovers
 
     @property
     def contested(self) -> bool:
@@ -159,7 +181,7 @@ class RecordingTraces:
     @cached_property
     def pages(self) -> Contested:
         """Which pages are contested. Raises FormatError."""
-        return Contested(self._recording, self.strata, holds=self._by_holds)
+        return Contested(self._recording, self.strata, holds=self._by_holds, handovers=self._handovers)
 
     @property
     def _places(self) -> Places:
@@ -259,7 +281,7 @@ class RecordingTraces:
                 return
 
     def _replay(self, core: int) -> Iterator[NDArray[np.void]]:
-        if self._kept_rows is not None and self._kept_rows.has(core, self._rows, holds=self._by_holds):
+        if self._kept_rows is not None and self._kept_rows.has(core, self.kind):
             yield from self._kept_rows.chunks(core, self._rows)
             return
         progress = self._progress

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +46,10 @@ REASONS = {
 _HEAD = struct.Struct("<HHI16s")
 #: Versions of what follows: rows of all accesses; rows of those to contested pages (`Traces.contested`); rows
 #: of holds in place of accesses to pages that cores alone use (`Traces.holds`), and to those of which agents
-#: use few words.
+#: use few words. The last three with handovers, which follow the head, are numbered from there on.
 _OF_ALL, _OF_CONTESTED, _BY_HOLDS, _BESIDE_AGENTS = 1, 2, 3, 4
+_HANDED_OVER = 3
+_LAST_VERSION = _BESIDE_AGENTS + _HANDED_OVER
 #: Version in the file header of what an ordering writes, whatever the recording's is.
 FILE_VERSION = 1
 #: Integers in a frame: even at 10 bytes each they fit a frame.
@@ -62,14 +65,23 @@ _Bad = Callable[[str, object, object], FormatError]
 @dataclass(frozen=True)
 class Head:
     """What a certificate says of itself. engine: its name, with what it obeyed behind it (`OBEYED`); at most
-    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`; holds: as of
-    `Traces.holds`."""
+    16 ASCII characters. contested: the rows that it counts are those of `Traces.contested`; holds, handovers:
+    as of `Traces`."""
 
     engine: str
     n_streams: int
     n_regions: int
     contested: bool = False
     holds: int = NO_HOLDS
+    handovers: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def version(self) -> int:
+        """Of the certificate."""
+        if not self.contested:
+            return _OF_ALL
+        version = {NO_HOLDS: _OF_CONTESTED, OF_CORES: _BY_HOLDS, WITH_AGENTS: _BESIDE_AGENTS}[self.holds]
+        return version + _HANDED_OVER if self.handovers else version
 
     @property
     def constraints(self) -> str:
@@ -130,6 +142,14 @@ def count_empty(values, at, region):  # type: ignore[no-untyped-def]
     return np.int64(n)
 
 
+def _packed_handovers(handovers: tuple[tuple[int, ...], ...]) -> bytes:
+    values = list[int]()
+    for regions in handovers:
+        values += [len(regions), *np.diff((0, *regions)).tolist()]
+    out = np.empty(len(values) * MAX_VARINT, np.uint8)
+    return out[: encode(np.array(values, np.uint64), out)].tobytes()
+
+
 class CertificateWriter:
     """Writes a certificate, region by region from the first. path: a file that must not exist.
 
@@ -141,10 +161,8 @@ class CertificateWriter:
         self._held: list[NDArray[np.uint64]] = []
         self._n_held = self._first = 0
         self._writer = FrameWriter(path, FileHeader(CERTIFICATE, 0, recording, 0, FILE_VERSION), MAKE_ROOM)
-        engine, version = head.engine.encode("ascii"), _OF_CONTESTED if head.contested else _OF_ALL
-        if head.holds:
-            version = _BY_HOLDS if head.holds == OF_CORES else _BESIDE_AGENTS
-        self._writer.append(_HEAD.pack(version, head.n_streams, head.n_regions, engine), 1, 0, 0)
+        raw = _HEAD.pack(head.version, head.n_streams, head.n_regions, head.engine.encode("ascii"))
+        self._writer.append(raw + _packed_handovers(head.handovers), 1, 0, 0)
 
     def ordered(self, region: int, stream: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """A region with its order: the runs' streams and numbers of rows (int64, > 0)."""
@@ -209,15 +227,33 @@ class Certificate:
 
     def _read_head(self) -> Head:
         for _header, raw in self._frames():
-            if len(raw) != _HEAD.size:
+            if len(raw) < _HEAD.size:
                 raise self._bad("a first frame of the wrong size", _HEAD.size, len(raw))
-            version, n_streams, n_regions, engine = _HEAD.unpack(raw)
-            if not _OF_ALL <= version <= _BESIDE_AGENTS:
-                raise self._bad("certificate version", f"{_OF_ALL} to {_BESIDE_AGENTS}", version)
-            holds = {_BY_HOLDS: OF_CORES, _BESIDE_AGENTS: WITH_AGENTS}.get(version, NO_HOLDS)
+            version, n_streams, n_regions, engine = _HEAD.unpack_from(raw)
+            if not _OF_ALL <= version <= _LAST_VERSION:
+                raise self._bad("certificate version", f"{_OF_ALL} to {_LAST_VERSION}", version)
+            handed = version > _BESIDE_AGENTS
+            plain = version - _HANDED_OVER if handed else version
+            holds = {_BY_HOLDS: OF_CORES, _BESIDE_AGENTS: WITH_AGENTS}.get(plain, NO_HOLDS)
             name = engine.rstrip(b"\0").decode("ascii", "replace")
-            return Head(name, n_streams, n_regions, version >= _OF_CONTESTED, holds)
+            handovers = self._handovers(raw[_HEAD.size :], n_streams - 1 if handed else 0, n_regions)
+            return Head(name, n_streams, n_regions, plain >= _OF_CONTESTED, holds, handovers)
         raise self._bad("truncated", "a first frame", "none")
+
+    def _handovers(self, raw: bytes, n_cores: int, n_regions: int) -> tuple[tuple[int, ...], ...]:
+        """What follows the head: of each core how many, and their distances."""
+        values = np.empty(len(raw), np.uint64)
+        n = decode(np.frombuffer(raw, np.uint8), values)
+        left, found = values[: max(n, 0)].tolist(), []
+        for _ in range(n_cores):
+            many = left.pop(0) if left else len(left) + 1
+            steps, left = left[:many], left[many:]
+            if many != len(steps) or 0 in steps or sum(steps) >= n_regions:
+                raise self._bad("malformed handovers", "regions, ascending", "others")
+            found.append(tuple(accumulate(steps)))
+        if n < 0 or left:
+            raise self._bad("a first frame of the wrong size", _HEAD.size + len(raw) - len(left), len(raw))
+        return tuple(found)
 
     def _frames(self) -> Iterator[tuple[FrameHeader, bytes]]:
         try:

@@ -41,6 +41,7 @@ class _Stoppable:
         self.unbounded, self.has_losses = traces.unbounded, traces.has_losses
         self.agents_say_owned = traces.agents_say_owned
         self.contested, self.marked, self.holds = traces.contested, traces.marked, traces.holds
+        self.handovers = traces.handovers
 
     @property
     def strata(self) -> NDArray[np.uint64]:

@@ -195,10 +195,9 @@ class Ledger:
         return OrderResult(results, total, CheckReport(self._seams.events, passed, left), kept)
 
     def _write(self, path: Path, recording: bytes, results: list[RegionResult], engine: str) -> None:
-        n_streams = self._traces.n_streams
-        writer = CertificateWriter(
-            path, recording, Head(engine, n_streams, len(results), self._traces.contested, self._traces.holds)
-        )
+        traces, n_streams = self._traces, self._traces.n_streams
+        head = Head(engine, n_streams, len(results), traces.contested, traces.holds, traces.handovers)
+        writer = CertificateWriter(path, recording, head)
         totals = np.zeros(n_streams, np.int64)
         legal = np.array([result.verdict is Verdict.LEGAL for result in results])
         done = 0

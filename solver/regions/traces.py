@@ -34,8 +34,9 @@ class Traces(Protocol):
     agents' accesses are OWNED where a core had the line alone. contested: whether the cores' rows are only
     those of accesses to pages that another stream may have had in the same region
     (`recorder.replay.contested`). holds: of which pages not accesses are rows but what became of rights to
-    them (`corebraid.base.hold_places`, `recorder.replay.holds`). marked: whether they are all, and those that
-    such traces leave out are UNCOUNTED.
+    them (`corebraid.base.hold_places`, `recorder.replay.holds`). handovers: of each core the regions that
+    begin where it tells all that it has made of its pages (`recorder.replay.handovers`). marked: whether they
+    are all, and those that such traces leave out are UNCOUNTED.
     """
 
     @property
@@ -81,6 +82,10 @@ class Traces(Protocol):
     @property
     def holds(self) -> int:
         """Of which pages holds are rows."""
+
+    @property
+    def handovers(self) -> tuple[tuple[int, ...], ...]:
+        """Where cores tell what they have made."""
 
     @property
     def contested(self) -> bool:
@@ -136,6 +141,7 @@ class MemoryTraces:
     contested: bool = False
     marked: bool = False
     holds: int = NO_HOLDS
+    handovers: tuple[tuple[int, ...], ...] = ()
     logs: list[tuple[Events, NDArray[np.uint8]]] = field(default_factory=list)
     lost: list[Events] = field(default_factory=list)
     n_streams: int = field(init=False)

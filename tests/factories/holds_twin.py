@@ -33,6 +33,7 @@ from emu.bus.losses import DOWNGRADED, LOST
 from recorder.evidence.losses.log import iter_losses
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records
 from recorder.replay.contested import ALL, CONTESTED
+from recorder.replay.handovers import NO_HANDOVERS, Handovers
 from recorder.replay.traces import RecordingTraces
 
 Rows = NDArray[Any]
@@ -47,8 +48,13 @@ def rows_of(pieces: Iterator[Rows]) -> Rows:
     return np.concatenate([np.zeros(0, EVENT), *(piece.copy() for piece in pieces)])
 
 
-def with_holds(recording: Recording, rows: str = CONTESTED, holds: int = WITH_AGENTS) -> RecordingTraces:
-    return RecordingTraces(recording, rows=rows, holds=holds)
+def with_holds(
+    recording: Recording,
+    rows: str = CONTESTED,
+    holds: int = WITH_AGENTS,
+    handovers: Handovers = NO_HANDOVERS,
+) -> RecordingTraces:
+    return RecordingTraces(recording, rows=rows, holds=holds, handovers=handovers)
 
 
 Words = dict[int, dict[int, set[int]]]
@@ -102,15 +108,22 @@ def spells_in(traces: RecordingTraces) -> list[Spell]:
 class NaiveCore:
     """A core's memory, accesses and rights, one event after the other, and the rows that this should give."""
 
-    def __init__(self, number: int, pages: set[int], words: dict[int, set[int]], spells: list[Spell]) -> None:
-        self.number, self.spells = number, spells
+    def __init__(
+        self,
+        number: int,
+        pages: set[int],
+        words: dict[int, set[int]],
+        spells: list[Spell],
+        handovers: tuple[int, ...],
+    ) -> None:
+        self.number, self.spells, self.handovers = number, spells, handovers
         self.pages, self.memory = set(pages), dict[int, bytearray]()
         self.words = {page: sorted(words.get(page, ())) for page in pages}
         #: Pages that the core has, whether they are told or not.
         self.has = set[int]()
-        self.pass_stratum(0)
-        #: By page: what it held when it was got, or last told; whether the core has stored to it since.
+        #: By page: what it held when it was got, or last told; None if the core has stored to it since.
         self.held: dict[int, int | None] = {}
+        self.pass_stratum(0)
         self.rows: list[Told] = []
 
     def fingerprint(self, page: int) -> int:
@@ -129,6 +142,9 @@ class NaiveCore:
 
     def pass_stratum(self, region: int) -> None:
         """A region begins."""
+        if region in self.handovers:
+            for page in self.held:
+                self.lost(page, DOWNGRADED)
         for spell in self.spells:
             page = spell.page
             if spell.end == region:
@@ -198,10 +214,11 @@ def naive_rows(
     words: dict[int, set[int]],
     spells: list[Spell],
     stands: list[int],
+    handovers: tuple[int, ...],
 ) -> list[Told]:
     """Of one core, by page: rows that begin or end a hold, in their order. stands: where the core stands at
     each stratum."""
-    done = NaiveCore(number, pages, words, spells)
+    done = NaiveCore(number, pages, words, spells, handovers)
     events: list[tuple[int, int, Callable[[], None]]] = []
     for stratum, count in enumerate(stands):
         events.append((count, 1, lambda region=stratum + 1: done.pass_stratum(region)))
@@ -232,10 +249,10 @@ WHAT = {
 }  # fmt: skip
 
 
-def told_rows(recording: Recording, number: int) -> list[Told]:
+def told_rows(recording: Recording, traces: RecordingTraces, number: int) -> list[Told]:
     memory, found = recording.manifest.memory, list[Told]()
     glued = False
-    for row in rows_of(with_holds(recording).chunks(number)):
+    for row in rows_of(traces.chunks(number)):
         if row["flags"] & (ALONE | FETCH) != ALONE | FETCH:
             assert int(row["addr"]) < memory or row["flags"] & UNCACHED
             assert not glued or row["flags"] & ALONE
@@ -257,10 +274,10 @@ def told_rows(recording: Recording, number: int) -> list[Told]:
     return found
 
 
-def hold_against_naive(recording: Recording) -> tuple[int, int]:
+def hold_against_naive(recording: Recording, handovers: Handovers = NO_HANDOVERS) -> tuple[int, int]:
     """Of each page the rows are what the twin has, a hold alone has a number of its own; how many rows, and
     how many of words."""
-    traces = with_holds(recording)
+    traces = with_holds(recording, handovers=handovers)
     pages, words = set(traces.pages.by_holds.tolist()), words_of_agents(recording)
     assert all(len(words.get(page, ())) <= MOST for page in pages)
     spells, by_region = spells_in(traces), words_by_region(recording)
@@ -277,8 +294,9 @@ def hold_against_naive(recording: Recording) -> tuple[int, int]:
     told_words = 0
     for number in range(recording.manifest.n_cores):
         stands = traces.strata[:, number].tolist()
-        expected = naive_rows(recording, number, pages, words, spells, stands)
-        told = told_rows(recording, number)
+        regions = traces.handovers[number] if traces.handovers else ()
+        expected = naive_rows(recording, number, pages, words, spells, stands, regions)
+        told = told_rows(recording, traces, number)
         for page in pages | {spell.page for spell in spells}:
             mine = [row for row in told if row[0] == page]
             theirs = [row for row in expected if row[0] == page]

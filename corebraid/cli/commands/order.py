@@ -75,7 +75,7 @@ _MOST_ROWS, _MOST_NAMED = 40, 10
     metavar="ADDRESS",
     help="Solve the regions on the dask.distributed cluster whose scheduler is at ADDRESS (tcp://HOST:PORT).",
 )
-@click.option("--fresh", is_flag=True, help="Do not use regions that an earlier run has solved.")
+@click.option("--fresh", is_flag=True, help="Use nothing that an earlier run has solved or replayed.")
 @json_option
 def command(recording: Path, as_json: bool, **asked: Any) -> int:
     """Work out in which order the accesses of REC can have happened; writes REC/order.cert.
@@ -87,7 +87,8 @@ def command(recording: Path, as_json: bool, **asked: Any) -> int:
     need no ordering; 'unfiltered' are the rest, which the engine orders.
 
     When it is interrupted, or regions stay undecided, the regions that were solved are kept in
-    REC/order.partial, and the next run goes on from there.
+    REC/order.partial, and the next run goes on from there. Of a long recording, what was replayed from one
+    checkpoint to another is kept in REC/order.rows until the order is there.
 
     --count says how many orders of the unfiltered events are legal; orders that differ only in where the
     others stand are one. --choose picks one: with as few changes of core as can be, or with an EVENT as

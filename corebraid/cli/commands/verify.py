@@ -21,15 +21,19 @@ if TYPE_CHECKING:
     "--jobs",
     type=Whole(1, 1024),
     metavar="N",
-    help="Cores to replay at a time.  [default: what is worth it, one for each processor at most]",
+    help="Processes that replay.  [default: what is worth it, one for each processor at most]",
 )
+@click.option("--fresh", is_flag=True, help="Use no replay that an earlier run has finished.")
 @json_option
-def command(recording: Path, jobs: int | None, as_json: bool) -> int:
+def command(recording: Path, jobs: int | None, fresh: bool, as_json: bool) -> int:
     """Check all of REC: every byte of its files, every core's replay, its order, and the sealed truth.
 
     The order is that of order.cert, if there is one. The sealed truth is the interleaving that really ran,
     which nothing else opens: it must be one of the legal orders. An order is also held against it: how many
     reads of shared bytes have the source that they had, how many conflicting pairs stand as they ran.
+
+    Of a long recording, what was replayed from one checkpoint to another is kept in REC/verify.rows until all
+    is done: when it is killed, the next run goes on from there.
 
     Exit code 0: nothing is wrong. 1: damage, a divergence or an illegal order, each on a line of its own (the
     first 40).
@@ -43,7 +47,7 @@ def command(recording: Path, jobs: int | None, as_json: bool) -> int:
     from corebraid.api.verify import verify
     from corebraid.study.verifying import Unreadable
 
-    found = verify(recording, jobs=jobs, show=console.progress)
+    found = verify(recording, jobs=jobs, fresh=fresh, show=console.progress, note=console.note)
     if not isinstance(found, Unreadable):
         console.note_missing_order(found.recording.manifest)
     if as_json:

@@ -6,20 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError, ShortageError
 from corebraid.base.wording import Wording
 from corebraid.study.replays.in_processes import in_processes, usable_processors
+from corebraid.study.replays.unfinished import Unfinished
 from recorder.files.reader import Recording
 from recorder.replay.core import ReplayResult, replay_core
+from recorder.replay.finished import Finished, FinishedReplays
 from recorder.replay.interval import Interval, intervals, joined, replay_interval
 
 #: Instructions whose replay is worth another process: its start takes a fifth of a second.
 _WORTH_A_PROCESS = 20_000_000
-#: Intervals for each process, so that all of them end at about the same time; an interval nobody cuts.
-_SHARES, _NEVER = 4, 1 << 62
+#: Intervals for each process, so that all of them end at about the same time.
+_SHARES = 4
 
 
 @dataclass(frozen=True)
@@ -103,28 +104,64 @@ def replay_cores(
 
 
 def replay_in_intervals(
-    recording: Recording, cores: Iterable[int], jobs: int, done: Callable[[int], None]
+    recording: Recording,
+    cores: Iterable[int],
+    jobs: int,
+    done: Callable[[int], None],
+    unfinished: Unfinished | None = None,
 ) -> list[CoreVerdict]:
     """The same, from checkpoint to checkpoint, which are held against the replays. Several processes share a
-    core.
+    core. unfinished: where what became of intervals is kept until it is known of all.
 
     Raises FormatError where checkpoints cannot be read.
     """
-    manifest, cores = recording.manifest, sorted(cores)
-    longest = max(_WORTH_A_PROCESS, sum(manifest.instructions) // (_SHARES * jobs))
-    parts = [one for core in cores for one in intervals(recording, core, longest if jobs > 1 else _NEVER)]
-    found: dict[int, list[tuple[int, CoreVerdict]]] = {core: [] for core in cores}
-    left = Counter(one.core for one in parts)
-    with in_processes(partial(_replay_interval, recording.path), parts, jobs) as source:
-        for interval, verdict in source:
-            found[interval.core].append((interval.first, verdict))
-            left[interval.core] -= 1
-            done(sum(not n for n in left.values()))
-    return [_joined([verdict for _, verdict in sorted(found[core], key=itemgetter(0))]) for core in cores]
+    cores = sorted(cores)
+    parts = [one for core in cores for one in shared_out(recording, core, jobs)]
+    if unfinished is None or len(parts) == len(cores):
+        verdicts = _replayed(recording, parts, jobs, done, None)
+    else:
+        with unfinished.open(recording, {"rows": None}) as finished:
+            known = 0 if finished is None else sum(finished.find(part) is not None for part in parts)
+            unfinished.tell(known)
+            verdicts = _replayed(recording, parts, jobs, done, finished)
+    return [joined_verdicts([verdicts[part] for part in parts if part.core == core]) for core in cores]
 
 
-def _joined(verdicts: list[CoreVerdict]) -> CoreVerdict:
-    """What became of a core. The first failure is its: what follows it may fail for that alone."""
+def _replayed(
+    recording: Recording,
+    parts: list[Interval],
+    jobs: int,
+    done: Callable[[int], None],
+    finished: FinishedReplays | None,
+) -> dict[Interval, CoreVerdict]:
+    """What became of intervals, of some of which that may be known."""
+    found = dict[Interval, CoreVerdict]()
+    for part in parts:
+        known = None if finished is None else finished.find(part)
+        if known is not None:
+            found[part] = CoreVerdict(part.core, known.result)
+    todo = [part for part in parts if part not in found]
+    left = Counter(part.core for part in todo)
+    n_cores = len({part.core for part in parts})
+    with in_processes(partial(_replay_interval, recording.path), todo, jobs) as source:
+        for part, verdict in source:
+            found[part] = verdict
+            if finished is not None and verdict.result is not None:
+                finished.finish(part, Finished(verdict.result, None))
+            left[part.core] -= 1
+            done(n_cores - sum(n > 0 for n in left.values()))
+    return found
+
+
+def shared_out(recording: Recording, core: int, jobs: int) -> list[Interval]:
+    """A core in intervals for so many processes. Raises FormatError where checkpoints cannot be read."""
+    longest = max(_WORTH_A_PROCESS, sum(recording.manifest.instructions) // (_SHARES * jobs))
+    return intervals(recording, core, longest)
+
+
+def joined_verdicts(verdicts: list[CoreVerdict]) -> CoreVerdict:
+    """What became of a core, of whose intervals these are, in their order. The first failure is its: what
+    follows it may fail for that alone."""
     failed = [verdict for verdict in verdicts if verdict.result is None]
     if failed:
         return failed[0]

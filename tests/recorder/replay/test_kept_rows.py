@@ -31,7 +31,9 @@ from emu.bus.names import PAGE
 from recorder.files.reader import Recording
 from recorder.replay import kept_rows
 from recorder.replay.contested import ALL, CONTESTED, RECEIVED, Watched
-from recorder.replay.kept_rows import KeptRows, replay_and_keep
+from recorder.replay.handovers import NO_HANDOVERS
+from recorder.replay.interval import Interval
+from recorder.replay.kept_rows import KeptRows, Kind, replay_and_keep
 from recorder.replay.traces import RecordingTraces
 
 Rows = NDArray[Any]
@@ -51,17 +53,20 @@ def hold(path: Path) -> int:
         (ALL, (ALL,), NO_HOLDS),
     ):  # fmt: skip
         traces = RecordingTraces(recording, holds=holds)
-        kept = KeptRows.of(recording, rows, holds=holds)
+        parts = [Interval(core) for core in range(recording.manifest.n_cores)]
+        kept = KeptRows.of(Kind(rows, holds, NO_HANDOVERS), parts)
         assert kept is not None
-        for core, file in enumerate(kept.files):
+        files = [file.fileno() for file in kept.files]
+        for core, part in enumerate(parts):
             watched: Watched | None = None if rows == ALL else traces.pages.of(core, rows)
-            result, chunks = replay_and_keep(recording, core, watched, file.fileno())
-            assert result.complete
-            assert not kept.has(core, rows, holds=holds)
-            kept.learn(core, chunks)
+            finished = replay_and_keep(recording, part, watched, files[core], files)
+            assert finished.result.complete
+            assert not kept.has(core, Kind(rows, holds, NO_HANDOVERS))
+            kept.learn(part, finished)
             for kind in shown:
-                assert kept.has(core, kind, holds=holds)
-                assert kept.has(core, kind, holds=(holds + 1) % 3) == (kind == ALL)
+                assert kept.has(core, Kind(kind, holds, NO_HANDOVERS))
+                assert kept.has(core, Kind(kind, (holds + 1) % 3, NO_HANDOVERS)) == (kind == ALL)
+                assert kept.has(core, Kind(kind, holds, ((2,),))) == (kind == ALL)
                 found = joined(kept.chunks(core, kind))
                 replayed = RecordingTraces(recording, rows=kind, holds=holds)._replay(core)
                 assert found.tobytes() == joined(replayed).tobytes()
@@ -114,7 +119,7 @@ def test_verify_says_the_same_without_them(
     plain = RecordingTraces._replay
 
     def replay(self: RecordingTraces, core: int) -> Any:
-        if self._kept_rows is None or not self._kept_rows.has(core, self._rows, holds=self._by_holds):
+        if self._kept_rows is None or not self._kept_rows.has(core, self.kind):
             replayed.append(core)
         return plain(self, core)
 

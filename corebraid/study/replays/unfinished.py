@@ -1,0 +1,52 @@
+"""What intervals gave that were replayed by a command that did not come to its end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corebraid.base.errors import CorebraidError, ShortageError
+from corebraid.base.wording import Option, Phrase, Text
+from recorder.files.reader import Recording
+from recorder.replay.finished import FinishedReplays
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Where intervals that were replayed are kept until all are. folder: of the recording's. fresh: what is
+    there is not used. say: told in a line what the user should know of that."""
+
+    folder: Path
+    fresh: bool = False
+    say: Callable[[Text], None] = lambda _: None
+
+    @contextmanager
+    def open(self, recording: Recording, what: Mapping[str, object]) -> Iterator[FinishedReplays | None]:
+        """None where there can be no such folder. It is left behind where the `with` is broken off, as by a
+        signal or a full disk. what: which rows are kept. Raises FormatError where checkpoints cannot be
+        read."""
+        if self.fresh:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        finished = FinishedReplays.of(self.folder, recording, what)
+        if finished is None:
+            yield None
+            return
+        with closing(finished):
+            try:
+                yield finished
+            except ShortageError:
+                raise
+            except CorebraidError:
+                finished.remove()
+                raise
+            finished.remove()
+
+    def tell(self, known: int) -> None:
+        """So many intervals are not replayed again."""
+        if known:
+            what = "interval is" if known == 1 else "intervals are"
+            head = f"{known} replayed {what} kept from an earlier run ("
+            self.say(Phrase(head, Option("fresh", True), " starts over)"))
