@@ -1,5 +1,5 @@
 """Intervals whose replays are finished, in a folder of the recording until all are: who was killed goes on
-from there (docs/format.md, section 17).
+from there (docs/format.md, section 16).
 
 Of each interval two files: its rows, and what became of the replay, which is written when the rows are whole.
 """
