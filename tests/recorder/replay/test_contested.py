@@ -402,4 +402,4 @@ def test_logs_of_a_killed_recorder_end_at_different_strata(tmp_path: Path) -> No
         watched = Contested(recording, strata[:n]).of(0)
         for region in range(n):
             assert set(watched.pages(region).tolist()) >= whole[region]
-        assert len(watched.pages(len(strata))) == len(watched.asked.ever)
+        assert len(watched.pages(len(strata))) == len(watched.ever)
