@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,8 +12,9 @@ from rich.console import Console
 
 from bench.report import Column, Table, publish
 from corebraid.base.memory import ADDRESS_SPACE
+from corebraid.study.attempts import MIXED, attempts
 from corebraid.study.conditions import DEFAULT, Condition
-from corebraid.study.hunting import MIXED, attempts, hunt_in, prepare
+from corebraid.study.hunting import hunt_in, prepare
 from corebraid.study.replays.in_processes import usable_processors
 from corebraid.study.subjects import Subject
 from recorder.capture.guest import LinuxOptions, guest_spec
@@ -48,7 +50,7 @@ def needed(subject: Subject, schedule: str, hunts: int) -> Iterator[int | None]:
     conditions = tuple(Condition.parse(text) for text in DEFAULT)
     for number in range(hunts):
         with TemporaryDirectory(prefix="corebraid-") as place:
-            tries = attempts(RUNS, number * APART, schedule)
+            tries = partial(attempts, RUNS, number * APART, schedule)
             jobs = usable_processors()
             run, _ = hunt_in(Path(place), subject, tries, conditions, jobs, lambda _: None)
         yield None if run is None or not run.held else run.attempt.number + 1

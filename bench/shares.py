@@ -48,8 +48,9 @@ def main(console: Console, rounds: int = 5) -> list[Table]:
             *(Column(f"{command} {what}", ".2f") for command in _COMMANDS for what in ("s", "/ whole")),
         ],
         [
-            "Wall-clock seconds of whole commands with --jobs 2, medians. points: checkpoints of the core with "
-            "most instructions. / whole: over the same without checkpoints, where a process has a core to itself."
+            "Wall-clock seconds of whole commands with --jobs 2, medians. points: checkpoints of the core "
+            "with most instructions. / whole: over the same without checkpoints, where a process has a core "
+            "to itself."
         ],
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:

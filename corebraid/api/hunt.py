@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from recorder.capture.guest import LinuxOptions, find_program, recording_name
 
 if TYPE_CHECKING:
     from corebraid.study.findings import Hunted
-    from corebraid.study.hunting import Attempt
+    from corebraid.study.hunting import Tries
 
 
 def hunt(
@@ -62,7 +63,7 @@ def hunt(
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
     """
-    from corebraid.study.hunting import attempts
+    from corebraid.study.attempts import attempts
 
     check_place("program", program)
     arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
@@ -84,7 +85,7 @@ def hunt(
     )  # fmt: skip
     subject = subject_of(asked)
     place = recording_name(subject.program) if directory is None else Path(directory)
-    tries = attempts(runs, seed, schedule)
+    tries = partial(attempts, runs, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
     return found.explained() if explain else found
 
@@ -94,7 +95,7 @@ def _hunted(
     subject: Subject,
     directory: Path,
     wanted: tuple[Condition, ...],
-    tries: Iterator[Attempt],
+    tries: Tries,
     jobs: int | None,
     progress: Callable[[int], None],
     note: Callable[[Text], None],
@@ -119,12 +120,12 @@ def _hunted(
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit = subject.options.limit
     again = again_of(asked, directory, run, limit)
-    comparison = Comparison(subject, wanted, jobs or usable_processors())
+    comparison = Comparison(subject, wanted, jobs or usable_processors(), run.attempt)
     return Hunted(speed, Finding(directory, run, again, speed, limit=limit, comparison=comparison))
 
 
 def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:
-    from corebraid.study.hunting import MIXED
+    from corebraid.study.attempts import MIXED
     from emu.schedule.scheduler import make_scheduler
 
     if schedule not in (MIXED, "random"):

@@ -38,6 +38,7 @@ def record(
     arguments: Iterable[str] = (),
     seed: int = 0,
     schedule: str = "random",
+    schedule_seed: int | None = None,
     slice: int | None = None,
     cores: int = 4,
     model: str = "sc",
@@ -91,6 +92,7 @@ def record(
     if bus is not None:
         check_choice("bus", bus, BUSES)
     check_whole("slice", slice, 1)
+    check_whole("schedule_seed", schedule_seed, 0, 2 * MOST + 1)
     check_whole("slice_accesses", slice_accesses, 1)
     if not isinstance(checkpoint, str):
         check_whole("checkpoint", checkpoint, 1, optional=False)
@@ -100,10 +102,10 @@ def record(
         check_text(name, text, optional=True)
     kept = None if keep_writes is None else Path(keep_writes)
     asked = Asked(
-        str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule, slice=slice, model=model,
-        store_buffer=store_buffer, bus=bus, cache=cache, strata=strata, memory=memory, limit=limit,
-        input=input, guest=guest, evidence=evidence, checkpoint=str(checkpoint),
-        last=None if last is None else str(last),
+        str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule,
+        schedule_seed=schedule_seed, slice=slice, model=model, store_buffer=store_buffer, bus=bus,
+        cache=cache, strata=strata, memory=memory, limit=limit, input=input, guest=guest, evidence=evidence,
+        checkpoint=str(checkpoint), last=None if last is None else str(last),
         linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
         streams={"group": group, "slice_accesses": slice_accesses, "rset": rset},
     )  # fmt: skip

@@ -16,9 +16,9 @@ from recorder.capture.guest import LinuxOptions
 from recorder.files.manifest import ORDER_CERT
 
 if TYPE_CHECKING:
+    from corebraid.study.attempts import Run
     from corebraid.study.causes.passing import Comparison
     from corebraid.study.causes.suspects import Suspicion
-    from corebraid.study.hunting import Run
 
 
 #: What a run of a hunt has of what was asked for.
@@ -61,7 +61,7 @@ class Finding:
         tried, manifest = self.run.attempt, self.run.manifest
         assert manifest.end is not None
         lines = [
-            f"found in run {tried.number + 1} ({self.speed}): schedule {tried.schedule}, seed {tried.seed}: "
+            f"found in run {tried.number + 1} ({self.speed}): {tried.named}: "
             f"{how_it_ended(manifest.end)} ({self.run.held})",
             *(f"  {line}" for line in deadlock_lines(self.recording, manifest)),
             f"recording: {self.recording}",
@@ -101,6 +101,7 @@ class Finding:
             "seconds": round(self.speed.seconds, 3),
             "schedule": tried.schedule,
             "seed": tried.seed,
+            **({} if tried.schedule_seed is None else {"schedule_seed": tried.schedule_seed}),
             "condition": self.run.held,
             "recording": str(self.recording),
             "end": manifest.end.facts() if manifest.end else None,
@@ -157,6 +158,8 @@ def again_of(asked: Asked, directory: Path, run: Run, limit: int) -> Call:
     given |= {"schedule": run.attempt.schedule, "seed": run.attempt.seed} | (
         {"limit": limit} if limit else {}
     )
+    if run.attempt.schedule_seed is not None:
+        given["schedule_seed"] = run.attempt.schedule_seed
     given |= {"bus": run.attempt.bus} if run.attempt.bus else {}
     options = [Option("directory", f"{directory}.again"), *(Option(*one) for one in given.items())]
     # What it read may be anything, of any length.

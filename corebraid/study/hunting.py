@@ -9,73 +9,38 @@ import gc
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from corebraid.base.errors import CorebraidError, UsageError, unless_short
 from corebraid.base.interrupts import interrupting
 from corebraid.base.removal import remove_tree
 from corebraid.base.wording import Option, Phrase, another
-from corebraid.study.conditions import Condition, first_that_holds
+from corebraid.study.attempts import Attempt, Progress, Run, judged
+from corebraid.study.conditions import Condition
+from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
 from corebraid.study.subjects import Subject
-from emu.bus.names import MESI
 from solver.passes.pool import end_with, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
     from recorder.capture.options import Outcome
-    from recorder.files.manifest import Manifest
 
-MIXED = "mixed"
 _ELSEWHERE = another("directory")
-_DEPTHS = (2, 3, 4)
 #: A run that takes so many times the instructions of the first one is taken not to end, and at least so many.
 _PATIENCE, _PATIENCE_LEAST = 50, 30_000_000
 
-#: Called with how many runs are over.
-Progress = Callable[[int], None]
 
+class Tries(Protocol):
+    """The runs of a hunt."""
 
-@dataclass(frozen=True)
-class Attempt:
-    """One run of a hunt. number: from 0."""
-
-    number: int
-    seed: int
-    schedule: str
-
-    @property
-    def bus(self) -> str | None:
-        """The bus to name so that a recording has that of hunts; None: the schedule chooses it."""
-        from emu.schedule.scheduler import learns
-
-        return None if learns(self.schedule) else MESI
-
-
-@dataclass(frozen=True)
-class Run:
-    """What became of an attempt. held: the condition that held, '' for none. printed: (whether it went to
-    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way."""
-
-    attempt: Attempt
-    manifest: Manifest
-    held: str
-    printed: tuple[tuple[bool, bytes], ...]
-    refused: str = ""
-
-
-def attempts(n: int, seed: int, schedule: str) -> Iterator[Attempt]:
-    """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn."""
-    for number in range(n):
-        policy = schedule
-        if schedule == MIXED:
-            policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
-        yield Attempt(number, seed + number, policy)
+    def __call__(self, *, apart: bool) -> Iterator[Attempt]:
+        """See `attempts`."""
 
 
 def prepare(subject: Subject) -> Subject:
@@ -101,12 +66,7 @@ def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple
     printed: list[tuple[bool, bytes]] = []
     try:
         outcome = record_attempt(subject, tried, directory, printed)
-        everything = b"".join(data for _, data in printed)
-        refused = ""
-        if subject.spec is not None and outcome.end.reason == "fault":
-            refused = outcome.end.text
-        held = "" if refused else first_that_holds(conditions, outcome.end, everything)
-        run = Run(tried, outcome.manifest, held, tuple(printed) if held or refused else (), refused)
+        run = judged(subject, tried, outcome, printed, conditions)
     except BaseException:
         remove_tree(directory)
         raise
@@ -124,7 +84,9 @@ def record_attempt(
     Raises CorebraidError."""
     from corebraid.study.recording import record_subject
 
-    options = replace(subject.options, seed=tried.seed, schedule=tried.schedule)
+    options = replace(
+        subject.options, seed=tried.seed, schedule=tried.schedule, schedule_seed=tried.schedule_seed
+    )
 
     def output(data: bytes) -> None:
         printed.append((False, data))
@@ -175,14 +137,55 @@ def scratch(directory: Path, left: str = "nothing is left") -> Iterator[Path]:
 def hunt_in(
     place: Path,
     subject: Subject,
-    tries: Iterator[Attempt],
+    tries: Tries,
     conditions: tuple[Condition, ...],
     jobs: int,
     progress: Progress,
 ) -> tuple[Run | None, int]:
     """The first run for which a condition holds, and how many runs there were. Its recording is `place`/N, N
-    the run's number; other failing ones may be there as well. None: there was none. Raises CorebraidError.
+    the run's number; other failing ones may be there as well. None: there was none. tries: see `attempts`.
+    Raises CorebraidError.
     """
+    if can_fork(subject):
+        with suppress(NothingToChooseError):
+            return _hunt_forked(subject, tries(apart=True), conditions, place, jobs, progress)
+    return _hunt_whole(subject, tries(apart=False), conditions, place, jobs, progress)
+
+
+def _hunt_forked(
+    subject: Subject,
+    tries: Iterator[Attempt],
+    conditions: tuple[Condition, ...],
+    place: Path,
+    jobs: int,
+    progress: Progress,
+) -> tuple[Run | None, int]:
+    """Runs that are forked from one machine; the one that is found is recorded."""
+    with closing(ForkedRuns(subject, conditions, jobs)) as forked:
+        run, done = forked.hunt(tries, progress)
+    if run is None or run.refused:
+        return run, done
+    recorded = attempt(subject, run.attempt, place / str(run.attempt.number), conditions)
+    if (recorded.held, recorded.printed) != (run.held, run.printed):
+        raise CorebraidError(
+            "a run that failed did not do so again when it was recorded",
+            expected=run.held,
+            found=recorded.held or "none",
+            where=f"run {run.attempt.number + 1}",
+            remedy="please report it",
+        )
+    return recorded, done
+
+
+def _hunt_whole(
+    subject: Subject,
+    tries: Iterator[Attempt],
+    conditions: tuple[Condition, ...],
+    place: Path,
+    jobs: int,
+    progress: Progress,
+) -> tuple[Run | None, int]:
+    """Runs that are recorded from the beginning, each."""
     if jobs <= 1:
         done = 0
         for tried in tries:

@@ -47,6 +47,7 @@ class Asked:
     cores: int = 4
     seed: int = 0
     schedule: str = "random"
+    schedule_seed: int | None = None
     slice: int | None = None
     model: str = "sc"
     store_buffer: int | None = None
@@ -122,6 +123,7 @@ def _options(asked: Asked) -> RecordOptions:
         cores=asked.cores,
         seed=asked.seed,
         schedule=asked.schedule,
+        schedule_seed=_schedule_seed(asked),
         longest_slice=asked.slice or DEFAULT_SLICE,
         cache=CacheGeometry.parse(asked.cache),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
@@ -131,6 +133,20 @@ def _options(asked: Asked) -> RecordOptions:
     if asked.strata != AUTO:
         options = replace(options, strata=StrataPolicy.parse(asked.strata))
     return replace(options, input=asked.input() if callable(asked.input) else asked.input)
+
+
+def _schedule_seed(asked: Asked) -> int | None:
+    from emu.schedule.scheduler import is_drawn
+
+    if asked.schedule_seed is not None and not is_drawn(asked.schedule):
+        raise UsageError(
+            "no seed decides this schedule",
+            found=Phrase(
+                Option("schedule", asked.schedule), " ", Option("schedule_seed", asked.schedule_seed)
+            ),
+            remedy="leave one of them out",
+        )
+    return asked.schedule_seed
 
 
 def _checkpoint(asked: Asked) -> CheckpointPolicy | None:

@@ -65,6 +65,14 @@ class Stopped(Enum):
     KERNEL = "the core asks its kernel"
 
 
+def _devices(seed: int) -> random.Random:
+    return random.Random(f"devices/{seed}")
+
+
+def _store_buffer(seed: int, number: int) -> int:
+    return random.Random(f"store buffer/{seed}/{number}").getrandbits(64)
+
+
 class Board:
     """Cores that share memory through the bus; what they run, and on what, is a subclass's.
 
@@ -76,7 +84,7 @@ class Board:
         self.config, self.isa, self.watcher = config, isa, watcher
         self.fault: Fault | None = None
         self._all = list(range(config.n_cores))
-        self._random = random.Random(f"devices/{config.seed}")
+        self._random = _devices(config.seed)
         self.core_rows = np.zeros(config.n_cores, CORE)
         self.machine_rows = np.zeros(1, MACHINE)
         self.state = self.machine_rows[0]
@@ -120,8 +128,15 @@ class Board:
             self.core_rows, number, self.machine_rows, self.isa, config.memory_bytes, self.bus,
             config.store_buffer, config.tapped, config.surroundings,
         )  # fmt: skip
-        core.row["buffer_random"] = random.Random(f"store buffer/{config.seed}/{number}").getrandbits(64)
+        core.row["buffer_random"] = _store_buffer(config.seed, number)
         return core
+
+    def reseed(self, seed: int) -> None:
+        """From here on this seed decides how long devices take, and when stores leave the cores' buffers."""
+        self._random = _devices(seed)
+        self.state["random"] = self._random.getrandbits(64)
+        for number, core in enumerate(self.cores):
+            core.row["buffer_random"] = _store_buffer(seed, number)
 
     # -- what `emu.board.run` asks -------------------------------------------------------------------------
 

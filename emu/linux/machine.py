@@ -64,6 +64,11 @@ class LinuxMachine(Board):
         #: Words to watch as soon as there are two tasks.
         self.shared: SharedWords | None = None
 
+    def reseed(self, seed: int) -> None:
+        """See `Board.reseed`; and which task runs on which core."""
+        super().reseed(seed)
+        self.queue.reseed(seed)
+
     def boot(self, guest: Guest) -> None:
         """Take a guest that was loaded into home memory, and make its first task ready."""
         self.guest, self.kernel, self.process = guest, guest.kernel, guest.process

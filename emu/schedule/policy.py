@@ -62,6 +62,9 @@ class Scheduler(Protocol):
     def rank(self, who: int) -> float:
         """Of tasks that want the same core, those of the highest rank get it."""
 
+    def take_over(self, names: Sequence[int]) -> None:
+        """Before the first slice: these tasks have run under another policy."""
+
 
 class Runner:
     """What a policy does that knows no tasks, only cores."""
@@ -78,3 +81,6 @@ class Runner:
     def rank(self, who: int) -> float:
         """All alike: they take turns."""
         return 0.0
+
+    def take_over(self, names: Sequence[int]) -> None:
+        """Whoever comes is welcome."""

@@ -21,7 +21,7 @@ from emu.schedule.shared_words import SharedWords
 
 __all__ = [
     "DEFAULT_SLICE", "Chaos", "Explicit", "Pct", "RandomSlices", "RoundRobin", "Scheduler", "Slice",
-    "is_named_policy", "learns", "make_scheduler", "read_schedule",
+    "is_drawn", "is_named_policy", "learns", "make_scheduler", "read_schedule",
     "schedule_bytes",
 ]  # fmt: skip
 
@@ -180,6 +180,11 @@ def _is_number(word: str) -> bool:
 def is_named_policy(policy: str) -> bool:
     """Whether `policy` names a built-in policy; else it is the path of a schedule file."""
     return policy in ("round-robin", "random") or learns(policy)
+
+
+def is_drawn(policy: str) -> bool:
+    """Whether a seed decides the policy's schedules."""
+    return policy == "random" or learns(policy)
 
 
 def learns(policy: str) -> bool:

@@ -21,6 +21,7 @@ from emu.bus.names import MESI, PAGE
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
 from emu.core.surroundings import DEVICES, KERNEL, Surroundings
+from emu.schedule.policy import Scheduler
 from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
 from recorder.capture.evidence_capture import EvidenceCapture
@@ -48,6 +49,7 @@ from recorder.files.manifest import (
 )
 from recorder.files.reader import most_strata
 from recorder.files.rebase import Base
+from recorder.files.unwritten import UnwrittenRecording
 from recorder.files.writer import RecordingWriter
 from recorder.replay.checkpointing import CoreCheckpoints
 
@@ -103,6 +105,8 @@ class BaseCapture(Watcher):
         self._strata = 0
         self._timer = StrataTimer(options.strata, board, most_strata(len(self._stood)))
         self._written_at, self._flush_every = 0, FLUSH_EVERY * (_PAGED if options.bus == PAGE else 1)
+        #: Asked for the options from where on the schedule matters, if they have a seed for it alone.
+        self.choose: Callable[[], RecordOptions] = lambda: self._options
         #: One log has been written: the others are to follow, since what it says alone cannot be ordered.
         self._one_written = False
         self._agent_rows = AgentRows()
@@ -111,12 +115,22 @@ class BaseCapture(Watcher):
         manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
         manifest = replace(manifest, options={**manifest.options, **more})
         self.writer = self._create(directory, manifest)
-        with self._or_nothing():
-            (directory / PROGRAM_ELF).write_bytes(program)
+        if not options.unwritten:
+            with self._or_nothing():
+                (directory / PROGRAM_ELF).write_bytes(program)
         self._evidence = EvidenceCapture(board, [])
         self._checkpoints = [self._checkpointed(number, changed) for number, changed in enumerate(pages)]
 
+    def _begin_schedule(self) -> Scheduler:
+        """From here on the schedule matters."""
+        options = self.choose()
+        assert options.schedule_seed is not None
+        self.board.reseed(options.schedule_seed)
+        return options.policy()
+
     def _create(self, directory: Path, manifest: Manifest) -> RecordingWriter | RingWriter:
+        if self._options.unwritten:
+            return UnwrittenRecording(manifest)
         if self._options.ring is None:
             return RecordingWriter.create(directory, manifest)
         return RingWriter(directory, manifest, self._options.ring)
@@ -173,6 +187,7 @@ class BaseCapture(Watcher):
             options={
                 **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
                 **({"last": str(options.ring)} if options.ring else {}),
+                **({} if options.schedule_seed is None else {"schedule_seed": options.schedule_seed}),
                 "slice": options.longest_slice,
                 "limit": options.limit,
                 "input": hashlib.sha256(options.input).hexdigest(),
@@ -256,7 +271,10 @@ class BaseCapture(Watcher):
         self._evidence.agents_drained()
         if self.board.losses.full:
             self._evidence.write_ahead()
-        rows = agent_rows(self.board.take_agent_rows(), self.board.take_syncs(), self._strata)
+        taken, syncs = self.board.take_agent_rows(), self.board.take_syncs()
+        if self._options.unwritten:
+            return
+        rows = agent_rows(taken, syncs, self._strata)
         if self._agent_rows.append(rows):
             self.writer.append_agent(self._agent_rows.take())
 
@@ -300,6 +318,8 @@ class BaseCapture(Watcher):
     # -- marks ---------------------------------------------------------------------------------------
 
     def _digest(self, number: int) -> None:
+        if self._options.unwritten:
+            return
         core = self.board.cores[number]
         digest = Digest(core.context(), self._fingerprints[number].update())
         self._append(number, DIGEST, 0, 0, digest.pack())
@@ -353,7 +373,8 @@ class BaseCapture(Watcher):
             self._append(number, END, 0, code)
         self._drain_all()
         self._evidence.finish()
-        self.writer.write_image("final", nonzero_pages(board.final_image(), pages=self._pages()))
+        if not self._options.unwritten:
+            self.writer.write_image("final", nonzero_pages(board.final_image(), pages=self._pages()))
         rows = board.core_rows
         lines = board.config.bus == MESI
         totals = {**self._counted(), **self._totals()}

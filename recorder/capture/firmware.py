@@ -61,7 +61,7 @@ class Capture(BaseCapture):
         check_model(options)
         check_evidence(options.evidence, options.model)
         config.check()
-        self._scheduler = options.make_scheduler()
+        self._scheduler = options.make_scheduler(self._begin_schedule)
         image, raw = load_image(program, isa, options.memory_bytes)
         self._console = console
         self.machine = Machine(config, isa, image, self)

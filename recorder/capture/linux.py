@@ -71,7 +71,7 @@ class LinuxCapture(BaseCapture):
         check_evidence(options.evidence, options.model, linux=True)
         config = machine_config(options, bool(watchers), KERNEL)
         config.check()
-        self._scheduler = options.make_scheduler()
+        self._scheduler = options.make_scheduler(self._begin_schedule)
         if options.bus == PAGE and options.scheduler is None and is_named_policy(options.schedule):
             # A timer may go off so much later.
             self._scheduler = Lone(self._scheduler, LONE, lambda: True)
@@ -215,7 +215,8 @@ class LinuxCapture(BaseCapture):
 
     def _drain_all(self) -> None:
         super()._drain_all()
-        self._objects.update(self.guest.process.space.history)
+        if not self._options.unwritten:
+            self._objects.update(self.guest.process.space.history)
 
     def _pages(self) -> NDArray[np.int64]:
         return self.guest.process.space.used_pages()

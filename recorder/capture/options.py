@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from corebraid.base.errors import UsageError
@@ -9,6 +10,7 @@ from corebraid.base.wording import Option, Phrase
 from emu.board.faults import Fault
 from emu.bus.cache import CacheGeometry
 from emu.bus.names import MESI
+from emu.schedule.deferred import Deferred
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
 from emu.schedule.shared_words import SharedWords
 from recorder.capture.ring_policy import RingPolicy
@@ -24,6 +26,8 @@ class RecordOptions:
     "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further streams
     (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
     policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
+    schedule_seed: decides of schedules, in place of `seed`, once there are two tasks or cores to choose from,
+    and nothing before. unwritten: nothing of the recording is written.
     checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`.
     ring: what is kept of the run, None for all."""
 
@@ -43,15 +47,22 @@ class RecordOptions:
     symbols: tuple[tuple[int, int], ...] = ()
     shared: SharedWords | None = None
     scheduler: Scheduler | None = None
+    schedule_seed: int | None = None
+    unwritten: bool = False
     bus: str = MESI
     checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
     ring: RingPolicy | None = None
 
-    def make_scheduler(self) -> Scheduler:
-        """The policy. Raises UsageError."""
+    def make_scheduler(self, begin: Callable[[], Scheduler]) -> Scheduler:
+        """The policy. begin: makes that of `schedule_seed`, where it begins. Raises UsageError."""
         if self.scheduler is not None:
             return self.scheduler
-        return make_scheduler(self.schedule, self.seed, self.cores, self.longest_slice, self.shared)
+        return self.policy() if self.schedule_seed is None else Deferred(begin)
+
+    def policy(self) -> Scheduler:
+        """The policy itself. Raises UsageError."""
+        seed = self.seed if self.schedule_seed is None else self.schedule_seed
+        return make_scheduler(self.schedule, seed, self.cores, self.longest_slice, self.shared)
 
     @property
     def must_learn(self) -> bool:

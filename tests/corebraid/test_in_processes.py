@@ -43,15 +43,33 @@ def attempt(subject, tried, where, conditions):
     time.sleep(100)
 
 hunting.attempt = attempt
-hunting.hunt_in(Path("."), None, iter([hunting.Attempt(n, 0, "random") for n in range(2)]), (), 2, print)
+tries = iter([hunting.Attempt(n, 0, "random") for n in range(2)])
+hunting.can_fork = lambda _: False
+hunting.hunt_in(Path("."), None, lambda **_: tries, (), 2, print)
+"""
+#: Each run is a process of its own, forked from another.
+FORKED = f"""
+import os, time
+from corebraid.base.kernel_cache import use_kernel_cache
+use_kernel_cache()
+import corebraid
+from corebraid.study import forked_runs
+
+def judged(*_):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(100)
+
+forked_runs.judged = judged
+corebraid.hunt("{ROOT}/firmware/linux/x86_64/good_counter", "{{place}}", jobs=2)
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGUSR1])
-@pytest.mark.parametrize("script", [SCRIPT, HUNT], ids=["replays", "hunt"])
-def test_nobody_is_left_behind(script: str, how: signal.Signals) -> None:
+@pytest.mark.parametrize("script", [SCRIPT, HUNT, FORKED], ids=["replays", "hunt", "forked"])
+def test_nobody_is_left_behind(script: str, how: signal.Signals, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", script.replace("{place}", str(tmp_path / "rec"))], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         # Also where this one was started so as to ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip

@@ -18,13 +18,13 @@ from corebraid.cli.guest_options import linux_options, machine_choices, program_
 from corebraid.cli.newfile import check_new_file, new_file
 from corebraid.cli.options import Whole, json_option, positive, seed
 from corebraid.cli.wording import TYPED
+from corebraid.study.attempts import MIXED
 from corebraid.study.conditions import Condition
-from corebraid.study.hunting import MIXED
 from recorder.capture.guest import find_program
 
 if TYPE_CHECKING:
+    from corebraid.study.attempts import Run
     from corebraid.study.findings import Finding, Hunted
-    from corebraid.study.hunting import Run
 
 _MOST_JOBS = 64
 #: Options that a recording does not have, or has from the run that was found.
@@ -48,7 +48,8 @@ _OWN = (
     type=seed,
     default="0",
     show_default=True,
-    help="Seed of the first run; the next ones have the numbers that follow.",
+    help="Seed of the first run; the next ones have the numbers that follow. Of a Linux program it is the "
+    "schedule's alone (--schedule-seed), and all runs have this one.",
 )
 @click.option(
     "--schedule",
@@ -192,6 +193,7 @@ def _again(program: str, arguments: tuple[str, ...], finding: Finding) -> str:
     words = ["corebraid", "record", "-o", f"{finding.recording}.again", *_given(click.get_current_context())]
     tried = finding.run.attempt
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
+    words += [] if tried.schedule_seed is None else ["--schedule-seed", str(tried.schedule_seed)]
     words += ["--bus", tried.bus] if tried.bus else []
     if finding.limit:
         words += ["--limit", str(finding.limit)]

@@ -58,6 +58,13 @@ _INTERRUPTED = 130
     "with lines 'CORE INSTRUCTIONS'.",
 )
 @click.option(
+    "--schedule-seed",
+    type=seed,
+    metavar="N",
+    help="Decides schedules in place of --seed from where there are two threads or cores to choose from; "
+    "what comes before is the same for all N.",
+)
+@click.option(
     "--slice",
     type=positive,
     metavar="N",

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError, ShortageError
 from corebraid.base.removal import remove_tree
+from corebraid.study.attempts import Attempt
 from corebraid.study.causes.ordered_words import ordered_accesses
 from corebraid.study.conditions import Condition, first_that_holds
-from corebraid.study.hunting import Attempt, record_attempt, scratch
+from corebraid.study.hunting import record_attempt, scratch
 from corebraid.study.replays.in_processes import in_processes
 from corebraid.study.shared_rows import Access
 from corebraid.study.subjects import Subject
@@ -44,11 +45,13 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How to make such runs. conditions: of which none holds for them. jobs: processes."""
+    """How to make such runs. conditions: of which none holds for them. jobs: processes. found: the run that
+    failed, whose guest they have if only its schedule had a seed of its own."""
 
     subject: Subject
     conditions: tuple[Condition, ...]
     jobs: int
+    found: Attempt
 
     def runs(self, recording: Path, done: Callable[[int], None]) -> list[Passed]:
         """The runs that passed, of a number of runs that the length of this one decides. done: called with
@@ -56,7 +59,7 @@ class Comparison:
         instructions = max(sum(Recording.open(recording).manifest.instructions), 1)
         numbers = range(min(COMPARED, _MOST_INSTRUCTIONS // instructions))
         with scratch(recording, "the recording is kept") as place:
-            work = partial(_run, self._patient(instructions), self.conditions, place)
+            work = partial(_run, self._patient(instructions), self.conditions, self.found, place)
             if self.jobs <= 1:
                 found = []
                 for number in numbers:
@@ -77,15 +80,18 @@ class Comparison:
 
 
 def _run(
-    subject: Subject, conditions: tuple[Condition, ...], place: Path, number: int
+    subject: Subject, conditions: tuple[Condition, ...], failed: Attempt, place: Path, number: int
 ) -> tuple[int, Passed | None]:
     """(number, the run), None for the latter if it failed or could not be looked at."""
     policy, longest = _WAYS[number % len(_WAYS)]
     subject = replace(subject, options=replace(subject.options, longest_slice=longest))
+    tried = Attempt(number, _SEED + number, policy)
+    if failed.schedule_seed is not None:
+        tried = Attempt(number, failed.seed, policy, _SEED + number)
     printed: list[tuple[bool, bytes]] = []
     directory = place / str(number)
     try:
-        outcome = record_attempt(subject, Attempt(number, _SEED + number, policy), directory, printed)
+        outcome = record_attempt(subject, tried, directory, printed)
         everything = b"".join(data for _, data in printed)
         if outcome.end.reason in _TELL_NOTHING or first_that_holds(conditions, outcome.end, everything):
             return number, None

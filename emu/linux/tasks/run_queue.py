@@ -17,7 +17,7 @@ class RunQueue:
     """Tasks that could run and have no core, in the order in which they came."""
 
     def __init__(self, n_cores: int, seed: int) -> None:
-        self._random = random.Random(f"tasks/{seed}")
+        self.reseed(seed)
         self._ready: list[Task] = []
         #: What runs on each core.
         self.current: list[Task | None] = [None] * n_cores
@@ -27,6 +27,10 @@ class RunQueue:
         self.rank: Callable[[int], float] | None = None
         #: How often a task has become ready.
         self.arrivals = 0
+
+    def reseed(self, seed: int) -> None:
+        """From here on this seed decides."""
+        self._random = random.Random(f"tasks/{seed}")
 
     def __len__(self) -> int:
         return len(self._ready)

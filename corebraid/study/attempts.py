@@ -1,0 +1,83 @@
+"""The runs of a hunt, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from corebraid.study.conditions import Condition, first_that_holds
+from corebraid.study.subjects import Subject
+from emu.bus.names import MESI
+
+if TYPE_CHECKING:
+    from recorder.capture.options import Outcome
+    from recorder.files.manifest import Manifest
+
+MIXED = "mixed"
+_DEPTHS = (2, 3, 4)
+
+#: Called with how many runs are over.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a hunt. number: from 0. schedule_seed: see `RecordOptions`."""
+
+    number: int
+    seed: int
+    schedule: str
+    schedule_seed: int | None = None
+
+    @property
+    def named(self) -> str:
+        """For people."""
+        apart = "" if self.schedule_seed is None else f", schedule seed {self.schedule_seed}"
+        return f"schedule {self.schedule}, seed {self.seed}{apart}"
+
+    @property
+    def bus(self) -> str | None:
+        """The bus to name so that a recording has that of hunts; None: the schedule chooses it."""
+        from emu.schedule.scheduler import learns
+
+        return None if learns(self.schedule) else MESI
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of an attempt. held: the condition that held, '' for none. printed: (whether it went to
+    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way."""
+
+    attempt: Attempt
+    manifest: Manifest
+    held: str
+    printed: tuple[tuple[bool, bytes], ...]
+    refused: str = ""
+
+
+def attempts(n: int, seed: int, schedule: str, *, apart: bool = False) -> Iterator[Attempt]:
+    """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn. apart: each has a seed of its own
+    for its schedule alone."""
+    for number in range(n):
+        policy = schedule
+        if schedule == MIXED:
+            policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
+        yield (
+            Attempt(number, seed, policy, seed + number) if apart else Attempt(number, seed + number, policy)
+        )
+
+
+def judged(
+    subject: Subject,
+    tried: Attempt,
+    outcome: Outcome,
+    printed: list[tuple[bool, bytes]],
+    conditions: tuple[Condition, ...],
+) -> Run:
+    """What became of an attempt. printed: as `Run` has it."""
+    everything, refused = b"".join(data for _, data in printed), ""
+    if subject.spec is not None and outcome.end.reason == "fault":
+        refused = outcome.end.text
+    held = "" if refused else first_that_holds(conditions, outcome.end, everything)
+    return Run(tried, outcome.manifest, held, tuple(printed) if held or refused else (), refused)

@@ -1,0 +1,212 @@
+"""Runs of a hunt, forked from one machine that stands where schedules begin to matter: what comes before is
+the same for all, and is run once.
+
+Each process of a hunt has such a machine. Of a run that it forks nothing is written; its end is told through
+a pipe. What is kept of a hunt is recorded once more, from the beginning (`corebraid.study.hunting`).
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import Option, Phrase
+from corebraid.study.attempts import Attempt, Progress, Run, judged
+from corebraid.study.conditions import Condition
+from corebraid.study.subjects import Subject
+from solver.passes.pool import end_with, interrupts_held, set_interrupts
+
+if TYPE_CHECKING:
+    from recorder.capture.options import RecordOptions
+
+#: What a process answers: a run; that there is nothing for schedules to decide; an error, a defect.
+_RUN, _NOTHING, _ERROR, _CRASHED = "run", "nothing", "error", "crashed"
+
+
+class NothingToChooseError(Exception):
+    """The program never has two tasks."""
+
+
+def can_fork(subject: Subject) -> bool:
+    """Whether runs of a subject can be forked: a Linux program whose time is its own."""
+    return subject.spec is not None and subject.spec.clock == "virtual" and subject.time_limit is None
+
+
+class _Machine:
+    """The machine of one process, and what becomes of it: in the process itself it waits, in one that was
+    forked it goes on."""
+
+    def __init__(self, connection: Connection, subject: Subject, conditions: tuple[Condition, ...]) -> None:
+        self._connection, self._subject, self._conditions = connection, subject, conditions
+        self._printed: list[tuple[bool, bytes]] = []
+        self._first = self._receive()
+        self._options = replace(
+            subject.options, seed=self._first.seed, schedule=self._first.schedule, schedule_seed=0,
+            unwritten=True, checkpoint=None,
+        )  # fmt: skip
+        #: Of a forked process: the run that it is, and where it tells its end.
+        self._mine: tuple[Attempt, int] | None = None
+
+    def _receive(self) -> Attempt:
+        try:
+            tried = self._connection.recv()
+        except EOFError:
+            os._exit(0)
+        assert isinstance(tried, Attempt)
+        return tried
+
+    def serve(self) -> None:
+        """All runs that are asked for; does not return."""
+        answer: tuple[Any, ...]
+        try:
+            answer = self._run()
+        except CorebraidError as error:
+            answer = _ERROR, error
+        except BaseException:
+            answer = _CRASHED, traceback.format_exc()
+        if self._mine is not None:
+            _write(self._mine[1], pickle.dumps(answer))
+            os._exit(0)
+        while True:
+            self._connection.send_bytes(pickle.dumps(answer))
+            self._receive()
+
+    def _run(self) -> tuple[Any, ...]:
+        from isa.registry import linux_abi_of
+        from recorder.capture.linux import LinuxCapture
+
+        spec = self._subject.spec
+        assert spec is not None
+        capture = LinuxCapture(
+            spec, Path(), spec.isa, linux_abi_of(spec.isa), self._options,
+            lambda data: self._printed.append((False, data)), lambda data: self._printed.append((True, data)),
+            self._subject.more,
+        )  # fmt: skip
+        capture.choose = self._fork
+        with closing(capture):
+            outcome = capture.run()
+        if self._mine is None:
+            return (_NOTHING,)
+        return _RUN, judged(self._subject, self._mine[0], outcome, self._printed, self._conditions)
+
+    def _fork(self) -> RecordOptions:
+        """Where schedules begin to matter: in the process itself this does not return, in each forked one it
+        does."""
+        gc.collect()
+        gc.freeze()
+        tried, me = self._first, os.getpid()
+        while True:
+            reader, writer = os.pipe()
+            if (child := os.fork()) == 0:
+                os.close(reader)
+                self._connection.close()
+                end_with(me)
+                self._mine = tried, writer
+                return replace(self._options, schedule=tried.schedule, schedule_seed=tried.schedule_seed)
+            os.close(writer)
+            with open(reader, "rb") as told:
+                answer = told.read()
+            os.waitpid(child, 0)
+            self._connection.send_bytes(answer)
+            tried = self._receive()
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _serve(
+    connection: Connection, others: Sequence[Connection], subject: Subject,
+    conditions: tuple[Condition, ...], parent: int,
+) -> None:  # fmt: skip
+    set_interrupts(signal.SIG_IGN)
+    end_with(parent)
+    for other in others:
+        other.close()
+    _Machine(connection, subject, conditions).serve()
+
+
+class ForkedRuns:
+    """Processes with a machine each."""
+
+    def __init__(self, subject: Subject, conditions: tuple[Condition, ...], jobs: int) -> None:
+        context = multiprocessing.get_context("fork")
+        self._connections: list[Connection] = []
+        self._processes = []
+        for _ in range(jobs):
+            mine, theirs = context.Pipe()
+            others = [*self._connections, mine]
+            process = context.Process(
+                target=_serve, args=(theirs, others, subject, conditions, os.getpid()), daemon=True
+            )
+            with interrupts_held():
+                process.start()
+            theirs.close()
+            self._connections.append(mine)
+            self._processes.append(process)
+
+    def close(self) -> None:
+        """End them, and the runs that they have forked."""
+        for process in self._processes:
+            process.kill()
+        for process, connection in zip(self._processes, self._connections, strict=True):
+            process.join()
+            connection.close()
+
+    def hunt(self, tries: Iterator[Attempt], progress: Progress) -> tuple[Run | None, int]:
+        """The first run for which a condition holds, and how many there were. Raises CorebraidError,
+        NothingToChooseError."""
+        found, done = None, 0
+        idle, busy = list(self._connections), list[Connection]()
+        while True:
+            while idle and found is None and (tried := next(tries, None)) is not None:
+                busy.append(idle.pop())
+                # A process that is dead says so when it is heard.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    busy[-1].send(tried)
+            if not busy:
+                return found, done
+            for ready in wait(busy):
+                assert isinstance(ready, Connection)
+                run = _heard(ready)
+                busy.remove(ready)
+                idle.append(ready)
+                done += 1
+                first = found is None or run.attempt.number < found.attempt.number
+                if (run.held or run.refused) and first:
+                    found = run
+            progress(done)
+
+
+def _heard(connection: Connection) -> Run:
+    try:
+        data = connection.recv_bytes()
+    except (EOFError, OSError):
+        data = b""
+    if not data:
+        raise CorebraidError(
+            "a recording process was killed",
+            remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
+        )
+    what, *rest = pickle.loads(data)
+    if what == _ERROR:
+        raise rest[0]
+    if what == _CRASHED:
+        raise RuntimeError(f"a run failed\n{rest[0]}")
+    if what == _NOTHING:
+        raise NothingToChooseError
+    run = rest[0]
+    assert isinstance(run, Run)
+    return run

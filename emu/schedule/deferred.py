@@ -1,0 +1,61 @@
+"""A policy that decides nothing before there are two to choose from: what comes before is the same whatever
+its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from emu.schedule.policy import Ahead, Runner, Scheduler, Slice
+
+#: Instructions of a slice before.
+_LENGTH = 10_000
+
+
+class Deferred(Runner):
+    """Slices of one length as long as one task alone has been met; from then on those of a policy. make:
+    makes it, at that moment."""
+
+    def __init__(self, make: Callable[[], Scheduler]) -> None:
+        self._make = make
+        self._policy: Scheduler | None = None
+        self._met: list[int] = []
+        self.eager = True
+
+    def next(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> Slice:
+        """The policy's, once there is one."""
+        if self._policy is None:
+            before = tuple(self._met)
+            for core in runnable:
+                self._meet(core if who is None else who[core])
+            if len(self._met) < 2:
+                return Slice(runnable[0], _LENGTH, exact=False)
+            self._policy = policy = self._make()
+            policy.take_over(before)
+            self.eager = policy.eager
+        return self._policy.next(runnable, counts, events, who)
+
+    def ahead(self) -> Ahead | None:
+        """The policy's."""
+        return None if self._policy is None else self._policy.ahead()
+
+    def yielded(self, who: int) -> None:
+        """The policy hears of it."""
+        if self._policy is not None:
+            self._policy.yielded(who)
+
+    def rank(self, who: int) -> float:
+        """The policy's; before, all are alike."""
+        if self._policy is not None:
+            return self._policy.rank(who)
+        self._meet(who)
+        return 0.0
+
+    def _meet(self, who: int) -> None:
+        if who not in self._met:
+            self._met.append(who)
