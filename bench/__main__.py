@@ -34,6 +34,7 @@ _BENCHMARKS = {
     "opr": "opr",
     "rpc": "rpc",
     "hunt": "hunt",
+    "forks": "forks",
     "corrections": "corrections",
     "seeds": "seeds",
 }
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("all", *_BENCHMARKS), default="all")
-    rounds = "of speed, pages, start, seek, shares, contested, cuts, page, linux (default 3)"
+    rounds = "of speed, pages, start, seek, shares, contested, cuts, page, linux and forks (default 3)"
     parser.add_argument("--rounds", type=int, default=3, help=rounds)
     parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help="linux, page: only these")
     parser.add_argument("--json", action="store_true", help="print what OUT/<name>.json holds, nothing else")
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, module in _BENCHMARKS.items():
         if options.what in ("all", name):
             run = importlib.import_module(f"bench.{module}").main
-            if name in ("speed", "pages", "start", "seek", "shares", "contested", "cuts"):
+            if name in ("speed", "pages", "start", "seek", "shares", "contested", "cuts", "forks"):
                 run(console, rounds=options.rounds)
             elif name in ("linux", "page"):
                 run(console, rounds=options.rounds, chosen=tuple(options.programs))

@@ -53,7 +53,7 @@ class _Machine:
         self._first = self._receive()
         self._options = replace(
             subject.options, seed=self._first.seed, schedule=self._first.schedule, schedule_seed=0,
-            unwritten=True, checkpoint=None,
+            unwritten=True, checkpoint=None, evidence=(), evidence_options={},
         )  # fmt: skip
         #: Of a forked process: the run that it is, and where it tells its end.
         self._mine: tuple[Attempt, int] | None = None
@@ -111,6 +111,8 @@ class _Machine:
             if (child := os.fork()) == 0:
                 os.close(reader)
                 self._connection.close()
+                # What a collection touches is copied, and all of it goes soon.
+                gc.disable()
                 end_with(me)
                 self._mine = tried, writer
                 return replace(self._options, schedule=tried.schedule, schedule_seed=tried.schedule_seed)

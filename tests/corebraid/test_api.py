@@ -39,7 +39,7 @@ OTHERS: dict[str, tuple[set[str], set[str]]] = {
     "slices": ({"number"}, {"progress"}),
     "check": ({"witness"}, {"progress"}),
     "trace": ({"format_name", "target"}, set()),
-    "verify": (set(), {"show"}),
+    "verify": (set(), {"show", "note"}),
     "crosscheck": (set(), {"progress"}),
     "linkage": (set(), {"progress"}),
     "opr": ({"listing", "scoring"}, {"score"}),
