@@ -187,7 +187,10 @@ class LinuxCapture(BaseCapture):
         for number, core in enumerate(machine.cores):
             # Accesses of an instruction that was begun and will not be begun again.
             self._note_slice(number, core.count + 1)
-        fault = machine.fault
+        fault, killed = machine.fault, machine.killed
+        if killed is not None:
+            # Signals are also delivered between slices.
+            ended_by = machine.killed_core
         waiting = machine.who_waits() if reason == "deadlock" else []
         text = f"pc {fault.pc:#x}: {fault.what}" if fault else tell(waiting) or machine.end_text()
         end = End(
@@ -197,6 +200,7 @@ class LinuxCapture(BaseCapture):
             machine.cores[ended_by].count if ended_by is not None else None,
             shown(text, MOST_TEXT),
             tuple(waiting[:MOST_WAITS]),
+            killed.address if killed is not None else None,
         )
         outcome = self._end(_END_CODES[reason], end)
         # The recording comes first: this may fail.

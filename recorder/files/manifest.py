@@ -78,7 +78,8 @@ class End:
 
     reason: a word ("power-off", "fault", ...). exit_code: the guest's own, if it gave one. core: who ended
     it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...). waits:
-    in a deadlock, what each task waits for; empty in recordings that only say it in `text`.
+    in a deadlock, what each task waits for; empty in recordings that only say it in `text`. address: of the
+    bad access that a signal killed a Linux guest for; None of others, and of recordings from before it.
     """
 
     reason: str
@@ -87,11 +88,14 @@ class End:
     count: int | None = None
     text: str = ""
     waits: tuple[Waiting, ...] = ()
+    address: int | None = None
 
     def facts(self) -> dict[str, object]:
-        """As JSON has it; without `waits` where there is no deadlock."""
+        """As JSON has it; without `waits` where there is no deadlock, without `address` where there is none."""
         facts = asdict(self)
         del facts["waits"]
+        if self.address is None:
+            del facts["address"]
         waits = [{**asdict(one), "what": one.what.name.lower()} for one in self.waits]
         return {**facts, "waits": waits} if waits else facts
 
@@ -379,6 +383,7 @@ def _parse_end(value: object, path: Path, n_cores: int) -> End | None:
         count=fields.optional_integer("count"),
         text=fields.text("text"),
         waits=_parse_waits(fields.take("waits"), path) if fields.has("waits") else (),
+        address=fields.integer("address") if fields.has("address") else None,
     )
     fields.done()
     return end
