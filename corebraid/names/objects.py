@@ -20,6 +20,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.names.call_stubs import call_stubs
 from corebraid.names.debug_sections import Effort
 from corebraid.names.lines import Lines, LineTable, PlacedLines
+from corebraid.names.placed_code import PlacedCode, PlacedFiles
 from corebraid.names.symbols import ELF_DAMAGE, Symbol, Symbols, read_symbols, with_sizes
 from emu.board.elf import Image, Segment
 from recorder.files.manifest import Manifest
@@ -72,6 +73,7 @@ class LinuxObjects:
     image: Image
     symbols: Symbols
     lines: Lines
+    files: PlacedFiles
     missing: tuple[str, ...]
 
 
@@ -91,8 +93,9 @@ def linux_objects(directory: Path, manifest: Manifest) -> LinuxObjects | None:
     data: dict[tuple[int, int, int], bytes] = {}
     segments = [segment for one in placed for segment in _segments(one, written, data)]
     symbols, areas = _symbols(placed, doubtful)
+    code = list(_code(placed, doubtful))
     return LinuxObjects(
-        Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(placed, doubtful)), missing
+        Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(code)), PlacedFiles(code), missing
     )
 
 
@@ -220,12 +223,17 @@ def _symbols(
     return symbols, areas
 
 
-def _lines(placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]) -> Iterator[PlacedLines]:
-    tables: dict[int, LineTable] = {}
-    effort = Effort()
+def _code(placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]) -> Iterator[PlacedCode]:
     for one in placed:
-        # A file that lay at several places has one.
-        table = tables.setdefault(id(one.raw), LineTable(one.raw, one.name, effort))
         for load, (low, high) in zip(one.loads, one.spans, strict=True):
             if load.flags & _EXECUTE and not _touches(low, high, doubtful):
-                yield PlacedLines(low, high, one.bias, table)
+                yield PlacedCode(low, high, one.bias, one.name, one.raw)
+
+
+def _lines(code: Iterable[PlacedCode]) -> Iterator[PlacedLines]:
+    tables: dict[int, LineTable] = {}
+    effort = Effort()
+    for one in code:
+        # A file that lay at several places has one.
+        table = tables.setdefault(id(one.raw), LineTable(one.raw, one.name, effort))
+        yield PlacedLines(one.start, one.end, one.bias, table)

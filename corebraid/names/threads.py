@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import CONTEXT
 from emu.bus.sync_points import ENTER
 from recorder.files.reader import Recording, iter_core_records, sync_points
@@ -86,3 +87,13 @@ class Threads:
 def threads_of(recording: Recording) -> Threads | None:
     """The threads of a Linux recording; firmware has none."""
     return Threads(recording) if recording.manifest.linux else None
+
+
+def thread_at(recording: Recording, core: int, count: int) -> int:
+    """The thread on a core at an instruction count; 0: none, or it is not known. Raises FormatError."""
+    threads = threads_of(recording)
+    if threads is None:
+        return 0
+    row = np.zeros(1, EVENT)
+    row["core"], row["count"] = core, count
+    return int(threads.of(row)[0])

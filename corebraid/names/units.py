@@ -7,7 +7,7 @@ but whatever there is of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corebraid.names.aranges import Range
 from corebraid.names.debug_sections import DebugSections, TooLarge
@@ -136,6 +136,15 @@ def _value(head: Reader, form: int, word: int, address: int, const: int) -> int:
     if form == _IMPLICIT:
         return const
     raise ValueError("no such form")
+
+
+def code_of_entry(sections: DebugSections, unit: Unit, values: dict[int, tuple[int, int]]) -> list[Range]:
+    """The ranges of the code of an entry of the unit, whose attributes are these: by attribute, (form,
+    number). None where they cannot be read. Raises TooLarge."""
+    code = {name: value for name, value in values.items() if name in (_LOW, _HIGH, _RANGES)}
+    # Of an entry with ranges they count from where the unit's code begins (DWARF 4, section 2.17.3).
+    kept = {name: value for name, value in unit.values.items() if name not in (_HIGH, _RANGES)}
+    return code_of(sections, replace(unit, values=kept | code)) if code else []
 
 
 def code_of(sections: DebugSections, unit: Unit) -> list[Range]:

@@ -91,7 +91,7 @@ class End:
     address: int | None = None
 
     def facts(self) -> dict[str, object]:
-        """As JSON has it; without `waits` where there is no deadlock, without `address` where there is none."""
+        """As JSON has it; without `waits` where there is no deadlock, or `address` where there is none."""
         facts = asdict(self)
         del facts["waits"]
         if self.address is None:

@@ -1,0 +1,157 @@
+"""The entries of `.debug_info` (DWARF 5, section 2), as pyelftools reads them, and no more of them than is
+bounded."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
+from elftools.dwarf.enums import ENUM_DW_AT, ENUM_DW_FORM
+
+from corebraid.names.aranges import Range
+from corebraid.names.debug_sections import DebugSections
+from corebraid.names.symbols import ELF_DAMAGE, printable
+from corebraid.names.units import Unit, code_of_entry, iter_units, read_unit
+
+#: What reading entries may raise where they are damaged.
+ENTRY_DAMAGE = (*ELF_DAMAGE, NotImplementedError, RuntimeError)
+#: Most bytes of a section, most units, and what an entry takes, in bytes.
+_MOST_BYTES, _MOST_UNITS, _ENTRY = 1 << 27, 1 << 15, 64
+_ADDRESS_BYTES = 8
+#: An entry stands for another, which may stand for a third (DW_AT_abstract_origin, DW_AT_specification).
+_MOST_ORIGINS = 8
+_ORIGINS = ("DW_AT_abstract_origin", "DW_AT_specification")
+_CODE = ("DW_AT_low_pc", "DW_AT_high_pc", "DW_AT_ranges")
+_SECTIONS = ("info", "abbrev", "str", "line_str", "addr", "str_offsets", "loc", "loclists", "rnglists")
+#: What pyelftools wants to be told of besides; None: it is not there.
+_ABSENT = (
+    "debug_aranges_sec", "debug_frame_sec", "eh_frame_sec", "debug_ranges_sec", "debug_line_sec",
+    "debug_pubtypes_sec", "debug_pubnames_sec", "debug_sup_sec", "gnu_debugaltlink_sec", "debug_types_sec",
+)  # fmt: skip
+
+#: An entry, as pyelftools has it.
+Entry = Any
+
+
+class DebugEntries:
+    """Those of a file. Every method raises one of `ENTRY_DAMAGE` where they are damaged, of which TooLarge is
+    one, or where they use what is not read here: entries of other files."""
+
+    def __init__(self, sections: DebugSections) -> None:
+        self._sections = sections
+        self._units: dict[int, Unit] = {}
+
+    @cached_property
+    def _dwarf(self) -> DWARFInfo:
+        found = {f"debug_{name}_sec": self._section(f".debug_{name}") for name in _SECTIONS}
+        return DWARFInfo(DwarfConfig(True, "", _ADDRESS_BYTES), **found, **dict.fromkeys(_ABSENT))
+
+    def _section(self, name: str) -> DebugSectionDescriptor | None:
+        if name not in self._sections.names:
+            return None
+        data = self._sections.section(name).whole(_MOST_BYTES)
+        return DebugSectionDescriptor(io.BytesIO(data), name, 0, len(data), 0)
+
+    def unit(self, offset: int) -> Entry:
+        """The outermost entry of the unit at `offset`."""
+        return self._dwarf.get_CU_at(offset).get_top_DIE()
+
+    def children(self, entry: Entry) -> Iterator[Entry]:
+        """The entries that it owns."""
+        at = entry.offset + entry.size
+        while entry.has_children:
+            child = self._at(entry.cu, at)
+            if child.is_null():
+                return
+            yield child
+            at = self._behind(child)
+
+    def _at(self, unit: Any, offset: int) -> Entry:
+        self._sections.effort.spend(_ENTRY)
+        return unit.get_DIE_from_refaddr(offset)
+
+    def _behind(self, entry: Entry) -> int:
+        """Where what follows an entry, and all that it owns, is."""
+        depth = 0
+        while True:
+            at = entry.offset + entry.size
+            if entry.is_null():
+                depth -= 1
+            elif entry.has_children:
+                sibling = entry.attributes.get("DW_AT_sibling")
+                if sibling is None or sibling.form == "DW_FORM_ref_addr":
+                    depth += 1
+                else:
+                    at = entry.cu.cu_offset + sibling.raw_value
+                    if at <= entry.offset:
+                        raise ValueError("an entry before its sibling")
+            if depth <= 0:
+                return int(at)
+            entry = self._at(entry.cu, at)
+
+    # -- what they say ---------------------------------------------------------------------------------------
+
+    def referred(self, entry: Entry, attribute: str) -> Entry | None:
+        """The entry that an attribute names; None: it has no such attribute."""
+        value = entry.attributes.get(attribute)
+        if value is None:
+            return None
+        if value.form != "DW_FORM_ref_addr":
+            return entry.get_DIE_from_attribute(attribute)
+        index = bisect_right(self._offsets, value.raw_value) - 1
+        return self._dwarf.get_CU_at(self._offsets[max(index, 0)]).get_DIE_from_refaddr(value.raw_value)
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        return [unit.offset for unit in iter_units(self._sections, _MOST_UNITS)]
+
+    def origins(self, entry: Entry) -> Iterator[Entry]:
+        """The entry, and those that it stands for."""
+        for _ in range(_MOST_ORIGINS):
+            yield entry
+            found = [name for name in _ORIGINS if name in entry.attributes]
+            origin = self.referred(entry, found[0]) if found else None
+            if origin is None:
+                return
+            entry = origin
+
+    def attribute(self, entry: Entry, name: str) -> Any:
+        """An attribute of the entry, or of one that it stands for; None: there is none."""
+        return next((o.attributes[name] for o in self.origins(entry) if name in o.attributes), None)
+
+    def number(self, entry: Entry, name: str) -> int | None:
+        """The number that an attribute is; None: it is none."""
+        found = self.attribute(entry, name)
+        return found.value if found is not None and isinstance(found.value, int) else None
+
+    def text(self, entry: Entry, name: str) -> str:
+        """The text that an attribute is, or ''."""
+        found = self.attribute(entry, name)
+        return printable(found.value) if found is not None and isinstance(found.value, bytes) else ""
+
+    def block(self, entry: Entry, name: str) -> bytes | None:
+        """The bytes that an attribute is, an expression; None: it is none."""
+        found = self.attribute(entry, name)
+        return bytes(found.value) if found is not None and isinstance(found.value, list) else None
+
+    def code(self, entry: Entry) -> list[Range]:
+        """The ranges of its code."""
+        values = {
+            ENUM_DW_AT[name]: (ENUM_DW_FORM[value.form], value.raw_value)
+            for name in _CODE
+            if (value := entry.attributes.get(name)) is not None
+        }
+        if not values:
+            return []
+        offset = entry.cu.cu_offset
+        if offset not in self._units:
+            self._units[offset] = read_unit(self._sections, offset)
+        return code_of_entry(self._sections, self._units[offset], values)
+
+    def covers(self, entry: Entry, address: int) -> bool:
+        """Whether its code is at an address."""
+        return any(one.begin <= address < one.end for one in self.code(entry))

@@ -1,0 +1,34 @@
+"""Which file the code at an address is of."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PlacedCode:
+    """Code of a file at the guest addresses [start, end), `bias` above those that the file counts. name: of
+    the file. raw: all its bytes."""
+
+    start: int
+    end: int
+    bias: int
+    name: str
+    raw: bytes
+
+
+class PlacedFiles:
+    """All code that was mapped, of files that are known."""
+
+    def __init__(self, placed: Iterable[PlacedCode] = ()) -> None:
+        self._placed = sorted(placed, key=lambda one: one.start)
+        self._starts = [one.start for one in self._placed]
+
+    def at(self, address: int) -> PlacedCode | None:
+        """Whose code is at an address; None: no file's."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or address >= self._placed[index].end:
+            return None
+        return self._placed[index]
