@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corebraid.names.debug_entries.scopes import Scope, Scopes
+from corebraid.names.demangling import demangled
 from corebraid.names.lines import PlacedLines
 from corebraid.names.program import GuestProgram
 from corebraid.names.symbols import with_offset
@@ -60,9 +61,10 @@ class StackNames:
         """Those functions, from the innermost on. number: of the innermost."""
         name, line = self._name(frame), self._program.lines.at(frame.place)
         scopes, found = self._scopes(frame.place), list[Called]()
-        library = f"{name.partition('!')[0]}!" if "!" in name else ""
+        file = self._program.files.at(frame.place)
+        library = f"{file.name}!" if file is not None and name.startswith(f"{file.name}!") else ""
         for scope in scopes[:-1]:
-            inner = f"{library}{scope.name}" if scope.name else ""
+            inner = f"{library}{demangled(scope.name)}" if scope.name else ""
             found.append(Called(number + len(found), frame.pc, inner, line, True))
             line = scope.called
         found.append(Called(number + len(found), frame.pc, name, line, signal=frame.signal))

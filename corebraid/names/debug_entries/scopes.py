@@ -20,8 +20,8 @@ _NAMES = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
 
 @dataclass(frozen=True)
 class Scope:
-    """A function at an address. name: as its debug information has it, mangled if that says so; '' where it
-    does not. called: 'file.c:42' of the call, for one that was compiled into its caller, else ''. blocks:
+    """A function at an address. name: as its debug information has it, mangled if that is so; '' where it has
+    none. called: 'file.c:42' of the call, for one that was compiled into its caller, else ''. blocks:
     its entry, and those of the blocks in it that are around the address, from the outermost on."""
 
     name: str

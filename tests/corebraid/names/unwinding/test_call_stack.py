@@ -119,8 +119,8 @@ def test_a_call_of_a_null_pointer_has_the_caller_that_the_call_has_stored() -> N
     frames, remark = walk(registers, words)
     assert (pcs(frames), remark) == ([0, PLAIN + 5, OUTERMOST + 1], "")
     # Not where no call ends there, nor where what is stored is no code with a table.
-    for words, call in ((words, False), ({STACK: BARE + 5}, True), ({STACK: 0}, True), ({}, True)):
-        frames, remark = walk(registers, words, call=call)
+    for other, call in ((words, False), ({STACK: BARE + 5}, True), ({STACK: 0}, True), ({}, True)):
+        frames, remark = walk(registers, other, call=call)
         assert pcs(frames) == [0]
         assert "no call has led there" in remark
 

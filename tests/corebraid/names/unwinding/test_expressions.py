@@ -11,9 +11,8 @@ from corebraid.names.unwinding.expressions import In, Location, location_of, val
 from corebraid.names.unwinding.machine import FrameMachine
 
 MASK = (1 << 64) - 1
-MACHINE = FrameMachine(
-    {3: 100, 7: 0x1000}, Words({0x1000: 0x1122334455667788, 0x2008: 5}), 0x7000, 0x1010, 0x1008
-)
+MEMORY = Words({0x1000: 0x1122334455667788, 0x2008: 5})
+MACHINE = FrameMachine({3: 100, 7: 0x1000}, MEMORY, 0x7000, 0x1010, 0x1008)
 
 
 def constant(value: int) -> bytes:
