@@ -20,7 +20,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.names.call_stubs import call_stubs
 from corebraid.names.debug_sections import Effort
 from corebraid.names.lines import Lines, LineTable, PlacedLines
-from corebraid.names.placed_code import PlacedCode, PlacedFiles
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import ELF_DAMAGE, Symbol, Symbols, read_symbols, with_sizes
 from emu.board.elf import Image, Segment
 from recorder.files.manifest import Manifest
@@ -74,6 +74,7 @@ class LinuxObjects:
     symbols: Symbols
     lines: Lines
     files: PlacedFiles
+    data: PlacedFiles
     missing: tuple[str, ...]
 
 
@@ -93,10 +94,9 @@ def linux_objects(directory: Path, manifest: Manifest) -> LinuxObjects | None:
     data: dict[tuple[int, int, int], bytes] = {}
     segments = [segment for one in placed for segment in _segments(one, written, data)]
     symbols, areas = _symbols(placed, doubtful)
-    code = list(_code(placed, doubtful))
-    return LinuxObjects(
-        Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(code)), PlacedFiles(code), missing
-    )
+    code, data_of = (list(_parts(placed, doubtful, executed)) for executed in (True, False))
+    image, names, lines = Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(code))
+    return LinuxObjects(image, names, lines, PlacedFiles(code), PlacedFiles(data_of), missing)
 
 
 # -- where they lay ----------------------------------------------------------------------------------------
@@ -223,14 +223,16 @@ def _symbols(
     return symbols, areas
 
 
-def _code(placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]) -> Iterator[PlacedCode]:
+def _parts(
+    placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]], executed: bool
+) -> Iterator[PlacedPart]:
     for one in placed:
         for load, (low, high) in zip(one.loads, one.spans, strict=True):
-            if load.flags & _EXECUTE and not _touches(low, high, doubtful):
-                yield PlacedCode(low, high, one.bias, one.name, one.raw)
+            if bool(load.flags & _EXECUTE) is executed and not _touches(low, high, doubtful):
+                yield PlacedPart(low, high, one.bias, one.name, one.raw)
 
 
-def _lines(code: Iterable[PlacedCode]) -> Iterator[PlacedLines]:
+def _lines(code: Iterable[PlacedPart]) -> Iterator[PlacedLines]:
     tables: dict[int, LineTable] = {}
     effort = Effort()
     for one in code:

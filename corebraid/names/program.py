@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from corebraid.base.errors import FormatError
+from corebraid.names.data_names import DataNames
 from corebraid.names.lines import Lines, LineTable, PlacedLines
-from corebraid.names.placed_code import PlacedCode, PlacedFiles
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbol, Symbols
 from emu.board.elf import Image, Segment, load_image
 from isa.decoder import decoder_of, fault_decoder_of
@@ -28,7 +29,7 @@ UNKNOWN, WRITTEN = "(unknown)", "(written at run time)"
 class GuestProgram:
     """image: None when the recording has no copy of its program. symbols: of code, data and devices. lines:
     of source. linux: whether it is a Linux program. lacks: files that are not there, in words. isa: of
-    its code. files: whose code is where.
+    its code. files: whose code is where. data: the same of data.
     """
 
     image: Image | None
@@ -38,6 +39,7 @@ class GuestProgram:
     lacks: tuple[str, ...] = ()
     isa: Isa = field(default_factory=lambda: isa_of_machine(None))
     files: PlacedFiles = field(default_factory=PlacedFiles)
+    data: PlacedFiles = field(default_factory=PlacedFiles)
 
     @classmethod
     def of(cls, recording: Path, manifest: Manifest, devices: tuple[Symbol, ...] = ()) -> GuestProgram:
@@ -61,11 +63,11 @@ class GuestProgram:
             )
         image, _ = load_image(path, isa, manifest.memory)
         lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw, manifest.program.name))])
-        code = [s for s in image.segments if s.flags & _EXECUTE]
-        files = PlacedFiles(
-            PlacedCode(s.address, s.address + s.size, 0, manifest.program.name, raw) for s in code
-        )
-        return cls(image, Symbols.of_elf(raw, devices), lines, isa=isa, files=files)
+        name, symbols = manifest.program.name, Symbols.of_elf(raw, devices)
+        parts = [(s.flags, PlacedPart(s.address, s.address + s.size, 0, name, raw)) for s in image.segments]
+        files = PlacedFiles(part for flags, part in parts if flags & _EXECUTE)
+        # An image may be one segment.
+        return cls(image, symbols, lines, isa=isa, files=files, data=PlacedFiles(part for _, part in parts))
 
     @classmethod
     def _of_linux(cls, recording: Path, manifest: Manifest) -> GuestProgram:
@@ -76,12 +78,17 @@ class GuestProgram:
         if found is None:
             return cls(None, Symbols([]), linux=True, lacks=(OBJECTS_INDEX,), isa=isa)
         lacks = tuple(f"copy of {path}" for path in found.missing)
-        return cls(found.image, found.symbols, found.lines, True, lacks, isa, found.files)
+        return cls(found.image, found.symbols, found.lines, True, lacks, isa, found.files, found.data)
 
     @property
     def agents(self) -> str:
         """What the stream of the agents that are not cores is called."""
         return "kernel" if self.linux else "dev"
+
+    @cached_property
+    def data_names(self) -> DataNames:
+        """Names of data, with elements and members where the program tells types."""
+        return DataNames(self.symbols, self.data)
 
     @cached_property
     def _segments(self) -> tuple[list[int], list[Segment]]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from elftools.common.exceptions import DWARFError
+from elftools.construct import ConstructError
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 from elftools.dwarf.enums import ENUM_DW_AT, ENUM_DW_FORM
 
@@ -18,7 +20,7 @@ from corebraid.names.symbols import ELF_DAMAGE, printable
 from corebraid.names.units import Unit, code_of_entry, iter_units, read_unit
 
 #: What reading entries may raise where they are damaged.
-ENTRY_DAMAGE = (*ELF_DAMAGE, NotImplementedError, RuntimeError)
+ENTRY_DAMAGE = (*ELF_DAMAGE, DWARFError, ConstructError, NotImplementedError, RuntimeError)
 #: Most bytes of a section, most units, and what an entry takes, in bytes.
 _MOST_BYTES, _MOST_UNITS, _ENTRY = 1 << 27, 1 << 15, 64
 _ADDRESS_BYTES = 8
@@ -62,13 +64,17 @@ class DebugEntries:
 
     def children(self, entry: Entry) -> Iterator[Entry]:
         """The entries that it owns."""
+        return (child for child, _ in self.spans(entry))
+
+    def spans(self, entry: Entry) -> Iterator[tuple[Entry, int]]:
+        """The same, and where each ends, with all that it owns itself."""
         at = entry.offset + entry.size
         while entry.has_children:
             child = self._at(entry.cu, at)
             if child.is_null():
                 return
-            yield child
             at = self._behind(child)
+            yield child, at
 
     def _at(self, unit: Any, offset: int) -> Entry:
         self._sections.effort.spend(_ENTRY)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corebraid.names.debug_sections import Effort
-from corebraid.names.placed_code import PlacedCode, PlacedFiles
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.unwinding.entries import Entry
 from corebraid.names.unwinding.expressions import value_of
 from corebraid.names.unwinding.frame_tables import FrameTables
@@ -196,10 +196,10 @@ class CallStack:
             self._known[address] = None if one is None else self._read_rules(one, address - one.bias)
         return self._known[address]
 
-    def _tables_of(self, one: PlacedCode) -> FrameTables:
+    def _tables_of(self, one: PlacedPart) -> FrameTables:
         return FrameTables(one.raw, one.name, self._effort, self._numbering.table_type)
 
-    def _read_rules(self, one: PlacedCode, address: int) -> tuple[Entry, Rules] | None:
+    def _read_rules(self, one: PlacedPart, address: int) -> tuple[Entry, Rules] | None:
         tables = self._tables.setdefault(id(one.raw), self._tables_of(one))
         try:
             entry = tables.entry(address)

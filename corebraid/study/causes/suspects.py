@@ -96,8 +96,8 @@ class Names:
         return f"{self.place(pc)}, called from {self.place(caller)}" if caller else self.place(pc)
 
     def word(self, address: int) -> str:
-        """'variable (0x1234)' or the bare address."""
-        name = self._program.symbols.name(address)
+        """'variable[3].member (0x1234)' or the bare address."""
+        name = self._program.data_names.name(address)
         return f"{name} ({address:#x})" if name else f"{address:#x}"
 
     def access(self, access: Access) -> str:

@@ -7,7 +7,7 @@ import time
 
 from stack_factory import RBP, RETURN, RSP, FrameTable, Words, frame, kept, uleb
 
-from corebraid.names.placed_code import PlacedCode, PlacedFiles
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.unwinding import stack as stack_module
 from corebraid.names.unwinding.stack import CallStack, Frame
 from isa.registry import frame_registers_of, isa_named
@@ -31,7 +31,7 @@ def files() -> PlacedFiles:
     table.code(signal, SIGNAL, SIGNAL + 0x100, code)
     table.code(common, SWITCH, SWITCH + 0x100, b"\x10" + uleb(RSP) + b"\x02\x77\x00")
     raw = table.elf()
-    return PlacedFiles([PlacedCode(BIAS + PLAIN, BIAS + 0x2000, BIAS, "a.out", raw)])
+    return PlacedFiles([PlacedPart(BIAS + PLAIN, BIAS + 0x2000, BIAS, "a.out", raw)])
 
 
 def walk(registers: dict[str, int], words: dict[int, int], *, call: bool = True) -> tuple[list[Frame], str]:

@@ -1,4 +1,4 @@
-"""Which file the code at an address is of."""
+"""Which file the code, or the data, at an address is of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class PlacedCode:
-    """Code of a file at the guest addresses [start, end), `bias` above those that the file counts. name: of
+class PlacedPart:
+    """Part of a file at the guest addresses [start, end), `bias` above those that the file counts. name: of
     the file. raw: all its bytes."""
 
     start: int
@@ -20,14 +20,14 @@ class PlacedCode:
 
 
 class PlacedFiles:
-    """All code that was mapped, of files that are known."""
+    """All parts of some kind that were mapped, of files that are known."""
 
-    def __init__(self, placed: Iterable[PlacedCode] = ()) -> None:
+    def __init__(self, placed: Iterable[PlacedPart] = ()) -> None:
         self._placed = sorted(placed, key=lambda one: one.start)
         self._starts = [one.start for one in self._placed]
 
-    def at(self, address: int) -> PlacedCode | None:
-        """Whose code is at an address; None: no file's."""
+    def at(self, address: int) -> PlacedPart | None:
+        """Whose part is at an address; None: no file's."""
         index = bisect_right(self._starts, address) - 1
         if index < 0 or address >= self._placed[index].end:
             return None

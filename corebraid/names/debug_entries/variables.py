@@ -1,0 +1,82 @@
+"""Variables that are always at one address, and their types (DWARF 5, section 4.1)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+
+from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry
+from corebraid.names.debug_entries.types import Types
+from corebraid.names.debug_sections import DebugSections, Effort
+from corebraid.names.left_out import tell_left_out
+from corebraid.names.units import iter_units
+
+_INFO, _VARIABLE = ".debug_info", "DW_TAG_variable"
+#: Bytes of debug information that are looked at for a file's variables, and units of it, at most: two seconds
+#: of work.
+_MOST_EFFORT, _MOST_UNITS, _MOST_BYTES = 1 << 22, 1 << 15, 1 << 27
+#: So much faster, as a power of two, is a search in bytes than reading entries.
+_FAST = 9
+#: An expression of 9 bytes: DW_OP_addr and an address.
+_ADDRESS = b"\x09\x03"
+#: Places in `.debug_info` that look like the address of a variable, and need not be.
+_MOST_PLACES = 16
+
+
+class Variables:
+    """Those of the ELF file `raw`. name: what it is called in messages."""
+
+    def __init__(self, raw: bytes, name: str) -> None:
+        self._sections, self._name = DebugSections(raw, Effort(_MOST_EFFORT)), name
+        self._entries = DebugEntries(self._sections)
+        self._types = Types(self._entries)
+        self._known: dict[int, Entry | None] = {}
+
+    def part(self, address: int, offset: int) -> str | None:
+        """What follows the name of the variable at `address`, as the file counts it, for the byte at `offset`
+        of it (`Types.path`); None where nothing tells."""
+        if _INFO not in self._sections.names:
+            return None
+        try:
+            if address not in self._known:
+                self._known[address] = self._variable(address)
+            variable = self._known[address]
+            if variable is None:
+                return None
+            return self._types.path(self._types.type_of(variable), offset)
+        except ENTRY_DAMAGE as error:
+            why = str(error) if isinstance(error, ValueError) else "they are damaged"
+            tell_left_out(f"types of variables of {self._name} are left out: {why}")
+            self._known[address] = None
+            return None
+
+    @cached_property
+    def _info(self) -> bytes:
+        return self._sections.section(_INFO).whole(_MOST_BYTES)
+
+    @cached_property
+    def _units(self) -> list[int]:
+        return [unit.offset for unit in iter_units(self._sections, _MOST_UNITS)]
+
+    def _variable(self, address: int) -> Entry | None:
+        """Its entry is where its address is written: so no entries but those around it are read."""
+        wanted, at = _ADDRESS + address.to_bytes(8, "little"), -1
+        for _ in range(_MOST_PLACES):
+            self._sections.effort.spend(len(self._info) >> _FAST)
+            at = self._info.find(wanted, at + 1)
+            if at < 0:
+                break
+            unit = bisect_right(self._units, at) - 1
+            found = self._entry_around(self._entries.unit(self._units[unit]), at) if unit >= 0 else None
+            if found is not None and found.tag == _VARIABLE:
+                return found
+        return None
+
+    def _entry_around(self, entry: Entry, at: int) -> Entry | None:
+        """The innermost entry below `entry` whose own bytes hold the place `at` of the section."""
+        inner: Entry | None = entry
+        while inner is not None:
+            if inner.offset <= at < inner.offset + inner.size:
+                return inner
+            inner = next((e for e, end in self._entries.spans(inner) if at < end), None)
+        return None
