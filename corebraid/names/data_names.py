@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.names.debug_entries.variables import Variables
+from corebraid.names.debug_files import DebugFiles
 from corebraid.names.placed_files import PlacedFiles
 from corebraid.names.symbols import Symbols, with_offset
 
@@ -13,10 +14,10 @@ _MOST_NAMES = 1 << 16
 
 
 class DataNames:
-    """symbols: of everything. files: whose data is where."""
+    """symbols: of everything. files: whose data is where. debug_files: where types may be, too."""
 
-    def __init__(self, symbols: Symbols, files: PlacedFiles) -> None:
-        self._symbols, self._files = symbols, files
+    def __init__(self, symbols: Symbols, files: PlacedFiles, debug_files: DebugFiles) -> None:
+        self._symbols, self._files, self._debug_files = symbols, files, debug_files
         self._variables: dict[int, Variables] = {}
         self._names: dict[int, str] = {}
 
@@ -42,5 +43,7 @@ class DataNames:
         if file is None:
             return None
         if id(file.raw) not in self._variables:
-            self._variables[id(file.raw)] = Variables(file.raw, file.name)
+            own = Variables(file.raw, file.name)
+            debug = None if own.known else self._debug_files.of(file)
+            self._variables[id(file.raw)] = own if debug is None else Variables(debug, file.name)
         return self._variables[id(file.raw)].part(start - file.bias, inside)

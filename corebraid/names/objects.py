@@ -229,7 +229,7 @@ def _parts(
     for one in placed:
         for load, (low, high) in zip(one.loads, one.spans, strict=True):
             if bool(load.flags & _EXECUTE) is executed and not _touches(low, high, doubtful):
-                yield PlacedPart(low, high, one.bias, one.name, one.raw)
+                yield PlacedPart(low, high, one.bias, one.name, one.raw, one.path)
 
 
 def _lines(code: Iterable[PlacedPart]) -> Iterator[PlacedLines]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class PlacedPart:
     """Part of a file at the guest addresses [start, end), `bias` above those that the file counts. name: of
-    the file. raw: all its bytes."""
+    the file. raw: all its bytes. path: of the file in the guest, '' of firmware."""
 
     start: int
     end: int
     bias: int
     name: str
     raw: bytes
+    path: str = ""
 
 
 class PlacedFiles:

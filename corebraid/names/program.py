@@ -10,6 +10,7 @@ from pathlib import Path
 
 from corebraid.base.errors import FormatError
 from corebraid.names.data_names import DataNames
+from corebraid.names.debug_files import DebugFiles
 from corebraid.names.lines import Lines, LineTable, PlacedLines
 from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbol, Symbols
@@ -86,9 +87,14 @@ class GuestProgram:
         return "kernel" if self.linux else "dev"
 
     @cached_property
+    def debug_files(self) -> DebugFiles:
+        """Debug information that is kept apart."""
+        return DebugFiles()
+
+    @cached_property
     def data_names(self) -> DataNames:
         """Names of data, with elements and members where the program tells types."""
-        return DataNames(self.symbols, self.data)
+        return DataNames(self.symbols, self.data, self.debug_files)
 
     @cached_property
     def _segments(self) -> tuple[list[int], list[Segment]]:

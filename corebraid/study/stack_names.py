@@ -8,9 +8,10 @@ import numpy as np
 
 from corebraid.names.debug_entries.scopes import Scope, Scopes
 from corebraid.names.demangling import demangled
-from corebraid.names.lines import PlacedLines
+from corebraid.names.lines import LineTable
+from corebraid.names.placed_files import PlacedPart
 from corebraid.names.program import GuestProgram
-from corebraid.names.symbols import with_offset
+from corebraid.names.symbols import Symbols, with_offset
 from corebraid.names.unwinding.stack import Frame
 
 
@@ -45,45 +46,74 @@ class Called:
         }
 
 
+class _File:
+    """Names in a file. part: of its code. table: its lines. symbols: those that its debug
+    file has besides."""
+
+    def __init__(self, part: PlacedPart, table: LineTable | None, debug: bytes | None) -> None:
+        self.part = part
+        if debug is not None and (table is None or not table.known):
+            table = LineTable(debug, part.name)
+        self.table = table or LineTable(part.raw, part.name)
+        self.symbols = None if debug is None else Symbols.of_elf(debug)
+        self.scopes = Scopes(self.table)
+        self._found: dict[int, list[Scope]] = {}
+
+    def functions(self, place: int) -> list[Scope]:
+        """Those whose code is at an address of the guest, from the innermost on."""
+        if place not in self._found:
+            self._found[place] = self.scopes.at(place - self.part.bias)
+        return self._found[place]
+
+
 class StackNames:
     """Names of frames of `program`."""
 
     def __init__(self, program: GuestProgram) -> None:
         self._program = program
-        self._files: dict[int, Scopes] = {}
-        self._found: dict[int, list[Scope]] = {}
+        self._files: dict[tuple[int, int], _File] = {}
 
     def count(self, frame: Frame) -> int:
         """How many functions a frame is of: with those that were compiled into it."""
-        return max(1, len(self._scopes(frame.place)))
+        file = self._file(frame.place)
+        return 1 if file is None else max(1, len(file.functions(frame.place)))
 
     def called(self, frame: Frame, number: int) -> list[Called]:
         """Those functions, from the innermost on. number: of the innermost."""
-        name, line = self._name(frame), self._program.lines.at(frame.place)
-        scopes, found = self._scopes(frame.place), list[Called]()
-        file = self._program.files.at(frame.place)
-        library = f"{file.name}!" if file is not None and name.startswith(f"{file.name}!") else ""
-        for scope in scopes[:-1]:
-            inner = f"{library}{demangled(scope.name)}" if scope.name else ""
+        file, found = self._file(frame.place), list[Called]()
+        name, line, prefix = self._name(frame, file), "", ""
+        if file is not None:
+            line = file.table.at(frame.place - file.part.bias)
+            prefix = f"{file.part.name}!" if name.startswith(f"{file.part.name}!") else ""
+        for scope in file.functions(frame.place)[:-1] if file is not None else ():
+            inner = f"{prefix}{demangled(scope.name)}" if scope.name else ""
             found.append(Called(number + len(found), frame.pc, inner, line, True))
             line = scope.called
         found.append(Called(number + len(found), frame.pc, name, line, signal=frame.signal))
         return found
 
-    def _name(self, frame: Frame) -> str:
+    def _name(self, frame: Frame, file: _File | None) -> str:
         symbols = self._program.symbols
-        index, offset = symbols.find(np.array([frame.place], np.uint64))
-        if index[0] < 0:
-            return ""
-        return with_offset(symbols.names[index[0]], int(offset[0]) + frame.pc - frame.place)
+        name, inside = _found(symbols, frame.place)
+        if file is not None and file.symbols is not None and name in ("", file.part.name):
+            # No symbol that the file has itself.
+            other, at = _found(file.symbols, frame.place - file.part.bias)
+            name, inside = (f"{file.part.name}!{other}", at) if other else (name, inside)
+        return with_offset(name, inside + frame.pc - frame.place) if name else ""
 
-    def _scopes(self, place: int) -> list[Scope]:
-        if place not in self._found:
-            one = self._program.lines.of(place)
-            self._found[place] = [] if one is None else self._of_file(one).at(place - one.bias)
-        return self._found[place]
+    def _file(self, place: int) -> _File | None:
+        part = self._program.files.at(place)
+        if part is None:
+            return None
+        key = id(part.raw), part.bias
+        if key not in self._files:
+            lines = self._program.lines.of(place)
+            table = None if lines is None else lines.table
+            self._files[key] = _File(part, table, self._program.debug_files.of(part))
+        return self._files[key]
 
-    def _of_file(self, one: PlacedLines) -> Scopes:
-        if id(one.table) not in self._files:
-            self._files[id(one.table)] = Scopes(one.table)
-        return self._files[id(one.table)]
+
+def _found(symbols: Symbols, address: int) -> tuple[str, int]:
+    """(name, offset) of the symbol at an address; '' where there is none."""
+    index, offset = symbols.find(np.array([address], np.uint64))
+    return ("", 0) if index[0] < 0 else (symbols.names[index[0]], int(offset[0]))

@@ -104,7 +104,9 @@ def _calls(recording: Recording, program: GuestProgram, place: EndPlace) -> Call
     isa = program.isa
     registers = {register.name: isa.read(place.context, register.name) for register in isa.registers}
     memory = FinalMemory(recording)
-    return CallStack(registers, memory, program.files, frame_registers_of(isa), program.call_ends_at)
+    return CallStack(
+        registers, memory, program.files, frame_registers_of(isa), program.call_ends_at, program.debug_files
+    )
 
 
 def _who(recording: Recording, place: EndPlace) -> str:

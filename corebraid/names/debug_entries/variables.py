@@ -32,10 +32,15 @@ class Variables:
         self._types = Types(self._entries)
         self._known: dict[int, Entry | None] = {}
 
+    @property
+    def known(self) -> bool:
+        """Whether there is anything that tells of variables."""
+        return _INFO in self._sections.names
+
     def part(self, address: int, offset: int) -> str | None:
         """What follows the name of the variable at `address`, as the file counts it, for the byte at `offset`
         of it (`Types.path`); None where nothing tells."""
-        if _INFO not in self._sections.names:
+        if not self.known:
             return None
         try:
             if address not in self._known:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from corebraid.names.debug_files import DebugFiles
 from corebraid.names.debug_sections import Effort
 from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.unwinding.entries import Entry
@@ -53,8 +54,8 @@ class _Ends(Exception):
 class CallStack:
     """Frames of a thread, from the innermost on.
 
-    registers: by name. called_before: whether a call ends right before an address. remark: why it ends, ''
-    where it ends as stacks do; known when `frames` has ended.
+    registers: by name. called_before: whether a call ends right before an address. debug_files: where frame
+    tables may be, too. remark: why it ends, '' where it ends as stacks do; known when `frames` has ended.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class CallStack:
         files: PlacedFiles,
         numbering: FrameRegisters,
         called_before: Callable[[int], bool],
+        debug_files: DebugFiles,
     ) -> None:
         self._memory, self._files, self._numbering = memory, files, numbering
-        self._called_before = called_before
+        self._called_before, self._debug_files = called_before, debug_files
         self._first = {n: registers[name] for name, n in numbering.numbers.items() if name in registers}
         self._effort = Effort()
-        self._tables: dict[int, FrameTables] = {}
+        self._tables: dict[int, list[FrameTables]] = {}
         self._known: dict[int, tuple[Entry, Rules] | None] = {}
         self.remark = ""
 
@@ -196,13 +198,19 @@ class CallStack:
             self._known[address] = None if one is None else self._read_rules(one, address - one.bias)
         return self._known[address]
 
-    def _tables_of(self, one: PlacedPart) -> FrameTables:
-        return FrameTables(one.raw, one.name, self._effort, self._numbering.table_type)
+    def _tables_of(self, one: PlacedPart) -> Iterator[FrameTables]:
+        for raw in (one.raw, self._debug_files.of(one)):
+            if raw is not None:
+                yield FrameTables(raw, one.name, self._effort, self._numbering.table_type)
 
     def _read_rules(self, one: PlacedPart, address: int) -> tuple[Entry, Rules] | None:
-        tables = self._tables.setdefault(id(one.raw), self._tables_of(one))
-        try:
-            entry = tables.entry(address)
-            return None if entry is None else (entry, rules_at(entry, address))
-        except ValueError:
-            return None
+        if id(one.raw) not in self._tables:
+            self._tables[id(one.raw)] = list(self._tables_of(one))
+        for tables in self._tables[id(one.raw)]:
+            try:
+                entry = tables.entry(address)
+                if entry is not None:
+                    return entry, rules_at(entry, address)
+            except ValueError:
+                continue
+        return None

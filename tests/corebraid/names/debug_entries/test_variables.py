@@ -15,6 +15,7 @@ from stack_factory import compiled, needs_gcc
 from corebraid.names.data_names import DataNames
 from corebraid.names.debug_entries import variables as variables_module
 from corebraid.names.debug_entries.variables import Variables
+from corebraid.names.debug_files import DebugFiles
 from corebraid.names.left_out import told_left_out
 from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbols
@@ -60,7 +61,7 @@ int main(void) {
 
 
 def names_of(raw: bytes) -> DataNames:
-    return DataNames(Symbols.of_elf(raw), PlacedFiles([PlacedPart(0, 1 << 40, 0, "data", raw)]))
+    return DataNames(Symbols.of_elf(raw), PlacedFiles([PlacedPart(0, 1 << 40, 0, "data", raw)]), DebugFiles())
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import time
 
 from stack_factory import RBP, RETURN, RSP, FrameTable, Words, frame, kept, uleb
 
+from corebraid.names.debug_files import DebugFiles
 from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.unwinding import stack as stack_module
 from corebraid.names.unwinding.stack import CallStack, Frame
@@ -43,6 +44,7 @@ def walk(registers: dict[str, int], words: dict[int, int], *, call: bool = True)
         files(),
         NUMBERING,
         lambda pc: call,
+        DebugFiles(),
     )
     return list(stack.frames()), stack.remark
 
@@ -158,7 +160,9 @@ def test_deep_recursion_is_gone_through_to_a_bound(monkeypatch) -> None:  # type
             return (BIAS + PLAIN + 9).to_bytes(8, "little")
 
     monkeypatch.setattr(stack_module, "_MOST_FRAMES", 5000)
-    stack = CallStack({"rip": BIAS + PLAIN, "rsp": STACK}, Deep(), files(), NUMBERING, lambda pc: True)
+    stack = CallStack(
+        {"rip": BIAS + PLAIN, "rsp": STACK}, Deep(), files(), NUMBERING, lambda pc: True, DebugFiles()
+    )
     assert sum(1 for _ in stack.frames()) == 5000
     assert stack.remark == "more than 5000 frames"
 
