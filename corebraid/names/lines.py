@@ -45,6 +45,11 @@ class _Decoded:
         index = bisect_right(self._starts, address) - 1
         return self._found.text(self._found.rows[self._starts[index]]) if index >= 0 else ""
 
+    def after(self, address: int) -> int:
+        """The first address behind this one at which a line begins; the greatest where there is none."""
+        index = bisect_right(self._starts, address)
+        return self._starts[index] if index < len(self._starts) else _LAST
+
     def text(self, file: int, line: int) -> str:
         """The same of a file's number and a line, or ''."""
         return self._found.text(file << 32 | line) if 0 < line < 1 << 32 else ""
@@ -67,6 +72,11 @@ class LineTable:
     def of_unit(self, offset: int, file: int, line: int) -> str:
         """'file.c:42' of a line of the file that the unit at `offset` gives this number, or ''."""
         return self._of_unit(offset).text(file, line)
+
+    def next_line(self, offset: int, address: int) -> int:
+        """The first address behind this one at which a line begins of the unit at `offset`; one behind all
+        where none does."""
+        return self._of_unit(offset).after(address)
 
     def _of_unit(self, offset: int) -> _Decoded:
         if offset not in self._decoded:

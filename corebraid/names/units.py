@@ -18,8 +18,11 @@ from corebraid.names.dwarf_fields import Reader
 _ENTRY, _ABBREVIATIONS, _MOST_RANGES = 1 << 12, 1 << 14, 1 << 16
 #: What a unit takes besides, in bytes.
 _HEAD = 64
-#: DW_AT_stmt_list, low_pc, high_pc, ranges, addr_base (also GNU's), rnglists_base.
+#: DW_AT_stmt_list, low_pc, high_pc, ranges, addr_base (also GNU's), rnglists_base, loclists_base.
 _LINES, _LOW, _HIGH, _RANGES, _ADDRESSES, _GNU_ADDRESSES, _LISTS = 0x10, 0x11, 0x12, 0x55, 0x73, 0x2133, 0x74
+_LOCATIONS = 0x8C
+#: DW_FORM_loclistx.
+_LOCATION_INDEX = 0x22
 _ADDRESS, _STRING, _SDATA, _INDIRECT, _IMPLICIT, _LIST_INDEX = 0x01, 0x08, 0x0D, 0x16, 0x21, 0x23
 #: Forms of so many bytes; of an offset's; of a LEB128 number; blocks with a length of so many bytes (0: of a
 #: LEB128 number).
@@ -168,6 +171,27 @@ def code_of(sections: DebugSections, unit: Unit) -> list[Range]:
     except ValueError:
         pass
     return []
+
+
+def low_address(sections: DebugSections, unit: Unit) -> int:
+    """Where the code of a unit begins, from which lists of its entries count; 0 if it does not say. Raises
+    ValueError."""
+    return _address(sections, unit, _LOW)
+
+
+def indexed_address(sections: DebugSections, unit: Unit, index: int) -> int:
+    """An address that an entry of the unit gives by its number in `.debug_addr`. Raises ValueError."""
+    return _indexed(sections, unit, index)
+
+
+def list_at(sections: DebugSections, unit: Unit, value: tuple[int, int], section: str) -> int:
+    """Where in a section the list is that an attribute (form, number) names: by its place, or by its number
+    among those of the unit. Raises ValueError."""
+    form, at = value
+    if form != _LOCATION_INDEX:
+        return at
+    table = unit.values.get(_LOCATIONS, (0, 0))[1]
+    return table + Reader(sections.section(section).part(table + at * unit.word, unit.word)).number(unit.word)
 
 
 def _address(sections: DebugSections, unit: Unit, name: int) -> int:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corebraid.names.debug_entries.arguments import Arguments
 from corebraid.names.debug_entries.scopes import Scope, Scopes
 from corebraid.names.demangling import demangled
 from corebraid.names.lines import LineTable
 from corebraid.names.placed_files import PlacedPart
 from corebraid.names.program import GuestProgram
 from corebraid.names.symbols import Symbols, with_offset
+from corebraid.names.unwinding.machine import Memory
 from corebraid.names.unwinding.stack import Frame
 
 
@@ -19,7 +21,7 @@ from corebraid.names.unwinding.stack import Frame
 class Called:
     """A function that has not returned. number: from 0, the innermost. name: with the offset into it, or of
     one that was compiled into its caller without. line: where it is, '' where that is not known. signal: a
-    signal has led there."""
+    signal has led there. arguments: (name, value) of those that are known."""
 
     number: int
     pc: int
@@ -27,12 +29,15 @@ class Called:
     line: str
     inlined: bool = False
     signal: bool = False
+    arguments: tuple[tuple[str, str], ...] = ()
 
     def text(self) -> str:
         """For people."""
         line = f" ({self.line})" if self.line else ""
         how = ", inlined" if self.inlined else ", by a signal" if self.signal else ""
-        return f"#{self.number} {self.name or f'{self.pc:#x}'}{line}{how}"
+        known = ", ".join(f"{name}={value}" for name, value in self.arguments)
+        known = f": {known}" if known else ""
+        return f"#{self.number} {self.name or f'{self.pc:#x}'}{line}{how}{known}"
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
@@ -43,20 +48,24 @@ class Called:
             "line": self.line or None,
             "inlined": self.inlined,
             "signal": self.signal,
+            "arguments": dict(self.arguments),
         }
 
 
 class _File:
     """Names in a file. part: of its code. table: its lines. symbols: those that its debug
-    file has besides."""
+    file has besides. arguments: of its functions."""
 
-    def __init__(self, part: PlacedPart, table: LineTable | None, debug: bytes | None) -> None:
+    def __init__(
+        self, part: PlacedPart, table: LineTable | None, debug: bytes | None, memory: Memory
+    ) -> None:
         self.part = part
         if debug is not None and (table is None or not table.known):
             table = LineTable(debug, part.name)
         self.table = table or LineTable(part.raw, part.name)
         self.symbols = None if debug is None else Symbols.of_elf(debug)
         self.scopes = Scopes(self.table)
+        self.arguments = Arguments(self.table, self.scopes.entries, memory, part.bias)
         self._found: dict[int, list[Scope]] = {}
 
     def functions(self, place: int) -> list[Scope]:
@@ -65,12 +74,16 @@ class _File:
             self._found[place] = self.scopes.at(place - self.part.bias)
         return self._found[place]
 
+    def known(self, scope: Scope, frame: Frame) -> tuple[tuple[str, str], ...]:
+        """The arguments of one of the functions in a frame."""
+        return tuple(self.arguments.of(scope, self.functions(frame.place)[-1], frame))
+
 
 class StackNames:
-    """Names of frames of `program`."""
+    """Names of frames of `program`. memory: that their arguments lie in."""
 
-    def __init__(self, program: GuestProgram) -> None:
-        self._program = program
+    def __init__(self, program: GuestProgram, memory: Memory) -> None:
+        self._program, self._memory = program, memory
         self._files: dict[tuple[int, int], _File] = {}
 
     def count(self, frame: Frame) -> int:
@@ -85,12 +98,14 @@ class StackNames:
         if file is not None:
             line = file.table.at(frame.place - file.part.bias)
             prefix = f"{file.part.name}!" if name.startswith(f"{file.part.name}!") else ""
-        for scope in file.functions(frame.place)[:-1] if file is not None else ():
+        scopes = [] if file is None else file.functions(frame.place)
+        known = [()] if file is None or not scopes else [file.known(scope, frame) for scope in scopes]
+        for scope, arguments in zip(scopes[:-1], known[:-1], strict=True):
             inner = f"{prefix}{demangled(scope.name)}" if scope.name else ""
-            found.append(Called(number + len(found), frame.pc, inner, line, True))
+            found.append(Called(number + len(found), frame.pc, inner, line, True, arguments=arguments))
             line = scope.called
-        found.append(Called(number + len(found), frame.pc, name, line, signal=frame.signal))
-        return found
+        last = number + len(found)
+        return [*found, Called(last, frame.pc, name, line, signal=frame.signal, arguments=known[-1])]
 
     def _name(self, frame: Frame, file: _File | None) -> str:
         symbols = self._program.symbols
@@ -109,7 +124,7 @@ class StackNames:
         if key not in self._files:
             lines = self._program.lines.of(place)
             table = None if lines is None else lines.table
-            self._files[key] = _File(part, table, self._program.debug_files.of(part))
+            self._files[key] = _File(part, table, self._program.debug_files.of(part), self._memory)
         return self._files[key]
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from corebraid.names.unwinding.stack import CallStack, Frame
     from corebraid.study.ended import EndPlace
     from corebraid.study.stack_names import Called
+    from recorder.files.final_memory import FinalMemory
     from recorder.files.manifest import Manifest
     from recorder.files.reader import Recording
 
@@ -76,12 +77,14 @@ def _stack(recording: Recording) -> Stack | None:
     from corebraid.names.program import GuestProgram
     from corebraid.study.ended import end_place
     from corebraid.study.stack_names import StackNames
+    from recorder.files.final_memory import FinalMemory
 
     place = end_place(recording)
     if place is None:
         return None
     program = GuestProgram.of(recording.path, recording.manifest)
-    calls, names = _calls(recording, program, place), StackNames(program)
+    memory = FinalMemory(recording)
+    calls, names = _calls(memory, program, place), StackNames(program, memory)
     first: list[Called] = []
     rest: deque[tuple[int, Frame]] = deque(maxlen=_OUTERMOST)
     number = 0
@@ -96,14 +99,12 @@ def _stack(recording: Recording) -> Stack | None:
     return Stack(_who(recording, place), tuple(first), tuple(last), left_out, calls.remark)
 
 
-def _calls(recording: Recording, program: GuestProgram, place: EndPlace) -> CallStack:
+def _calls(memory: FinalMemory, program: GuestProgram, place: EndPlace) -> CallStack:
     from corebraid.names.unwinding.stack import CallStack
     from isa.registry import frame_registers_of
-    from recorder.files.final_memory import FinalMemory
 
     isa = program.isa
     registers = {register.name: isa.read(place.context, register.name) for register in isa.registers}
-    memory = FinalMemory(recording)
     return CallStack(
         registers, memory, program.files, frame_registers_of(isa), program.call_ends_at, program.debug_files
     )

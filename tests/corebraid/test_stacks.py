@@ -61,7 +61,7 @@ def test_info_record_and_hunt_tell_it(crash: Path, tmp_path: Path) -> None:
     assert facts["end"]["address"] == 8
     assert facts["stack"]["frames"][0] == {
         "number": 0, "pc": facts["stack"]["frames"][0]["pc"], "symbol": "look_up", "line": "crash.c:13",
-        "inlined": False, "signal": False,
+        "inlined": False, "signal": False, "arguments": {},
     }  # fmt: skip
     ran = record(tmp_path / "rec", PROGRAMS / "crash", "--json", "--output", tmp_path / "out")
     assert "corebraid:   #0 look_up (crash.c:13)" in ran.lines
@@ -277,3 +277,68 @@ def test_a_thread_that_is_killed_as_it_sleeps_is_the_one_that_is_told(cores: int
     assert "sleep_on" in functions(stack)
     ran = run("verify", tmp_path / "rec")
     assert ran.code == 0, ran.err
+
+
+ARGUMENTS = """
+#include <stdbool.h>
+#include <stdio.h>
+enum color { RED, GREEN = 7, BLUE = -2 };
+struct pair { long a, b; };
+typedef unsigned char byte;
+static volatile int *volatile nowhere;
+__attribute__((noinline)) double deepest(float ratio, double wide, enum color color, bool yes, short least) {
+    printf("%f\\n", ratio * wide);
+    return *nowhere + ratio + wide + color + yes + least;
+}
+__attribute__((noinline)) long middle(byte small, unsigned long big, const char *text, struct pair pair) {
+    long found = (long)deepest(2.5f, -1e300, BLUE, true, -3);
+    return found + small + (long)big + text[0] + pair.b;
+}
+__attribute__((noinline)) long outer(long n, int m) {
+    struct pair pair = {n, m};
+    long found = n > 1 ? outer(n - 1, m) : middle(200, 0xffffffffffffffffUL, (const char *)16, pair);
+    return found + n + m;
+}
+int main(void) { return (int)outer(3, -9) & 1; }
+"""
+KNOWN = {
+    "deepest": {"ratio": "2.5", "wide": "-1e+300", "color": "BLUE", "yes": "true", "least": "-3"},
+    "middle": {"small": "200", "big": str((1 << 64) - 1), "text": "0x10"},
+}
+
+
+@needs_gcc
+@pytest.mark.parametrize("flags", [("-O0",), ("-O0", "-gdwarf-4"), ("-O1",), ("-O2",), ("-O3",)], ids=" ".join)
+def test_arguments_are_right_or_left_out(flags: tuple[str, ...], tmp_path: Path) -> None:
+    flags = ("-w", "-fno-optimize-sibling-calls", *flags)
+    stack = recorded(tmp_path, compiled(tmp_path, "arguments.c", ARGUMENTS, *flags))
+    told, n = 0, 0
+    for one, name in zip(stack.first, functions(stack), strict=True):
+        known = KNOWN.get(name, {})
+        if name == "outer":
+            n += 1
+            known = {"n": str(n), "m": "-9"}
+        for argument, value in one.arguments:
+            assert known.get(argument) == value, (name, argument)
+            told += 1
+        if "-O0" in flags:
+            assert dict(one.arguments) == known
+    assert n == 3 or "-O3" in flags or "-O2" in flags
+    assert told > 2
+    if "-O0" in flags:
+        facts = stack.facts()["frames"]
+        assert facts[1]["arguments"] == KNOWN["middle"]  # type: ignore[index]
+        assert stack.first[2].text().endswith(": n=1, m=-9")
+
+
+@needs_gcc
+def test_an_argument_that_is_not_stored_yet_is_left_out(tmp_path: Path) -> None:
+    """Where the stack overflows, it is the store of an argument that fails."""
+    source = """
+    long down(long n) { char b[5000]; b[n % 5000] = 1; return down(n + 1) + b[5]; }
+    int main(void) { return (int)down(1); }
+    """
+    stack = recorded(tmp_path, compiled(tmp_path, "early.c", source, "-O0", "-w"))
+    assert stack.first[0].arguments == ()
+    inner = [int(dict(one.arguments)["n"]) for one in stack.first[1:]]
+    assert inner == list(range(inner[0], inner[0] - len(inner), -1))

@@ -15,6 +15,7 @@ from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFI
 from elftools.dwarf.enums import ENUM_DW_AT, ENUM_DW_FORM
 
 from corebraid.names.aranges import Range
+from corebraid.names.debug_entries.location_lists import expression_at
 from corebraid.names.debug_sections import DebugSections
 from corebraid.names.symbols import ELF_DAMAGE, printable
 from corebraid.names.units import Unit, code_of_entry, iter_units, read_unit
@@ -139,11 +140,6 @@ class DebugEntries:
         found = self.attribute(entry, name)
         return printable(found.value) if found is not None and isinstance(found.value, bytes) else ""
 
-    def block(self, entry: Entry, name: str) -> bytes | None:
-        """The bytes that an attribute is, an expression; None: it is none."""
-        found = self.attribute(entry, name)
-        return bytes(found.value) if found is not None and isinstance(found.value, list) else None
-
     def code(self, entry: Entry) -> list[Range]:
         """The ranges of its code."""
         values = {
@@ -151,12 +147,25 @@ class DebugEntries:
             for name in _CODE
             if (value := entry.attributes.get(name)) is not None
         }
-        if not values:
-            return []
+        return code_of_entry(self._sections, self._unit_of(entry), values) if values else []
+
+    def _unit_of(self, entry: Entry) -> Unit:
         offset = entry.cu.cu_offset
         if offset not in self._units:
             self._units[offset] = read_unit(self._sections, offset)
-        return code_of_entry(self._sections, self._units[offset], values)
+        return self._units[offset]
+
+    def location(self, entry: Entry, name: str, address: int) -> tuple[bytes, bool] | None:
+        """(the expression that an attribute is for the instruction at an address, whether it is the same for
+        all); None: there is none."""
+        found = self.attribute(entry, name)
+        if found is None:
+            return None
+        if isinstance(found.value, list):
+            return bytes(found.value), True
+        value = ENUM_DW_FORM[found.form], found.raw_value
+        code = expression_at(self._sections, self._unit_of(entry), value, address)
+        return None if code is None else (code, False)
 
     def covers(self, entry: Entry, address: int) -> bool:
         """Whether its code is at an address."""
