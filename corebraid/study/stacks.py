@@ -111,7 +111,7 @@ def _calls(memory: FinalMemory, program: GuestProgram, place: EndPlace) -> CallS
 
 
 def _who(recording: Recording, place: EndPlace) -> str:
-    from corebraid.names.threads import thread_at
+    from corebraid.names.threads import thread_at, thread_name
 
     thread = thread_at(recording, place.core, place.count)
-    return f"thread {thread}" if thread else f"core {place.core}"
+    return thread_name(recording.manifest.end, thread) if thread else f"core {place.core}"

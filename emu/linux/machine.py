@@ -362,7 +362,7 @@ class LinuxMachine(Board):
         self._running_time.charge(number, task)
         task.state, task.changed = State.DEAD, False
         process.ended_cycles += task.cycles
-        del process.tasks[task.tid]
+        process.end(task)
         process.signals.leave(task)
         self.queue.end(number)
         if not process.tasks:

@@ -41,7 +41,7 @@ from recorder.files.collectors import Collector, Guest
 from recorder.files.evidence_names import check_evidence
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import MOST_TEXT, Scalar
-from recorder.files.manifest import MOST_WAITS, End
+from recorder.files.manifest import MOST_NAMES, MOST_WAITS, End
 from recorder.files.objects import ObjectKeeper
 
 _END_CODES = {
@@ -201,6 +201,7 @@ class LinuxCapture(BaseCapture):
             shown(text, MOST_TEXT),
             tuple(waiting[:MOST_WAITS]),
             killed.address if killed is not None else None,
+            tuple((tid, shown(name, MOST_TEXT)) for tid, name in process.own_names().items())[:MOST_NAMES],
         )
         outcome = self._end(_END_CODES[reason], end)
         # The recording comes first: this may fail.

@@ -46,8 +46,8 @@ MAX_MEMORY = 1 << 40
 MISSES_PROVE_WRITES = "misses_prove_writes"
 #: One of the totals: whether agents' accesses say that a core had the line alone (OWNED), where one had.
 AGENTS_SAY_OWNED = "agents_say_owned"
-#: Tasks whose waits are kept, and bytes of a manifest.
-MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
+#: Tasks whose waits are kept, those whose names are, and bytes of a manifest.
+MOST_WAITS, MOST_NAMES, _MAX_BYTES = 4096, 4096, 16 << 20
 #: When a stratum is cut: one of the bounds, see `recorder.capture.strata_policy`.
 _SCHEME = "(cycles|events|downgrades):[0-9]+"
 #: `Processor.revision`; rows of its identity, and numbers in a row.
@@ -80,6 +80,7 @@ class End:
     it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...). waits:
     in a deadlock, what each task waits for; empty in recordings that only say it in `text`. address: of the
     bad access that a signal killed a Linux guest for; None of others, and of recordings from before it.
+    names: (number, name) of tasks that had another name than the program, the last that each had.
     """
 
     reason: str
@@ -89,15 +90,15 @@ class End:
     text: str = ""
     waits: tuple[Waiting, ...] = ()
     address: int | None = None
+    names: tuple[tuple[int, str], ...] = ()
 
     def facts(self) -> dict[str, object]:
-        """As JSON has it; without `waits` where there is no deadlock, or `address` where there is none."""
+        """As JSON has it; without `waits`, `address` and `names` where there are none."""
         facts = asdict(self)
-        del facts["waits"]
-        if self.address is None:
-            del facts["address"]
         waits = [{**asdict(one), "what": one.what.name.lower()} for one in self.waits]
-        return {**facts, "waits": waits} if waits else facts
+        facts |= {"waits": waits, "names": [{"tid": tid, "name": name} for tid, name in self.names]}
+        rare = ("waits", "address", "names")
+        return {key: value for key, value in facts.items() if key not in rare or value not in (None, [])}
 
 
 @dataclass(frozen=True)
@@ -384,6 +385,7 @@ def _parse_end(value: object, path: Path, n_cores: int) -> End | None:
         text=fields.text("text"),
         waits=_parse_waits(fields.take("waits"), path) if fields.has("waits") else (),
         address=fields.integer("address") if fields.has("address") else None,
+        names=_parse_names(fields.take("names"), path) if fields.has("names") else (),
     )
     fields.done()
     return end
@@ -393,6 +395,17 @@ def _parse_waits(value: object, path: Path) -> tuple[Waiting, ...]:
     if not isinstance(value, list) or not 0 < len(value) <= MOST_WAITS:
         raise wrong(path, 'field "end.waits"', f"a list of 1 to {MOST_WAITS} objects", type(value).__name__)
     return tuple(_parse_waiting(item, path) for item in value)
+
+
+def _parse_names(value: object, path: Path) -> tuple[tuple[int, str], ...]:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_NAMES:
+        raise wrong(path, 'field "end.names"', f"a list of 1 to {MOST_NAMES} objects", type(value).__name__)
+    found = []
+    for item in value:
+        fields = Fields(item, path, "end.names")
+        found.append((fields.integer("tid"), fields.text("name")))
+        fields.done()
+    return tuple(found)
 
 
 def _parse_waiting(value: object, path: Path) -> Waiting:

@@ -308,7 +308,9 @@ KNOWN = {
 
 
 @needs_gcc
-@pytest.mark.parametrize("flags", [("-O0",), ("-O0", "-gdwarf-4"), ("-O1",), ("-O2",), ("-O3",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags", [("-O0",), ("-O0", "-gdwarf-4"), ("-O1",), ("-O2",), ("-O3",)], ids=" ".join
+)
 def test_arguments_are_right_or_left_out(flags: tuple[str, ...], tmp_path: Path) -> None:
     flags = ("-w", "-fno-optimize-sibling-calls", *flags)
     stack = recorded(tmp_path, compiled(tmp_path, "arguments.c", ARGUMENTS, *flags))
@@ -342,3 +344,32 @@ def test_an_argument_that_is_not_stored_yet_is_left_out(tmp_path: Path) -> None:
     assert stack.first[0].arguments == ()
     inner = [int(dict(one.arguments)["n"]) for one in stack.first[1:]]
     assert inner == list(range(inner[0], inner[0] - len(inner), -1))
+
+
+NAMED = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+static void *short_lived(void *a) { pthread_setname_np(pthread_self(), "early"); return a; }
+static void *fails(void *a) {
+    for (int i = 0; i < 99999; i++) __asm__ volatile("");
+    abort();
+}
+int main(void) {
+    pthread_t one, other;
+    pthread_create(&one, NULL, short_lived, NULL);
+    pthread_join(one, NULL);
+    pthread_create(&other, NULL, fails, NULL);
+    pthread_setname_np(other, "worker 2");
+    return pthread_join(other, NULL);
+}
+"""
+
+
+@needs_gcc
+def test_threads_are_called_by_their_names(tmp_path: Path) -> None:
+    stack = recorded(tmp_path, compiled(tmp_path, "named.c", NAMED))
+    assert stack.who == "thread 1002 (worker 2)"
+    manifest = Recording.open(tmp_path / "named.rec").manifest
+    assert manifest.end is not None
+    assert manifest.end.names == ((1001, "early"), (1002, "worker 2"))

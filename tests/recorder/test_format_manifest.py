@@ -79,6 +79,10 @@ def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
         ({"complete": 1}, "complete"),
         ({"end": {**END, "address": -1}}, "end.address"),
         ({"end": {**END, "address": None}}, "end.address"),
+        ({"end": {**END, "names": []}}, "end.names"),
+        ({"end": {**END, "names": [{"tid": 1}]}}, "end.names"),
+        ({"end": {**END, "names": [{"tid": 1, "name": "\x1b"}]}}, "end.names.name"),
+        ({"end": {**END, "names": [{"tid": 1, "name": "x"}] * 4097}}, "end.names"),
         ({"end": {**END, "waits": []}}, "end.waits"),
         ({"end": {**END, "waits": [1]}}, "end.waits"),
         ({"end": {**END, "waits": [WAITING] * 4097}}, "end.waits"),
@@ -195,7 +199,9 @@ def test_who_waits_for_whom_survives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", [None, 0, 0x8, (1 << 64) - 1])
 def test_the_address_of_a_bad_access_survives(tmp_path: Path, address: int | None) -> None:
-    end = End("signal", 139, 0, 1, "killed by SIGSEGV", address=address)
+    names = () if address is None else ((1001, "worker"), (1002, ""))
+    end = End("signal", 139, 0, 1, "killed by SIGSEGV", address=address, names=names)
     raw = replace(manifest(), end=end).render()
     assert manifest_file.parse(raw, tmp_path).end == end
     assert ("address" in json.loads(raw)["end"]) is (address is not None)
+    assert ("names" in json.loads(raw)["end"]) is (address is not None)
