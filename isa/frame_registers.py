@@ -11,7 +11,9 @@ class FrameRegisters:
     """names: registers by DWARF's number; '': there is none of that number that a context header has.
     stack_pointer, return_address: numbers; that of the return address need be no register of the processor.
     kept: numbers of those that a function leaves as they were. call_bytes: lengths that a call may have.
-    table_type: a type that only sections of frame tables have, as pyelftools names it.
+    table_type: a type that only sections of frame tables have, as pyelftools names it. signal_return: the
+    code that a signal's handler returns to, as C libraries write it. saved: distance from the stack pointer
+    there of what the interrupted code had in each register, by number.
     """
 
     names: tuple[str, ...]
@@ -20,6 +22,8 @@ class FrameRegisters:
     kept: frozenset[int]
     call_bytes: tuple[int, ...]
     table_type: str
+    signal_return: bytes
+    saved: dict[int, int]
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from isa.frame_registers import FrameRegisters
+from isa.x86_64.signals import SIGNALS_X86_64
 
 _NAMES = (
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16)), "rip",
@@ -19,4 +20,11 @@ FRAME_REGISTERS_X86_64 = FrameRegisters(
     # call rel32; call through a register or memory, with and without prefix, SIB and displacement.
     call_bytes=(5, 2, 3, 6, 7, 4, 8),
     table_type="SHT_X86_64_UNWIND",
+    # mov $15, %rax; syscall (rt_sigreturn).
+    signal_return=bytes.fromhex("48c7c00f0000000f05"),
+    saved={
+        _NAMES.index(name): place - SIGNALS_X86_64.frame.returned
+        for name, place in SIGNALS_X86_64.frame.registers.items()
+        if name in _NAMES
+    },
 )

@@ -109,6 +109,8 @@ class CallStack:
     def _step(self, frame: Frame) -> tuple[Frame, Frame]:
         """(the same frame with its address, its caller). Raises _Ends."""
         known = self._rules(frame.place)
+        if self._rules(frame.pc) is None and self._returns_from_signal(frame.pc):
+            return replace(frame, signal=True), self._interrupted(frame)
         if known is None:
             return frame, self._called_from(frame)
         entry, rules = known
@@ -170,6 +172,21 @@ class CallStack:
             return machine.register(rule.register if kind is Kind.REGISTER else number)
         except ValueError:
             return None
+
+    def _returns_from_signal(self, pc: int) -> bool:
+        """Whether a handler returns there: not all C libraries have a frame table for it."""
+        code = self._numbering.signal_return
+        return self._memory.read(pc, len(code)) == code
+
+    def _interrupted(self, frame: Frame) -> Frame:
+        """What the signal has interrupted, of which the kernel has stored all registers. Raises _Ends."""
+        top = frame.registers.get(self._numbering.stack_pointer, 0)
+        stored = {n: self._memory.read(top + at, _WORD) for n, at in self._numbering.saved.items()}
+        registers = {n: int.from_bytes(raw, "little") for n, raw in stored.items() if raw is not None}
+        pc = registers.get(self._numbering.return_address)
+        if pc is None:
+            raise _Ends(f"the caller is not known: nothing is known of the memory at {top:#x}")
+        return Frame(pc, True, registers)
 
     def _called_from(self, frame: Frame) -> Frame:
         """The caller of what is no code, or has no table. Raises _Ends."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 
+import pytest
 from stack_factory import RBP, RETURN, RSP, FrameTable, Words, frame, kept, uleb
 
 from corebraid.names.debug_files import DebugFiles
@@ -88,6 +90,28 @@ def test_what_a_signal_interrupted_is_looked_up_where_it_stands() -> None:
     assert [one.signal for one in frames] == [False, True, False, False]
     assert frames[2].exact
     assert frames[2].place == frames[2].pc
+
+
+def test_what_a_signal_interrupted_is_found_without_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the code that a handler returns to, and the kernel's frame above it."""
+
+    class Memory(Words):
+        def read(self, address: int, size: int) -> bytes | None:
+            if address == BIAS + BARE + 3:
+                return NUMBERING.signal_return[:size]
+            return super().read(address, size)
+
+    monkeypatch.setattr(sys.modules[__name__], "Words", Memory)
+    saved, top = NUMBERING.saved, STACK + 32
+    words = {STACK + 24: BARE + 3, STACK + 16: 0, STACK + 0x1008: OUTERMOST + 1, STACK + 0x1000: 0}
+    words |= {top + place: 0xAA00 + number for number, place in saved.items()}
+    words |= {top + saved[RETURN]: BY_POINTER, top + saved[RBP]: STACK + 0x1000}
+    words |= {top + saved[RSP]: STACK + 0x900}
+    frames, remark = walk({"rip": PLAIN, "rsp": STACK}, words)
+    assert (pcs(frames), remark) == ([PLAIN, BARE + 3, BY_POINTER, OUTERMOST + 1], "")
+    assert [one.signal for one in frames] == [False, True, False, False]
+    assert frames[2].exact
+    assert frames[2].registers[NUMBERING.numbers["rax"]] == 0xAA00
 
 
 def test_code_that_is_not_known_is_shown_and_ends_it() -> None:
