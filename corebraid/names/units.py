@@ -57,6 +57,12 @@ class Unit:
         found = self.values.get(_LINES)
         return found[1] if found else None
 
+    @property
+    def addresses(self) -> int | None:
+        """Where in `.debug_addr` the addresses are that its entries give by numbers."""
+        found = self.values.get(_ADDRESSES) or self.values.get(_GNU_ADDRESSES)
+        return found[1] if found else None
+
 
 def read_unit(sections: DebugSections, offset: int) -> Unit:
     """The unit at `offset`; one whose entry cannot be read has no values. Raises ValueError."""
@@ -201,8 +207,7 @@ def _address(sections: DebugSections, unit: Unit, name: int) -> int:
 
 
 def _indexed(sections: DebugSections, unit: Unit, index: int) -> int:
-    base = unit.values.get(_ADDRESSES) or unit.values.get(_GNU_ADDRESSES) or (0, 0)
-    at = base[1] + index * unit.address
+    at = (unit.addresses or 0) + index * unit.address
     return Reader(sections.section(".debug_addr").part(at, unit.address)).number(unit.address)
 
 

@@ -15,6 +15,10 @@ _ALIASES = tuple(f"DW_TAG_{what}" for what in (
 _STRUCTURES, _UNION = ("DW_TAG_structure_type", "DW_TAG_class_type"), "DW_TAG_union_type"
 _ARRAY, _RANGE = "DW_TAG_array_type", "DW_TAG_subrange_type"
 _MEMBER, _BASE = "DW_TAG_member", "DW_TAG_inheritance"
+#: Pointers, of which not all compilers say how long they are.
+POINTERS, POINTER_BYTES = tuple(f"DW_TAG_{what}" for what in (
+    "pointer_type", "reference_type", "rvalue_reference_type",
+)), 8  # fmt: skip
 #: Types in types, at most, and dimensions of an array.
 _DEEPEST, _MOST_DIMENSIONS = 64, 16
 
@@ -63,6 +67,8 @@ class Types:
             if kind is None:
                 return None
             found = self._entries.number(kind, "DW_AT_byte_size")
+            if found is None and kind.tag in POINTERS:
+                found = POINTER_BYTES
             if found is not None or kind.tag != _ARRAY:
                 return None if found is None else found * count
             for length in self._lengths(kind):

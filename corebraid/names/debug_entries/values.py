@@ -6,16 +6,13 @@ import math
 import struct
 
 from corebraid.names.debug_entries.entries import DebugEntries, Entry
-from corebraid.names.debug_entries.types import Types
+from corebraid.names.debug_entries.types import POINTERS, Types
 
 _BASE, _ENUMERATION, _ENUMERATOR = "DW_TAG_base_type", "DW_TAG_enumeration_type", "DW_TAG_enumerator"
-_POINTERS = tuple(f"DW_TAG_{what}" for what in (
-    "pointer_type", "reference_type", "rvalue_reference_type",
-))  # fmt: skip
 #: DW_ATE_*: boolean, float, signed, signed_char, unsigned, unsigned_char, UTF.
 _BOOLEAN, _FLOAT, _SIGNED, _UNSIGNED = 0x02, 0x04, (0x05, 0x06), (0x07, 0x08, 0x10)
 _FLOATS = {4: "<f", 8: "<d"}
-_POINTER_BYTES, _MOST_BYTES = 8, 8
+_MOST_BYTES = 8
 
 
 class Values:
@@ -29,9 +26,7 @@ class Values:
         plain = self.types.plain(kind)
         if plain is None:
             return None
-        if plain.tag in _POINTERS:
-            return _POINTER_BYTES
-        size = self.types.size(plain) if plain.tag in (_BASE, _ENUMERATION) else None
+        size = self.types.size(plain) if plain.tag in (*POINTERS, _BASE, _ENUMERATION) else None
         return size if size is not None and 1 <= size <= _MOST_BYTES else None
 
     def text(self, kind: Entry | None, value: int) -> str | None:
@@ -40,7 +35,7 @@ class Values:
         if plain is None or size is None:
             return None
         value &= (1 << 8 * size) - 1
-        if plain.tag in _POINTERS:
+        if plain.tag in POINTERS:
             return f"{value:#x}"
         if plain.tag == _ENUMERATION:
             return self._enumerator(plain, value, size)

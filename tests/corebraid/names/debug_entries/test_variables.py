@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -84,6 +85,25 @@ def test_parts_are_called_as_in_the_source(flags: tuple[str, ...], tmp_path: Pat
         assert found == name
         checked += 1
     assert checked == 28
+
+
+CLANG = next((name for name in ("clang", "clang-14", "clang-16", "clang-19") if shutil.which(name)), None)
+
+
+@pytest.mark.skipif(CLANG is None, reason="there is no clang, which gives addresses by numbers")
+@pytest.mark.parametrize("flags", [("-O0",), ("-O1", "-gdwarf-5")], ids=" ".join)
+def test_addresses_by_numbers(flags: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "data.c").write_text(SOURCE)
+    command = [str(CLANG), "-g", "-no-pie", "-w", *flags, "data.c", "-o", "data", "-pthread"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    names, checked = names_of((tmp_path / "data").read_bytes()), 0
+    ran = subprocess.run([tmp_path / "data"], capture_output=True, text=True, check=True)
+    for line in ran.stdout.splitlines():
+        address, _, name = line.partition(" ")
+        if name.startswith(("accounts", "bank", "texts", "plain")):
+            assert names.name(int(address, 16)) == name
+            checked += 1
+    assert checked > 10
 
 
 @needs_gcc
