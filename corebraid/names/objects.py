@@ -65,6 +65,11 @@ class _Placed:
         """The file's name."""
         return PurePosixPath(self.path).name or self.path
 
+    @property
+    def prefix(self) -> str:
+        """What its symbols are shown with."""
+        return "" if self.is_program else f"{self.name}!"
+
 
 @dataclass(frozen=True)
 class LinuxObjects:
@@ -205,7 +210,6 @@ def _symbols(
         spans = one.spans
         low, high = min(spans)[0], max(high for _, high in spans)
         areas.append(Symbol(low // PAGE_BYTES * PAGE_BYTES, high - low // PAGE_BYTES * PAGE_BYTES, one.name))
-        prefix = "" if one.is_program else f"{one.name}!"
         if id(one.raw) not in its_own:
             its_own[id(one.raw)] = with_sizes([*read_symbols(one.raw), *call_stubs(one.raw)])
         found = its_own[id(one.raw)]
@@ -219,7 +223,7 @@ def _symbols(
             if inside is not None:
                 size = min(symbol.size, inside - address)
                 if not doubtful or not _touches(address, address + size, doubtful):
-                    symbols.append(Symbol(address, size, prefix + symbol.name))
+                    symbols.append(Symbol(address, size, one.prefix + symbol.name))
     return symbols, areas
 
 
@@ -229,7 +233,7 @@ def _parts(
     for one in placed:
         for load, (low, high) in zip(one.loads, one.spans, strict=True):
             if bool(load.flags & _EXECUTE) is executed and not _touches(low, high, doubtful):
-                yield PlacedPart(low, high, one.bias, one.name, one.raw, one.path)
+                yield PlacedPart(low, high, one.bias, one.name, one.raw, one.path, one.prefix)
 
 
 def _lines(code: Iterable[PlacedPart]) -> Iterator[PlacedLines]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class PlacedPart:
     """Part of a file at the guest addresses [start, end), `bias` above those that the file counts. name: of
-    the file. raw: all its bytes. path: of the file in the guest, '' of firmware."""
+    the file. raw: all its bytes. path: of the file in the guest, '' of firmware. prefix: what the names of
+    its symbols are shown with: 'libc.so.6!'; '' of the program's own."""
 
     start: int
     end: int
@@ -18,6 +19,7 @@ class PlacedPart:
     name: str
     raw: bytes
     path: str = ""
+    prefix: str = ""
 
 
 class PlacedFiles:

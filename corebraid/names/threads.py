@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import CONTEXT
 from emu.bus.sync_points import ENTER
-from recorder.files.manifest import End
+from recorder.files.end import End
 from recorder.files.reader import Recording, iter_core_records, sync_points
 
 Rows = NDArray[np.void]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from emu.linux.tasks.waiting import Awaited, Waiting, lines
 
 if TYPE_CHECKING:
-    from recorder.files.manifest import End, Manifest
+    from recorder.files.end import End
+    from recorder.files.manifest import Manifest
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 #: A thread's name has 15 characters at most.

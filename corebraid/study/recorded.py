@@ -16,7 +16,8 @@ from corebraid.study.stacks import Stack, stack_at_end
 if TYPE_CHECKING:
     from emu.board.faults import Fault
     from recorder.capture.options import Outcome
-    from recorder.files.manifest import End, Manifest
+    from recorder.files.end import End
+    from recorder.files.manifest import Manifest
 
 _FAILURES = {
     "halted": "every core waits and nothing can wake one (the guest never powered the machine off)",

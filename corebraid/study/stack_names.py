@@ -53,8 +53,8 @@ class Called:
 
 
 class _File:
-    """Names in a file. part: of its code. table: its lines. symbols: those that its debug
-    file has besides. arguments: of its functions."""
+    """Names in a file. part: of its code. table: its lines. symbols: those that its debug file has besides.
+    arguments: of its functions."""
 
     def __init__(
         self, part: PlacedPart, table: LineTable | None, debug: bytes | None, memory: Memory
@@ -94,14 +94,13 @@ class StackNames:
     def called(self, frame: Frame, number: int) -> list[Called]:
         """Those functions, from the innermost on. number: of the innermost."""
         file, found = self._file(frame.place), list[Called]()
-        name, line, prefix = self._name(frame, file), "", ""
-        if file is not None:
-            line = file.table.at(frame.place - file.part.bias)
-            prefix = f"{file.part.name}!" if name.startswith(f"{file.part.name}!") else ""
-        scopes = [] if file is None else file.functions(frame.place)
-        known = [()] if file is None or not scopes else [file.known(scope, frame) for scope in scopes]
+        name = self._name(frame, file)
+        if file is None:
+            return [Called(number, frame.pc, name, "", signal=frame.signal)]
+        line, scopes = file.table.at(frame.place - file.part.bias), file.functions(frame.place)
+        known = [file.known(scope, frame) for scope in scopes] or [()]
         for scope, arguments in zip(scopes[:-1], known[:-1], strict=True):
-            inner = f"{prefix}{demangled(scope.name)}" if scope.name else ""
+            inner = f"{file.part.prefix}{demangled(scope.name)}" if scope.name else ""
             found.append(Called(number + len(found), frame.pc, inner, line, True, arguments=arguments))
             line = scope.called
         last = number + len(found)
@@ -113,7 +112,7 @@ class StackNames:
         if file is not None and file.symbols is not None and name in ("", file.part.name):
             # No symbol that the file has itself.
             other, at = _found(file.symbols, frame.place - file.part.bias)
-            name, inside = (f"{file.part.name}!{other}", at) if other else (name, inside)
+            name, inside = (f"{file.part.prefix}{other}", at) if other else (name, inside)
         return with_offset(name, inside + frame.pc - frame.place) if name else ""
 
     def _file(self, place: int) -> _File | None:

@@ -38,10 +38,10 @@ from recorder.capture.learning import (
 )
 from recorder.capture.options import Outcome, RecordOptions, check_model
 from recorder.files.collectors import Collector, Guest
+from recorder.files.end import MOST_NAMES, MOST_WAITS, End
 from recorder.files.evidence_names import check_evidence
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import MOST_TEXT, Scalar
-from recorder.files.manifest import MOST_NAMES, MOST_WAITS, End
 from recorder.files.objects import ObjectKeeper
 
 _END_CODES = {

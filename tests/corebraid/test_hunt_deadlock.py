@@ -13,7 +13,7 @@ from corebraid.study.deadlocks import waits_of, with_names
 from emu.linux.ground.wait import Wait
 from emu.linux.tasks.deadlock import waits
 from emu.linux.tasks.waiting import Awaited, Waiting, cycle, lines, tell
-from recorder.files.manifest import End
+from recorder.files.end import End
 
 MUTEX_A, MUTEX_B, COND, STREAM, OTHER = 0x1000, 0x1100, 0x1200, 0x1300, 0x1400
 POINTERS = {1000: 0x7000, 1001: 0x7100, 1002: 0x7200}

@@ -17,7 +17,8 @@ from format_factory import contents, flips, manifest, page, write
 from corebraid.base.errors import FormatError
 from emu.linux.tasks.waiting import Awaited, Waiting
 from recorder.files import manifest as manifest_file
-from recorder.files.manifest import End, Manifest, Program
+from recorder.files.end import End
+from recorder.files.manifest import Manifest, Program
 from recorder.files.reader import Recording, load_image
 from recorder.files.sealed_json import seal
 from recorder.files.writer import RecordingWriter

@@ -129,3 +129,6 @@ def test_a_stack_has_names_and_lines_from_there(
     assert told() == [("small", ""), ("small", "")]
     look_in(tmp_path / "nothing", monkeypatch)
     assert told() == [("leaf", "small.c:1"), ("main", "small.c:2")]
+    stack = stack_at_end(tmp_path / "rec", Recording.open(tmp_path / "rec").manifest)
+    assert stack is not None
+    assert stack.first[0].text().startswith("#0 leaf")
