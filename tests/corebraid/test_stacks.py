@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -97,8 +100,6 @@ def test_firmware_without_tables_has_one_frame(tmp_path: Path) -> None:
 
 
 def test_memory_that_is_damaged_is_a_remark(crash: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(crash, tmp_path / "rec")
     image = tmp_path / "rec" / FINAL_IMG
     raw = bytearray(image.read_bytes())
@@ -164,6 +165,23 @@ def test_frames_are_those_that_frame_pointers_lead_to(flags: tuple[str, ...], tm
     called = [one.pc for one in stack.first if not one.inlined]
     assert len(chain) > 5
     assert called[: len(chain)] == chain
+
+
+@needs_gcc
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb to compare with")
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-static")], ids=" ".join)
+def test_frames_are_those_that_gdb_tells(flags: tuple[str, ...], tmp_path: Path) -> None:
+    program = compiled(tmp_path, "calls.c", CALLS, "-fno-optimize-sibling-calls", *flags)
+    command = ["gdb", "-q", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "run", "-ex", "bt"]
+    ran = subprocess.run([*command, str(program)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    told = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\w+).* at (\S+)$", ran.stdout, re.MULTILINE)
+    if not told:
+        pytest.skip("gdb may run nothing here")
+    stack = recorded(tmp_path, program)
+    ours = [(name, one.line) for name, one in zip(functions(stack), stack.first, strict=True)]
+    # Where it stands at the first instruction of a call that was compiled in, gdb tells of the caller alone.
+    assert ours[1 if told[0][0] != "innermost" else 0 :][: len(told)][1:] == told[1:]
+    assert told[-1][0] == "main"
 
 
 HANDLER = """

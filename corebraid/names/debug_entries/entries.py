@@ -16,14 +16,14 @@ from elftools.dwarf.enums import ENUM_DW_AT, ENUM_DW_FORM
 
 from corebraid.names.aranges import Range
 from corebraid.names.debug_entries.location_lists import expression_at
-from corebraid.names.debug_sections import DebugSections
+from corebraid.names.debug_sections import DebugSections, Effort, TooLarge
 from corebraid.names.symbols import ELF_DAMAGE, printable
 from corebraid.names.units import Unit, code_of_entry, iter_units, read_unit
 
 #: What reading entries may raise where they are damaged.
 ENTRY_DAMAGE = (*ELF_DAMAGE, DWARFError, ConstructError, NotImplementedError, RuntimeError)
-#: Most bytes of a section, most units, and what an entry takes, in bytes.
-_MOST_BYTES, _MOST_UNITS, _ENTRY = 1 << 27, 1 << 15, 64
+#: Most bytes of a section, most units, and what a look at an entry, or a read of some bytes, takes at least.
+_MOST_BYTES, _MOST_UNITS, _LOOK = 1 << 27, 1 << 15, 8
 _ADDRESS_BYTES = 8
 #: An entry stands for another, which may stand for a third (DW_AT_abstract_origin, DW_AT_specification).
 _MOST_ORIGINS = 8
@@ -38,6 +38,29 @@ _ABSENT = (
 
 #: An entry, as pyelftools has it.
 Entry = Any
+
+
+def why_left_out(error: Exception, effort: Effort) -> str:
+    """In words, of one of `ENTRY_DAMAGE`: pyelftools wraps what it meets in errors of its own."""
+    try:
+        effort.spend(0)
+    except TooLarge as bound:
+        return str(bound)
+    return str(error) if isinstance(error, ValueError) else "they are damaged"
+
+
+class _Counted(io.BytesIO):
+    """Bytes of a section, each read of which is counted: a few bytes may ask for all of them."""
+
+    def __init__(self, data: bytes, effort: Effort) -> None:
+        super().__init__(data)
+        self._effort = effort
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As of any stream. Raises TooLarge where that is too much."""
+        found = super().read(size)
+        self._effort.spend(max(len(found), _LOOK))
+        return found
 
 
 class DebugEntries:
@@ -57,7 +80,7 @@ class DebugEntries:
         if name not in self._sections.names:
             return None
         data = self._sections.section(name).whole(_MOST_BYTES)
-        return DebugSectionDescriptor(io.BytesIO(data), name, 0, len(data), 0)
+        return DebugSectionDescriptor(_Counted(data, self._sections.effort), name, 0, len(data), 0)
 
     def unit(self, offset: int) -> Entry:
         """The outermost entry of the unit at `offset`."""
@@ -78,7 +101,7 @@ class DebugEntries:
             yield child, at
 
     def _at(self, unit: Any, offset: int) -> Entry:
-        self._sections.effort.spend(_ENTRY)
+        self._sections.effort.spend(_LOOK)
         return unit.get_DIE_from_refaddr(offset)
 
     def _behind(self, entry: Entry) -> int:

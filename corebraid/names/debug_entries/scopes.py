@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry
+from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry, why_left_out
 from corebraid.names.left_out import tell_left_out
 from corebraid.names.lines import LineTable
 
@@ -44,7 +44,7 @@ class Scopes:
             function = None if unit is None else self._function(self.entries.unit(unit), address)
             return [] if function is None else self._inside(function, address)[::-1]
         except ENTRY_DAMAGE as error:
-            why = str(error) if isinstance(error, ValueError) else "they are damaged"
+            why = why_left_out(error, self._table.sections.effort)
             tell_left_out(f"functions of {self._table.name} are left out: {why}")
             return []
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
-from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry
+from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry, why_left_out
 from corebraid.names.debug_entries.types import Types
 from corebraid.names.debug_sections import DebugSections, Effort
 from corebraid.names.dwarf_fields import uleb
@@ -55,7 +55,7 @@ class Variables:
                 return None
             return self._types.path(self._types.type_of(variable), offset)
         except ENTRY_DAMAGE as error:
-            why = str(error) if isinstance(error, ValueError) else "they are damaged"
+            why = why_left_out(error, self._sections.effort)
             tell_left_out(f"types of variables of {self._name} are left out: {why}")
             self._known[address] = None
             return None

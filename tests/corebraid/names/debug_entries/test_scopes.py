@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -96,6 +97,22 @@ def test_where_nothing_tells() -> None:
         assert Scopes(LineTable(raw, "crash", Effort(400))).at(begin) == []
     assert said
     assert all("crash are left out: more than 0 MiB" in one for one in said)
+
+
+def test_an_entry_that_asks_for_all_bytes_is_counted() -> None:
+    """One attribute of two million bytes, each of which would become a number."""
+    size = 2 << 20
+    abbreviations = b"\x01\x11\x01\x11\x01\x12\x07\x00\x00" + b"\x02\x2e\x00\x1c\x04\x00\x00" + b"\x00"
+    body = b"\x01" + struct.pack("<QQ", 0x1000, 0x100) + b"\x02" + struct.pack("<I", size) + bytes(size + 1)
+    unit = struct.pack("<HIB", 4, 0, 8) + body
+    info = struct.pack("<I", len(unit)) + unit
+    sections = {".debug_info": info, ".debug_abbrev": abbreviations, ".debug_line": b""}
+    raw = elf_with({name: (data, 0) for name, data in sections.items()})
+    began = time.monotonic()
+    with told_left_out() as said:
+        assert Scopes(LineTable(raw, "a.out", Effort(1 << 20))).at(0x1000) == []
+    assert said == ["functions of a.out are left out: more than 1 MiB of debug information to be looked at"]
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("seed", range(3))
