@@ -26,13 +26,13 @@ _PAIR = np.dtype([("begin", "<i4"), ("entry", "<i4")])
 
 
 class FrameTables:
-    """Of the ELF file `raw`. name: what it is called in messages. effort: what looking at it may take. type:
+    """Of the ELF file `raw`. name: what it is called in messages. effort: what looking at it may take. kind:
     that sections of frame tables may have besides the usual one, as pyelftools names it."""
 
     def __init__(
-        self, raw: bytes, name: str = "the program", effort: Effort | None = None, type: str = _TYPE
+        self, raw: bytes, name: str = "the program", effort: Effort | None = None, kind: str = _TYPE
     ) -> None:
-        self._raw, self._name, self._effort, self._type = raw, name, effort or Effort(), type
+        self._raw, self._name, self._effort, self._kind = raw, name, effort or Effort(), kind
 
     def entry(self, address: int) -> Entry | None:
         """What is said of the code at an address, as the file counts addresses; None: nothing."""
@@ -54,7 +54,7 @@ class FrameTables:
         found: list[_Table] = []
         try:
             elf = ELFFile(io.BytesIO(self._raw))
-            parts = {one.name: one for one in sections_of(elf, _TYPE, self._type)}
+            parts = {one.name: one for one in sections_of(elf, _TYPE, self._kind)}
             if _TABLE in parts:
                 section = FrameSection(self._part(parts[_TABLE]), parts[_TABLE]["sh_addr"])
                 index = parts.get(_INDEX)
