@@ -1,4 +1,5 @@
-"""`python -m bench forks`: what one run of a hunt costs, forked from a machine that stands ready, and recorded.
+"""`python -m bench forks`: what one run of a hunt costs, forked from a machine that stands ready, or
+recorded.
 
 Processor seconds of whole commands with few runs and with many, one after the other in each round; a run's
 is the difference over that of the runs. Programs that never fail, so that all runs are run.

@@ -14,6 +14,8 @@ from corebraid.base.kernel_cache import use_kernel_cache
 
 use_kernel_cache()
 pytest_plugins = ["cli_recordings"]
+# What a host has of debug information kept apart differs; so none is looked for, but where a test says so.
+os.environ["COREBRAID_DEBUG_FILES"] = ""
 settings.register_profile("fixed", derandomize=True, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 

@@ -8,6 +8,15 @@ LONG_FORM = 0xFFFFFFFF
 _64_BITS = (1 << 64) - 1
 
 
+def uleb(value: int) -> bytes:
+    """An unsigned LEB128 number, in as few bytes as it takes."""
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
+
+
 class Reader:
     """Fields of `data` from `at` up to, not including, `end`. Every method raises ValueError past the end."""
 

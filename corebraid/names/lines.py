@@ -45,44 +45,67 @@ class _Decoded:
         index = bisect_right(self._starts, address) - 1
         return self._found.text(self._found.rows[self._starts[index]]) if index >= 0 else ""
 
+    def after(self, address: int) -> int:
+        """The first address behind this one at which a line begins; the greatest where there is none."""
+        index = bisect_right(self._starts, address)
+        return self._starts[index] if index < len(self._starts) else _LAST
+
+    def text(self, file: int, line: int) -> str:
+        """The same of a file's number and a line, or ''."""
+        return self._found.text(file << 32 | line) if 0 < line < 1 << 32 else ""
+
 
 class LineTable:
     """The line tables of the ELF file `raw`. name: what it is called in messages. effort: what looking at
     them may take, with others."""
 
     def __init__(self, raw: bytes, name: str = "the program", effort: Effort | None = None) -> None:
-        self._raw, self._name, self._effort = raw, name, effort
+        self._raw, self.name, self._effort = raw, name, effort
         self._decoded: dict[int, _Decoded] = {}
         self._run, self._batch, self._looked_at = 0, _FIRST_BATCH // 2, 0
 
     def at(self, address: int) -> str:
         """'file.c:42' of the instruction at `address`, as the file counts addresses, or ''."""
-        offset = self._unit_of(address) if self.known else None
-        if offset is None:
-            return ""
+        offset = self.unit_of(address)
+        return "" if offset is None else self._of_unit(offset).at(address)
+
+    def of_unit(self, offset: int, file: int, line: int) -> str:
+        """'file.c:42' of a line of the file that the unit at `offset` gives this number, or ''."""
+        return self._of_unit(offset).text(file, line)
+
+    def next_line(self, offset: int, address: int) -> int:
+        """The first address behind this one at which a line begins of the unit at `offset`; one behind all
+        where none does."""
+        return self._of_unit(offset).after(address)
+
+    def _of_unit(self, offset: int) -> _Decoded:
         if offset not in self._decoded:
             decoded = self._decode(offset)
             if len(decoded) + sum(map(len, self._decoded.values())) > _MOST_KEPT:
                 self._decoded.clear()
             self._decoded[offset] = decoded
-        return self._decoded[offset].at(address)
+        return self._decoded[offset]
 
     @cached_property
     def known(self) -> bool:
         """Whether there are line tables."""
-        return {".debug_line", ".debug_info"} <= self._sections.names
+        return {".debug_line", ".debug_info"} <= self.sections.names
 
     @cached_property
-    def _sections(self) -> DebugSections:
+    def sections(self) -> DebugSections:
+        """The file's debug sections."""
         return DebugSections(self._raw, self._effort)
 
     def _leave_out(self, what: str) -> None:
-        tell_left_out(f"lines of {self._name} are left out: {what}")
+        tell_left_out(f"lines of {self.name} are left out: {what}")
 
     # -- whose code it is ---------------------------------------------------------------------------------
 
-    def _unit_of(self, address: int) -> int | None:
-        """The unit that has code there; of units that no index lists as many are looked at as it takes."""
+    def unit_of(self, address: int) -> int | None:
+        """Where in `.debug_info` the unit is that has code there, None: nowhere. Of units that no index lists
+        as many are looked at as it takes."""
+        if not self.known:
+            return None
         found = self._covering(address)
         while found is None and self._look_further():
             found = self._covering(address)
@@ -98,7 +121,7 @@ class LineTable:
     def _ranges(self) -> list[Range]:
         """The ranges of code that are known so far, ascending; first those of the index."""
         try:
-            found = read_aranges(self._sections.section(".debug_aranges").whole(_MOST_INDEX))
+            found = read_aranges(self.sections.section(".debug_aranges").whole(_MOST_INDEX))
         except ValueError as error:
             self._leave_out(f".debug_aranges: {error}")
             found = []
@@ -108,9 +131,9 @@ class LineTable:
     def _unlisted(self) -> Generator[list[Range], None, None]:
         """The ranges of each unit that the index does not list: some compilers write none."""
         listed = {one.unit for one in self._ranges}
-        for unit in iter_units(self._sections, _MOST_UNITS):
+        for unit in iter_units(self.sections, _MOST_UNITS):
             if unit.offset not in listed:
-                yield code_of(self._sections, unit)
+                yield code_of(self.sections, unit)
 
     def _look_further(self) -> bool:
         """Whether there were units more to look at: each time twice as many, since they have to be sorted."""
@@ -136,21 +159,21 @@ class LineTable:
 
     def _decode(self, offset: int) -> _Decoded:
         try:
-            unit = read_unit(self._sections, offset)
+            unit = read_unit(self.sections, offset)
             return _Decoded(LineRows() if unit.lines is None else self._read(unit, unit.lines))
         except ValueError as error:
             self._leave_out(f".debug_line: {error}")
             return _Decoded(LineRows())
 
     def _read(self, unit: Unit, at: int) -> LineRows:
-        section = self._sections.section(".debug_line")
+        section = self.sections.section(".debug_line")
         head = Reader(section.part(at, _LONGEST_HEAD))
         size, _ = head.length()
         size += head.at
         if self._run + size > _MOST_RUN:
             raise TooLarge(f"programs of more than {_MOST_RUN >> 20} MiB")
         self._run += size
-        self._sections.effort.spend(size)
+        self.sections.effort.spend(size)
         return read_lines(section.part(at, size), 0, self._strings)
 
     @cached_property
@@ -158,7 +181,7 @@ class LineTable:
         found = [b"", b""]
         for k, name in enumerate((".debug_line_str", ".debug_str")):
             try:
-                found[k] = self._sections.section(name).whole()
+                found[k] = self.sections.section(name).whole()
             except ValueError as error:
                 self._leave_out(f"{name}: {error}")
         return Strings(*found)
@@ -196,8 +219,12 @@ class Lines:
 
     def at(self, pc: int) -> str:
         """'file.c:42' of the instruction at `pc`, or ''."""
+        one = self.of(pc)
+        return "" if one is None else one.table.at(pc - one.bias)
+
+    def of(self, pc: int) -> PlacedLines | None:
+        """Those of the file that has code there; None: none has."""
         index = bisect_right(self._starts, pc) - 1
         if index < 0 or pc >= self._placed[index].end:
-            return ""
-        one = self._placed[index]
-        return one.table.at(pc - one.bias)
+            return None
+        return self._placed[index]

@@ -20,6 +20,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.names.call_stubs import call_stubs
 from corebraid.names.debug_sections import Effort
 from corebraid.names.lines import Lines, LineTable, PlacedLines
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import ELF_DAMAGE, Symbol, Symbols, read_symbols, with_sizes
 from emu.board.elf import Image, Segment
 from recorder.files.manifest import Manifest
@@ -64,6 +65,11 @@ class _Placed:
         """The file's name."""
         return PurePosixPath(self.path).name or self.path
 
+    @property
+    def prefix(self) -> str:
+        """What its symbols are shown with."""
+        return "" if self.is_program else f"{self.name}!"
+
 
 @dataclass(frozen=True)
 class LinuxObjects:
@@ -72,6 +78,8 @@ class LinuxObjects:
     image: Image
     symbols: Symbols
     lines: Lines
+    files: PlacedFiles
+    data: PlacedFiles
     missing: tuple[str, ...]
 
 
@@ -91,9 +99,9 @@ def linux_objects(directory: Path, manifest: Manifest) -> LinuxObjects | None:
     data: dict[tuple[int, int, int], bytes] = {}
     segments = [segment for one in placed for segment in _segments(one, written, data)]
     symbols, areas = _symbols(placed, doubtful)
-    return LinuxObjects(
-        Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(placed, doubtful)), missing
-    )
+    code, data_of = (list(_parts(placed, doubtful, executed)) for executed in (True, False))
+    image, names, lines = Image(0, tuple(segments)), Symbols(symbols, areas), Lines(_lines(code))
+    return LinuxObjects(image, names, lines, PlacedFiles(code), PlacedFiles(data_of), missing)
 
 
 # -- where they lay ----------------------------------------------------------------------------------------
@@ -202,7 +210,6 @@ def _symbols(
         spans = one.spans
         low, high = min(spans)[0], max(high for _, high in spans)
         areas.append(Symbol(low // PAGE_BYTES * PAGE_BYTES, high - low // PAGE_BYTES * PAGE_BYTES, one.name))
-        prefix = "" if one.is_program else f"{one.name}!"
         if id(one.raw) not in its_own:
             its_own[id(one.raw)] = with_sizes([*read_symbols(one.raw), *call_stubs(one.raw)])
         found = its_own[id(one.raw)]
@@ -216,16 +223,23 @@ def _symbols(
             if inside is not None:
                 size = min(symbol.size, inside - address)
                 if not doubtful or not _touches(address, address + size, doubtful):
-                    symbols.append(Symbol(address, size, prefix + symbol.name))
+                    symbols.append(Symbol(address, size, one.prefix + symbol.name))
     return symbols, areas
 
 
-def _lines(placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]]) -> Iterator[PlacedLines]:
+def _parts(
+    placed: Sequence[_Placed], doubtful: Sequence[tuple[int, int]], executed: bool
+) -> Iterator[PlacedPart]:
+    for one in placed:
+        for load, (low, high) in zip(one.loads, one.spans, strict=True):
+            if bool(load.flags & _EXECUTE) is executed and not _touches(low, high, doubtful):
+                yield PlacedPart(low, high, one.bias, one.name, one.raw, one.path, one.prefix)
+
+
+def _lines(code: Iterable[PlacedPart]) -> Iterator[PlacedLines]:
     tables: dict[int, LineTable] = {}
     effort = Effort()
-    for one in placed:
+    for one in code:
         # A file that lay at several places has one.
         table = tables.setdefault(id(one.raw), LineTable(one.raw, one.name, effort))
-        for load, (low, high) in zip(one.loads, one.spans, strict=True):
-            if load.flags & _EXECUTE and not _touches(low, high, doubtful):
-                yield PlacedLines(low, high, one.bias, table)
+        yield PlacedLines(one.start, one.end, one.bias, table)

@@ -9,11 +9,14 @@ from functools import cached_property
 from pathlib import Path
 
 from corebraid.base.errors import FormatError
+from corebraid.names.data_names import DataNames
+from corebraid.names.debug_files import DebugFiles
 from corebraid.names.lines import Lines, LineTable, PlacedLines
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbol, Symbols
 from emu.board.elf import Image, Segment, load_image
-from isa.decoder import decoder_of
-from isa.registry import isa_named, isa_of_machine
+from isa.decoder import decoder_of, fault_decoder_of
+from isa.registry import frame_registers_of, isa_named, isa_of_machine
 from isa.table import Isa
 from recorder.files.frame import open_regular
 from recorder.files.manifest import MOST_PROGRAM_BYTES, PROGRAM_ELF, Manifest
@@ -27,7 +30,7 @@ UNKNOWN, WRITTEN = "(unknown)", "(written at run time)"
 class GuestProgram:
     """image: None when the recording has no copy of its program. symbols: of code, data and devices. lines:
     of source. linux: whether it is a Linux program. lacks: files that are not there, in words. isa: of
-    its code.
+    its code. files: whose code is where. data: the same of data.
     """
 
     image: Image | None
@@ -36,6 +39,8 @@ class GuestProgram:
     linux: bool = False
     lacks: tuple[str, ...] = ()
     isa: Isa = field(default_factory=lambda: isa_of_machine(None))
+    files: PlacedFiles = field(default_factory=PlacedFiles)
+    data: PlacedFiles = field(default_factory=PlacedFiles)
 
     @classmethod
     def of(cls, recording: Path, manifest: Manifest, devices: tuple[Symbol, ...] = ()) -> GuestProgram:
@@ -59,7 +64,11 @@ class GuestProgram:
             )
         image, _ = load_image(path, isa, manifest.memory)
         lines = Lines([PlacedLines(0, manifest.memory, 0, LineTable(raw, manifest.program.name))])
-        return cls(image, Symbols.of_elf(raw, devices), lines, isa=isa)
+        name, symbols = manifest.program.name, Symbols.of_elf(raw, devices)
+        parts = [(s.flags, PlacedPart(s.address, s.address + s.size, 0, name, raw)) for s in image.segments]
+        files = PlacedFiles(part for flags, part in parts if flags & _EXECUTE)
+        # An image may be one segment.
+        return cls(image, symbols, lines, isa=isa, files=files, data=PlacedFiles(part for _, part in parts))
 
     @classmethod
     def _of_linux(cls, recording: Path, manifest: Manifest) -> GuestProgram:
@@ -70,12 +79,22 @@ class GuestProgram:
         if found is None:
             return cls(None, Symbols([]), linux=True, lacks=(OBJECTS_INDEX,), isa=isa)
         lacks = tuple(f"copy of {path}" for path in found.missing)
-        return cls(found.image, found.symbols, found.lines, True, lacks, isa)
+        return cls(found.image, found.symbols, found.lines, True, lacks, isa, found.files, found.data)
 
     @property
     def agents(self) -> str:
         """What the stream of the agents that are not cores is called."""
         return "kernel" if self.linux else "dev"
+
+    @cached_property
+    def debug_files(self) -> DebugFiles:
+        """Debug information that is kept apart."""
+        return DebugFiles()
+
+    @cached_property
+    def data_names(self) -> DataNames:
+        """Names of data, with elements and members where the program tells types."""
+        return DataNames(self.symbols, self.data, self.debug_files)
 
     @cached_property
     def _segments(self) -> tuple[list[int], list[Segment]]:
@@ -93,6 +112,22 @@ class GuestProgram:
             return WRITTEN
         at = pc - segment.address
         return self.disassemble(segment.data[at : at + _WINDOW], pc) if segment.flags & _EXECUTE else UNKNOWN
+
+    def call_ends_at(self, pc: int) -> bool:
+        """Whether the instruction right before `pc` is a call, in code that the guest could not change."""
+        starts, segments = self._segments
+        index = bisect_right(starts, pc - 1) - 1
+        if index < 0 or segments[index].flags & (_WRITE | _EXECUTE) != _EXECUTE:
+            return False
+        end, data = pc - segments[index].address, segments[index].data
+
+        def is_call(size: int, cut: int) -> bool:
+            found = fault_decoder_of(self.isa).branch(data[end - size : end - cut], pc - size)
+            return found is not None and found.stack < 0
+
+        # One that needs all of its bytes ends there.
+        sizes = [size for size in frame_registers_of(self.isa).call_bytes if size <= end <= len(data)]
+        return any(is_call(size, 0) and not is_call(size, 1) for size in sizes)
 
     def disassemble(self, code: bytes, pc: int) -> str:
         """Text of the instruction that starts `code`, or '(bad)'."""

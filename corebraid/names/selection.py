@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ Rows = NDArray[np.void]
 #: Kinds as they are shown and asked for; F is the bytes that an instruction fetch received.
 KINDS = {"R": READ, "W": WRITE, "RMW": RMW, "F": None}
 _MOST = (1 << 64) - 1
+_COLON = re.compile("(?<!:):(?!:)")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class AddressRange:
 
         A and B are hexadecimal with 0x, decimal, or names of symbols. Raises UsageError.
         """
-        first, colon, last = text.partition(":")
+        # Names of C++ and Rust have two together.
+        first, *rest = _COLON.split(text, maxsplit=1)
+        colon, last = bool(rest), "".join(rest)
         low, end = _address(first, text, symbols)
         high = _address(last, text, symbols)[0] if colon else end
         if high <= low:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, overload
 
 import numpy as np
 from elftools.common.exceptions import ELFError
@@ -13,6 +13,7 @@ from elftools.elf.sections import SymbolTableSection
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.names.demangling import demangled
 from corebraid.names.sections import sections_of
 
 #: What pyelftools raises on damaged input, besides its own exception.
@@ -40,6 +41,25 @@ class Symbol(NamedTuple):
     name: str
 
 
+class ShownNames(Sequence[str]):
+    """Names of symbols as they are shown: those of C++ and Rust as they stand in the source."""
+
+    def __init__(self, symbols: Sequence[Symbol]) -> None:
+        self._symbols = symbols
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return ShownNames(self._symbols[index])
+        return demangled(self._symbols[index].name)
+
+
 class Symbols:
     """Symbols by address. Where several hold an address, the one that begins last names it.
 
@@ -53,7 +73,7 @@ class Symbols:
         known = with_sizes(symbols)
         self._areas = frozenset(areas)
         self._symbols = sorted({*known, *self._areas}, key=_by_address)
-        self.names = [symbol.name for symbol in self._symbols]
+        self.names: Sequence[str] = ShownNames(self._symbols)
         self.address: NDArray[np.uint64] = np.array([s.address for s in self._symbols], np.uint64)
         changes = _changes(self._symbols)
         self.start: NDArray[np.uint64] = np.array(list(changes), np.uint64)
@@ -79,18 +99,26 @@ class Symbols:
         return "" if index[0] < 0 else with_offset(self.names[index[0]], int(offset[0]))
 
     def named(self, name: str) -> Symbol | None:
-        """The first symbol called `name`; else the one of a library, which is called LIBRARY!name.
+        """The first symbol called `name`, as it is shown or as the file has it; else the one of a library,
+        which is called LIBRARY!name.
 
         Raises UsageError if several libraries have one, at different addresses.
         """
+        found = self._called(name, lambda symbol: symbol.name)
+        if found is None and not name[:1].isdigit():
+            found = self._called(name, lambda symbol: demangled(symbol.name))
+        return found
+
+    def _called(self, name: str, name_of: Callable[[Symbol], str]) -> Symbol | None:
         areas: list[Symbol] = []
         elsewhere: dict[int, Symbol] = {}
         for symbol in self._symbols:
-            if symbol.name == name:
+            other = name_of(symbol)
+            if other == name:
                 if symbol not in self._areas:
                     return symbol
                 areas.append(symbol)
-            elif symbol.name.endswith(f"!{name}") and symbol.name.partition("!")[2] == name != "":
+            elif other.endswith(f"!{name}") and other.partition("!")[2] == name != "":
                 elsewhere.setdefault(symbol.address, symbol)
         if len(elsewhere) > 1:
             names = ", ".join(symbol.name for symbol in elsewhere.values())

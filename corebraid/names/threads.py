@@ -8,8 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import CONTEXT
 from emu.bus.sync_points import ENTER
+from recorder.files.end import End
 from recorder.files.reader import Recording, iter_core_records, sync_points
 
 Rows = NDArray[np.void]
@@ -86,3 +88,19 @@ class Threads:
 def threads_of(recording: Recording) -> Threads | None:
     """The threads of a Linux recording; firmware has none."""
     return Threads(recording) if recording.manifest.linux else None
+
+
+def thread_name(end: End | None, thread: int) -> str:
+    """'thread 1001', or 'thread 1001 (worker)' where it had a name of its own when the recording ended."""
+    name = dict(end.names).get(thread) if end is not None else None
+    return f"thread {thread} ({name})" if name else f"thread {thread}"
+
+
+def thread_at(recording: Recording, core: int, count: int) -> int:
+    """The thread on a core at an instruction count; 0: none, or it is not known. Raises FormatError."""
+    threads = threads_of(recording)
+    if threads is None:
+        return 0
+    row = np.zeros(1, EVENT)
+    row["core"], row["count"] = core, count
+    return int(threads.of(row)[0])

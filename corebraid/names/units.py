@@ -7,7 +7,7 @@ but whatever there is of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corebraid.names.aranges import Range
 from corebraid.names.debug_sections import DebugSections, TooLarge
@@ -18,8 +18,11 @@ from corebraid.names.dwarf_fields import Reader
 _ENTRY, _ABBREVIATIONS, _MOST_RANGES = 1 << 12, 1 << 14, 1 << 16
 #: What a unit takes besides, in bytes.
 _HEAD = 64
-#: DW_AT_stmt_list, low_pc, high_pc, ranges, addr_base (also GNU's), rnglists_base.
+#: DW_AT_stmt_list, low_pc, high_pc, ranges, addr_base (also GNU's), rnglists_base, loclists_base.
 _LINES, _LOW, _HIGH, _RANGES, _ADDRESSES, _GNU_ADDRESSES, _LISTS = 0x10, 0x11, 0x12, 0x55, 0x73, 0x2133, 0x74
+_LOCATIONS = 0x8C
+#: DW_FORM_loclistx.
+_LOCATION_INDEX = 0x22
 _ADDRESS, _STRING, _SDATA, _INDIRECT, _IMPLICIT, _LIST_INDEX = 0x01, 0x08, 0x0D, 0x16, 0x21, 0x23
 #: Forms of so many bytes; of an offset's; of a LEB128 number; blocks with a length of so many bytes (0: of a
 #: LEB128 number).
@@ -52,6 +55,12 @@ class Unit:
     def lines(self) -> int | None:
         """Where its line program is in `.debug_line`."""
         found = self.values.get(_LINES)
+        return found[1] if found else None
+
+    @property
+    def addresses(self) -> int | None:
+        """Where in `.debug_addr` the addresses are that its entries give by numbers."""
+        found = self.values.get(_ADDRESSES) or self.values.get(_GNU_ADDRESSES)
         return found[1] if found else None
 
 
@@ -138,6 +147,15 @@ def _value(head: Reader, form: int, word: int, address: int, const: int) -> int:
     raise ValueError("no such form")
 
 
+def code_of_entry(sections: DebugSections, unit: Unit, values: dict[int, tuple[int, int]]) -> list[Range]:
+    """The ranges of the code of an entry of the unit, whose attributes are these: by attribute, (form,
+    number). None where they cannot be read. Raises TooLarge."""
+    code = {name: value for name, value in values.items() if name in (_LOW, _HIGH, _RANGES)}
+    # Of an entry with ranges they count from where the unit's code begins (DWARF 4, section 2.17.3).
+    kept = {name: value for name, value in unit.values.items() if name not in (_HIGH, _RANGES)}
+    return code_of(sections, replace(unit, values=kept | code)) if code else []
+
+
 def code_of(sections: DebugSections, unit: Unit) -> list[Range]:
     """The ranges of a unit's code; none where they cannot be read. Raises TooLarge."""
     try:
@@ -161,6 +179,27 @@ def code_of(sections: DebugSections, unit: Unit) -> list[Range]:
     return []
 
 
+def low_address(sections: DebugSections, unit: Unit) -> int:
+    """Where the code of a unit begins, from which lists of its entries count; 0 if it does not say. Raises
+    ValueError."""
+    return _address(sections, unit, _LOW)
+
+
+def indexed_address(sections: DebugSections, unit: Unit, index: int) -> int:
+    """An address that an entry of the unit gives by its number in `.debug_addr`. Raises ValueError."""
+    return _indexed(sections, unit, index)
+
+
+def list_at(sections: DebugSections, unit: Unit, value: tuple[int, int], section: str) -> int:
+    """Where in a section the list is that an attribute (form, number) names: by its place, or by its number
+    among those of the unit. Raises ValueError."""
+    form, at = value
+    if form != _LOCATION_INDEX:
+        return at
+    table = unit.values.get(_LOCATIONS, (0, 0))[1]
+    return table + Reader(sections.section(section).part(table + at * unit.word, unit.word)).number(unit.word)
+
+
 def _address(sections: DebugSections, unit: Unit, name: int) -> int:
     """The address that an attribute says, 0 if there is none."""
     form, value = unit.values.get(name, (_ADDRESS, 0))
@@ -168,8 +207,7 @@ def _address(sections: DebugSections, unit: Unit, name: int) -> int:
 
 
 def _indexed(sections: DebugSections, unit: Unit, index: int) -> int:
-    base = unit.values.get(_ADDRESSES) or unit.values.get(_GNU_ADDRESSES) or (0, 0)
-    at = base[1] + index * unit.address
+    at = (unit.addresses or 0) + index * unit.address
     return Reader(sections.section(".debug_addr").part(at, unit.address)).number(unit.address)
 
 

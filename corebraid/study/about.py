@@ -1,10 +1,13 @@
-"""What a recording is, and what it takes on disk. Loads neither an emulator nor compiled kernels."""
+"""What a recording is, and what it takes on disk. Loads neither an emulator nor compiled kernels, but where a
+guest failed and its call stack is told."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
+from corebraid.study.stacks import Stack, stack_at_end
 from recorder.files.manifest import ORDER_CERT, PROGRAM_ELF, Manifest, checkpoint_log, core_log, load
 from recorder.files.missing_order import missing_edges
 
@@ -43,6 +46,11 @@ class Info:
         """Whether it has an order."""
         return ORDER_CERT in self.sizes
 
+    @cached_property
+    def stack(self) -> Stack | None:
+        """The call stack of a guest that failed: to tell it takes the program's names."""
+        return stack_at_end(self.recording, self.manifest)
+
     def cores(self) -> list[dict[str, object]]:
         """Each core as JSON."""
         return [
@@ -73,6 +81,7 @@ class Info:
             "agents": list(manifest.agents),
             "options": manifest.options,
             "end": manifest.end.facts() if manifest.end else None,
+            "stack": None if self.stack is None else self.stack.facts(),
             "totals": manifest.totals,
             "files": self.sizes,
             "ordered": self.ordered,

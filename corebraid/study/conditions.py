@@ -11,7 +11,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.wording import another
 
 if TYPE_CHECKING:
-    from recorder.files.manifest import End
+    from recorder.files.end import End
 
 #: What a hunt looks for unless somebody says otherwise.
 DEFAULT = ("exit!=0", "fault", "deadlock")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emu.linux.tasks.waiting import Awaited, Waiting, lines
 
 if TYPE_CHECKING:
-    from corebraid.names.symbols import Symbols
-    from recorder.files.manifest import End, Manifest
+    from recorder.files.end import End
+    from recorder.files.manifest import Manifest
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 #: A thread's name has 15 characters at most.
@@ -37,11 +38,12 @@ def _from_words(match: re.Match[str]) -> Waiting:
     return Waiting(int(match[1]), match[2] or "", Awaited.CALL, owner=owner, call=match[3])
 
 
-def with_names(end: End, symbols: Symbols) -> list[str]:
-    """How a deadlock is told: a line for each thread and one for the cycle, addresses with their names."""
+def with_names(end: End, name_of: Callable[[int], str]) -> list[str]:
+    """How a deadlock is told: a line for each thread and one for the cycle, addresses with their names.
+    name_of: of an address, '' where it has none."""
 
     def named(address: int) -> str:
-        name = symbols.name(address)
+        name = name_of(address)
         return f"{address:#x} ({name})" if name else f"{address:#x}"
 
     if end.waits:
@@ -56,4 +58,4 @@ def deadlock_lines(recording: Path, manifest: Manifest) -> list[str]:
         return []
     from corebraid.names.program import GuestProgram
 
-    return with_names(end, GuestProgram.of(recording, manifest).symbols)
+    return with_names(end, GuestProgram.of(recording, manifest).data_names.name)

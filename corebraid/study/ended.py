@@ -12,11 +12,12 @@ from recorder.files.reader import Recording, iter_core_records
 
 @dataclass(frozen=True)
 class EndPlace:
-    """A core when the recording ended: its instruction count and pc."""
+    """A core when the recording ended: its instruction count, pc, and registers as the ISA lays them out."""
 
     core: int
     count: int
     pc: int
+    context: bytes
 
 
 def end_place(recording: Recording) -> EndPlace | None:
@@ -26,7 +27,9 @@ def end_place(recording: Recording) -> EndPlace | None:
         return None
     isa = isa_named(recording.manifest.isa)
     found = None
-    for rows, blob in iter_core_records(recording, end.core):
+    # It is the last record but one.
+    count = end.count or 0
+    for rows, blob in iter_core_records(recording, end.core, wanted=lambda frame: frame.last >= count):
         digests = rows[rows["kind"] == DIGEST]
         if len(digests):
             last = digests[-1]
@@ -34,4 +37,5 @@ def end_place(recording: Recording) -> EndPlace | None:
             found = (int(last["count"]), Digest.unpack(raw, isa))
     if found is None or found[1] is None:
         return None
-    return EndPlace(end.core, found[0], isa.read(found[1].context, isa.program_counter))
+    context = found[1].context
+    return EndPlace(end.core, found[0], isa.read(context, isa.program_counter), context)

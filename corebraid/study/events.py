@@ -17,7 +17,6 @@ from corebraid.base.errors import UsageError
 from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
 from corebraid.names.program import GuestProgram
 from corebraid.names.streams import parse_stream, streams
-from corebraid.names.symbols import with_offset
 from solver.freedom.choose import Choice, op_of_row
 from solver.passes.unfiltered import (
     is_unfiltered,
@@ -228,9 +227,8 @@ class RegionEvents:
 
 
 def data_name(program: GuestProgram, address: int) -> str:
-    """'symbol+offset' of data, or '-'."""
-    index, offset = program.symbols.find(np.array([address], np.uint64))
-    return with_offset(program.symbols.names[index[0]], int(offset[0])) if index[0] >= 0 else "-"
+    """'symbol[3].field+offset' of data, or '-'."""
+    return program.data_names.name(address) or "-"
 
 
 __all__ = ["HELP", "EventName", "Found", "RegionEvents", "Rows", "data_name", "find_events", "parse_choice"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Call, Option, Text, Wording, said
 from corebraid.study.conditions import how_it_ended
 from corebraid.study.deadlocks import deadlock_lines
+from corebraid.study.stacks import Stack, stack_at_end
 from corebraid.study.subjects import Asked
 from recorder.capture.guest import LinuxOptions
 from recorder.files.manifest import ORDER_CERT
@@ -56,6 +58,11 @@ class Finding:
     unexplained: CorebraidError | None = None
     comparison: Comparison | None = None
 
+    @cached_property
+    def stack(self) -> Stack | None:
+        """The call stack of a guest that a signal killed, or that failed otherwise."""
+        return stack_at_end(self.recording, self.run.manifest)
+
     def lines(self, wording: Wording | None = None) -> list[str]:
         """For people. wording: how options are called."""
         tried, manifest = self.run.attempt, self.run.manifest
@@ -64,6 +71,7 @@ class Finding:
             f"found in run {tried.number + 1} ({self.speed}): {tried.named}: "
             f"{how_it_ended(manifest.end)} ({self.run.held})",
             *(f"  {line}" for line in deadlock_lines(self.recording, manifest)),
+            *(f"  {line}" for line in (self.stack.short() if self.stack else ())),
             f"recording: {self.recording}",
             f"once more: {said(self.again, wording)}",
         ]
@@ -106,6 +114,7 @@ class Finding:
             "recording": str(self.recording),
             "end": manifest.end.facts() if manifest.end else None,
             "deadlock": deadlock_lines(self.recording, manifest),
+            "stack": None if self.stack is None else self.stack.facts(),
             "again": said(self.again, wording),
             "suspicions": [one.facts() for one in self.suspicions or []],
             "next": [said(call, wording) for call in self.calls()],

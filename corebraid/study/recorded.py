@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from corebraid.base.errors import GuestFault
 from corebraid.base.wording import Option
 from corebraid.study.deadlocks import deadlock_lines
+from corebraid.study.stacks import Stack, stack_at_end
 
 if TYPE_CHECKING:
     from emu.board.faults import Fault
     from recorder.capture.options import Outcome
-    from recorder.files.manifest import End, Manifest
+    from recorder.files.end import End
+    from recorder.files.manifest import Manifest
 
 _FAILURES = {
     "halted": "every core waits and nothing can wake one (the guest never powered the machine off)",
@@ -62,7 +64,13 @@ class Recorded:
             "totals": manifest.totals,
             "end": self.end.facts(),
             "fault": self._failed_at,
+            "stack": None if self.stack is None else self.stack.facts(),
         }
+
+    @cached_property
+    def stack(self) -> Stack | None:
+        """The call stack of a guest that failed, where it can be told."""
+        return stack_at_end(self.directory, self.manifest)
 
     def waits(self) -> list[str]:
         """Of a deadlock, a line for each thread and one for the cycle."""

@@ -60,6 +60,8 @@ class LinuxMachine(Board):
         self._status = 0
         self._beyond = False
         self.killed: Death | None = None
+        #: The core of the task that a signal has killed.
+        self.killed_core: int | None = None
         self.note = ""
         #: Words to watch as soon as there are two tasks.
         self.shared: SharedWords | None = None
@@ -268,8 +270,9 @@ class LinuxMachine(Board):
             interruption, task.interruption = task.interruption, None
             death = self._guarded(number, task, lambda: deliver(task, interruption))
             if isinstance(death, Death):
-                self._die(death)
-            if self.over:
+                self._die(number, death)
+            # A task that is killed before it has run on the core leaves its registers there all the same.
+            if self.over and not (isinstance(death, Death) and task.changed):
                 return
         self.meet(number, LEAVE, task.tid)
         if task.changed:
@@ -281,8 +284,8 @@ class LinuxMachine(Board):
         else:
             task.context = None
 
-    def _die(self, death: Death) -> None:
-        self.killed, self.process.killed_by = death, death.signal
+    def _die(self, number: int, death: Death) -> None:
+        self.killed, self.process.killed_by, self.killed_core = death, death.signal, number
         self.process.exit_code = 128 + death.signal
 
     # -- serving -----------------------------------------------------------------------------------------
@@ -364,7 +367,7 @@ class LinuxMachine(Board):
         self._running_time.charge(number, task)
         task.state, task.changed = State.DEAD, False
         process.ended_cycles += task.cycles
-        del process.tasks[task.tid]
+        process.end(task)
         process.signals.leave(task)
         self.queue.end(number)
         if not process.tasks:
@@ -408,7 +411,7 @@ class LinuxMachine(Board):
         except Errno as failure:
             if failure.number == errno.ENOMEM:
                 self.note = "the guest needs more memory than --memory gives it"
-                self._die(Death(SIGKILL, False))
+                self._die(number, Death(SIGKILL, False))
             self._beyond = failure.number == errno.EFAULT
         except Unsupported as refused:
             self._refuse(number, refused.what)

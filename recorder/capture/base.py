@@ -34,6 +34,7 @@ from recorder.capture.waiting import AgentRows, Slices
 from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
 from recorder.files.digest import Digest
+from recorder.files.end import End
 from recorder.files.evidence_names import STREAMS
 from recorder.files.frame import RING_VERSION, VERSION
 from recorder.files.image_file import nonzero_pages
@@ -42,7 +43,6 @@ from recorder.files.manifest import (
     AGENTS_SAY_OWNED,
     MISSES_PROVE_WRITES,
     PROGRAM_ELF,
-    End,
     Manifest,
     Processor,
     Program,

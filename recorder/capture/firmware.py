@@ -33,9 +33,9 @@ from recorder.capture.learning import (
 )
 from recorder.capture.options import Outcome, RecordOptions, check_model
 from recorder.files.collectors import Collector, Guest
+from recorder.files.end import End
 from recorder.files.evidence_names import check_evidence
 from recorder.files.image_file import nonzero_pages
-from recorder.files.manifest import End
 
 __all__ = ["Capture", "Outcome", "RecordOptions", "record"]
 

@@ -38,10 +38,10 @@ from recorder.capture.learning import (
 )
 from recorder.capture.options import Outcome, RecordOptions, check_model
 from recorder.files.collectors import Collector, Guest
+from recorder.files.end import MOST_NAMES, MOST_WAITS, End
 from recorder.files.evidence_names import check_evidence
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import MOST_TEXT, Scalar
-from recorder.files.manifest import MOST_WAITS, End
 from recorder.files.objects import ObjectKeeper
 
 _END_CODES = {
@@ -187,7 +187,10 @@ class LinuxCapture(BaseCapture):
         for number, core in enumerate(machine.cores):
             # Accesses of an instruction that was begun and will not be begun again.
             self._note_slice(number, core.count + 1)
-        fault = machine.fault
+        fault, killed = machine.fault, machine.killed
+        if killed is not None:
+            # Signals are also delivered between slices.
+            ended_by = machine.killed_core
         waiting = machine.who_waits() if reason == "deadlock" else []
         text = f"pc {fault.pc:#x}: {fault.what}" if fault else tell(waiting) or machine.end_text()
         end = End(
@@ -197,6 +200,8 @@ class LinuxCapture(BaseCapture):
             machine.cores[ended_by].count if ended_by is not None else None,
             shown(text, MOST_TEXT),
             tuple(waiting[:MOST_WAITS]),
+            killed.address if killed is not None else None,
+            tuple((tid, shown(name, MOST_TEXT)) for tid, name in process.own_names().items())[:MOST_NAMES],
         )
         outcome = self._end(_END_CODES[reason], end)
         # The recording comes first: this may fail.

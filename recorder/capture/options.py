@@ -15,8 +15,9 @@ from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_schedu
 from emu.schedule.shared_words import SharedWords
 from recorder.capture.ring_policy import RingPolicy
 from recorder.capture.strata_policy import STRATA_OF_LINES, StrataPolicy
+from recorder.files.end import End
 from recorder.files.json_fields import Scalar
-from recorder.files.manifest import End, Manifest
+from recorder.files.manifest import Manifest
 from recorder.replay.checkpointing import CheckpointPolicy
 
 

@@ -18,8 +18,9 @@ from recorder.capture.intervals import Joining, drop_interval, dropped, held, pl
 from recorder.capture.ring_policy import RingPolicy
 from recorder.files.checkpoints import CheckpointWriter
 from recorder.files.collectors import EvidenceWriter
+from recorder.files.end import End
 from recorder.files.json_fields import Scalar
-from recorder.files.manifest import INTERVALS, End, Manifest
+from recorder.files.manifest import INTERVALS, Manifest
 from recorder.files.rebase import Base
 from recorder.files.writer import RecordingWriter, new_directory
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -90,8 +90,15 @@ def read_image(path: Path, header: FileHeader, memory: int) -> Iterator[tuple[in
     header: what the file header must say. memory: bytes of guest memory, inside which pages must lie.
     Raises FormatError.
     """
+    return pages_of(path, header, memory, lambda frame: True)
+
+
+def pages_of(
+    path: Path, header: FileHeader, memory: int, wanted: Callable[[FrameHeader], bool]
+) -> Iterator[tuple[int, bytes]]:
+    """The same of the frames that are wanted."""
     last = -PAGE_BYTES
-    for frame, raw in iter_frames(path, header):
+    for frame, raw in iter_frames(path, header, wanted=wanted):
         addresses = _addresses(path, frame, raw, last, memory)
         last = addresses[-1]
         data = len(addresses) * _ADDRESS.itemsize

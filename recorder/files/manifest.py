@@ -15,9 +15,9 @@ from pathlib import Path
 from corebraid.base.errors import FormatError, reason_of, unless_short
 from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from emu.bus.names import MESI, PAGE
-from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.registry import isa_named
 from isa.table import Isa
+from recorder.files.end import End, parse_end
 from recorder.files.evidence_names import LOSSES, STREAMS, evidence_log
 from recorder.files.frame import VERSION, VERSIONS, FileFacts, open_regular, read_bytes, versions
 from recorder.files.json_fields import Fields, Scalar, parse_object, wrong
@@ -46,8 +46,8 @@ MAX_MEMORY = 1 << 40
 MISSES_PROVE_WRITES = "misses_prove_writes"
 #: One of the totals: whether agents' accesses say that a core had the line alone (OWNED), where one had.
 AGENTS_SAY_OWNED = "agents_say_owned"
-#: Tasks whose waits are kept, and bytes of a manifest.
-MOST_WAITS, _MAX_BYTES = 4096, 16 << 20
+#: Bytes of a manifest.
+_MAX_BYTES = 16 << 20
 #: When a stratum is cut: one of the bounds, see `recorder.capture.strata_policy`.
 _SCHEME = "(cycles|events|downgrades):[0-9]+"
 #: `Processor.revision`; rows of its identity, and numbers in a row.
@@ -70,30 +70,6 @@ class Program:
 
     name: str
     sha256: str
-
-
-@dataclass(frozen=True)
-class End:
-    """Why the recording ended.
-
-    reason: a word ("power-off", "fault", ...). exit_code: the guest's own, if it gave one. core: who ended
-    it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...). waits:
-    in a deadlock, what each task waits for; empty in recordings that only say it in `text`.
-    """
-
-    reason: str
-    exit_code: int | None = None
-    core: int | None = None
-    count: int | None = None
-    text: str = ""
-    waits: tuple[Waiting, ...] = ()
-
-    def facts(self) -> dict[str, object]:
-        """As JSON has it; without `waits` where there is no deadlock."""
-        facts = asdict(self)
-        del facts["waits"]
-        waits = [{**asdict(one), "what": one.what.name.lower()} for one in self.waits]
-        return {**facts, "waits": waits} if waits else facts
 
 
 @dataclass(frozen=True)
@@ -332,7 +308,7 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         agents=fields.texts("agents", MAX_CORES),
         options=fields.scalars("options"),
         complete=complete,
-        end=_parse_end(fields.take("end"), path, n_cores),
+        end=parse_end(fields.take("end"), path, n_cores),
         instructions=fields.integers("instructions", n_cores if complete else 0),
         totals=fields.scalars("totals"),
         processor=Processor.parse(fields.take("processor"), path) if fields.has("processor") else None,
@@ -366,43 +342,6 @@ def _parse(fields: Fields, path: Path) -> Manifest:
 def _buffer_of(manifest: Manifest) -> int:
     held = manifest.options.get("store_buffer")
     return held if isinstance(held, int) else 0
-
-
-def _parse_end(value: object, path: Path, n_cores: int) -> End | None:
-    if value is None:
-        return None
-    fields = Fields(value, path, "end")
-    end = End(
-        reason=fields.text("reason", "[a-z][a-z-]*"),
-        exit_code=fields.optional_integer("exit_code"),
-        core=fields.optional_integer("core", n_cores - 1),
-        count=fields.optional_integer("count"),
-        text=fields.text("text"),
-        waits=_parse_waits(fields.take("waits"), path) if fields.has("waits") else (),
-    )
-    fields.done()
-    return end
-
-
-def _parse_waits(value: object, path: Path) -> tuple[Waiting, ...]:
-    if not isinstance(value, list) or not 0 < len(value) <= MOST_WAITS:
-        raise wrong(path, 'field "end.waits"', f"a list of 1 to {MOST_WAITS} objects", type(value).__name__)
-    return tuple(_parse_waiting(item, path) for item in value)
-
-
-def _parse_waiting(value: object, path: Path) -> Waiting:
-    fields = Fields(value, path, "end.waits")
-    waiting = Waiting(
-        tid=fields.integer("tid"),
-        name=fields.text("name"),
-        what=Awaited[fields.text("what", "|".join(one.name.lower() for one in Awaited)).upper()],
-        address=fields.optional_integer("address"),
-        owner=fields.optional_integer("owner"),
-        value=fields.optional_integer("value"),
-        call=fields.text("call"),
-    )
-    fields.done()
-    return waiting
 
 
 def _parse_facts(value: object, path: Path, name: str) -> FileFacts:

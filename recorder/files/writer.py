@@ -19,6 +19,7 @@ from corebraid.base.wording import Option, Phrase, another
 from recorder.files import agent_codec, codec, truth
 from recorder.files.checkpoints import CheckpointWriter
 from recorder.files.collectors import EvidenceWriter
+from recorder.files.end import End
 from recorder.files.evidence_names import STREAMS, evidence_log
 from recorder.files.frame import (
     AGENT,
@@ -38,7 +39,6 @@ from recorder.files.manifest import (
     INITIAL_IMG,
     MANIFEST,
     TRUTH_LOG,
-    End,
     Manifest,
     check,
     checkpoint_log,

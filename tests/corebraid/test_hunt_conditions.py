@@ -6,7 +6,7 @@ import pytest
 
 from corebraid.base.errors import UsageError
 from corebraid.study.conditions import DEFAULT, Condition, first_that_holds
-from recorder.files.manifest import End
+from recorder.files.end import End
 
 
 @pytest.mark.parametrize(

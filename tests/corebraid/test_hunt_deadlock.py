@@ -13,7 +13,7 @@ from corebraid.study.deadlocks import waits_of, with_names
 from emu.linux.ground.wait import Wait
 from emu.linux.tasks.deadlock import waits
 from emu.linux.tasks.waiting import Awaited, Waiting, cycle, lines, tell
-from recorder.files.manifest import End
+from recorder.files.end import End
 
 MUTEX_A, MUTEX_B, COND, STREAM, OTHER = 0x1000, 0x1100, 0x1200, 0x1300, 0x1400
 POINTERS = {1000: 0x7000, 1001: 0x7100, 1002: 0x7200}
@@ -105,11 +105,11 @@ def test_names_are_added_where_they_are_known() -> None:
         "thread 1 (x) waits for the mutex at 0x1008, held by thread 2",
         "thread 2 (x) waits for 0x1400",
     )
-    first, second = with_names(End("deadlock", text="; ".join(waiting)), symbols)
+    first, second = with_names(End("deadlock", text="; ".join(waiting)), symbols.name)
     assert "at 0x1008 (lock+0x8), held" in first
     assert second == waiting[1]
     known = (Waiting(1, "x", Awaited.MUTEX, 0x1008, 2), Waiting(2, "x", Awaited.CALL, call="0x1400"))
-    assert with_names(End("deadlock", waits=known), symbols) == [first, second]
+    assert with_names(End("deadlock", waits=known), symbols.name) == [first, second]
 
 
 #: Names of at most 15 characters (prctl(2)), and of files.
@@ -133,7 +133,7 @@ def test_a_name_that_imitates_the_sentence(name: str) -> None:
     assert [(one.what, one.owner) for one in found] == [
         (Awaited.MUTEX, 1001), (Awaited.MUTEX, 1000), (Awaited.CALL, None)
     ]  # fmt: skip
-    assert with_names(end, Symbols([Symbol(MUTEX_A, 40, "lock")])) == [
+    assert with_names(end, Symbols([Symbol(MUTEX_A, 40, "lock")]).name) == [
         f"thread 1000 ({name}) waits for the mutex at 0x1000 (lock), held by thread 1001",
         f"thread 1001 ({name}) waits for the mutex at 0x1100, held by thread 1000",
         f"thread 1002 ({name}) waits for {FILE}",
@@ -160,5 +160,5 @@ def test_a_recording_that_has_only_the_sentence() -> None:
     assert [one.tid for one in known] == [1000, 1001, 1002, 1003]
     assert known[1:] == said[1:]
     assert (known[0].what, known[0].call) == (Awaited.CALL, "thread 1001 to end")
-    assert with_names(end, Symbols([])) == lines(said)
+    assert with_names(end, Symbols([]).name) == lines(said)
     assert waits_of(End("exit", text=tell(said))) == ()

@@ -12,7 +12,8 @@ from corebraid.base.rows.event import GLUED, READ, WRITE
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, INPUT, MISS, RECORD, STRATUM
 from emu.bus.sync_points import ENTER
 from recorder.files.agent_codec import AGENT_OP, DMA, INTERRUPT, MARK, SYNC
-from recorder.files.manifest import End, Manifest, Program
+from recorder.files.end import End
+from recorder.files.manifest import Manifest, Program
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, iter_image, iter_sealed_truth
 from recorder.files.truth import TRUTH
 from recorder.files.writer import RecordingWriter

@@ -30,6 +30,7 @@ PAGES = sorted(
 #: Commands whose answer is no, by the page that has them.
 CODES = {
     "README.md": {"corebraid check sb.axe --model sc --explain": 1},
+    "docs/stack.md": {"corebraid record -o REC ./crash": 3},
     "docs/rpc.md": {"corebraid rpc REC --seed 7 --free": 1},
     "docs/tso.md": {"corebraid trace REC --format axe | corebraid check - --model sc": 1},
     "check --help": {f"corebraid check traces.axe --model {model}": 1 for model in ("sc", "tso --explain")},

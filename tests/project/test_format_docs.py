@@ -17,7 +17,8 @@ from corebraid.base.rows.event import WRITE
 from emu.bus.sync_points import ENTER
 from recorder.files import frame, manifest
 from recorder.files.agent_codec import AGENT_OP, DMA, MARK, SYNC
-from recorder.files.manifest import End, Manifest, Program
+from recorder.files.end import End
+from recorder.files.manifest import Manifest, Program
 from recorder.files.truth import TRUTH
 from recorder.files.writer import RecordingWriter
 

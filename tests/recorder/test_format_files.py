@@ -28,8 +28,8 @@ from corebraid.base.errors import FormatError, UsageError
 from recorder.evidence.integrity import check_file, integrity
 from recorder.files import truth
 from recorder.files.agent_log import is_access
+from recorder.files.end import End
 from recorder.files.frame import CORE, MAX_RAW, FileHeader, FrameWriter, iter_frames, read_header
-from recorder.files.manifest import End
 from recorder.files.reader import Recording, iter_agent_trace, iter_core_records, load_image, strata
 from recorder.files.writer import RecordingWriter
 

@@ -17,7 +17,8 @@ from format_factory import contents, flips, manifest, page, write
 from corebraid.base.errors import FormatError
 from emu.linux.tasks.waiting import Awaited, Waiting
 from recorder.files import manifest as manifest_file
-from recorder.files.manifest import End, Manifest, Program
+from recorder.files.end import End
+from recorder.files.manifest import Manifest, Program
 from recorder.files.reader import Recording, load_image
 from recorder.files.sealed_json import seal
 from recorder.files.writer import RecordingWriter
@@ -77,6 +78,12 @@ def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
         ({"id": "00" * 16}, "id"),
         ({"surprise": 1}, "surprise"),
         ({"complete": 1}, "complete"),
+        ({"end": {**END, "address": -1}}, "end.address"),
+        ({"end": {**END, "address": None}}, "end.address"),
+        ({"end": {**END, "names": []}}, "end.names"),
+        ({"end": {**END, "names": [{"tid": 1}]}}, "end.names"),
+        ({"end": {**END, "names": [{"tid": 1, "name": "\x1b"}]}}, "end.names.name"),
+        ({"end": {**END, "names": [{"tid": 1, "name": "x"}] * 4097}}, "end.names"),
         ({"end": {**END, "waits": []}}, "end.waits"),
         ({"end": {**END, "waits": [1]}}, "end.waits"),
         ({"end": {**END, "waits": [WAITING] * 4097}}, "end.waits"),
@@ -189,3 +196,13 @@ def test_who_waits_for_whom_survives(tmp_path: Path) -> None:
     known = manifest()
     assert manifest_file.parse(replace(known, end=end).render(), tmp_path).end == end
     assert "waits" not in json.loads(replace(known, end=End("exit")).render())["end"]
+
+
+@pytest.mark.parametrize("address", [None, 0, 0x8, (1 << 64) - 1])
+def test_the_address_of_a_bad_access_survives(tmp_path: Path, address: int | None) -> None:
+    names = () if address is None else ((1001, "worker"), (1002, ""))
+    end = End("signal", 139, 0, 1, "killed by SIGSEGV", address=address, names=names)
+    raw = replace(manifest(), end=end).render()
+    assert manifest_file.parse(raw, tmp_path).end == end
+    assert ("address" in json.loads(raw)["end"]) is (address is not None)
+    assert ("names" in json.loads(raw)["end"]) is (address is not None)

@@ -1,7 +1,9 @@
-"""`corebraid info`: what a recording is. Loads neither an emulator nor compiled kernels."""
+"""`corebraid info`: what a recording is. Loads neither an emulator nor compiled kernels, but for the call
+stack of a guest that failed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -84,6 +86,7 @@ def _show(found: Info) -> None:
         ("run", f"seed {manifest.seed}, schedule {manifest.schedule}, strata {manifest.strata}"),
         *([("kept", kept_text(manifest))] if is_ring(manifest) else []),
         ("end", _end(found.recording, manifest) if end else "none: the recorder was stopped"),
+        *([("stack", _below(found.stack.lines()))] if found.stack else []),
     ]
     if manifest.totals:
         lines.append(("totals", ", ".join(f"{name} {value}" for name, value in manifest.totals.items())))
@@ -102,6 +105,11 @@ def _show(found: Info) -> None:
     click.echo(f"\n{'file':<{width}} {'bytes':>12}")
     for name, bytes_ in found.sizes.items():
         click.echo(f"{shown[name]:<{width}} {bytes_:>12,}")
+
+
+def _below(lines: Sequence[str]) -> str:
+    """Lines, all behind the name of the first."""
+    return f"\n{'':<10} ".join(lines)
 
 
 def _end(recording: Path, manifest: Manifest) -> str:

@@ -191,6 +191,8 @@ def _exit_code(recorded: Recorded, output: GuestOutput, pass_exit_code: bool) ->
     if failure := recorded.failure():
         for line in recorded.waits():
             console.note(line)
+        for line in recorded.stack.short() if recorded.stack else ():
+            console.note(line)
         if not pass_exit_code or end.exit_code is None:
             raise failure
         console.note(failure.line())

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from corebraid.base.memory import PAGE_BYTES
-from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import INPUT, INPUT_CALL
-from corebraid.names.threads import Threads
+from corebraid.names.threads import thread_at
 from corebraid.study.deadlocks import waits_of
 from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import Access
@@ -106,7 +103,6 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
     isa = isa_named(recording.manifest.isa)
     abi = linux_abi_of(isa)
     pages = {address & -PAGE_BYTES for address in _touched(state, isa) if address >= _LEAST_ADDRESS}
-    threads = Threads(recording)
     for core, name, at in _calls(recording, abi):
         start, size, rights = (at.registers[register] for register in abi.arguments[:3])
         if name == "mprotect" and rights not in _NO_RIGHTS:
@@ -117,8 +113,8 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
         before = [a for a in accesses if a.address & -PAGE_BYTES == hit]
         mine = [a for a in before if a.core == place.core][-1:]
         others = [a for a in before if a.core != place.core][-1:]
-        who = _thread(threads, core, at.count)
-        last = _thread(threads, place.core, place.count)
+        who = thread_at(recording, core, at.count)
+        last = thread_at(recording, place.core, place.count)
         steps = sorted([*mine, *others], key=lambda a: a.at)
         yield Moment(
             (steps[-1].word if steps else hit),
@@ -152,9 +148,3 @@ def _calls(recording: Recording, abi: LinuxAbi) -> Iterator[tuple[int, str, Core
         for count, name in reversed(last):
             if count in states:
                 yield core, name, states[count]
-
-
-def _thread(threads: Threads, core: int, count: int) -> int:
-    row = np.zeros(1, EVENT)
-    row["core"], row["count"] = core, count
-    return int(threads.of(row)[0])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corebraid.names.program import GuestProgram
+from corebraid.names.threads import thread_name
 from corebraid.study.causes import encounters, patterns
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.last_moments import Moment, last_moments
@@ -21,6 +22,7 @@ from recorder.files.reader import Recording
 
 if TYPE_CHECKING:
     from corebraid.study.causes.passing import Passed
+    from recorder.files.manifest import Manifest
 
 #: What is told at most.
 _MOST_TOLD = 4
@@ -81,10 +83,10 @@ class Suspicion:
 
 
 class Names:
-    """Names of places in the program of a recording."""
+    """Names of places in the program of a recording, and of who was there."""
 
-    def __init__(self, program: GuestProgram, linux: bool) -> None:
-        self._program, self._who = program, "thread" if linux else "core"
+    def __init__(self, program: GuestProgram, manifest: Manifest) -> None:
+        self._program, self._manifest = program, manifest
 
     def place(self, pc: int) -> str:
         """'function+0x12 (file.c:34)' or the bare pc."""
@@ -96,8 +98,8 @@ class Names:
         return f"{self.place(pc)}, called from {self.place(caller)}" if caller else self.place(pc)
 
     def word(self, address: int) -> str:
-        """'variable (0x1234)' or the bare address."""
-        name = self._program.symbols.name(address)
+        """'variable[3].member (0x1234)' or the bare address."""
+        name = self._program.data_names.name(address)
         return f"{name} ({address:#x})" if name else f"{address:#x}"
 
     def access(self, access: Access) -> str:
@@ -111,8 +113,8 @@ class Names:
         return f"{self.who(access.who)} {did} {value} at {place}  [{where}]"
 
     def who(self, number: int) -> str:
-        """'thread 1001'."""
-        return f"{self._who} {number}"
+        """'thread 1001 (worker)', or of firmware 'core 1'."""
+        return thread_name(self._manifest.end, number) if self._manifest.linux else f"core {number}"
 
 
 def _value(value: int) -> str:
@@ -125,7 +127,7 @@ def suspicions(path: Path, passed: Sequence[Passed] = ()) -> list[Suspicion]:
     recording = Recording.open(path)
     words = [run.words for run in passed]
     program = GuestProgram.of(path, recording.manifest)
-    names, code = Names(program, recording.manifest.linux), CodeNames(program)
+    names, code = Names(program, recording.manifest), CodeNames(program)
     accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None, code)
     told = [_moment(one, names) for one in last_moments(recording, accesses)]
     if passed:

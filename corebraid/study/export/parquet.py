@@ -59,6 +59,7 @@ class ParquetExporter:
         self, sink: BinaryIO, program: GuestProgram, n_cores: int, threads: Threads | None = None
     ) -> None:
         self._symbols, self._threads = program.symbols, threads
+        self._names = list(program.symbols.names)
         self._schema = _SCHEMA if threads is None else _SCHEMA.insert(_THREAD_AT, _THREAD)
         self._places = Places(program, n_cores)
         self._writer = pq.ParquetWriter(sink, self._schema, compression="lz4", use_dictionary=_FEW)
@@ -98,7 +99,7 @@ class ParquetExporter:
             _chosen(number, places, lambda place: place.line or None),
             _chosen(number, places, lambda place: place.disassembly or None),
             _plain(rows["addr"]),
-            _texts(data, self._symbols.names),
+            _texts(data, self._names),
             _plain(data_offset),
             _plain(rows["size"]),
             _texts(kind_codes(rows).astype(np.int64), list(KIND_NAMES)),

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from corebraid.names.places import GLUED, KIND_NAMES, UNCACHED, Place, Places, Rows, has_flag, kind_codes
 from corebraid.names.program import GuestProgram
-from corebraid.names.symbols import with_offset
 from corebraid.names.threads import Threads
 
 #: kind * 4 + GLUED + 2 * UNCACHED -> text: '+' is indivisible with the next row, '/io' a device register.
@@ -73,7 +72,7 @@ class TextExporter:
     def __init__(
         self, sink: BinaryIO, program: GuestProgram, n_cores: int, threads: Threads | None = None
     ) -> None:
-        self._sink, self._symbols, self._threads = sink, program.symbols, threads
+        self._sink, self._data_names, self._threads = sink, program.data_names, threads
         self._places = Places(program, n_cores)
         self._layout = _Layout.of(program, threads)
         self._where: list[str] = []
@@ -128,11 +127,6 @@ class TextExporter:
     def _addresses(self, addresses: NDArray[np.uint64]) -> Iterable[str]:
         """The address and data columns of each row; a text is made once for each address."""
         unique, inverse = np.unique(addresses, return_inverse=True)
-        index, offset = self._symbols.find(unique)
-        names, width = self._symbols.names, self._layout.address
-        data = self._layout.data
-        texts = [
-            f"{address:#0{width}x} {with_offset(names[symbol], inside) if symbol >= 0 else '-':<{data}}"
-            for address, symbol, inside in zip(unique.tolist(), index.tolist(), offset.tolist(), strict=True)
-        ]
+        names, width, data = self._data_names, self._layout.address, self._layout.data
+        texts = [f"{address:#0{width}x} {names.name(address) or '-':<{data}}" for address in unique.tolist()]
         return [texts[number] for number in inverse.tolist()]

@@ -53,13 +53,16 @@ class Signalled(Receiver, FrameTask, Protocol):
 
 @dataclass(frozen=True)
 class Death:
-    """The process ends by a signal. core: the default action would write a core dump."""
+    """The process ends by a signal. core: the default action would write a core dump. address: of the bad
+    access that it is for."""
 
     signal: int
     core: bool
+    address: int | None = None
 
     def __str__(self) -> str:
-        return f"killed by {signal_name(self.signal)}"
+        where = "" if self.address is None else f" at address {self.address:#x}"
+        return f"killed by {signal_name(self.signal)}{where}"
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def deliver(task: Signalled, interrupted: Interruption | None = None) -> Death |
             signals.post(None, SIGCONT)
             continue
         if action.handler == SIG_DFL:
-            return Death(info.signal, bool(bit & DUMPING))
+            return Death(info.signal, bool(bit & DUMPING), info.fault_address)
         if interrupted is not None:
             _end_call(task, interrupted, bool(action.flags & SA_RESTART))
             interrupted = None

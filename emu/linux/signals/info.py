@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from emu.linux.ground.words import as_int, unsigned
-from emu.linux.signals.numbers import SI_TIMER
+from emu.linux.signals.numbers import SI_KERNEL, SI_TIMER, SIGBUS, SIGSEGV
 
 #: Bytes of `siginfo_t`, and where what depends on the signal begins.
 INFO_BYTES = 128
@@ -42,6 +42,13 @@ class SigInfo:
     error: int = 0
     trap: Trap | None = None
     source: Source | None = None
+
+    @property
+    def fault_address(self) -> int | None:
+        """Of a bad access of the task's own, which one it was (si_addr of SIGSEGV and SIGBUS); else None."""
+        if self.trap is None or self.signal not in (SIGSEGV, SIGBUS) or self.code == SI_KERNEL:
+            return None
+        return int.from_bytes(self.fields[:8], "little")
 
     def pack(self) -> bytes:
         """The 128 bytes of `siginfo_t`."""

@@ -36,7 +36,8 @@ class Process:
     guest. random: of everything that the guest may see as random. n_cores: processors that it may ask for.
     tasks: by tid, the living ones. caller: the task whose call is served, or was last. exit_code: set once
     the whole process ends (128 + signal: killed). ended_cycles: what tasks that have ended ran. ids: user and
-    group. on_new_task: told of every task that begins.
+    group. ended_names: of tasks that have ended, as far as they had names of their own. on_new_task: told of
+    every task that begins.
     """
 
     abi: LinuxAbi
@@ -70,7 +71,19 @@ class Process:
     limits: Limits = field(default_factory=Limits)
     ended_cycles: int = 0
     next_tid: int = 0
+    ended_names: dict[int, str] = field(default_factory=dict)
     on_new_task: Callable[[Task], None] = lambda task: None
+
+    def end(self, task: Task) -> None:
+        """A task is no more."""
+        del self.tasks[task.tid]
+        if task.name != self.name:
+            self.ended_names[task.tid] = task.name
+
+    def own_names(self) -> dict[int, str]:
+        """The last name of each task that has, or had, another one than the program, by tid."""
+        living = {tid: task.name for tid, task in self.tasks.items() if task.name != self.name}
+        return dict(sorted((self.ended_names | living).items()))
 
     def spawn(self, parent: Task, context: bytes) -> Task:
         """A new task that begins with these registers. Raises Errno(EAGAIN) when there are too many."""

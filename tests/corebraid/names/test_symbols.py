@@ -75,7 +75,7 @@ def test_every_function_and_object_of_the_firmware_is_found(path: Path) -> None:
 
 def test_a_program_without_a_symbol_table_has_no_names() -> None:
     table = Symbols.of_elf(elf())
-    assert table.names == []
+    assert list(table.names) == []
     assert table.name(0x100000) == ""
     index, offset = table.find(np.array([1, 2], np.uint64))
     assert index.tolist() == [-1, -1]

@@ -394,6 +394,6 @@ def test_a_fault_nobody_may_handle_kills(how):
         task.process.signals.set_blocked(task, signal_set(SIGSEGV))
     if how == "ignored":
         catch(task, SIGSEGV, handler=1)
-    bad_access(task, byte(0), mapped=False)
-    assert deliver(task) == Death(SIGSEGV, True)
+    bad_access(task, byte(0x1234), mapped=False)
+    assert deliver(task) == Death(SIGSEGV, True, 0x1234)
     assert str(Death(SIGSEGV, True)) == "killed by SIGSEGV"

@@ -17,6 +17,7 @@ from signal_factory import (
 )
 
 from emu.linux.calls import signals as calls_signals
+from emu.linux.faults import exception
 from emu.linux.signals.delivery import Death, Interruption, deliver
 from emu.linux.signals.numbers import (
     SA_NODEFER,
@@ -24,6 +25,7 @@ from emu.linux.signals.numbers import (
     SA_RESTART,
     SIG_DFL,
     SIGKILL,
+    SIGSEGV,
     SIGURG,
     SIGUSR1,
     SIGUSR2,
@@ -175,3 +177,17 @@ def test_without_a_handler_delivery_ends_the_temporary_mask():
     task.process.signals.begin_mask(task, signal_set(SIGUSR2))
     deliver(task, Interruption(_CALL, False))
     assert task.signals.blocked == 0
+
+
+def test_only_a_bad_access_has_an_address():
+    for number in (13, 17, 6, 0):
+        task = make_task()
+        exception(task, number)
+        expected = register(task, "rip") if number == 17 else None
+        found = deliver(task)
+        assert found is not None
+        assert found.address == expected
+    task = make_task()
+    post(task, SIGSEGV)
+    assert deliver(task) == Death(SIGSEGV, True)
+    assert str(Death(SIGSEGV, True, 0x1234)) == "killed by SIGSEGV at address 0x1234"

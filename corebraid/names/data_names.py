@@ -1,0 +1,49 @@
+"""Names of data: 'accounts[3].balance', or as far as that is known 'accounts+0x1a8'."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corebraid.names.debug_entries.variables import Variables
+from corebraid.names.debug_files import DebugFiles
+from corebraid.names.placed_files import PlacedFiles
+from corebraid.names.symbols import Symbols, with_offset
+
+#: Names that are kept.
+_MOST_NAMES = 1 << 16
+
+
+class DataNames:
+    """symbols: of everything. files: whose data is where. debug_files: where types may be, too."""
+
+    def __init__(self, symbols: Symbols, files: PlacedFiles, debug_files: DebugFiles) -> None:
+        self._symbols, self._files, self._debug_files = symbols, files, debug_files
+        self._variables: dict[int, Variables] = {}
+        self._names: dict[int, str] = {}
+
+    def name(self, address: int) -> str:
+        """Of the byte at an address: the variable, and the part of it, or '' where there is none. A part that
+        the variable's type does not tell is the distance from its beginning."""
+        if address not in self._names:
+            if len(self._names) == _MOST_NAMES:
+                self._names.clear()
+            self._names[address] = self._name(address)
+        return self._names[address]
+
+    def _name(self, address: int) -> str:
+        index, offset = self._symbols.find(np.array([address], np.uint64))
+        if index[0] < 0:
+            return ""
+        name, inside = self._symbols.names[index[0]], int(offset[0])
+        part = self._part(int(self._symbols.address[index[0]]), inside)
+        return with_offset(name, inside) if part is None else name + part
+
+    def _part(self, start: int, inside: int) -> str | None:
+        file = self._files.at(start)
+        if file is None:
+            return None
+        if id(file.raw) not in self._variables:
+            own = Variables(file.raw, file.name)
+            debug = None if own.known else self._debug_files.of(file)
+            self._variables[id(file.raw)] = own if debug is None else Variables(debug, file.name)
+        return self._variables[id(file.raw)].part(start - file.bias, inside)

@@ -1,0 +1,117 @@
+"""The call stack of the thread, or core, that a guest died on. What it takes is loaded when asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corebraid.base.errors import FormatError
+
+if TYPE_CHECKING:
+    from corebraid.names.program import GuestProgram
+    from corebraid.names.unwinding.stack import CallStack, Frame
+    from corebraid.study.ended import EndPlace
+    from corebraid.study.stack_names import Called
+    from recorder.files.final_memory import FinalMemory
+    from recorder.files.manifest import Manifest
+    from recorder.files.reader import Recording
+
+#: Ends of a recording at which somebody died.
+_DEATHS = ("signal", "fault")
+#: Of a deep stack, how many frames from the innermost on are told, and how many from the outermost.
+_INNERMOST, _OUTERMOST = 32, 16
+#: Frames that are told where there is little room.
+_SHORT = 12
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The stack of `who`. first: frames from the innermost on. last: of a deep stack the outermost ones;
+    `left_out` frames lie between. remark: why it ends before its end, or ''."""
+
+    who: str
+    first: tuple[Called, ...]
+    last: tuple[Called, ...] = ()
+    left_out: int = 0
+    remark: str = ""
+
+    def lines(self, most: int = _INNERMOST + _OUTERMOST) -> list[str]:
+        """For people, of at most so many frames."""
+        shown = [f"  {one.text()}" for one in self.first[:most]]
+        behind = self.last if most > len(self.first) else ()
+        hidden = len(self.first) - len(shown) + len(self.last) - len(behind) + self.left_out
+        shown += [f"  ... {hidden:,} more"] if hidden else []
+        shown += [f"  {one.text()}" for one in behind]
+        return [f"stack of {self.who}:", *shown, *([f"  ({self.remark})"] if self.remark else [])]
+
+    def short(self) -> list[str]:
+        """For people who are told much else: nothing of one frame, since where that is is said anyway."""
+        return self.lines(_SHORT) if len(self.first) > 1 else []
+
+    def facts(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "of": self.who,
+            "frames": [one.facts() for one in (*self.first, *self.last)],
+            "left_out": self.left_out,
+            "remark": self.remark or None,
+        }
+
+
+def stack_at_end(path: Path, manifest: Manifest) -> Stack | None:
+    """The stack of who died at the end of the recording in the directory `path`; None: nobody did, or it is
+    not known who."""
+    if manifest.end is None or manifest.end.reason not in _DEATHS or not manifest.complete:
+        return None
+    from recorder.files.reader import Recording
+
+    try:
+        return _stack(Recording(path, manifest))
+    except FormatError as error:
+        return Stack("the guest", (), remark=f"it is not known: {error.line()}")
+
+
+def _stack(recording: Recording) -> Stack | None:
+    from corebraid.names.program import GuestProgram
+    from corebraid.study.ended import end_place
+    from corebraid.study.stack_names import StackNames
+    from recorder.files.final_memory import FinalMemory
+
+    place = end_place(recording)
+    if place is None:
+        return None
+    program = GuestProgram.of(recording.path, recording.manifest)
+    memory = FinalMemory(recording)
+    calls, names = _calls(memory, program, place), StackNames(program, memory)
+    first: list[Called] = []
+    rest: deque[tuple[int, Frame]] = deque(maxlen=_OUTERMOST)
+    number = 0
+    for n, frame in enumerate(calls.frames()):
+        if n < _INNERMOST:
+            first += names.called(frame, number)
+        else:
+            rest.append((number, frame))
+        number += names.count(frame)
+    last = [one for at, frame in rest for one in names.called(frame, at)]
+    left_out = rest[0][0] - len(first) if rest else 0
+    return Stack(_who(recording, place), tuple(first), tuple(last), left_out, calls.remark)
+
+
+def _calls(memory: FinalMemory, program: GuestProgram, place: EndPlace) -> CallStack:
+    from corebraid.names.unwinding.stack import CallStack
+    from isa.registry import frame_registers_of
+
+    isa = program.isa
+    registers = {register.name: isa.read(place.context, register.name) for register in isa.registers}
+    return CallStack(
+        registers, memory, program.files, frame_registers_of(isa), program.call_ends_at, program.debug_files
+    )
+
+
+def _who(recording: Recording, place: EndPlace) -> str:
+    from corebraid.names.threads import thread_at, thread_name
+
+    thread = thread_at(recording, place.core, place.count)
+    return thread_name(recording.manifest.end, thread) if thread else f"core {place.core}"
