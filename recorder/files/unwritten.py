@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from recorder.files.collectors import EvidenceWriter
+from recorder.files.end import End
 from recorder.files.json_fields import Scalar
-from recorder.files.manifest import End, Manifest, check
+from recorder.files.manifest import Manifest, check
 from recorder.files.writer import RecordingWriter
 
 Rows = npt.NDArray[np.void]
