@@ -127,6 +127,8 @@ class CallStack:
             raise _Ends("the caller is not known: its return address is not kept")
         if not pc:
             raise _Ends
+        if stack not in registers:
+            raise _Ends("the caller is not known: nothing tells where its stack is")
         if not entry.common.signal and registers[stack] <= frame.registers.get(stack, 0):
             raise _Ends("the stack leads back to where it was: it may have been overwritten")
         registers[self._numbering.return_address] = pc

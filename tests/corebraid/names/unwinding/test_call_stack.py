@@ -17,8 +17,9 @@ from isa.registry import frame_registers_of, isa_named
 
 BIAS, STACK = 0x7000_0000, 0x10_0000
 #: Code as the file counts it: an ordinary function, one by the frame pointer, the outermost one, one that a
-#: signal leads to, one without tables, and one that switches to another stack.
+#: signal leads to, one without tables, one that switches to another stack, and one that says it has none.
 PLAIN, BY_POINTER, OUTERMOST, SIGNAL, BARE, SWITCH = 0x1000, 0x1100, 0x1200, 0x1300, 0x1400, 0x1500
+NO_STACK = 0x1600
 NUMBERING = frame_registers_of(isa_named("x86_64"))
 
 
@@ -33,13 +34,14 @@ def files() -> PlacedFiles:
     code = frame(RSP, 0) + b"\x10" + uleb(RETURN) + b"\x02\x77\x00" + b"\x10" + uleb(RSP) + b"\x02\x77\x08"
     table.code(signal, SIGNAL, SIGNAL + 0x100, code)
     table.code(common, SWITCH, SWITCH + 0x100, b"\x10" + uleb(RSP) + b"\x02\x77\x00")
+    table.code(common, NO_STACK, NO_STACK + 0x100, b"\x07" + uleb(RSP))
     raw = table.elf()
     return PlacedFiles([PlacedPart(BIAS + PLAIN, BIAS + 0x2000, BIAS, "a.out", raw)])
 
 
 def walk(registers: dict[str, int], words: dict[int, int], *, call: bool = True) -> tuple[list[Frame], str]:
     """The frames and the remark. Registers and words: code as the file counts it is placed."""
-    place = {value: value + BIAS for value in range(PLAIN, 0x1600)}
+    place = {value: value + BIAS for value in range(PLAIN, 0x1700)}
     stack = CallStack(
         {name: place.get(value, value) for name, value in registers.items()},
         Words({at: place.get(value, value) for at, value in words.items()}),
@@ -169,6 +171,12 @@ def test_signals_that_interrupt_each_other_in_a_circle_end() -> None:
     frames, remark = walk({"rip": SIGNAL + 1, "rsp": STACK}, words)
     assert len(frames) < 4
     assert "leads back" in remark
+
+
+def test_a_frame_without_a_stack_ends_it() -> None:
+    frames, remark = walk({"rip": NO_STACK, "rsp": STACK}, {STACK: PLAIN + 1})
+    assert pcs(frames) == [NO_STACK]
+    assert "nothing tells where its stack is" in remark
 
 
 def test_a_switch_of_stacks_may_go_up_only() -> None:
