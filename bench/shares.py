@@ -21,7 +21,7 @@ from corebraid.study.about import Info
 from recorder.files.manifest import checkpoint_log
 
 #: Bytes of a text that a compressor on one thread takes a second for, some.
-_LINES = 120_000
+_LINES = 60_000
 _COMMANDS = ("order", "verify")
 _WAYS = ("shared", "whole")
 

@@ -146,29 +146,34 @@ def _ordered_few(
     """Of holds of pages and accesses to the contested ones that have none, of accesses to all contested
     pages where that has no legal order, or of all accesses where those do not fit."""
     from corebraid.base.hold_places import OF_CORES, WITH_AGENTS
+    from recorder.files.frame import UnwrittenError
     from recorder.replay.contested import CONTESTED
     from solver.regions.problem import Verdict
 
-    told = "holds of pages have no legal order"
+    told, tried = "holds of pages have no legal order", resources
     for holds in (WITH_AGENTS, OF_CORES):
         try:
-            found = _ordered(recording, options, resources, constraints, shown, CONTESTED, holds=holds)
+            found = _ordered(recording, options, tried, constraints, shown, CONTESTED, holds=holds)
             if found[1].verdict is not Verdict.ILLEGAL:
                 if holds == OF_CORES:
                     resources.say(Phrase("holds of pages that agents use do not count: ", told))
                 return found
-        except ExcessError:
+        except (ExcessError, UnwrittenError):
             raise
         except (FormatError, OrderError) as error:
             told = said(error.what)
+        # What is kept then is of this very run.
+        tried = replace(resources, say=ignore)
         if holds == WITH_AGENTS and not _agents_beside(recording):
             break
     try:
-        found = _ordered(recording, options, resources, constraints, shown, CONTESTED)
+        found = _ordered(recording, options, tried, constraints, shown, CONTESTED)
         resources.say(Phrase("accesses to contested pages were ordered, not holds of pages: ", told))
         return found
+    except UnwrittenError:
+        raise
     except (FormatError, OrderError) as error:
-        found = _ordered(recording, options, resources, constraints, shown)
+        found = _ordered(recording, options, tried, constraints, shown)
         what = said(error.what)
         resources.say(Phrase("all accesses were ordered; those to contested pages alone do not fit: ", what))
         return found
@@ -220,7 +225,7 @@ def _handovers(recording: Recording, resources: Resources) -> Handovers:
     try:
         return at_checkpoints(recording)
     except FormatError as error:
-        resources.say(Phrase("checkpoints are not used: ", said(error.what)))
+        resources.say(Phrase("checkpoints are not used: ", error.line()))
         return NO_HANDOVERS
 
 

@@ -24,9 +24,8 @@ def use_kernel_cache() -> Path | None:
     os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", _LOCATOR)
     if "NUMBA_CACHE_DIR" in os.environ:
         return None
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     here = hashlib.blake2b(os.fsencode(Path(__file__).resolve()), digest_size=6).hexdigest()
-    directory = base / _OURS / f"{_ONE_INSTALLATION}{here}"
+    directory = cache_home() / f"{_ONE_INSTALLATION}{here}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -34,6 +33,11 @@ def use_kernel_cache() -> Path | None:
         return None
     os.environ["NUMBA_CACHE_DIR"] = str(directory)
     return directory
+
+
+def cache_home() -> Path:
+    """What corebraid keeps for a user between runs; it need not be there. XDG_CACHE_HOME is honoured."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / _OURS
 
 
 def code_folder(cache: Path) -> Path:

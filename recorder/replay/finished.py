@@ -6,11 +6,12 @@ Of each interval two files: its rows, and what became of the replay, which is wr
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
+import hmac
 import os
-import shutil
-import zlib
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,27 +20,34 @@ from typing import IO
 
 from corebraid.base.errors import FormatError
 from corebraid.base.import_closure import import_closure_digest
+from corebraid.base.own_secret import own_secret
 from recorder.files.checkpoints import checkpoints
-from recorder.files.json_fields import Fields
-from recorder.files.one_step import in_one_step
+from recorder.files.json_fields import Fields, parse_object
 from recorder.files.reader import Recording
 from recorder.files.sealed_json import HEX_256, canonical, seal, sealed_fields
 from recorder.replay.core import ReplayResult
 from recorder.replay.interval import Interval
 
-#: Chunks of an interval's rows, and bytes that are read at a time.
-_MOST_CHUNKS, _PIECE = 1 << 22, 1 << 22
-_LOCK = "lock"
+#: Chunks of an interval's rows, bytes of what is said of it, and bytes that are read at a time.
+_MOST_CHUNKS, _MOST_BYTES, _PIECE = 1 << 20, 1 << 25, 1 << 22
+#: Words of a row at least.
+_LEAST_WORDS = 3
+_WORD = 8
 _WHAT = "a finished replay"
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """The rows of an interval in its file: of each chunk how many rows, and how many words; and the CRC of
-    all."""
+    """The rows of an interval in its file: of each chunk how many rows, and how many words; and the digest of
+    all (`rows_digest`), in hexadecimal."""
 
     sizes: list[tuple[int, int]]
-    crc: int = 0
+    digest: str = ""
+
+
+def rows_digest() -> hashlib.blake2b:
+    """Of the bytes of a file of rows."""
+    return hashlib.blake2b(digest_size=32)
 
 
 @dataclass(frozen=True)
@@ -51,99 +59,143 @@ class Finished:
 
 
 class FinishedReplays:
-    """A folder for them. lock: held as long as this is open. what: which rows are kept, as JSON can say."""
+    """A folder for them, which nobody else uses as long as this is open. Nothing in it is followed anywhere
+    else, and nothing is believed that this user has not written on this machine, of just this recording.
+    folder: an open directory. what: which rows are kept, as JSON can say."""
 
-    def __init__(
-        self, folder: Path, lock: IO[bytes], recording: Recording, what: Mapping[str, object]
-    ) -> None:
-        self._folder, self._lock, self._id = folder, lock, recording.manifest.id
+    def __init__(self, path: Path, folder: int, recording: Recording, what: Mapping[str, object]) -> None:
+        self._path, self._folder, self._id = path, folder, recording.manifest.id
         sources = import_closure_digest(Path(__file__).with_name("kept_rows.py"))
         found = [checkpoints(recording, core) for core in range(recording.manifest.n_cores)]
-        key = {"sources": sources, "what": what, "checkpoints": repr(found)}
+        manifest = hashlib.sha256(recording.manifest.render()).hexdigest()
+        key = {"sources": sources, "what": what, "checkpoints": repr(found), "manifest": manifest}
         self._key = hashlib.sha256(canonical(key)).hexdigest()
 
     @classmethod
-    def of(cls, folder: Path, recording: Recording, what: Mapping[str, object]) -> FinishedReplays | None:
-        """None where there can be no such folder, or another process uses it. Raises FormatError where
-        checkpoints cannot be read."""
+    def of(
+        cls, path: Path, recording: Recording, what: Mapping[str, object], *, fresh: bool = False
+    ) -> FinishedReplays | None:
+        """None where there can be no such folder, or another process uses it. fresh: what is in it goes.
+        Raises FormatError where checkpoints cannot be read."""
+        folder = None
         try:
-            folder.mkdir(exist_ok=True)
-            lock = (folder / _LOCK).open("wb")
-        except OSError:
-            return None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return cls(folder, lock, recording, what)
-        except OSError:
-            lock.close()
+            path.mkdir(exist_ok=True)
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = cls(path, folder, recording, what)
+            if fresh or not all(entry.is_file(follow_symlinks=False) for entry in os.scandir(folder)):
+                found._clear()
+            return found
+        except (OSError, FormatError) as error:
+            if folder is not None:
+                os.close(folder)
+            if isinstance(error, FormatError):
+                raise
             return None
 
     def find(self, interval: Interval) -> Finished | None:
         """What became of an interval, if that is known."""
-        path = self._facts_of(interval)
         try:
-            finished = self._read(path, interval)
+            finished = self._read(interval)
             return finished if self._has(interval, finished.chunks) else None
         except (OSError, FormatError):
             return None
 
     def rows(self, interval: Interval) -> IO[bytes]:
         """The file of an interval's rows, made if it is not there. Raises OSError."""
-        path = self._rows_of(interval)
-        return path.open("r+b" if path.exists() else "w+b")
+        return open(self._open(_rows_of(interval), os.O_RDWR | os.O_CREAT), "r+b")
 
     def finish(self, interval: Interval, finished: Finished) -> None:
         """Keep what became of an interval, whose rows are written. Where there is no room it is not kept."""
         chunks = finished.chunks
-        fields = {
+        fields: dict[str, object] = {
             "id": self._id.hex(),
             "key": self._key,
+            "first": [interval.core, interval.first],
             "end": None if interval.end is None else interval.end.count,
             "result": asdict(finished.result),
             "kept": chunks is not None,
-            "sizes": [] if chunks is None else chunks.sizes,
-            "crc": 0 if chunks is None else chunks.crc,
+            "sizes": [] if chunks is None else [list(pair) for pair in chunks.sizes],
+            "rows": "" if chunks is None else chunks.digest,
         }
-        with suppress(OSError), in_one_step(self._facts_of(interval)) as path:
-            path.write_bytes(seal(fields))
+        name, partial = _facts_of(interval), f"{_facts_of(interval)}.partial"
+        with suppress(OSError):
+            with suppress(FileNotFoundError):
+                os.unlink(partial, dir_fd=self._folder)
+            with open(self._open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                file.write(seal({**fields, "by": _mark(fields)}))
+            os.rename(partial, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
     def remove(self) -> None:
         """Nothing of it is needed any more."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):
+            self._clear()
+            self._path.rmdir()
 
     def close(self) -> None:
         """Leave it to others."""
-        self._lock.close()
+        os.close(self._folder)
 
-    def _facts_of(self, interval: Interval) -> Path:
-        return self._folder / f"core-{interval.core}-{interval.first}.json"
+    def _clear(self) -> None:
+        for name in os.listdir(self._folder):
+            os.unlink(name, dir_fd=self._folder)
 
-    def _rows_of(self, interval: Interval) -> Path:
-        return self._folder / f"core-{interval.core}-{interval.first}.rows"
+    def _open(self, name: str, flags: int) -> int:
+        """A regular file of the folder. Raises OSError."""
+        file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644, dir_fd=self._folder)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file
 
-    def _read(self, path: Path, interval: Interval) -> Finished:
-        fields = sealed_fields(path.read_bytes(), path, _WHAT, self._id)
+    def _read(self, interval: Interval) -> Finished:
+        name = _facts_of(interval)
+        path = self._path / name
+        with open(self._open(name, os.O_RDONLY), "rb") as file:
+            data = file.read(_MOST_BYTES)
+        values = parse_object(data, path)
+        fields = sealed_fields(data, path, _WHAT, self._id)
+        told = {key: value for key, value in values.items() if key not in ("digest", "by")}
+        if not hmac.compare_digest(fields.text("by", HEX_256), _mark(told)):
+            raise fields.error("by", "this user's mark", "another")
         if (key := fields.text("key", HEX_256)) != self._key:
             raise fields.error("key", self._key, key)
         end = None if interval.end is None else interval.end.count
-        if (there := fields.optional_integer("end")) != end:
-            raise fields.error("end", str(end), there)
+        bounds = fields.integers("first", 2), fields.optional_integer("end")
+        if bounds != ((interval.core, interval.first), end):
+            raise fields.error("end", f"{interval.first} to {end}", bounds)
         result = _result(Fields(fields.take("result"), path, "result"), interval.core)
-        kept, crc, sizes = fields.truth("kept"), fields.integer("crc"), fields.rows("sizes", _MOST_CHUNKS, 2)
+        kept, digest = fields.truth("kept"), fields.text("rows")
+        sizes = fields.rows("sizes", _MOST_CHUNKS, 2)
         fields.done()
-        return Finished(result, Chunks([(n, words) for n, words in sizes], crc) if kept else None)
+        if any(not 0 < n * _LEAST_WORDS <= words for n, words in sizes):
+            raise fields.error("sizes", "rows, and words that they take", "others")
+        return Finished(result, Chunks([(n, words) for n, words in sizes], digest) if kept else None)
 
     def _has(self, interval: Interval, chunks: Chunks | None) -> bool:
         """Whether an interval's rows are what was written."""
         if chunks is None:
             return True
-        crc = 0
-        with self._rows_of(interval).open("rb") as file:
+        digest = rows_digest()
+        with open(self._open(_rows_of(interval), os.O_RDONLY), "rb") as file:
+            if os.fstat(file.fileno()).st_size != _WORD * sum(words for _, words in chunks.sizes):
+                return False
             while piece := file.read(_PIECE):
-                crc = zlib.crc32(piece, crc)
-            return crc == chunks.crc and os.fstat(file.fileno()).st_size == 8 * sum(
-                n for _, n in chunks.sizes
-            )
+                digest.update(piece)
+        return digest.hexdigest() == chunks.digest
+
+
+def _facts_of(interval: Interval) -> str:
+    return f"core-{interval.core}-{interval.first}.json"
+
+
+def _rows_of(interval: Interval) -> str:
+    return f"core-{interval.core}-{interval.first}.rows"
+
+
+def _mark(fields: Mapping[str, object]) -> str:
+    """What only this user can have put there."""
+    return hmac.new(own_secret(), canonical(fields), hashlib.sha256).hexdigest()
 
 
 def _result(fields: Fields, core: int) -> ReplayResult:

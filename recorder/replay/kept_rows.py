@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
@@ -21,7 +20,7 @@ from corebraid.base.rows.packed import CHUNK_WORDS, drop_uncounted, pack_chunk, 
 from recorder.files.reader import Recording
 from recorder.replay.contested import ALL, CONTESTED, RECEIVED, Watched
 from recorder.replay.core import ReplayResult
-from recorder.replay.finished import Chunks, Finished, FinishedReplays
+from recorder.replay.finished import Chunks, Finished, FinishedReplays, rows_digest
 from recorder.replay.handovers import Handovers
 from recorder.replay.interval import HeldReplay, Interval
 
@@ -58,7 +57,7 @@ class RowsFile:
     def __init__(self, file: int, files: Sequence[int]) -> None:
         self._file, self._files = file, files
         self._packed = np.empty(0, np.uint64)
-        self._at = self._crc = 0
+        self._at, self._digest = 0, rows_digest()
         self._sizes: list[tuple[int, int]] | None = []
         os.ftruncate(file, 0)
 
@@ -78,7 +77,7 @@ class RowsFile:
     def _write(self, data: memoryview) -> bool:
         if sum(os.fstat(file).st_size for file in self._files) + len(data) > MOST_BYTES:
             return False
-        self._crc = zlib.crc32(data, self._crc)
+        self._digest.update(data)
         while data:
             try:
                 n = os.pwrite(self._file, data, self._at)
@@ -90,7 +89,7 @@ class RowsFile:
     @property
     def chunks(self) -> Chunks | None:
         """What was written, None if not all was."""
-        return None if self._sizes is None else Chunks(self._sizes, self._crc)
+        return None if self._sizes is None else Chunks(self._sizes, self._digest.hexdigest())
 
 
 @dataclass
@@ -166,16 +165,9 @@ class KeptRows:
                 yield found
 
     def close(self) -> None:
-        """Give the disk space back, but for that of a folder."""
+        """Give the disk space back, but for that of `finished`."""
         for file in self.files:
             file.close()
-        if self.finished is not None:
-            self.finished.close()
-
-    def remove(self) -> None:
-        """Nobody will go on from here."""
-        if self.finished is not None:
-            self.finished.remove()
 
 
 def _file(part: Interval, finished: FinishedReplays | None) -> IO[bytes]:

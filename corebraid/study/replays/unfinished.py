@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from corebraid.base.errors import CorebraidError, ShortageError
+from corebraid.base.errors import Divergence, FormatError, OrderError
 from corebraid.base.wording import Option, Phrase, Text
+from recorder.files.frame import UnwrittenError
 from recorder.files.reader import Recording
 from recorder.replay.finished import FinishedReplays
 
@@ -26,20 +26,19 @@ class Unfinished:
     @contextmanager
     def open(self, recording: Recording, what: Mapping[str, object]) -> Iterator[FinishedReplays | None]:
         """None where there can be no such folder. It is left behind where the `with` is broken off, as by a
-        signal or a full disk. what: which rows are kept. Raises FormatError where checkpoints cannot be
-        read."""
-        if self.fresh:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        finished = FinishedReplays.of(self.folder, recording, what)
+        signal, a full disk or a worker that is killed. what: which rows are kept. Raises FormatError where
+        checkpoints cannot be read."""
+        finished = FinishedReplays.of(self.folder, recording, what, fresh=self.fresh)
         if finished is None:
             yield None
             return
         with closing(finished):
             try:
                 yield finished
-            except ShortageError:
+            except UnwrittenError:
                 raise
-            except CorebraidError:
+            except (FormatError, Divergence, OrderError):
+                # Of a recording that is damaged, or whose holds do not fit, nothing is gone on from.
                 finished.remove()
                 raise
             finished.remove()

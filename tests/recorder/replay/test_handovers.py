@@ -3,8 +3,13 @@ them are a whole replay."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +22,7 @@ from numpy.typing import NDArray
 
 import corebraid
 from bench.soak import IMAGES
-from corebraid.base.errors import FormatError, OrderError
+from corebraid.base.errors import CorebraidError, FormatError, OrderError
 from corebraid.base.hold_places import NO_HOLDS, OF_CORES, WITH_AGENTS
 from corebraid.base.wording import said
 from corebraid.cli.wording import TYPED
@@ -25,8 +30,11 @@ from corebraid.study.replays import keeping
 from emu.bus.names import PAGE
 from emu.core.watched_pages import WatchedPages
 from recorder.files.checkpoints import checkpoint_path
+from recorder.files.frame import UnwrittenError
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.files.sealed_json import seal
+from recorder.replay import finished as finished_module
 from recorder.replay import handovers, spells
 from recorder.replay.checkpointing import CheckpointPolicy
 from recorder.replay.contested import CONTESTED, RECEIVED
@@ -298,6 +306,118 @@ def test_damaged_checkpoints_are_not_used(tmp_path: Path) -> None:
     assert len(told) == 1
     assert str(told[0]).startswith("checkpoints are not used: ")
     assert Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.version == 4
+
+
+def complete_folder(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All that an order has replayed, as if it had been killed at its end."""
+    plain = FinishedReplays.remove
+    monkeypatch.setattr(FinishedReplays, "remove", lambda _: None)
+    corebraid.order(recording, jobs=1)
+    monkeypatch.setattr(FinishedReplays, "remove", plain)
+    return recording.path / "order.rows"
+
+
+def test_what_is_kept_is_of_this_recording_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with the same number, the same checkpoints and another log has none of it."""
+    recording = record_radix(tmp_path / "rec")
+    complete_folder(recording, monkeypatch)
+    other = Recording(recording.path, replace(recording.manifest, totals={"strata": 1}))
+    what = traces_of(recording).kind._asdict()
+    known = []
+    for one in (recording, other):
+        finished = FinishedReplays.of(recording.path / "order.rows", one, what)
+        assert finished is not None
+        parts = intervals_at(recording, 0, at_checkpoints(recording)[0])
+        known.append([finished.find(part) is not None for part in parts])
+        finished.close()
+    assert all(known[0])
+    assert not any(known[1])
+
+
+def test_what_others_have_made_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sealed as it should be, but by somebody else."""
+    recording = record_radix(tmp_path / "rec")
+    folder = complete_folder(recording, monkeypatch)
+    certificate = (recording.path / ORDER_CERT).read_bytes()
+    parts = replayed_parts(monkeypatch)
+    path = min(folder.glob("core-1-*.json"))
+    fields = json.loads(path.read_bytes())
+    del fields["digest"]
+    fields["sizes"][0][0] -= 1
+    path.write_bytes(seal(fields))
+    corebraid.order(recording, jobs=1)
+    assert [f"core-1-{part.first}.json" for part in parts] == [path.name]
+    assert (recording.path / ORDER_CERT).read_bytes() == certificate
+    # Another user's, as a whole.
+    complete_folder(recording, monkeypatch)
+    parts.clear()
+    monkeypatch.setattr(finished_module, "own_secret", lambda: b"another")
+    corebraid.order(recording, jobs=1)
+    assert len(parts) > 4
+    assert (recording.path / ORDER_CERT).read_bytes() == certificate
+
+
+@pytest.mark.parametrize("what", ["rows", "json", "json.partial", "folder", "fifo", "file"])
+def test_nothing_in_the_folder_leads_elsewhere(what: str, tmp_path: Path) -> None:
+    recording = record_radix(tmp_path / "rec")
+    victim, folder = tmp_path / "victim", recording.path / "order.rows"
+    victim.write_text("not ours")
+    (tmp_path / "away").mkdir()
+    if what == "folder":
+        folder.symlink_to(tmp_path / "away")
+    elif what == "file":
+        folder.write_text("a file")
+    else:
+        folder.mkdir()
+        for core in range(3):
+            for part in intervals_at(recording, core, at_checkpoints(recording)[core]):
+                if what == "fifo":
+                    os.mkfifo(folder / f"core-{core}-{part.first}.json")
+                else:
+                    (folder / f"core-{core}-{part.first}.{what}").symlink_to(victim)
+    assert corebraid.order(recording, jobs=1).check.events
+    assert corebraid.check_order(recording).events
+    assert victim.read_text() == "not ours"
+    assert not list((tmp_path / "away").iterdir())
+
+
+def test_a_worker_that_is_killed_costs_its_interval_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = record_radix(tmp_path / "rec")
+    plain = keeping.replay_and_keep
+
+    def replay(of: Recording, part: Interval, *rest: Any) -> Any:
+        if part.core == 2 and part.end is None:
+            # After all others of a queue that is served in order.
+            time.sleep(3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(of, part, *rest)
+
+    monkeypatch.setattr(keeping, "replay_and_keep", replay)
+    with pytest.raises(CorebraidError, match="was killed"):
+        corebraid.order(recording, jobs=2)
+    monkeypatch.setattr(keeping, "replay_and_keep", plain)
+    parts = replayed_parts(monkeypatch)
+    assert corebraid.order(recording, jobs=1).check.events
+    assert len(parts) == 1
+
+
+def test_a_full_disk_is_no_reason_to_order_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = record_radix(tmp_path / "rec")
+    plain = CertificateWriter.__init__
+
+    def full(*_: object) -> None:
+        raise UnwrittenError("cannot be written (No space left on device)", where="order.cert")
+
+    monkeypatch.setattr(CertificateWriter, "__init__", full)
+    with pytest.raises(UnwrittenError):
+        corebraid.order(recording, jobs=1)
+    assert (recording.path / "order.rows").exists()
+    monkeypatch.setattr(CertificateWriter, "__init__", plain)
+    parts = replayed_parts(monkeypatch)
+    assert corebraid.order(recording, jobs=1).check.events
+    assert not parts
 
 
 # -- rules -----------------------------------------------------------------------------------------------
