@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.record import CONTEXT, DIGEST, END, STRATUM
 from emu.board.board import Board
-from emu.board.config import MachineConfig
 from emu.board.stretch import NEVER, Room
 from emu.board.watcher import Watcher
 from emu.bus.names import MESI, PAGE
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
-from emu.core.surroundings import DEVICES, KERNEL, Surroundings
+from emu.core.surroundings import KERNEL
 from emu.schedule.policy import Scheduler
 from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
@@ -35,7 +34,6 @@ from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
 from recorder.files.digest import Digest
 from recorder.files.end import End
-from recorder.files.evidence_names import STREAMS
 from recorder.files.frame import RING_VERSION, VERSION
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import Scalar
@@ -60,24 +58,6 @@ _TRUTH_ROWS = 1 << 14
 
 Progress = Callable[[int], None]
 Console = Callable[[bytes], None]
-
-
-def machine_config(
-    options: RecordOptions, watched: bool, surroundings: Surroundings = DEVICES
-) -> MachineConfig:
-    """The machine that `options` ask for. watched: somebody wants all events."""
-    return MachineConfig(
-        options.cores,
-        options.memory_bytes,
-        options.cache,
-        options.seed,
-        options.strata.downgrades,
-        options.input,
-        options.store_buffer if options.model == "tso" else 0,
-        any(STREAMS[name].of_events for name in options.evidence) or watched,
-        surroundings=surroundings,
-        bus=options.bus,
-    )
 
 
 class BaseCapture(Watcher):

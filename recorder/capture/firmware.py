@@ -21,7 +21,7 @@ from emu.bus.names import PAGE
 from emu.schedule.lone import LONE, Lone
 from emu.schedule.scheduler import is_named_policy
 from isa.table import Isa
-from recorder.capture.base import BaseCapture, Console, Progress, machine_config
+from recorder.capture.base import BaseCapture, Console, Progress
 from recorder.capture.learning import (
     Learner,
     Learnt,
@@ -31,6 +31,7 @@ from recorder.capture.learning import (
     learning_place,
     learnt,
 )
+from recorder.capture.machine import machine_config
 from recorder.capture.options import Outcome, RecordOptions, check_model
 from recorder.files.collectors import Collector, Guest
 from recorder.files.end import End

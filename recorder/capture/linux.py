@@ -25,7 +25,7 @@ from emu.schedule.lone import LONE, Lone
 from emu.schedule.scheduler import is_named_policy, learns
 from isa.abi import LinuxAbi
 from isa.table import Isa
-from recorder.capture.base import BaseCapture, Progress, machine_config
+from recorder.capture.base import BaseCapture, Progress
 from recorder.capture.learning import (
     Learner,
     Learnt,
@@ -36,6 +36,7 @@ from recorder.capture.learning import (
     learning_place,
     learnt,
 )
+from recorder.capture.machine import machine_config
 from recorder.capture.options import Outcome, RecordOptions, check_model
 from recorder.files.collectors import Collector, Guest
 from recorder.files.end import MOST_NAMES, MOST_WAITS, End

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_factory import run
 
 import corebraid
 from corebraid.base.errors import CorebraidError, UsageError
@@ -104,6 +105,8 @@ def test_what_is_kept_is_recorded(tmp_path: Path) -> None:
             assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
     assert again.manifest.options["schedule_seed"] == tried.schedule_seed
     assert corebraid.verify(tmp_path / "again").sound
+    told = run("info", tmp_path / "again").out
+    assert f"seed 5, schedule seed {tried.schedule_seed}, schedule {tried.schedule}" in told
     facts = hunted.finding.facts()
     assert (facts["seed"], facts["schedule_seed"]) == (5, tried.schedule_seed)
 

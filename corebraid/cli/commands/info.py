@@ -83,7 +83,7 @@ def _show(found: Info) -> None:
         *([("version", missing_line(manifest))] if missing_line(manifest) else []),
         *_guest(manifest),
         ("machine", machine),
-        ("run", f"seed {manifest.seed}, schedule {manifest.schedule}, strata {manifest.strata}"),
+        ("run", _run(manifest)),
         *([("kept", kept_text(manifest))] if is_ring(manifest) else []),
         ("end", _end(found.recording, manifest) if end else "none: the recorder was stopped"),
         *([("stack", _below(found.stack.lines()))] if found.stack else []),
@@ -105,6 +105,12 @@ def _show(found: Info) -> None:
     click.echo(f"\n{'file':<{width}} {'bytes':>12}")
     for name, bytes_ in found.sizes.items():
         click.echo(f"{shown[name]:<{width}} {bytes_:>12,}")
+
+
+def _run(manifest: Manifest) -> str:
+    own = manifest.options.get("schedule_seed")
+    apart = "" if own is None else f", schedule seed {own}"
+    return f"seed {manifest.seed}{apart}, schedule {manifest.schedule}, strata {manifest.strata}"
 
 
 def _below(lines: Sequence[str]) -> str:
