@@ -28,7 +28,7 @@ from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.scheduler import RoundRobin
 from isa.abi import LinuxAbi
 from isa.table import Isa
-from recorder.capture.base import machine_config
+from recorder.capture.machine import machine_config
 from recorder.capture.options import RecordOptions
 
 #: No slice ends by its length.

@@ -18,8 +18,8 @@ from emu.linux.machine import LinuxMachine
 from emu.linux.tasks.task import State
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
-from recorder.capture.base import machine_config
 from recorder.capture.guest import LinuxOptions, guest_spec
+from recorder.capture.machine import machine_config
 from recorder.capture.options import RecordOptions
 
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"

@@ -109,7 +109,7 @@ def test_firmware(program: str, tmp_path: Path) -> None:
 def record_linux(program: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     """With spells of holds, short ones too."""
     monkeypatch.setattr(spells, "_WORTH", 1)
-    corebraid.record(LINUX / program, path, cores=3, strata="cycles:6000", limit=200_000, checkpoint=6000)
+    corebraid.record(LINUX / program, path, cores=3, strata="cycles:6000", limit=200_000, checkpoint=12_000)
     return Recording.open(path)
 
 
@@ -117,7 +117,7 @@ def record_linux(program: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> R
 def test_linux(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = record_linux(program, tmp_path / "rec", monkeypatch)
     assert len(traces_of(recording).pages.spells.page)
-    assert examine(recording) > 100
+    assert examine(recording) > 50
     assert hold_against_naive(recording, at_checkpoints(recording))[0] > 100
 
 
