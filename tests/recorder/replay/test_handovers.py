@@ -26,7 +26,8 @@ from corebraid.base.errors import CorebraidError, FormatError, OrderError
 from corebraid.base.hold_places import NO_HOLDS, OF_CORES, WITH_AGENTS
 from corebraid.base.wording import said
 from corebraid.cli.wording import TYPED
-from corebraid.study.replays import keeping
+from corebraid.study.replays import cores, keeping
+from corebraid.study.replays.in_processes import in_processes
 from emu.bus.names import PAGE
 from emu.core.watched_pages import WatchedPages
 from recorder.files.checkpoints import checkpoint_path
@@ -179,6 +180,28 @@ def test_the_order_is_the_same_however_many_share_a_core(
     assert facts == {**expected.facts(), "checkpoints": 0}
     corebraid.order(recording, jobs=2)
     assert Certificate(certificate, recording.manifest.id).head.version == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"cache": "4k:2:32"}], ids=str)
+def test_cores_of_the_line_bus_are_shared_out_too(
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of all accesses, which depend on nothing."""
+    recording = record_radix(tmp_path / "rec", bus="mesi", **options)
+    monkeypatch.setattr(cores, "_WORTH_A_PROCESS", 5000)
+    parts = replayed_parts(monkeypatch)
+    corebraid.order(recording, jobs=1)
+    alone, expected = (recording.path / ORDER_CERT).read_bytes(), corebraid.verify(recording.path, jobs=1)
+    assert expected.sound
+    assert len(parts) == 3
+    # Few processes are few intervals; those of many are replayed by this one here.
+    monkeypatch.setattr(keeping, "in_processes", lambda work, items, jobs: in_processes(work, items, 1))
+    corebraid.order(recording, jobs=8)
+    assert (recording.path / ORDER_CERT).read_bytes() == alone
+    assert len(parts) > 8
+    assert corebraid.verify(recording.path, jobs=8).facts() == expected.facts()
+    assert len(parts) > 15
+    assert not list(recording.path.glob("*.rows"))
 
 
 @pytest.mark.parametrize(("holds", "version"), [(NO_HOLDS, 5), (OF_CORES, 6)])
