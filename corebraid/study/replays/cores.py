@@ -118,28 +118,31 @@ def replay_in_intervals(
     cores = sorted(cores)
     parts = [one for core in cores for one in shared_out(recording, core, jobs)]
     if unfinished is None or len(parts) == len(cores):
-        verdicts = _replayed(recording, parts, jobs, done, None)
+        verdicts = _replayed(recording, parts, {}, jobs, done)
     else:
         with unfinished.open(recording, {"rows": None}) as finished:
-            known = 0 if finished is None else sum(finished.find(part) is not None for part in parts)
-            unfinished.tell(known)
-            verdicts = _replayed(recording, parts, jobs, done, finished)
+            known = _known(parts, finished)
+            unfinished.tell(len(known))
+            verdicts = _replayed(recording, parts, known, jobs, done, finished)
     return [joined_verdicts([verdicts[part] for part in parts if part.core == core]) for core in cores]
+
+
+def _known(parts: list[Interval], finished: FinishedReplays | None) -> dict[Interval, CoreVerdict]:
+    """What became of intervals that were replayed before."""
+    known = {} if finished is None else {part: finished.find(part) for part in parts}
+    return {part: CoreVerdict(part.core, one.result) for part, one in known.items() if one is not None}
 
 
 def _replayed(
     recording: Recording,
     parts: list[Interval],
+    known: dict[Interval, CoreVerdict],
     jobs: int,
     done: Callable[[int], None],
-    finished: FinishedReplays | None,
+    finished: FinishedReplays | None = None,
 ) -> dict[Interval, CoreVerdict]:
-    """What became of intervals, of some of which that may be known."""
-    found = dict[Interval, CoreVerdict]()
-    for part in parts:
-        known = None if finished is None else finished.find(part)
-        if known is not None:
-            found[part] = CoreVerdict(part.core, known.result)
+    """What became of intervals, of some of which that is known. finished: where that of others is kept."""
+    found = dict(known)
     todo = [part for part in parts if part not in found]
     left = Counter(part.core for part in todo)
     n_cores = len({part.core for part in parts})
