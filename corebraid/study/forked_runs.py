@@ -25,7 +25,7 @@ from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.subjects import Subject
-from solver.passes.pool import end_with, interrupts_held, set_interrupts
+from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
     from recorder.capture.options import RecordOptions
@@ -161,10 +161,8 @@ class ForkedRuns:
 
     def close(self) -> None:
         """End them, and the runs that they have forked."""
-        for process in self._processes:
-            process.kill()
-        for process, connection in zip(self._processes, self._connections, strict=True):
-            process.join()
+        end_workers(self._processes)
+        for connection in self._connections:
             connection.close()
 
     def hunt(self, tries: Iterator[Attempt], progress: Progress) -> tuple[Run | None, int]:

@@ -26,7 +26,7 @@ from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
 from corebraid.study.subjects import Subject
-from solver.passes.pool import end_with, interrupts_held, set_interrupts
+from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
     from recorder.capture.options import Outcome
@@ -235,9 +235,8 @@ def _hunt_together(
                 remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
             ) from None
         except BaseException:
-            for process in multiprocessing.active_children():
-                process.kill()
             pool.shutdown(wait=False, cancel_futures=True)
+            end_workers(multiprocessing.active_children())
             raise
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from corebraid.base.errors import CorebraidError
@@ -23,6 +24,7 @@ Calls = Mapping[str, Callable[..., Iterator[Any]]]
 PART, DONE, FAILED, DIED = "part", "done", "failed", "died"
 _CRASHED = "crashed"
 _PR_SET_PDEATHSIG = 1
+_HELD = {signal.SIGINT, *ENDING}
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class News:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Ctrl-C comes only afterwards, to this process and to none that is forked meanwhile, until it calls
-    `set_interrupts`: what a forked process inherits would answer in its stead."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Ctrl-C and other requests to end come only afterwards, to this process and to none that is forked
+    meanwhile, until it calls `set_interrupts`: what a forked process inherits would answer in its stead."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     try:
         yield
     finally:
@@ -46,18 +48,26 @@ def interrupts_held() -> Iterator[None]:
 
 
 def set_interrupts(handler: signal.Handlers) -> None:
-    """What Ctrl-C does in a process that was forked with `interrupts_held`."""
+    """What Ctrl-C does in a process forked with `interrupts_held`; other requests to end it do so."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
 
 def end_with(parent: int) -> None:
     """This process, forked from `parent`, is killed when that ends, however it does."""
-    for number in ENDING:
-        signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def end_workers(workers: Sequence[BaseProcess]) -> None:
+    """When this returns they do nothing any more, such as making a file that is to be removed."""
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.join()
 
 
 def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, parent: int) -> None:
@@ -176,8 +186,6 @@ class Pool:
 
     def close(self) -> None:
         """End all workers at once, whatever they do."""
+        end_workers([worker.process for worker in self._workers])
         for worker in self._workers:
-            worker.process.kill()
-        for worker in self._workers:
-            worker.process.join()
             worker.connection.close()

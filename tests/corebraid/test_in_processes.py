@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from cli_factory import ROOT
+
+from corebraid.study.replays.in_processes import in_processes
 
 SCRIPT = """
 import os, time
@@ -82,3 +85,17 @@ def test_nobody_is_left_behind(script: str, how: signal.Signals, tmp_path: Path)
     while any(is_there(pid) for pid in workers) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(is_there(pid) for pid in workers)
+
+
+def _at_work(place: Path) -> None:
+    (place / f"{os.getpid()}.partial").touch()
+    time.sleep(100)
+
+
+def test_workers_do_nothing_more_once_it_is_said_that_they_have_ended(tmp_path: Path) -> None:
+    """What they left half done is then removed."""
+    with pytest.raises(KeyboardInterrupt), in_processes(_at_work, [tmp_path] * 3, 3):  # noqa: PT012
+        while len(begun := list(tmp_path.iterdir())) < 3:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert not any(Path("/proc", path.stem).exists() for path in begun)

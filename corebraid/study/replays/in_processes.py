@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
-from solver.passes.pool import end_with, interrupts_held, set_interrupts
+from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -48,8 +48,7 @@ def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int)
             ) from None
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
+            end_workers(multiprocessing.active_children())
             raise
 
 
