@@ -62,6 +62,9 @@ def _alone(directory: Path, cores: int) -> Iterator[None]:
         unless_short(error)
         raise UsageError(f"cannot be opened ({error.strerror})", where=str(directory)) from None
     try:
+        if not os.access(directory, os.W_OK):
+            what, remedy = "may not be written to", "let it be written to, or make the checkpoints of a copy"
+            raise UsageError(what, where=str(directory), remedy=remedy)
         if not locked(held):
             what, remedy = "checkpoints of it are being made already", "wait until that has ended"
             raise UsageError(what, where=str(directory), remedy=remedy)

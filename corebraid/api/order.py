@@ -92,7 +92,7 @@ def order(
     from recorder.replay.contested import tells_contested
     from solver.freedom.freedom import Limits
     from solver.passes.answers import Options
-    from solver.passes.order import Resources
+    from solver.passes.order import Resources, check_places
     from solver.passes.partial import FILE_NAME as PARTIAL_NAME
 
     check_choice("encoding", encoding, ("chain", "paper"))
@@ -119,6 +119,7 @@ def order(
     keep = None if choose is not None or evidence is not None else opened.path / PARTIAL_NAME
     jobs = jobs or (1 if evidence is not None else _default_jobs(opened))
     resources = Resources(jobs, cluster or "", keep, fresh, note)
+    check_places(opened.path / ORDER_CERT, resources)
     began = working_time()
     # A choice is made among all accesses, where they have their numbers.
     few = tells_contested(opened) and evidence is None and choose is None

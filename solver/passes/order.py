@@ -9,6 +9,7 @@ region after region.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,8 +74,7 @@ def order_recording(
     options, resources = options or Options(), resources or Resources()
     options.check()
     resources.check()
-    for path in (certificate, resources.keep):
-        _check_place(path)
+    check_places(certificate, resources)
     if options.evidence is not None and (resources.jobs > 1 or resources.cluster):
         raise UsageError(
             "an engine with evidence takes the regions one after the other",
@@ -89,13 +89,20 @@ def order_recording(
     return _order_all(traces, certificate, recording, options, on_region, resources)
 
 
-def _check_place(path: Path | None) -> None:
-    """Raises FormatError where a file is to be replaced and a directory stands."""
-    if path is not None and path.is_dir():
+def check_places(certificate: Path, resources: Resources) -> None:
+    """Raises FormatError where what is written could not be: a directory stands there, or nobody may."""
+    for path in (certificate, resources.keep):
+        if path is not None and path.is_dir():
+            raise FormatError(
+                "a directory stands where a file is to be written",
+                where=str(path),
+                remedy="move it somewhere else, and order again",
+            )
+    if not os.access(certificate.parent, os.W_OK | os.X_OK):
         raise FormatError(
-            "a directory stands where a file is to be written",
-            where=str(path),
-            remedy="move it somewhere else, and order again",
+            "an order cannot be written there, since the directory may not be written to",
+            where=str(certificate.parent),
+            remedy="let it be written to, or order a copy",
         )
 
 

@@ -25,11 +25,12 @@ class Unfinished:
 
     @contextmanager
     def open(self, recording: Recording, what: Mapping[str, object]) -> Iterator[FinishedReplays | None]:
-        """None where there can be no such folder. It is left behind where the `with` is broken off, as by a
-        signal, a full disk or a worker that is killed. what: which rows are kept. Raises FormatError where
-        checkpoints cannot be read."""
+        """None, which is said, where there can be no such folder. It is left behind where the `with` is
+        broken off, as by a signal, a full disk or a worker that is killed. what: which rows are kept. Raises
+        FormatError where checkpoints cannot be read."""
         finished = FinishedReplays.of(self.folder, recording, what, fresh=self.fresh)
         if finished is None:
+            self.say(f"{self.folder.name}: cannot be used, so a run that is broken off starts over")
             yield None
             return
         with closing(finished):

@@ -3,9 +3,12 @@ exit code."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -225,6 +228,29 @@ def test_an_order_is_not_written_over_a_directory(copy_of_fig1: Path, name: str)
     (copy_of_fig1 / name / "kept").mkdir(parents=True)
     refused(run("order", copy_of_fig1), "a directory stands where a file is to be written", "move it", name)
     assert (copy_of_fig1 / name / "kept").is_dir()
+
+
+def _without_privileges() -> None:
+    """The next program cannot write where permissions say no, not even root's."""
+    for capability in (1, 2):
+        ctypes.CDLL(None).prctl(24, capability)
+
+
+@pytest.mark.parametrize("command", ["order", "checkpoint"])
+def test_a_recording_that_may_not_be_written_to(copy_of_fig1: Path, command: str) -> None:
+    """Told before anything is replayed."""
+    (copy_of_fig1 / "core-1.log").unlink()
+    copy_of_fig1.chmod(0o555)
+    ran = subprocess.run(
+        [sys.executable, "-m", "corebraid", command, copy_of_fig1],
+        preexec_fn=_without_privileges,
+        capture_output=True,
+        text=True,
+    )
+    copy_of_fig1.chmod(0o755)
+    assert ran.returncode == 2, ran.stderr
+    assert "may not be written to; let it be written to, or " in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
 
 
 def test_a_device_may_be_written_to(fig1: Path) -> None:
