@@ -4,15 +4,14 @@ together."""
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, UNCACHED, WRITE
+from corebraid.base.scratch_file import ScratchFile
 
 Rows = NDArray[np.void]
 
@@ -32,7 +31,7 @@ class _Waiting:
     def __init__(self) -> None:
         self._held: deque[Rows] = deque()
         self._rows = 0
-        self._file: IO[bytes] | None = None
+        self._file: ScratchFile | None = None
         self._sizes: deque[int] = deque()
         self._read_at = self._written = 0
 
@@ -45,10 +44,8 @@ class _Waiting:
             self._rows += len(rows)
             return
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="corebraid-stores-")  # noqa: SIM115
-        self._file.seek(self._written)
-        self._file.write(np.ascontiguousarray(rows).view(np.uint8).data)
-        self._written += rows.nbytes
+            self._file = ScratchFile()
+        self._written = self._file.write(self._written, np.ascontiguousarray(rows).view(np.uint8).data)
         self._sizes.append(len(rows))
 
     def take(self) -> Rows | None:
@@ -60,8 +57,7 @@ class _Waiting:
         if not self._sizes:
             return None
         assert self._file is not None
-        self._file.seek(self._read_at)
-        data = bytearray(self._file.read(self._sizes.popleft() * EVENT.itemsize))
+        data = self._file.read(self._read_at, self._sizes.popleft() * EVENT.itemsize)
         self._read_at += len(data)
         if not self._sizes:
             self._read_at = self._written = 0

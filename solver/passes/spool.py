@@ -3,12 +3,12 @@ memory."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from corebraid.base.scratch_file import ScratchFile
 
 #: Up to this many bytes stay in memory.
 HELD = 1 << 24
@@ -21,7 +21,8 @@ class Spool:
     def __init__(self, held: int = HELD) -> None:
         self._left = held
         self._held: dict[int, list[NDArray[Any]]] = {}
-        self._file: IO[bytes] | None = None
+        self._file: ScratchFile | None = None
+        self._end = 0
         self._groups: dict[int, list[tuple[int, np.dtype[Any], int]]] = {}
 
     def put(self, number: int, arrays: list[NDArray[Any]]) -> None:
@@ -32,12 +33,11 @@ class Spool:
             self._held[number] = arrays
             return
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="corebraid-spool-")  # noqa: SIM115
+            self._file = ScratchFile()
         group = []
         for array in arrays:
-            at = self._file.seek(0, os.SEEK_END)
-            self._file.write(np.ascontiguousarray(array).view(np.uint8).data)
-            group.append((at, array.dtype, len(array)))
+            group.append((self._end, array.dtype, len(array)))
+            self._end = self._file.write(self._end, np.ascontiguousarray(array).view(np.uint8).data)
         self._groups[number] = group
 
     def get(self, number: int) -> list[NDArray[Any]]:
@@ -47,8 +47,7 @@ class Spool:
         out = []
         for at, dtype, n in self._groups[number]:
             assert self._file is not None
-            self._file.seek(at)
-            out.append(np.frombuffer(bytearray(self._file.read(n * dtype.itemsize)), dtype))
+            out.append(np.frombuffer(self._file.read(at, n * dtype.itemsize), dtype))
         return out
 
     def __contains__(self, number: int) -> bool:

@@ -7,18 +7,16 @@ names: they are gone when the last process that has them open is, however it end
 from __future__ import annotations
 
 import mmap
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.errors import CorebraidError, unless_short
+from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.packed import MOST_WORDS, ROWS, pack_rows, room, start_of_region, unpack_rows
-from corebraid.base.wording import Option, Phrase
+from corebraid.base.scratch_file import ScratchFile
 from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.sync_order import SyncsOfRegions
@@ -112,10 +110,7 @@ class TraceSpool:
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
-        self._files = [
-            tempfile.TemporaryFile(prefix="corebraid-trace-")  # noqa: SIM115
-            for _ in range(traces.n_streams)
-        ]
+        self._files = [ScratchFile() for _ in range(traces.n_streams)]
         self._first_store = traces.n_streams - traces.buffered
         self._syncs = SyncsOfRegions(traces)
         n_cores, line = self._first_store - 1, traces.line_bytes
@@ -213,23 +208,11 @@ class TraceSpool:
         return (buffered_scanner_of if self._traces.buffered else scanner_of)(self._traces, source)
 
     def _write(self, stream: int, word: int, packed: NDArray[np.uint64]) -> None:
-        data = memoryview(packed.view(np.uint8).data)
-        at, file = word * _WORD, self._files[stream].fileno()
-        while data:
-            try:
-                n = os.pwrite(file, data, at)
-            except OSError as error:
-                unless_short(error)
-                raise _no_room(stream, error) from None
-            data, at = data[n:], at + n
+        self._files[stream].write(word * _WORD, packed.view(np.uint8).data)
 
     def _write_begins(self, core: int, begins: Begins | BufferedBegins) -> BeginsBorder:
         assert self._begins is not None
-        try:
-            return self._begins.write(core, begins)
-        except OSError as error:
-            unless_short(error)
-            raise _no_room(core, error) from None
+        return self._begins.write(core, begins)
 
     def learn(self, source: int, told: list[Told]) -> None:
         """Take note of what `extract` yielded, in this process or another."""
@@ -289,15 +272,3 @@ class TraceSpool:
             file.close()
         if self._begins is not None:
             self._begins.close()
-
-
-def _no_room(stream: int, error: OSError) -> CorebraidError:
-    return CorebraidError(
-        f"no room for the events of stream {stream} ({error.strerror})",
-        where=tempfile.gettempdir(),
-        remedy=Phrase(
-            "set TMPDIR to a folder with room (about 28 bytes an event), or use ",
-            Option("jobs", 1),
-            ", which needs none",
-        ),
-    )

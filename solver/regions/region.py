@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, GLUED
+from corebraid.base.scratch_file import ScratchFile
 from solver.regions.batches import Batch, batches, stream_by_stream
 from solver.regions.hold_rows import HoldRows
 from solver.regions.sync_order import RegionSyncs, Segments, no_syncs, places, segments
@@ -44,7 +43,7 @@ class Rows:
         self._parts: list[Events] = []
         self._held = self._spilled = 0
         self._carry: Events = np.empty(0, EVENT)
-        self._file: IO[bytes] | None = None
+        self._file: ScratchFile | None = None
         self._ends: list[int] = []
         self._last_number = 0
 
@@ -65,10 +64,10 @@ class Rows:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="corebraid-region-")  # noqa: SIM115
-        self._file.seek(0, os.SEEK_END)
+            self._file = ScratchFile()
         for part in self._parts:
-            self._file.write(np.ascontiguousarray(part).view(np.uint8).data)
+            at = self._spilled * EVENT.itemsize
+            self._file.write(at, np.ascontiguousarray(part).view(np.uint8).data)
             self._spilled += len(part)
             self._ends.append(self._spilled)
         self._parts, self._held = [], 0
@@ -86,8 +85,8 @@ class Rows:
         first = 0
         for end in self._ends:
             assert self._file is not None
-            self._file.seek(first * EVENT.itemsize)
-            yield np.frombuffer(bytearray(self._file.read((end - first) * EVENT.itemsize)), EVENT)
+            data = self._file.read(first * EVENT.itemsize, (end - first) * EVENT.itemsize)
+            yield np.frombuffer(data, EVENT)
             first = end
         yield from self._parts
 

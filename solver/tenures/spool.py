@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.scratch_file import ScratchFile
 from solver.tenures.buffered_placed import Matched
 from solver.tenures.buffered_scan import BufferedBegins
 from solver.tenures.placed import Placed
@@ -28,27 +27,21 @@ class BeginsSpool:
         self._losses: type[Placed] | type[Matched] = Matched if buffered else Placed
         self._loss = np.dtype([_field(name, 0) for name in self._losses._fields])
         self._row = np.dtype([_field(name, line_bytes) for name in self._columns])
-        self._files = [
-            tempfile.TemporaryFile(prefix="corebraid-tenures-")  # noqa: SIM115
-            for _ in range(n_cores)
-        ]
+        self._files = [ScratchFile() for _ in range(n_cores)]
         self._end = [0] * n_cores
 
     def write(self, core: int, begins: Begins | BufferedBegins) -> Border:
-        """Append those of the core's next region; one process writes those of a core. Raises OSError."""
+        """Append those of the core's next region; one process writes those of a core. Raises
+        ShortageError where there is no room."""
         rows = np.empty(len(begins.line), self._row)
         for name in self._columns:
             rows[name] = getattr(begins, name)
         losses = np.empty(len(begins.losses.line), self._loss)
         for name in self._losses._fields:
             losses[name] = getattr(begins.losses, name)
-        data, at = memoryview(rows.tobytes() + losses.tobytes() + begins.loose.tobytes()), self._end[core]
-        border = at, len(rows), len(losses), len(begins.loose)
-        while data:
-            n = os.pwrite(self._files[core].fileno(), data, at)
-            data, at = data[n:], at + n
-        self._end[core] = at
-        return border
+        data, at = rows.tobytes() + losses.tobytes() + begins.loose.tobytes(), self._end[core]
+        self._end[core] = self._files[core].write(at, data)
+        return at, len(rows), len(losses), len(begins.loose)
 
     def nothing(self, core: int) -> Border:
         """What `write` returns for begins of which there are none."""
@@ -59,7 +52,7 @@ class BeginsSpool:
         first, n, m, k = border
         size = n * self._row.itemsize
         end = size + m * self._loss.itemsize
-        raw = os.pread(self._files[core].fileno(), end + k * 8, first)
+        raw = self._files[core].read(first, end + k * 8)
         rows, losses = np.frombuffer(raw, self._row, n), np.frombuffer(raw, self._loss, m, size)
         columns = {name: np.ascontiguousarray(_column(rows, name)) for name in self._columns}
         lost: Any = self._losses(

@@ -138,8 +138,8 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("solver.passes.trace_spool.os.pwrite", full)
-    with pytest.raises(CorebraidError, match=r"no room for the events of stream 0 \(No space left.*TMPDIR"):
+    monkeypatch.setattr("corebraid.base.scratch_file.os.pwrite", full)
+    with pytest.raises(CorebraidError, match=r"no room for temporary files \(No space left.*TMPDIR"):
         order_recording(make(1, LONG).traces, tmp_path / "c", RECORDING, None, None, Resources(jobs=2))
 
 
