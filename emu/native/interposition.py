@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
-_DYNAMIC_SYMBOLS, _RELOCATIONS = 11, 4
+_DYNAMIC_SYMBOLS, _RELOCATIONS, _HASHES = 11, 4, 0x6FFFFFF6
 #: What a word that points to a function is for: it stands in a table of the library's own; the library takes
 #: the function's address; the library calls it (R_X86_64_64, GLOB_DAT, JUMP_SLOT).
 IN_TABLE, FOR_ADDRESS, FOR_CALLS = 1, 6, 7
@@ -42,7 +43,8 @@ def _refused(what: str) -> CorebraidError:
 class SharedObject:
     """A loaded ELF file (gABI, chapters 4 and 5): where its symbols are, and the slots that point to them.
 
-    Read by numpy: there are 45,000 relocations, and this happens whenever a recorder or replayer starts.
+    Read by numpy, and no more of it than is asked for: there are 75,000 relocations and 30,000 symbols, and
+    this happens whenever a recorder or replayer starts.
     """
 
     def __init__(self, path: str, known: str, address: int) -> None:
@@ -51,14 +53,14 @@ class SharedObject:
         if bytes(self._file[:6]) != b"\x7fELF\x02\x01":
             raise _refused("it is no 64-bit little-endian ELF file")
         sections = self._sections()
-        found = sections[sections["type"] == _DYNAMIC_SYMBOLS]
-        if len(found) != 1:
+        symbols, hashes = (sections[sections["type"] == kind] for kind in (_DYNAMIC_SYMBOLS, _HASHES))
+        if len(symbols) != 1 or len(hashes) != 1:
             raise _refused("it exports no symbols")
-        self._symbols = self._rows(found[0], _SYMBOL)
-        self._names = self._bytes(sections[found[0]["link"]]).tobytes()
+        self._symbols = self._rows(symbols[0], _SYMBOL)
+        self._names = self._bytes(sections[symbols[0]["link"]]).tobytes()
+        self._hashes = HashedNames(self._rows(hashes[0], np.dtype("<u4")))
         tables = [self._rows(row, _RELOCATION) for row in sections[sections["type"] == _RELOCATIONS]]
-        relocations = np.concatenate(tables)
-        self._relocations = relocations[np.argsort(relocations["info"] >> np.uint64(32), kind="stable")]
+        self._relocations = np.concatenate(tables)
         self._of_symbol = self._relocations["info"] >> np.uint64(32)
         self._base = address - int(self._symbols["value"][self._index(known)])
 
@@ -74,26 +76,53 @@ class SharedObject:
         at = int(section["offset"])
         return self._file[at : at + int(section["size"])]
 
-    def _rows(self, section: np.void, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-        rows: NDArray[np.void] = np.frombuffer(self._bytes(section).tobytes(), dtype)
-        return rows
+    def _rows(self, section: np.void, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return self._bytes(section).view(dtype)
 
     def _index(self, symbol: str) -> int:
-        at = self._names.find(b"\0" + symbol.encode() + b"\0") + 1
-        found = np.flatnonzero(self._symbols["name"] == at)
-        if not at or len(found) != 1:
-            raise _refused(f"it has no function {symbol}")
-        return int(found[0])
+        name = symbol.encode() + b"\0"
+        for at in self._hashes.candidates(name[:-1]):
+            if self._names.startswith(name, int(self._symbols["name"][at])):
+                return at
+        raise _refused(f"it has no function {symbol}")
 
-    def slots(self, symbol: str, uses: Collection[int] = EVERYWHERE) -> tuple[int, list[int]]:
-        """(address of the function, addresses of the words of these uses that point to it). Raises
-        CorebraidError."""
-        index = self._index(symbol)
-        function = self._base + int(self._symbols["value"][index])
-        first, after = np.searchsorted(self._of_symbol, np.array([index, index + 1], np.uint64)).tolist()
-        its = self._relocations[first:after]
-        found = zip(its["offset"].tolist(), its["info"].tolist(), strict=True)
-        return function, [self._base + offset for offset, info in found if info & 0xFFFFFFFF in uses]
+    def slots(
+        self, symbols: Iterable[str], uses: Collection[int] = EVERYWHERE
+    ) -> list[tuple[int, list[int]]]:
+        """Of each symbol (address of the function, addresses of the words of these uses that point to it).
+        Raises CorebraidError."""
+        indices = [self._index(symbol) for symbol in symbols]
+        wanted = np.zeros(len(self._symbols), np.bool_)
+        wanted[indices] = True
+        places: dict[int, list[int]] = {index: [] for index in indices}
+        for offset, info, _ in self._relocations[wanted[self._of_symbol]].tolist():
+            if info & 0xFFFFFFFF in uses:
+                places[info >> 32].append(self._base + offset)
+        values = self._symbols["value"][indices].tolist()
+        return [(self._base + value, places[at]) for value, at in zip(values, indices, strict=True)]
+
+
+class HashedNames:
+    """Which symbols of an ELF file may have a name: its hash table (DT_GNU_HASH; Drepper, How to write shared
+    libraries, appendix; glibc, elf/dl-lookup.c). words: uint32[n], the table."""
+
+    def __init__(self, words: NDArray[np.uint32]) -> None:
+        n, self._first, of_filter, _ = words[:4].tolist()
+        buckets = 4 + 2 * of_filter
+        self._buckets, self._chains = words[buckets : buckets + n], words[buckets + n :]
+
+    def candidates(self, name: bytes) -> Iterator[int]:
+        """Indices of symbols whose names have the same hash."""
+        hashed = 5381
+        for byte in name:
+            hashed = hashed * 33 + byte & 0xFFFFFFFF
+        at, last = int(self._buckets[hashed % len(self._buckets)]), 0
+        while at >= self._first and not last:
+            there = int(self._chains[at - self._first])
+            last = there & 1
+            if there | 1 == hashed | 1:
+                yield at
+            at += 1
 
 
 @lru_cache(maxsize=1)
@@ -114,8 +143,8 @@ class Interposition:
         loaded = _libunicorn()
         self._slots: list[tuple[int, int, int]] = []
         self._originals: list[int] = []
-        for symbol, address in ours.items():
-            original, places = loaded.slots(symbol, uses)
+        found = loaded.slots(ours, uses)
+        for (symbol, address), (original, places) in zip(ours.items(), found, strict=True):
             if not places or any(_word(place).value != original for place in places):
                 raise _refused(f"calls of {symbol} cannot be led elsewhere")
             self._originals.append(original)
