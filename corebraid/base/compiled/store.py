@@ -15,7 +15,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from corebraid.base.compiled.image import Image
+from corebraid.base.compiled.sources import sources_digest
+from corebraid.base.compiled.whole_file import write_whole
 from corebraid.base.errors import unless_short
 from corebraid.base.import_closure import import_closure_digest
 from corebraid.base.kernel_cache import code_folder
@@ -82,9 +83,7 @@ class Store:
         data = marshal.dumps(((kernel, key), stored.entry, stored.environments, stored.image.dumps()))
         with suppress(OSError):
             _make(self._folder)
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-                file.write(data)
-            os.replace(file.name, self._folder / self._file(kernel, key))
+            write_whole(self._folder / self._file(kernel, key), data)
 
 
 def _make(folder: Path) -> None:
@@ -125,7 +124,7 @@ def store() -> Store | None:
     if off or platform.machine() != "x86_64" or sys.platform != "linux":
         return None
     try:
-        sources = _sources()
+        sources = sources_digest(_ROOT, _PACKAGES, Path(folder) if folder else None)
         mine, built = (f"{_surroundings(which)}-{sources}" for which in (_processor(), _ANY))
         return Store(code_folder(Path(folder)) / mine if folder else None, BUILT / built)
     except OSError as error:
@@ -135,7 +134,7 @@ def store() -> Store | None:
 
 def built_name() -> str:
     """The folder in `BUILT` of code that this process, with these sources, may run on any processor."""
-    return f"{_surroundings(_ANY)}-{_sources()}"
+    return f"{_surroundings(_ANY)}-{sources_digest(_ROOT, _PACKAGES, None)}"
 
 
 def _surroundings(processor: bytes) -> str:
@@ -166,24 +165,4 @@ def _processor() -> bytes:
             found += line
         elif not line:
             break
-    return found
-
-
-def _sources() -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    for package in _PACKAGES:
-        for path in sorted(_modules(_ROOT / package)):
-            with open(path, "rb") as file:
-                source = file.read()
-            digest.update(f"{path[len(str(_ROOT)) :]} {len(source)}\n".encode() + source)
-    return digest.hexdigest()
-
-
-def _modules(folder: os.PathLike[str] | str) -> list[str]:
-    found: list[str] = []
-    for entry in os.scandir(folder):
-        if entry.name.endswith(".py"):
-            found.append(entry.path)
-        elif entry.is_dir() and entry.name != "__pycache__":
-            found += _modules(entry)
     return found
