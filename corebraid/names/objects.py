@@ -8,12 +8,13 @@ were at one address at different times, neither is believed.
 from __future__ import annotations
 
 import io
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from sys import getsizeof
 
+from elftools.common.utils import struct_parse
 from elftools.elf.elffile import ELFFile
 
 from corebraid.base.memory import PAGE_BYTES
@@ -132,11 +133,14 @@ def _loads(raw: bytes) -> tuple[_Load, ...]:
         elf = ELFFile(io.BytesIO(raw))
         if elf.elfclass != 64 or elf.num_segments() > _MOST_SEGMENTS:
             return ()
-        headers = [segment.header for segment in elf.iter_segments("PT_LOAD")]
+        # `iter_segments` reads what segments of other types hold, too.
+        first, size = elf["e_phoff"], elf["e_phentsize"]
+        places = (first + size * n for n in range(elf.num_segments()))
+        headers = [struct_parse(elf.structs.Elf_Phdr, elf.stream, at) for at in places]
         return tuple(
             _Load(h["p_vaddr"], h["p_offset"], h["p_filesz"], h["p_memsz"], h["p_flags"])
             for h in headers
-            if 0 < h["p_memsz"] >= h["p_filesz"]
+            if h["p_type"] == "PT_LOAD" and 0 < h["p_memsz"] >= h["p_filesz"]
         )
     except ELF_DAMAGE:
         return ()
@@ -217,14 +221,21 @@ def _symbols(
         if looked_at + len(found) > _MOST_SYMBOLS or room + more > _MOST_BYTES:
             continue
         looked_at, room = looked_at + len(found), room + more
-        for symbol in found:
-            address = symbol.address + one.bias
-            inside = next((last for first, last in spans if first <= address < last), None)
-            if inside is not None:
-                size = min(symbol.size, inside - address)
-                if not doubtful or not _touches(address, address + size, doubtful):
-                    symbols.append(Symbol(address, size, one.prefix + symbol.name))
+        symbols += _moved(found, one, doubtful)
     return symbols, areas
+
+
+def _moved(found: Iterable[Symbol], one: _Placed, doubtful: Sequence[tuple[int, int]]) -> Iterator[Symbol]:
+    """Symbols of a file where it lay, as far as they are within its segments."""
+    spans, bias, prefix = sorted(one.spans), one.bias, one.prefix
+    firsts = [first for first, _ in spans]
+    for symbol in found:
+        address = symbol.address + bias
+        inside = spans[bisect_right(firsts, address) - 1][1]
+        if firsts[0] <= address < inside:
+            size = min(symbol.size, inside - address)
+            if not doubtful or not _touches(address, address + size, doubtful):
+                yield Symbol(address, size, prefix + symbol.name)
 
 
 def _parts(
