@@ -169,7 +169,7 @@ def _recorded(
             raise StopRecording("interrupted") from None
 
     try:
-        outcome, unknown = record_subject(subject, subject.options, directory, output, error, between)
+        outcome, refused = record_subject(subject, subject.options, directory, output, error, between)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; {directory} is incomplete, and readable as far as it was written"
@@ -184,4 +184,4 @@ def _recorded(
             where=str(directory),
             remedy="check the disk; if the guest had begun, what was written so far is readable",
         ) from None
-    return Recorded(directory, outcome, unknown, subject.because)
+    return Recorded(directory, outcome, refused.calls, subject.because, refused.hidden)

@@ -29,12 +29,14 @@ _FAILURES = {
 @dataclass(frozen=True)
 class Recorded:
     """The recording in `directory`. unknown: system calls that are not emulated, and how often each was
-    made. because: the options that have chosen the bus of lines, where nobody named a bus."""
+    made. because: the options that have chosen the bus of lines, where nobody named a bus. hidden: paths
+    that a Linux guest asked for in vain and that the host has (`bind`)."""
 
     directory: Path
     outcome: Outcome
     unknown: Mapping[str, int] = field(default_factory=dict)
     because: tuple[Option, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -64,6 +66,7 @@ class Recorded:
             "totals": manifest.totals,
             "end": self.end.facts(),
             "fault": self._failed_at,
+            "hidden": list(self.hidden),
             "stack": None if self.stack is None else self.stack.facts(),
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from corebraid.base.errors import UsageError
@@ -17,6 +18,15 @@ from recorder.capture.options import Outcome, RecordOptions
 Output = Callable[[bytes], None]
 
 
+@dataclass(frozen=True)
+class Refused:
+    """What a Linux guest asked for in vain. calls: system calls that are not emulated, and how often each was
+    made. hidden: paths that the host has and the guest does not see."""
+
+    calls: Mapping[str, int] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+
+
 def record_subject(
     subject: Subject,
     options: RecordOptions,
@@ -24,9 +34,8 @@ def record_subject(
     output: Output,
     error: Output,
     between: Callable[[int], None],
-) -> tuple[Outcome, Mapping[str, int]]:
-    """Record `subject` into the new directory `directory`; what became of it, and how often each system call
-    was made that is not emulated.
+) -> tuple[Outcome, Refused]:
+    """Record `subject` into the new directory `directory`; what became of it, and what it was refused.
 
     options: in place of the subject's. output, error: called with what the guest prints. between: called
     after slices with the instructions so far; it may raise StopRecording. Raises UsageError, ImageError,
@@ -43,7 +52,7 @@ def record_subject(
 
     if subject.spec is None:
         isa = isa_of(subject.program)
-        return record(subject.program, directory, isa, options, output, between_slices), {}
+        return record(subject.program, directory, isa, options, output, between_slices), Refused()
     # Firmware does without all that a Linux program needs.
     from recorder.capture.linux import record_linux
 
@@ -53,7 +62,8 @@ def record_subject(
         spec, directory, spec.isa, linux_abi_of(spec.isa), options, output, error, between_slices,
         subject.more,
     )  # fmt: skip
-    return outcome, capture.guest.kernel.unknown
+    guest = capture.guest
+    return outcome, Refused(guest.kernel.unknown, guest.filesystem.absent.hidden())
 
 
 def _keep_apart(kept: Path | None, directory: Path) -> None:

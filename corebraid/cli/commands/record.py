@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from corebraid.base.wording import shown
 from corebraid.cli import console
 from corebraid.cli.guest_options import (
     evidence_choices,
@@ -24,6 +26,7 @@ from corebraid.cli.newfile import new_file
 from corebraid.cli.options import json_option, positive, seed
 from corebraid.cli.wording import TYPED
 from emu.bus.names import BUSES
+from emu.linux.files.absent import is_systems
 from recorder.capture.guest import find_program
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from recorder.files.manifest import Manifest
 
 _INTERRUPTED = 130
+#: Of paths that a guest asked for in vain.
+_PATHS_SHOWN, _LONGEST_PATH = 3, 200
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -207,6 +212,9 @@ def _tell(recorded: Recorded) -> None:
     if recorded.unknown:
         calls = ", ".join(f"{name} ({n})" for name, n in sorted(recorded.unknown.items()))
         console.note(f"system calls that are not emulated, answered with ENOSYS: {calls}")
+    # What every program looks for is of interest where one fails.
+    if recorded.hidden and (recorded.end.exit_code != 0 or not is_systems(recorded.hidden[0])):
+        console.note(_not_seen(recorded.hidden))
     if recorded.because:
         options = ", ".join(map(TYPED, recorded.because))
         console.note(f"--bus mesi, as is needed for {options} (docs/pages.md)")
@@ -226,6 +234,14 @@ def _tell(recorded: Recorded) -> None:
         f"{instructions} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
         f"{_evidence_bytes(manifest)}{_checkpoint_bytes(recorded)}; {ended}"
     )
+
+
+def _not_seen(paths: tuple[str, ...]) -> str:
+    named = ", ".join(shown(path, _LONGEST_PATH) for path in paths[:_PATHS_SHOWN])
+    more = f" and {len(paths) - _PATHS_SHOWN} more" if len(paths) > _PATHS_SHOWN else ""
+    bind = next((f"{path}:{path}" for path in paths if ":" not in path and len(path) <= _LONGEST_PATH), "")
+    helps = f"; it would, for one, with --bind {shlex.quote(bind)}" if bind else ""
+    return f"the guest asked for what is on the host and it does not see: {named}{more}{helps}"
 
 
 def _checkpoint_bytes(recorded: Recorded) -> str:

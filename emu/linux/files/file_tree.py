@@ -7,6 +7,7 @@ import stat as modes
 from dataclasses import replace
 
 from emu.linux.files import open_flags as of
+from emu.linux.files.absent import AbsentPaths
 from emu.linux.files.nodes import Directory, FileNode, Node, Special, Symlink
 from emu.linux.files.open_file import MappedFile, OpenFile
 from emu.linux.files.path_walk import EXECUTE, READ, WRITE, Found, Walk, require
@@ -25,12 +26,18 @@ class FileTree:
     def __init__(self, root: Directory, layer: PrivateLayer) -> None:
         self.root, self.layer = root, layer
         self.cwd: Directory = root
+        self.absent = AbsentPaths()
 
     def walk(
         self, path: str, at: Directory | None = None, follow: bool = True, create: bool = False
     ) -> Found:
         """Where `path` leads, seen from `at` (None: the current directory). Raises Errno."""
-        return Walk(self.root, at or self.cwd, path).run(follow, create=create)
+        walk = Walk(self.root, at or self.cwd, path)
+        try:
+            return walk.run(follow, create=create)
+        finally:
+            if walk.missing and not create:
+                self.absent.note(walk.missing)
 
     def walk_parent(self, path: str, at: Directory | None = None) -> Found:
         """Where `path` leads, its last name to be made, removed or renamed: no link is followed there."""

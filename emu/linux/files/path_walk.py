@@ -53,7 +53,8 @@ def require(node: Node, bits: int) -> None:
 
 
 class Walk:
-    """One resolution: the names still to come, and where it stands."""
+    """One resolution: the names still to come, and where it stands. missing: where it led, if that is
+    nowhere."""
 
     def __init__(self, root: Directory, start: Directory, path: str) -> None:
         if not path or "\0" in path:
@@ -65,6 +66,7 @@ class Walk:
         self._links = 0
         self._rest: list[str] = []
         self._slash = False
+        self.missing = ""
         self._push(path)
 
     def run(self, follow: bool, change: bool = False, create: bool = False) -> Found:
@@ -88,6 +90,7 @@ class Walk:
             if last and create and self._slash:
                 raise Errno(errno.EISDIR)
             if node is None:
+                self.missing = "/".join((parent.path(), name, *reversed(self._rest)))
                 if not last or parent.removed:
                     raise Errno(errno.ENOENT)
                 return Found(parent, name, None, self._slash)

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from corebraid.base.errors import UsageError
+from emu.linux.files.absent import AbsentPaths
 from emu.linux.files.file_tree import FileTree
 from emu.linux.files.nodes import Directory
 from emu.linux.files.private_layer import PrivateLayer
@@ -47,7 +48,8 @@ class Filesystem(FileTree):
             raise UsageError(what, where=path) from None
 
     def attach(self, facts: ProcFacts) -> None:
-        """The process exists: /proc and /sys can tell of it."""
+        """The process exists: /proc and /sys can tell of it, and from now on it is the guest that asks."""
+        self.absent = AbsentPaths()
         add_proc(self._builder, self, facts, self._random)
         add_sys(self._builder, facts)
 
