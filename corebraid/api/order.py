@@ -89,7 +89,9 @@ def order(
     FormatError, Divergence.
     """
     from corebraid.study.orders import Ordering
+    from corebraid.study.replays.keeping import UNFINISHED
     from recorder.replay.contested import tells_contested
+    from recorder.replay.finished import remove_left
     from solver.freedom.freedom import Limits
     from solver.passes.answers import Options
     from solver.passes.order import Resources, check_places
@@ -124,6 +126,7 @@ def order(
     # A choice is made among all accesses, where they have their numbers.
     few = tells_contested(opened) and evidence is None and choose is None
     traces, result = (_ordered_few if few else _ordered)(opened, options, resources, constraints, shown)
+    remove_left(opened.path / UNFINISHED)
     seconds, missing = working_time() - began, missing_edges(opened.manifest)
     found = Ordering(opened.path, result, seconds, traces.constraints, missing)
     limits = Limits(count_budget, region_timeout) if count else None
@@ -226,7 +229,7 @@ def _handovers(recording: Recording, resources: Resources) -> Handovers:
     try:
         return at_checkpoints(recording)
     except FormatError as error:
-        resources.say(Phrase("checkpoints are not used: ", error.line()))
+        resources.say(Phrase("checkpoints are not used: ", error.line))
         return NO_HANDOVERS
 
 

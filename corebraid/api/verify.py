@@ -47,7 +47,10 @@ def verify(
             raise
         return Unreadable(path, error)
     unfinished = Unfinished(opened.path / UNFINISHED, fresh, note)
-    return verify_recording(opened, jobs or worthwhile_processes(opened), show or show_nothing, unfinished)
+    jobs = jobs or worthwhile_processes(opened)
+    verdict = verify_recording(opened, jobs, show or show_nothing, unfinished)
+    unfinished.over()
+    return verdict
 
 
 def crosscheck(

@@ -37,9 +37,10 @@ class Call:
 
 
 class Phrase:
-    """Text with options and calls in it. parts: in the order in which they are read."""
+    """Text with options and calls in it. parts: in the order in which they are read; one that can be called,
+    as an error's `line`, tells its words when it is known how options are called."""
 
-    def __init__(self, *parts: str | Option | Call) -> None:
+    def __init__(self, *parts: str | Option | Call | Callable[[Wording], str]) -> None:
         self.parts = parts
 
     def __str__(self) -> str:
@@ -82,7 +83,9 @@ def said(text: object, wording: Wording | None = None) -> str:
     wording = wording or IN_PYTHON
     if isinstance(text, Phrase):
         return "".join(said(part, wording) for part in text.parts)
-    return wording(text) if isinstance(text, Option | Call) else str(text)
+    if isinstance(text, Option | Call):
+        return wording(text)
+    return text(wording) if callable(text) else str(text)
 
 
 def in_python(word: Option | Call) -> str:

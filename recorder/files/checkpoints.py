@@ -33,9 +33,12 @@ from recorder.files.reader import Recording
 _HEAD = struct.Struct("<QQQQ")
 _WORD = 8
 _WHOLE = 1
-_REMEDY = Phrase(
-    "the recording is whole without it: remove the file, or make it again with ", Call("checkpoint", "REC")
-)
+
+
+def what_helps(recording: Path) -> Phrase:
+    """Against checkpoints that are wrong. recording: its directory."""
+    again = Call("checkpoint", str(recording))
+    return Phrase("the recording is whole without it: remove the file, or make it again with ", again)
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ def checkpoints(recording: Recording, core: int) -> list[Checkpoint]:
         found.append(Checkpoint(stratum, count, whole, pages, unlisted, frame.sequence, base, end - at))
         pages, start, at = 0, frame.sequence + 1, end
     if pages and not recording.killed:
-        raise DamageError(path, at, "truncated", expected="a checkpoint's head", remedy=_REMEDY)
+        remedy = what_helps(path.parent)
+        raise DamageError(path, at, "truncated", expected="a checkpoint's head", remedy=remedy)
     return found
 
 
@@ -193,7 +197,7 @@ def _read(
         offset = error.offset if isinstance(error, DamageError) else 0
         sides = error.expected, error.found
         raise DamageError(
-            path, offset, error.what, expected=sides[0], found=sides[1], remedy=_REMEDY
+            path, offset, error.what, expected=sides[0], found=sides[1], remedy=what_helps(path.parent)
         ) from None
 
 
@@ -226,4 +230,5 @@ def _parse_head(path: Path, frame: FrameHeader, raw: bytes) -> tuple[int, int, i
 def _damage(
     path: Path, frame: FrameHeader, what: str, *, expected: object = None, found: object = None
 ) -> FormatError:
-    return DamageError(path, frame.offset, what, expected=expected, found=found, remedy=_REMEDY)
+    remedy = what_helps(path.parent)
+    return DamageError(path, frame.offset, what, expected=expected, found=found, remedy=remedy)

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import hmac
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -77,18 +78,18 @@ class FinishedReplays:
     ) -> FinishedReplays | None:
         """None where there can be no such folder, or another process uses it. fresh: what is in it goes.
         Raises FormatError where checkpoints cannot be read."""
-        folder = None
         try:
-            path.mkdir(exist_ok=True)
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.mkdir(mode=0o700, exist_ok=True)
+            folder = _own_folder(path)
+        except OSError:
+            return None
+        try:
             found = cls(path, folder, recording, what)
             if fresh or not all(entry.is_file(follow_symlinks=False) for entry in os.scandir(folder)):
-                found._clear()
+                _clear(folder)
             return found
         except (OSError, FormatError) as error:
-            if folder is not None:
-                os.close(folder)
+            os.close(folder)
             if isinstance(error, FormatError):
                 raise
             return None
@@ -103,7 +104,13 @@ class FinishedReplays:
 
     def rows(self, interval: Interval) -> IO[bytes]:
         """The file of an interval's rows, made if it is not there. Raises OSError."""
-        return open(self._open(_rows_of(interval), os.O_RDWR | os.O_CREAT), "r+b")
+        name = _rows_of(interval)
+        try:
+            return open(self._open(name, os.O_RDWR), "r+b")
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._folder)
+            return open(self._open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL), "r+b")
 
     def finish(self, interval: Interval, finished: Finished) -> None:
         """Keep what became of an interval, whose rows are written. Where there is no room it is not kept."""
@@ -129,23 +136,21 @@ class FinishedReplays:
     def remove(self) -> None:
         """Nothing of it is needed any more."""
         with suppress(OSError):
-            self._clear()
+            _clear(self._folder)
             self._path.rmdir()
 
     def close(self) -> None:
         """Leave it to others."""
         os.close(self._folder)
 
-    def _clear(self) -> None:
-        for name in os.listdir(self._folder):
-            os.unlink(name, dir_fd=self._folder)
-
     def _open(self, name: str, flags: int) -> int:
-        """A regular file of the folder. Raises OSError."""
-        file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644, dir_fd=self._folder)
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        """A regular file of the folder that stands nowhere else, and that nobody else may write. Raises
+        OSError."""
+        file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not _is_own(found):
             os.close(file)
-            raise OSError(errno.EINVAL, "not a regular file")
+            raise OSError(errno.EINVAL, "not a file of one's own")
         return file
 
     def _read(self, interval: Interval) -> Finished:
@@ -183,6 +188,44 @@ class FinishedReplays:
             while piece := file.read(_PIECE):
                 digest.update(piece)
         return digest.hexdigest() == chunks.digest
+
+
+def remove_left(path: Path) -> None:
+    """Remove the folder that a process has left, unless another one uses it."""
+    with suppress(OSError):
+        folder = _own_folder(path)
+        try:
+            _clear(folder)
+            path.rmdir()
+        finally:
+            os.close(folder)
+
+
+def _own_folder(path: Path) -> int:
+    """A folder that is this user's, and nobody else's from now on, opened. Raises OSError: it is not, or
+    another process uses it."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "somebody else's")
+        os.fchmod(folder, 0o700)
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _clear(folder: int) -> None:
+    for name in os.listdir(folder):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except (IsADirectoryError, PermissionError):
+            shutil.rmtree(name, dir_fd=folder)
 
 
 def _facts_of(interval: Interval) -> str:

@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.errors import CorebraidError
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.packed import CHUNK_WORDS, drop_uncounted, pack_chunk, start_of_region, unpack_chunk
 from recorder.files.reader import Recording
@@ -153,7 +154,11 @@ class KeptRows:
                 continue
             at, before = 0, np.uint64(number)
             for n, words in self._chunks[part].sizes:
-                packed = np.frombuffer(os.pread(file.fileno(), words * _WORD, at), np.uint64)
+                data = os.pread(file.fileno(), words * _WORD, at)
+                if len(data) != words * _WORD:
+                    what = f"rows of core {core} that were kept are not there any more"
+                    raise CorebraidError(what, remedy="leave the recording alone, and try again")
+                packed = np.frombuffer(data, np.uint64)
                 at += words * _WORD
                 found = np.empty(n, EVENT)
                 unpack_chunk(packed, core, found, start_of_region())

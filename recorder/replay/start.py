@@ -11,10 +11,15 @@ import numpy as np
 
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.record import DIGEST, STRATUM
-from corebraid.base.wording import Call, Phrase
 from emu.core.isolated import CoreState
 from emu.core.saved_pages import SavedPages
-from recorder.files.checkpoints import Checkpoint, checkpoint_path, checkpoints, pages_up_to
+from recorder.files.checkpoints import (
+    Checkpoint,
+    checkpoint_path,
+    checkpoints,
+    pages_up_to,
+    what_helps,
+)
 from recorder.files.digest import Digest
 from recorder.files.frame import DamageError
 from recorder.files.reader import Bytes, Recording, Rows, iter_core_records
@@ -89,10 +94,8 @@ def _start(recording: Recording, core: int, one: Checkpoint, place: _Place) -> S
 
 def checkpoint_damage(recording: Recording, core: int, one: Checkpoint, what: str) -> FormatError:
     """The error of a checkpoint that is not what the core's log says."""
-    again = Call("checkpoint", str(recording.path))
-    remedy = Phrase("the recording is whole without it: remove the file, or make it again with ", again)
     what = f"the checkpoint at instruction {one.count}: {what}"
-    return DamageError(checkpoint_path(recording, core), 0, what, remedy=remedy)
+    return DamageError(checkpoint_path(recording, core), 0, what, remedy=what_helps(recording.path))
 
 
 def _find(recording: Recording, core: int, one: Checkpoint) -> _Place | None:

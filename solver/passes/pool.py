@@ -84,16 +84,24 @@ def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, p
     while True:
         try:
             name, arguments = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         try:
             for part in calls[name](*arguments):
-                connection.send((PART, part))
-            connection.send((DONE, compiling_time() - before))
+                _tell(connection, PART, part)
+            _tell(connection, DONE, compiling_time() - before)
         except CorebraidError as error:
-            connection.send((FAILED, error))
+            _tell(connection, FAILED, error)
         except Exception:
-            connection.send((_CRASHED, traceback.format_exc()))
+            _tell(connection, _CRASHED, traceback.format_exc())
+
+
+def _tell(connection: Connection, what: str, value: object) -> None:
+    """Nobody hears it where the parent has ended: then so does this process."""
+    try:
+        connection.send((what, value))
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(1)
 
 
 class _Worker:

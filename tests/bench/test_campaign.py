@@ -1,4 +1,4 @@
-"""Every program, on 1, 2, 4 and 8 cores, as `record` runs it or wildly: short slices, finite caches, dense
+"""Every program, on 2, 4 and 8 cores, as `record` runs it or wildly: short slices, finite caches, dense
 strata. `make soak` is the long form (bench/soak.py, which says what each recording is held to)."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def test_every_image_has_an_expectation() -> None:
 @pytest.mark.parametrize(
     ("model", "cores", "wild"),
     [
-        ("sc", 1, False), ("sc", 2, True), ("sc", 4, False), ("sc", 8, False),
-        ("tso", 1, False), ("tso", 3, True),
+        pytest.param("sc", 1, False, marks=pytest.mark.soak), ("sc", 2, True), ("sc", 4, False),
+        ("sc", 8, False), pytest.param("tso", 1, False, marks=pytest.mark.soak), ("tso", 3, True),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("program", PROGRAMS)

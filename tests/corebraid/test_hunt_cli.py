@@ -127,8 +127,9 @@ def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
 @pytest.mark.parametrize(
     ("name", "function", "processes"),
     [
-        ("bug_lost_update", "add_one", (1, 2)), ("bug_publication", "fill", (2,)),
-        ("bug_atomicity", "enough", (2,)),
+        ("bug_lost_update", "add_one", (1, 2)),
+        pytest.param("bug_publication", "fill", (2,), marks=pytest.mark.soak),
+        pytest.param("bug_atomicity", "enough", (2,), marks=pytest.mark.soak),
     ],
 )  # fmt: skip
 def test_what_no_run_has_that_passed_is_said_first(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from corebraid.base.hold_places import WITH_AGENTS
 from corebraid.study.replays import keeping
 from recorder.files.reader import Recording
 from recorder.replay.contested import CONTESTED
+from recorder.replay.finished import FinishedReplays
 from recorder.replay.handovers import at_checkpoints
 from recorder.replay.interval import Interval
 from recorder.replay.traces import RecordingTraces
@@ -26,6 +29,16 @@ def record_radix(path: Path, **options: Any) -> Recording:
     options = {"strata": "cycles:3000", "checkpoint": 4000, "limit": 60_000, **options}
     corebraid.record(IMAGES / "radix.elf", path, cores=3, **options)
     return Recording.open(path)
+
+
+@contextmanager
+def left_behind() -> Iterator[None]:
+    """What commands have replayed stays where it is, as if they were killed at their end."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FinishedReplays, "remove", lambda _: None)
+        for module in ("recorder.replay.finished", "corebraid.study.replays.unfinished"):
+            patched.setattr(f"{module}.remove_left", lambda _: None)
+        yield
 
 
 def replayed_parts(monkeypatch: pytest.MonkeyPatch) -> list[Interval]:

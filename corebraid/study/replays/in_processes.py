@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +18,7 @@ from solver.passes.pool import end_with, end_workers, interrupts_held, set_inter
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
+_HEARD_WITHIN_S = 0.1
 
 
 def usable_processors() -> int:
@@ -42,6 +44,8 @@ def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int)
                 futures = [pool.submit(work, item) for item in items]
             yield (future.result() for future in as_completed(futures))
         except BrokenProcessPool:
+            # What asks all processes of a command to end may reach its workers before this one.
+            time.sleep(_HEARD_WITHIN_S)
             raise CorebraidError(
                 "a replaying process was killed",
                 remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
@@ -53,6 +57,6 @@ def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int)
 
 
 def _begin(parent: int) -> None:
-    """What ends this command ends its workers."""
+    """What ends this command ends its workers; a Ctrl-C is for the command to hear."""
     end_with(parent)
-    set_interrupts(signal.SIG_DFL)
+    set_interrupts(signal.SIG_IGN)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError, FormatError, ShortageError
+from corebraid.base.wording import Phrase
 from corebraid.study.replays.cores import CoreVerdict, joined_verdicts, shared_out
 from corebraid.study.replays.in_processes import in_processes
 from corebraid.study.replays.unfinished import Unfinished
@@ -22,7 +23,7 @@ from recorder.replay.traces import RecordingTraces
 from solver.passes.order import Resources
 
 #: A folder of the recording's, while it is ordered.
-_UNFINISHED = "order.rows"
+UNFINISHED = "order.rows"
 #: An interval, of which pages its accesses are kept (None: of all), the file for them, and those of all.
 Item = tuple[Interval, Watched | None, int, list[int]]
 
@@ -139,7 +140,7 @@ def kept_for_order(
     """Traces that are to be ordered: where cores are in several intervals, replayed and kept. What fails here
     fails again where the core is replayed for its rows. replayed: called with a core, and how many of its
     instructions are done."""
-    unfinished = Unfinished(recording.path / _UNFINISHED, resources.fresh, resources.say)
+    unfinished = Unfinished(recording.path / UNFINISHED, resources.fresh, resources.say)
     done: Counter[int] = Counter()
 
     def advance(part: Interval, _: int) -> None:
@@ -151,5 +152,7 @@ def kept_for_order(
         if kept is None or kept.finished is None:
             yield traces
             return
-        replay_and_keep_parts(recording, traces, kept, resources.jobs, advance)
+        verdicts = replay_and_keep_parts(recording, traces, kept, resources.jobs, advance)
+        if (wrong := next((one for one in verdicts if one.result is None), None)) is not None:
+            resources.say(Phrase("not replayed from checkpoints: ", wrong.line))
         yield traces.with_kept(kept)

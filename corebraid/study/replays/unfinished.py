@@ -11,7 +11,7 @@ from corebraid.base.errors import Divergence, FormatError, OrderError
 from corebraid.base.wording import Option, Phrase, Text
 from recorder.files.frame import UnwrittenError
 from recorder.files.reader import Recording
-from recorder.replay.finished import FinishedReplays
+from recorder.replay.finished import FinishedReplays, remove_left
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class Unfinished:
                 finished.remove()
                 raise
             finished.remove()
+
+    def over(self) -> None:
+        """The command has done what it was to do: nothing that was left by an earlier one is needed."""
+        remove_left(self.folder)
 
     def tell(self, known: int) -> None:
         """So many intervals are not replayed again."""

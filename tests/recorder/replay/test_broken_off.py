@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handover_factory import record_radix, replayed_parts, traces_of
+from handover_factory import left_behind, record_radix, replayed_parts, traces_of
 
 import corebraid
 from corebraid.base.errors import CorebraidError
@@ -88,10 +88,9 @@ def test_fresh_goes_on_from_nothing(
 ) -> None:
     recording = record_radix(tmp_path / "rec")
     corebraid.order(recording, jobs=1)
-    parts, plain = replayed_parts(monkeypatch), FinishedReplays.remove
-    monkeypatch.setattr(FinishedReplays, "remove", lambda _: None)
-    command(recording, jobs=1)
-    monkeypatch.setattr(FinishedReplays, "remove", plain)
+    parts = replayed_parts(monkeypatch)
+    with left_behind():
+        command(recording, jobs=1)
     (folder,) = recording.path.glob("*.rows")
     n = len(parts)
     kept, told = tmp_path / "kept", list[str]()
@@ -129,19 +128,17 @@ def test_damaged_checkpoints_are_not_used(tmp_path: Path) -> None:
     assert Certificate(recording.path / ORDER_CERT, recording.manifest.id).head.version == 4
 
 
-def complete_folder(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All that an order has replayed, as if it had been killed at its end."""
-    plain = FinishedReplays.remove
-    monkeypatch.setattr(FinishedReplays, "remove", lambda _: None)
-    corebraid.order(recording, jobs=1)
-    monkeypatch.setattr(FinishedReplays, "remove", plain)
+def complete_folder(recording: Recording) -> Path:
+    """All that an order has replayed."""
+    with left_behind():
+        corebraid.order(recording, jobs=1)
     return recording.path / "order.rows"
 
 
-def test_what_is_kept_is_of_this_recording_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_of_this_recording_alone(tmp_path: Path) -> None:
     """One with the same number, the same checkpoints and another log has none of it."""
     recording = record_radix(tmp_path / "rec")
-    complete_folder(recording, monkeypatch)
+    complete_folder(recording)
     other = Recording(recording.path, replace(recording.manifest, totals={"strata": 1}))
     what = traces_of(recording).kind._asdict()
     known = []
@@ -158,7 +155,7 @@ def test_what_is_kept_is_of_this_recording_alone(tmp_path: Path, monkeypatch: py
 def test_what_others_have_made_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sealed as it should be, but by somebody else."""
     recording = record_radix(tmp_path / "rec")
-    folder = complete_folder(recording, monkeypatch)
+    folder = complete_folder(recording)
     certificate = (recording.path / ORDER_CERT).read_bytes()
     parts = replayed_parts(monkeypatch)
     path = min(folder.glob("core-1-*.json"))
@@ -170,7 +167,7 @@ def test_what_others_have_made_is_not_believed(tmp_path: Path, monkeypatch: pyte
     assert [f"core-1-{part.first}.json" for part in parts] == [path.name]
     assert (recording.path / ORDER_CERT).read_bytes() == certificate
     # Another user's, as a whole.
-    complete_folder(recording, monkeypatch)
+    complete_folder(recording)
     parts.clear()
     monkeypatch.setattr(finished_module, "own_secret", lambda: b"another")
     corebraid.order(recording, jobs=1)
