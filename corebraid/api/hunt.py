@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_place, check_whole, texts_of
+from corebraid.api.asked import MOST_JOBS, check_place, check_seconds, check_whole, texts_of
 from corebraid.api.record import check_guest, ignore
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
@@ -34,6 +34,8 @@ def hunt(
     limit: int | None = None,
     input: bytes | Callable[[], bytes] = b"",
     explain: bool = True,
+    reduce: bool = True,
+    reduce_time: float = 20.0,
     cores: int = 4,
     model: str = "sc",
     store_buffer: int | None = None,
@@ -57,7 +59,8 @@ def hunt(
     directory: PROGRAM.rec if None. runs: at most so many. until: conditions ("exit!=0", "deadlock", ...; one
     of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
     limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
-    accesses. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
+    accesses. reduce: whether to look for the smallest schedule that fails the same way, whose recording is
+    `directory`.reduced then; reduce_time: seconds for the runs that takes. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
     the user should know.
 
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
@@ -73,6 +76,7 @@ def hunt(
                 input=input)  # fmt: skip
     check_whole("runs", runs, 1, optional=False)
     check_whole("jobs", jobs, 1, MOST_JOBS)
+    check_seconds("reduce_time", reduce_time)
     kept = None if keep_writes is None else Path(keep_writes)
     linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system)
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
@@ -85,8 +89,15 @@ def hunt(
     )  # fmt: skip
     subject = subject_of(asked)
     place = recording_name(subject.program) if directory is None else Path(directory)
+    if reduce:
+        _check_reduced_place(place)
     tries = partial(attempts, runs, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
+    if reduce:
+        found = found.reduced(reduce_time)
+        if found.finding is not None and found.finding.reduction is not None:
+            if found.finding.reduction.interrupted:
+                raise KeyboardInterrupt
     return found.explained() if explain else found
 
 
@@ -119,9 +130,19 @@ def _hunted(
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit = subject.options.limit
-    again = again_of(asked, directory, run, limit)
+    repeats = partial(again_of, asked, limit=limit)
+    again = repeats(directory, run)
     comparison = Comparison(subject, wanted, jobs or usable_processors(), run.attempt)
-    return Hunted(speed, Finding(directory, run, again, speed, limit=limit, comparison=comparison))
+    return Hunted(speed, Finding(
+        directory, run, again, speed, limit=limit, comparison=comparison, repeats=repeats,
+    ))  # fmt: skip
+
+
+def _check_reduced_place(directory: Path) -> None:
+    from corebraid.study.hunting import check_free
+    from corebraid.study.smallest.kept import reduced_place
+
+    check_free(reduced_place(directory))
 
 
 def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:

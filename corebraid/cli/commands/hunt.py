@@ -16,11 +16,11 @@ from corebraid.base.errors import CorebraidError
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
 from corebraid.cli.newfile import check_new_file, new_file
-from corebraid.cli.options import Whole, json_option, positive, seed
+from corebraid.cli.options import Whole, json_option, positive, seconds, seed
 from corebraid.cli.wording import TYPED
 from corebraid.study.attempts import MIXED
 from corebraid.study.conditions import Condition
-from recorder.capture.guest import find_program
+from recorder.capture.guest import find_program, recording_name
 
 if TYPE_CHECKING:
     from corebraid.study.attempts import Run
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _MOST_JOBS = 64
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
-    "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "as_json",
+    "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "reduce",
+    "reduce_time", "as_json",
 )  # fmt: skip
 
 
@@ -91,6 +92,21 @@ _OWN = (
 @click.option(
     "--no-explain", "explain", flag_value=False, default=True, help="Do not look for suspicious accesses."
 )
+@click.option(
+    "--no-reduce",
+    "reduce",
+    flag_value=False,
+    default=True,
+    help="Do not look for the smallest schedule that fails the same way (REC.reduced).",
+)
+@click.option(
+    "--reduce-time",
+    type=seconds,
+    default="20",
+    show_default=True,
+    metavar="SECONDS",
+    help="For the runs that takes, at most.",
+)
 @machine_choices
 @linux_options
 @json_option
@@ -103,6 +119,8 @@ def command(
     source: str | None,
     sink: Path | None,
     explain: bool,
+    reduce: bool,
+    reduce_time: float,
     as_json: bool,
     **asked: Any,
 ) -> int:
@@ -110,7 +128,8 @@ def command(
 
     Each run has a seed of its own. Recordings of runs that do not fail are deleted, and what they print is
     not shown. Of the run that is found the guest's output is shown, with the command that records it again
-    and what looks suspicious in it. A first run, which is not counted, shows which memory threads share;
+    and what looks suspicious in it, and it is reduced: REC.reduced is a recording that fails the same way
+    with the fewest preemptions that were found, which are shown. A first run, which is not counted, shows which memory threads share;
     schedules switch threads right before accesses to it, so that runs are on the bus of lines.
 
     Exit code 0: found; 1: not in so many runs.
@@ -124,12 +143,16 @@ def command(
       corebraid hunt --cores 2 bug_dcl.elf
     """
     from corebraid.api.hunt import hunt
+    from corebraid.study.hunting import check_free
+    from corebraid.study.smallest.kept import reduced_place
 
     for text in until:
         Condition.parse(text)
     find_program(program)
     if sink is not None:
         check_new_file(sink, "--output")
+    if reduce:
+        check_free(reduced_place(directory or recording_name(Path(program))))
     console.announce_compilation()
     with ExitStack() as shown:
         show: console.Advance = _ignore
@@ -144,7 +167,7 @@ def command(
 
         hunted = hunt(
             program, directory, arguments=arguments, runs=runs, until=until, input=read, explain=False,
-            progress=lambda done: show(done), note=console.note, **asked,
+            reduce=False, progress=lambda done: show(done), note=console.note, **asked,
         )  # fmt: skip
     if hunted.finding is None:
         console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
@@ -152,6 +175,14 @@ def command(
             console.facts(hunted.facts())
         return 1
     _print_output(hunted.finding.run, sink)
+    if reduce:
+        with console.progress("runs of smaller schedules") as advance:
+            hunted = hunted.reduced(reduce_time, advance)
+        assert hunted.finding is not None
+        assert hunted.finding.reduction is not None
+        if hunted.finding.reduction.interrupted:
+            _show(hunted, program, arguments, as_json)
+            raise KeyboardInterrupt
     if explain:
         from corebraid.study.causes.passing import COMPARED
 
@@ -177,7 +208,11 @@ def _ignore(_: int) -> None:
 
 def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: bool) -> None:
     assert hunted.finding is not None
-    finding = replace(hunted.finding, again=_again(program, arguments, hunted.finding))
+    finding = hunted.finding
+    finding = replace(finding, again=_again(program, arguments, finding, finding.recording, finding.run))
+    if (small := finding.reduction) is not None and small.recording is not None and small.run is not None:
+        again = _again(program, arguments, finding, small.recording, small.run)
+        finding = replace(finding, reduction=replace(small, again=again))
     if isinstance(finding.unexplained, CorebraidError):
         console.note(f"no explanation: {finding.unexplained.line(TYPED)}")
     if as_json:
@@ -187,11 +222,10 @@ def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: boo
         click.echo(line)
 
 
-def _again(program: str, arguments: tuple[str, ...], finding: Finding) -> str:
-    """The command that makes the same recording again, beside this one, with the options as they were
-    given."""
-    words = ["corebraid", "record", "-o", f"{finding.recording}.again", *_given(click.get_current_context())]
-    tried = finding.run.attempt
+def _again(program: str, arguments: tuple[str, ...], finding: Finding, recording: Path, run: Run) -> str:
+    """The command that makes the recording of a run again, beside it, with the options as they were given."""
+    words = ["corebraid", "record", "-o", f"{recording}.again", *_given(click.get_current_context())]
+    tried = run.attempt
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
     words += [] if tried.schedule_seed is None else ["--schedule-seed", str(tried.schedule_seed)]
     words += ["--bus", tried.bus] if tried.bus else []
