@@ -36,6 +36,7 @@ def hunt(
     explain: bool = True,
     reduce: bool = True,
     reduce_time: float = 20.0,
+    bisect: Path | str | None = None,
     cores: int = 4,
     model: str = "sc",
     store_buffer: int | None = None,
@@ -60,13 +61,16 @@ def hunt(
     of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
     limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
     accesses. reduce: whether to look for the smallest schedule that fails the same way, whose recording is
-    `directory`.reduced then; reduce_time: seconds for the runs that takes. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
+    `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording of a
+    run that passes, or "none" for the run without preemptions: of the schedules between that one and the
+    failing one the two are looked for that differ in one switch, which makes it fail. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
     the user should know.
 
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
     """
     from corebraid.study.attempts import attempts
+    from corebraid.study.smallest.bisected import good_manifest
 
     check_place("program", program)
     arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
@@ -91,13 +95,17 @@ def hunt(
     place = recording_name(subject.program) if directory is None else Path(directory)
     if reduce:
         _check_reduced_place(place)
+    if bisect is not None:
+        good_manifest(bisect)
     tries = partial(attempts, runs, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
     if reduce:
         found = found.reduced(reduce_time)
-        if found.finding is not None and found.finding.reduction is not None:
-            if found.finding.reduction.interrupted:
-                raise KeyboardInterrupt
+        small = None if found.finding is None else found.finding.reduction
+        if small is not None and small.interrupted:
+            raise KeyboardInterrupt
+    if bisect is not None:
+        found = found.bisected(bisect, reduce_time)
     return found.explained() if explain else found
 
 

@@ -50,8 +50,8 @@ class Attempt:
 @dataclass(frozen=True)
 class Run:
     """What became of an attempt. held: the condition that held, '' for none. printed: (whether it went to
-    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way. course:
-    None unless it was to be noted."""
+    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way.
+    course: None unless it was to be noted."""
 
     attempt: Attempt
     manifest: Manifest

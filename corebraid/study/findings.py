@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from corebraid.study.attempts import Run
     from corebraid.study.causes.passing import Comparison
     from corebraid.study.causes.suspects import Suspicion
+    from corebraid.study.smallest.bisected import Bisection
     from corebraid.study.smallest.kept import Again, Reduction
 
 
@@ -49,7 +50,7 @@ class Finding:
     """The failing run. again: what records it once more. suspicions: None where nobody looked, or where that
     cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. comparison:
     makes runs that do not fail. repeats: says how a run of this hunt is recorded once more. reduction: what
-    is left of the run, None where nobody has reduced it."""
+    is left of the run, None where nobody has reduced it; bisection: the same of another question."""
 
     recording: Path
     run: Run
@@ -61,6 +62,7 @@ class Finding:
     comparison: Comparison | None = None
     repeats: Again | None = None
     reduction: Reduction | None = None
+    bisection: Bisection | None = None
 
     @cached_property
     def stack(self) -> Stack | None:
@@ -87,6 +89,7 @@ class Finding:
         elif self.suspicions is not None:
             lines.append("no access looks suspicious by itself (docs/hunt.md says what is looked for)")
         lines += self.reduction.lines(wording) if self.reduction is not None else []
+        lines += self.bisection.lines() if self.bisection is not None else []
         return [*lines, "next:", *(f"  {said(call, wording)}" for call in self.calls())]
 
     def calls(self) -> list[Call]:
@@ -123,6 +126,7 @@ class Finding:
             "again": said(self.again, wording),
             "suspicions": [one.facts() for one in self.suspicions or []],
             **({} if self.reduction is None else {"reduction": self.reduction.facts(wording)}),
+            **({} if self.bisection is None else {"bisection": self.bisection.facts()}),
             "next": [said(call, wording) for call in self.calls()],
         }
 
@@ -167,6 +171,22 @@ class Hunted:
             found.recording, found.run, found.comparison, seconds, found.repeats, progress
         )
         return replace(self, finding=replace(found, reduction=reduction))
+
+    def bisected(
+        self, good: Path | str, seconds: float, progress: Callable[[int], None] = lambda _: None
+    ) -> Hunted:
+        """The same, with the one switch that turns `good`, a run that passes, into the one that was found, or
+        into what that was reduced to. good: a recording, or "none" for the run without preemptions. seconds,
+        progress: see `reduced`. Raises CorebraidError."""
+        from corebraid.study.smallest.bisected import bisection_of
+
+        found = self.finding
+        if found is None or found.comparison is None:
+            return self
+        small = found.reduction
+        run = small.run if small is not None and small.run is not None else found.run
+        bisection = bisection_of(good, run, found.comparison, seconds, progress, found.recording)
+        return replace(self, finding=replace(found, bisection=bisection))
 
     def facts(self, wording: Wording | None = None) -> dict[str, object]:
         """As JSON."""

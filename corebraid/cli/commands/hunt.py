@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ _MOST_JOBS = 64
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
     "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "reduce",
-    "reduce_time", "as_json",
+    "reduce_time", "bisect", "as_json",
 )  # fmt: skip
 
 
@@ -107,6 +108,12 @@ _OWN = (
     metavar="SECONDS",
     help="For the runs that takes, at most.",
 )
+@click.option(
+    "--bisect",
+    metavar="GOOD",
+    help="A recording of a run that passes, or none for the run without preemptions: name the one switch "
+    "between it and the failing run that makes it fail.",
+)
 @machine_choices
 @linux_options
 @json_option
@@ -121,6 +128,7 @@ def command(
     explain: bool,
     reduce: bool,
     reduce_time: float,
+    bisect: str | None,
     as_json: bool,
     **asked: Any,
 ) -> int:
@@ -129,8 +137,9 @@ def command(
     Each run has a seed of its own. Recordings of runs that do not fail are deleted, and what they print is
     not shown. Of the run that is found the guest's output is shown, with the command that records it again
     and what looks suspicious in it, and it is reduced: REC.reduced is a recording that fails the same way
-    with the fewest preemptions that were found, which are shown. A first run, which is not counted, shows which memory threads share;
-    schedules switch threads right before accesses to it, so that runs are on the bus of lines.
+    with the fewest preemptions that were found, which are shown. A first run, which is not counted, shows
+    which memory threads share; schedules switch threads right before accesses to it, so that runs are on the
+    bus of lines.
 
     Exit code 0: found; 1: not in so many runs.
 
@@ -144,6 +153,7 @@ def command(
     """
     from corebraid.api.hunt import hunt
     from corebraid.study.hunting import check_free
+    from corebraid.study.smallest.bisected import good_manifest
     from corebraid.study.smallest.kept import reduced_place
 
     for text in until:
@@ -151,6 +161,8 @@ def command(
     find_program(program)
     if sink is not None:
         check_new_file(sink, "--output")
+    if bisect is not None:
+        good_manifest(bisect)
     if reduce:
         check_free(reduced_place(directory or recording_name(Path(program))))
     console.announce_compilation()
@@ -175,30 +187,43 @@ def command(
             console.facts(hunted.facts())
         return 1
     _print_output(hunted.finding.run, sink)
-    if reduce:
-        with console.progress("runs of smaller schedules") as advance:
-            hunted = hunted.reduced(reduce_time, advance)
-        assert hunted.finding is not None
-        assert hunted.finding.reduction is not None
-        if hunted.finding.reduction.interrupted:
-            _show(hunted, program, arguments, as_json)
-            raise KeyboardInterrupt
-    if explain:
-        from corebraid.study.causes.passing import COMPARED
-
-        try:
-            with console.progress("runs to compare with", COMPARED) as advance:
-                hunted = hunted.explained(advance)
-        except KeyboardInterrupt:
-            # What was found is not lost.
-            _show(hunted, program, arguments, as_json)
-            raise
+    try:
+        for known in _looked_into(hunted, reduce_time if reduce else None, bisect, explain=explain):
+            hunted = known
+    except (KeyboardInterrupt, CorebraidError):
+        # What was found is not lost.
+        _show(hunted, program, arguments, as_json)
+        raise
     _show(hunted, program, arguments, as_json)
     if piped:
         console.note("once more: with the same standard input")
     return 0
 
 
+def _looked_into(
+    hunted: Hunted, reduce_time: float | None, bisect: str | None, *, explain: bool
+) -> Iterator[Hunted]:
+    """What was found, with more and more that is known of it. reduce_time: None: it is not reduced."""
+    if reduce_time is not None:
+        with console.progress("runs of smaller schedules") as advance:
+            hunted = hunted.reduced(reduce_time, advance)
+        yield hunted
+        assert hunted.finding is not None
+        if hunted.finding.reduction is not None and hunted.finding.reduction.interrupted:
+            raise KeyboardInterrupt
+    if bisect is not None:
+        with console.progress("runs between the two") as advance:
+            hunted = hunted.bisected(bisect, reduce_time or _BISECT_TIME, advance)
+        yield hunted
+    if explain:
+        from corebraid.study.causes.passing import COMPARED
+
+        with console.progress("runs to compare with", COMPARED) as advance:
+            yield hunted.explained(advance)
+
+
+#: Seconds for the runs of a bisection where nothing is reduced.
+_BISECT_TIME = 20.0
 _MORE = "--runs, --seed, --cores or --schedule may help"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from corebraid.study.shared_rows import Access
 from corebraid.study.smallest.scheduled_accesses import visits_of
 from emu.schedule.switches import Switch
 from recorder.files.reader import Recording
+
+#: An access by its thread, its place in the program, its address, and its number among the thread's.
+Named = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Teller:
         found, ends = [], list(without)
         for one in self._course.fired:
             switch = switches[one.number]
-            number = self._stay(one.core, one.retired)
+            number = self.stay(one.core, one.retired)
             done, following = self.last_before(switch.who, number), self.next_after(switch.who, number)
             between = self._between(done, following, number) if one.preempting else None
             found.append(
@@ -109,7 +113,7 @@ class Teller:
         said = f"{did} at {names.called(access.pc, access.caller)}"
         return f"{names.who(access.who)} {said}" if named else said
 
-    def _stay(self, core: int, count: int) -> int:
+    def stay(self, core: int, count: int) -> int:
         """The number of the stay that ended there, -1 for none."""
         places = [(stay.core, stay.end) for stay in self._course.stays]
         return places.index((core, count)) if (core, count) in places else -1
@@ -123,6 +127,17 @@ class Teller:
         """The first access of a thread after a stay."""
         own = (one for visit in self._visits[number + 1 :] for one in visit)
         return next((one for one in own if one.who == who), None)
+
+    @cached_property
+    def sequence(self) -> list[tuple[Named, Access]]:
+        """All accesses in their order."""
+        made: dict[int, int] = {}
+        found = []
+        for one in (one for visit in self._visits for one in visit):
+            number = made.get(one.who, 0)
+            made[one.who] = number + 1
+            found.append(((one.who, one.pc, one.address, number), one))
+        return found
 
     def _between(self, done: Access | None, following: Access | None, number: int) -> Access | None:
         """The last access of another, between these two, that cannot be swapped with one of them; a write if
