@@ -61,10 +61,10 @@ def hunt(
     of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
     limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
     accesses. reduce: whether to look for the smallest schedule that fails the same way, whose recording is
-    `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording of a
-    run that passes, or "none" for the run without preemptions: of the schedules between that one and the
-    failing one the two are looked for that differ in one switch, which makes it fail. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
-    the user should know.
+    `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording of a run that
+    passes, or "none" for the run without preemptions: of the schedules between that one and the failing one
+    the two are looked for that differ in one switch, which makes it fail. Others: as in `corebraid.record`.
+    progress: called with how many runs are over. note: told what the user should know.
 
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).

@@ -97,7 +97,7 @@ def switches_between(stays: Iterable[Stay], first: int, *, by_instructions: bool
         if last is None and stay.who != first:
             found.append(Switch(first, 0, stay.who, by_instructions))
         if last is not None and last.who != stay.who:
-            at = last.own if by_instructions else last.made + (last.able and not last.before)
+            at = last.own if by_instructions else last.made + (not last.before)
             found.append(Switch(last.who, max(1, at), stay.who, by_instructions))
         last = stay
     return found

@@ -23,9 +23,9 @@ _ALL, _WANTED = 1 << 40, 1 << 50
 
 class Switch(NamedTuple):
     """Right before the task `who` makes its shared event number `at`, from 1, task `to` goes on; if the event
-    is a system call, right after it. by_instructions: before its first access to memory after `at`
-    instructions of its own instead. All are counted from where there are two tasks, or two cores; 0: before
-    it does anything there."""
+    is a system call, right after it; and where the task stops by itself before that event. by_instructions:
+    before its first access to memory after `at` instructions of its own instead. All are counted from where
+    there are two tasks, or two cores; 0: before it does anything there."""
 
     who: int
     at: int
@@ -146,21 +146,23 @@ class Switches(Runner):
         self._wanted = wanted
         return wanted
 
-    def _follow(self, name: int, able: dict[int, int] | None = None) -> tuple[int, list[tuple[int, int]]]:
+    def _follow(
+        self, name: int, able: dict[int, int] | None = None, *, slack: bool = False
+    ) -> tuple[int, list[tuple[int, int]]]:
         """Who runs in the place of a task that is due for a switch before it has run, and the switches that
-        say so: their numbers, and to whom. able: who can."""
-        hops = []
-        while (taken := self._take(name)) is not None:
+        say so: their numbers, and to whom. able: who can. slack: the task will not get to its next event."""
+        hops: list[tuple[int, int]] = []
+        while (taken := self._take(name, slack and not hops)) is not None:
             number, switch = taken
             if able is None or switch.to in able:
                 name = switch.to
                 hops.append((number, name))
         return name, hops
 
-    def _take(self, name: int) -> tuple[int, Switch] | None:
-        """The task's next switch, if it is due; it is not looked at again."""
+    def _take(self, name: int, slack: int) -> tuple[int, Switch] | None:
+        """The task's next switch, if it is due; it is not looked at again. slack: so early it is as well."""
         due = self._due.get(name)
-        if not due or self._left(name, due[0][1]) > 0:
+        if not due or self._left(name, due[0][1]) > slack:
             return None
         return due.pop(0)
 
@@ -189,7 +191,7 @@ class Switches(Runner):
         self._at = self._core, counts[self._core]
         self._able = self._core in runnable and names[self._core] == name and not self._yields
         self._yields, self._weary = False, False
-        wanted, self._hops = self._follow(name)
+        wanted, self._hops = self._follow(name, slack=not self._able)
         if not self._hops:
             self._weary = self._able and self._alone >= self._patience
             self._wanted = name if self._able and not self._weary else None

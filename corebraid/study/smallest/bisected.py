@@ -234,8 +234,12 @@ def _swapped(fails: Teller, passes: Teller, stay: int) -> tuple[tuple[Access, Ac
     behind = [(named, one) for named, one in fails.sequence if one.at > stay][:_LOOKED_AT]
     both = [(places[named], one) for named, one in behind if named in places]
     for k, ((place, twin), one) in enumerate(both):
-        for (earlier, other_twin), other in reversed(both[:k]):
-            conflict = other.who != one.who and other.overlaps(one) and (other.writes or one.writes)
-            if conflict and place < earlier:
-                return (twin, other_twin), (other, one)
+        late = [
+            (there, twins, other) for (there, twins), other in both[:k]
+            if there > place and other.who != one.who and other.overlaps(one) and (other.writes or one.writes)
+        ]  # fmt: skip
+        if late:
+            # The one that follows most closely where it passes.
+            _, other_twin, other = min(late, key=lambda row: row[0])
+            return (twin, other_twin), (other, one)
     return ()

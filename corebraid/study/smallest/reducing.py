@@ -221,11 +221,9 @@ class Reducing:
             if last is not None:
                 last = None if (stay.core, stay.end) == (last.core, last.retired) else last
                 continue
-            # Where it stops by itself another one going on is no preemption.
-            first = stay.made if preemptions + 1 >= self._best.preemptions else begun + 1
-            if first == stay.made and stay.able:
-                continue
-            for at in range(max(1, first), stay.made + 1):
+            # Where it stops by itself another one's going on is no preemption.
+            first = begun + 1 if preemptions + 1 < self._best.preemptions else stay.made + 1
+            for at in range(first, stay.made + (2 if not stay.able else 1)):
                 yield from ((*base, Switch(stay.who, at, to)) for to in tasks if to != stay.who)
 
     def _lower_places(self) -> None:
@@ -256,7 +254,7 @@ class Reducing:
             if not switches[fired.number].by_instructions:
                 continue
             made = next(
-                stay.made + (stay.able and not stay.before)
+                stay.made + (not stay.before)
                 for stay in course.stays
                 if (stay.core, stay.end) == (fired.core, fired.retired)
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from corebraid.study.smallest.scheduled_accesses import visits_of
 from emu.schedule.switches import Switch
 from recorder.files.reader import Recording
 
-#: An access by its thread, its place in the program, its address, and its number among the thread's.
+#: An access by its thread, its place in the program, its address, and the how manieth such it is.
 Named = tuple[int, int, int, int]
 
 
@@ -131,12 +132,12 @@ class Teller:
     @cached_property
     def sequence(self) -> list[tuple[Named, Access]]:
         """All accesses in their order."""
-        made: dict[int, int] = {}
+        times: Counter[tuple[int, int, int]] = Counter()
         found = []
         for one in (one for visit in self._visits for one in visit):
-            number = made.get(one.who, 0)
-            made[one.who] = number + 1
-            found.append(((one.who, one.pc, one.address, number), one))
+            place = one.who, one.pc, one.address
+            times[place] += 1
+            found.append(((*place, times[place]), one))
         return found
 
     def _between(self, done: Access | None, following: Access | None, number: int) -> Access | None:
