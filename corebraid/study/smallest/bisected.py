@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 
 from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase
@@ -62,7 +63,8 @@ class Bisection:
             head, *more = self.told.lines()
             lines += [f"  {head}", *(f"  {line}" for line in more)]
         for name, (one, other) in zip(("passes", "fails"), self.order, strict=False):
-            lines += [f"  it {name} with", f"    first {one}", f"    then  {other}"]
+            lines.append(f"  it {name} with")
+            lines += [f"    {line}" for line in (*_hanging("first", one), *_hanging("then", other))]
         return [*lines, *([f"  {self.remark}"] if self.remark else [])]
 
     def facts(self) -> dict[str, object]:
@@ -85,6 +87,10 @@ class Bisection:
             "seconds": round(self.seconds, 3),
             **({"remark": self.remark} if self.remark else {}),
         }
+
+
+def _hanging(word: str, said: str) -> list[str]:
+    return wrap(said, 100, initial_indent=f"{word:<6}", subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def good_manifest(good: Path | str, comparison: Comparison | None = None) -> Manifest | None:

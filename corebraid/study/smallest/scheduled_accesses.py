@@ -54,7 +54,7 @@ def _of_core(
             continue
         who = np.array([stay.who for _, stay in stays], np.int64)[places]
         callers = callers_of(data, who, last, names.own)
-        wanted = _touches(data, words)
+        wanted = _touches(data, words) & names.told(data["pc"].astype(np.uint64))
         for k in np.flatnonzero(wanted).tolist():
             number = stays[int(places[k])][0]
             yield number, [access_of(data[k], number, int(who[k]), int(callers[k]))]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import wrap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from corebraid.study.smallest.scheduled_accesses import visits_of
 from emu.schedule.switches import Switch
 from recorder.files.reader import Recording
 
+#: Columns of what is said of an access.
+_WIDTH = 84
 #: An access by its thread, its place in the program, its address, and the how manieth such it is.
 Named = tuple[int, int, int, int]
 
@@ -52,7 +55,11 @@ class Told:
         )
         return [
             f"{self.who} is stopped, {self.to} goes on",
-            *(f"  {name:<10}  {said}" for name, said in rows if said),
+            *(
+                f"  {name if not k else '':<10}  {line}"
+                for name, said in rows
+                for k, line in enumerate(wrap(said, _WIDTH, break_on_hyphens=False))
+            ),
         ]
 
     def facts(self) -> dict[str, object]:
