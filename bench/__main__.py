@@ -35,6 +35,7 @@ _BENCHMARKS = {
     "rpc": "rpc",
     "hunt": "hunt",
     "forks": "forks",
+    "smallest": "smallest",
     "corrections": "corrections",
     "seeds": "seeds",
 }

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_place, check_whole, texts_of
+from corebraid.api.asked import MOST_JOBS, check_place, check_seconds, check_whole, texts_of
 from corebraid.api.record import check_guest, ignore
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
@@ -34,6 +34,9 @@ def hunt(
     limit: int | None = None,
     input: bytes | Callable[[], bytes] = b"",
     explain: bool = True,
+    reduce: bool = True,
+    reduce_time: float = 20.0,
+    bisect: Path | str | None = None,
     cores: int = 4,
     model: str = "sc",
     store_buffer: int | None = None,
@@ -57,13 +60,17 @@ def hunt(
     directory: PROGRAM.rec if None. runs: at most so many. until: conditions ("exit!=0", "deadlock", ...; one
     of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
     limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
-    accesses. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
-    the user should know.
+    accesses. reduce: whether to look for the smallest schedule that fails the same way, whose recording is
+    `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording of a run that
+    passes, or "none" for the run without preemptions: of the schedules between that one and the failing one
+    the two are looked for that differ in one switch, which makes it fail. Others: as in `corebraid.record`.
+    progress: called with how many runs are over. note: told what the user should know.
 
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
     """
     from corebraid.study.attempts import attempts
+    from corebraid.study.smallest.bisected import good_manifest
 
     check_place("program", program)
     arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
@@ -73,6 +80,7 @@ def hunt(
                 input=input)  # fmt: skip
     check_whole("runs", runs, 1, optional=False)
     check_whole("jobs", jobs, 1, MOST_JOBS)
+    check_seconds("reduce_time", reduce_time)
     kept = None if keep_writes is None else Path(keep_writes)
     linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system)
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
@@ -85,8 +93,19 @@ def hunt(
     )  # fmt: skip
     subject = subject_of(asked)
     place = recording_name(subject.program) if directory is None else Path(directory)
+    if reduce:
+        _check_reduced_place(place)
+    if bisect is not None:
+        good_manifest(bisect)
     tries = partial(attempts, runs, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
+    if reduce:
+        found = found.reduced(reduce_time)
+        small = None if found.finding is None else found.finding.reduction
+        if small is not None and small.interrupted:
+            raise KeyboardInterrupt
+    if bisect is not None:
+        found = found.bisected(bisect, reduce_time)
     return found.explained() if explain else found
 
 
@@ -119,9 +138,19 @@ def _hunted(
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit = subject.options.limit
-    again = again_of(asked, directory, run, limit)
+    repeats = partial(again_of, asked, limit=limit)
+    again = repeats(directory, run)
     comparison = Comparison(subject, wanted, jobs or usable_processors(), run.attempt)
-    return Hunted(speed, Finding(directory, run, again, speed, limit=limit, comparison=comparison))
+    return Hunted(speed, Finding(
+        directory, run, again, speed, limit=limit, comparison=comparison, repeats=repeats,
+    ))  # fmt: skip
+
+
+def _check_reduced_place(directory: Path) -> None:
+    from corebraid.study.hunting import check_free
+    from corebraid.study.smallest.kept import reduced_place
+
+    check_free(reduced_place(directory))
 
 
 def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:

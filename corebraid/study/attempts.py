@@ -11,6 +11,7 @@ from corebraid.study.subjects import Subject
 from emu.bus.names import MESI
 
 if TYPE_CHECKING:
+    from corebraid.study.course import Course
     from recorder.capture.options import Outcome
     from recorder.files.manifest import Manifest
 
@@ -23,12 +24,14 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a hunt. number: from 0. schedule_seed: see `RecordOptions`."""
+    """One run of a hunt. number: from 0. schedule_seed: see `RecordOptions`. noted: what becomes of it is to
+    have its course."""
 
     number: int
     seed: int
     schedule: str
     schedule_seed: int | None = None
+    noted: bool = False
 
     @property
     def named(self) -> str:
@@ -47,13 +50,15 @@ class Attempt:
 @dataclass(frozen=True)
 class Run:
     """What became of an attempt. held: the condition that held, '' for none. printed: (whether it went to
-    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way."""
+    standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way.
+    course: None unless it was to be noted."""
 
     attempt: Attempt
     manifest: Manifest
     held: str
     printed: tuple[tuple[bool, bytes], ...]
     refused: str = ""
+    course: Course | None = None
 
 
 def attempts(n: int, seed: int, schedule: str, *, apart: bool = False) -> Iterator[Attempt]:

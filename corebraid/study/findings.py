@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from corebraid.study.attempts import Run
     from corebraid.study.causes.passing import Comparison
     from corebraid.study.causes.suspects import Suspicion
+    from corebraid.study.smallest.bisected import Bisection
+    from corebraid.study.smallest.kept import Again, Reduction
 
 
 #: What a run of a hunt has of what was asked for.
@@ -47,7 +49,8 @@ class Speed:
 class Finding:
     """The failing run. again: what records it once more. suspicions: None where nobody looked, or where that
     cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. comparison:
-    makes runs that do not fail."""
+    makes runs that do not fail. repeats: says how a run of this hunt is recorded once more. reduction: what
+    is left of the run, None where nobody has reduced it; bisection: the same of another question."""
 
     recording: Path
     run: Run
@@ -57,6 +60,9 @@ class Finding:
     limit: int = 0
     unexplained: CorebraidError | None = None
     comparison: Comparison | None = None
+    repeats: Again | None = None
+    reduction: Reduction | None = None
+    bisection: Bisection | None = None
 
     @cached_property
     def stack(self) -> Stack | None:
@@ -82,6 +88,8 @@ class Finding:
                 lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
         elif self.suspicions is not None:
             lines.append("no access looks suspicious by itself (docs/hunt.md says what is looked for)")
+        lines += self.reduction.lines(wording) if self.reduction is not None else []
+        lines += self.bisection.lines() if self.bisection is not None else []
         return [*lines, "next:", *(f"  {said(call, wording)}" for call in self.calls())]
 
     def calls(self) -> list[Call]:
@@ -117,6 +125,8 @@ class Finding:
             "stack": None if self.stack is None else self.stack.facts(),
             "again": said(self.again, wording),
             "suspicions": [one.facts() for one in self.suspicions or []],
+            **({} if self.reduction is None else {"reduction": self.reduction.facts(wording)}),
+            **({} if self.bisection is None else {"bisection": self.bisection.facts()}),
             "next": [said(call, wording) for call in self.calls()],
         }
 
@@ -147,6 +157,36 @@ class Hunted:
         except CorebraidError as error:
             found = replace(self.finding, unexplained=error)
         return replace(self, finding=found)
+
+    def reduced(self, seconds: float, progress: Callable[[int], None] = lambda _: None) -> Hunted:
+        """The same, with the smallest schedule under which what was found fails the same way; its recording
+        is beside the found one. seconds: for the runs that takes. progress: called with how many there were.
+        Ctrl-C ends it early (`Reduction.interrupted`). Raises CorebraidError."""
+        from corebraid.study.smallest.kept import reduction_of
+
+        found = self.finding
+        if found is None or found.comparison is None or found.repeats is None:
+            return self
+        reduction = reduction_of(
+            found.recording, found.run, found.comparison, seconds, found.repeats, progress
+        )
+        return replace(self, finding=replace(found, reduction=reduction))
+
+    def bisected(
+        self, good: Path | str, seconds: float, progress: Callable[[int], None] = lambda _: None
+    ) -> Hunted:
+        """The same, with the one switch that turns `good`, a run that passes, into the one that was found, or
+        into what that was reduced to. good: a recording, or "none" for the run without preemptions. seconds,
+        progress: see `reduced`. Raises CorebraidError."""
+        from corebraid.study.smallest.bisected import bisection_of
+
+        found = self.finding
+        if found is None or found.comparison is None:
+            return self
+        small = found.reduction
+        run = small.run if small is not None and small.run is not None else found.run
+        bisection = bisection_of(good, run, found.comparison, seconds, progress, found.recording)
+        return replace(self, finding=replace(found, bisection=bisection))
 
     def facts(self, wording: Wording | None = None) -> dict[str, object]:
         """As JSON."""

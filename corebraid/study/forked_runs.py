@@ -13,7 +13,7 @@ import os
 import pickle
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
@@ -24,6 +24,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
+from corebraid.study.course import OnLooker
 from corebraid.study.subjects import Subject
 from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
@@ -57,6 +58,7 @@ class _Machine:
         )  # fmt: skip
         #: Of a forked process: the run that it is, and where it tells its end.
         self._mine: tuple[Attempt, int] | None = None
+        self._looking = OnLooker()
 
     def _receive(self) -> Attempt:
         try:
@@ -98,7 +100,12 @@ class _Machine:
             outcome = capture.run()
         if self._mine is None:
             return (_NOTHING,)
-        return _RUN, judged(self._subject, self._mine[0], outcome, self._printed, self._conditions)
+        run = judged(self._subject, self._mine[0], outcome, self._printed, self._conditions)
+        if self._mine[0].noted:
+            killed = capture.machine.killed_core
+            pc = None if killed is None else capture.machine.cores[killed].pc
+            run = replace(run, course=self._looking.course(pc))
+        return _RUN, run
 
     def _fork(self) -> RecordOptions:
         """Where schedules begin to matter: in the process itself this does not return, in each forked one it
@@ -115,7 +122,9 @@ class _Machine:
                 gc.disable()
                 end_with(me)
                 self._mine = tried, writer
-                return replace(self._options, schedule=tried.schedule, schedule_seed=tried.schedule_seed)
+                around = self._looking if tried.noted else None
+                chosen = replace(self._options, schedule=tried.schedule, around=around)
+                return replace(chosen, schedule_seed=tried.schedule_seed)
             os.close(writer)
             with open(reader, "rb") as told:
                 answer = told.read()
@@ -188,6 +197,29 @@ class ForkedRuns:
                 if (run.held or run.refused) and first:
                     found = run
             progress(done)
+
+    def each(self, tries: Iterator[Attempt]) -> Generator[Run, None, None]:
+        """What becomes of all of these, as they end. What is begun is awaited, also where nobody wants more.
+        Raises as `hunt` does."""
+        idle, busy = list(self._connections), list[Connection]()
+        try:
+            while True:
+                while idle and (tried := next(tries, None)) is not None:
+                    busy.append(idle.pop())
+                    with suppress(BrokenPipeError, ConnectionResetError):
+                        busy[-1].send(tried)
+                if not busy:
+                    return
+                for ready in wait(busy):
+                    assert isinstance(ready, Connection)
+                    busy.remove(ready)
+                    run = _heard(ready)
+                    idle.append(ready)
+                    yield run
+        finally:
+            for late in busy:
+                with suppress(EOFError, OSError):
+                    late.recv_bytes()
 
 
 def _heard(connection: Connection) -> Run:

@@ -99,31 +99,10 @@ class OrderedAccesses:
         last: dict[int, int] = {}
         for begins, rows, who in self._pieces():
             wanted = np.isin(rows["addr"] // WORD, words)
-            callers = self._callers(rows, who, last)
+            callers = callers_of(rows, who, last, self._own)
             for k in np.flatnonzero(wanted).tolist():
-                row = rows[k]
-                core, count, pc, address, size, kind, old, new = (int(row[name]) for name in _FIELDS)
-                place = begins + k, int(who[k]), core, count, pc
-                found.append(Access(*place, address, size, kind, old, new, int(callers[k])))
+                found.append(access_of(rows[k], begins + k, int(who[k]), int(callers[k])))
         return list(found)
-
-    def _callers(self, rows: Rows, who: NDArray[np.int64], last: dict[int, int]) -> NDArray[np.uint64]:
-        """`Access.caller` of each row. last: of each thread, where it was last in its own code."""
-        pcs = rows["pc"].astype(np.uint64)
-        own = self._own(pcs)
-        callers = np.zeros(len(rows), np.uint64)
-        for thread in np.unique(who).tolist():
-            mine = np.flatnonzero(who == thread)
-            here = np.flatnonzero(own[mine])
-            at = np.searchsorted(here, np.arange(len(mine)), side="right") - 1
-            before = np.uint64(last.get(thread, 0))
-            callers[mine] = np.where(
-                at < 0, before, pcs[mine[here[np.maximum(at, 0)]]] if len(here) else before
-            )
-            if len(here):
-                last[thread] = int(pcs[mine[here[-1]]])
-        callers[own] = 0
-        return callers
 
     def shared_words(self) -> NDArray[np.uint64]:
         """Words that two threads use and one of them writes, as addresses over 8: uint64[n]."""
@@ -141,3 +120,27 @@ class OrderedAccesses:
         several = who[begins] != who[ends - 1]
         written = np.add.reduceat(wrote, begins) > 0
         return word[begins[several & written]].astype(np.uint64)
+
+
+def callers_of(rows: Rows, who: NDArray[np.int64], last: dict[int, int], own: Own) -> NDArray[np.uint64]:
+    """`Access.caller` of each row: uint64[n]. who: its thread. last: of each thread, where it was last in its
+    own code; brought up to date."""
+    pcs = rows["pc"].astype(np.uint64)
+    is_own = own(pcs)
+    callers = np.zeros(len(rows), np.uint64)
+    for thread in np.unique(who).tolist():
+        mine = np.flatnonzero(who == thread)
+        here = np.flatnonzero(is_own[mine])
+        at = np.searchsorted(here, np.arange(len(mine)), side="right") - 1
+        before = np.uint64(last.get(thread, 0))
+        callers[mine] = np.where(at < 0, before, pcs[mine[here[np.maximum(at, 0)]]] if len(here) else before)
+        if len(here):
+            last[thread] = int(pcs[mine[here[-1]]])
+    callers[is_own] = 0
+    return callers
+
+
+def access_of(row: np.void, at: int, who: int, caller: int) -> Access:
+    """The access of a row of EVENT. at, who, caller: see `Access`."""
+    core, count, pc, address, size, kind, old, new = (int(row[name]) for name in _FIELDS)
+    return Access(at, who, core, count, pc, address, size, kind, old, new, caller)

@@ -20,6 +20,7 @@ from recorder.files.evidence_names import (
     parse_names,
     settled,
 )
+from recorder.files.json_fields import MOST_TEXT
 
 if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
@@ -119,6 +120,13 @@ def _options(asked: Asked) -> RecordOptions:
     if learns(asked.schedule):
         # Before anything is learnt for it.
         make_scheduler(asked.schedule, 0, 1)
+    if len(asked.schedule) > MOST_TEXT:
+        raise UsageError(
+            "a schedule that a recording cannot name",
+            expected=f"at most {MOST_TEXT} characters",
+            found=f"{len(asked.schedule)}",
+            remedy="list fewer switches",
+        )
     options = RecordOptions(
         cores=asked.cores,
         seed=asked.seed,

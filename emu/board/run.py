@@ -25,6 +25,8 @@ def run(machine: Board, scheduler: Scheduler) -> tuple[str, int | None]:
                 piece = scheduler.next(runnable, counts, words[MACHINE_AT.shared], machine.tasks())
                 ran = piece.core
                 machine.turn(piece, watcher.bounded(piece.length), scheduler)
+                if scheduler.follows:
+                    _tell(machine, scheduler)
         elif reason := machine.stands_still():
             return reason, None
         if reason := machine.ended():
@@ -35,3 +37,8 @@ def run(machine: Board, scheduler: Scheduler) -> tuple[str, int | None]:
             return machine.ended(), machine.fault.core
         if reason := machine.ended():
             return reason, None
+
+
+def _tell(machine: Board, scheduler: Scheduler) -> None:
+    counts = [core.count for core in machine.cores]
+    scheduler.ended(machine.runnable(), counts, machine.words[MACHINE_AT.shared], machine.tasks())

@@ -20,6 +20,7 @@ class Deferred(Runner):
         self._policy: Scheduler | None = None
         self._met: list[int] = []
         self.eager = True
+        self.follows = False
 
     def next(
         self,
@@ -37,8 +38,19 @@ class Deferred(Runner):
                 return Slice(runnable[0], _LENGTH, exact=False)
             self._policy = policy = self._make()
             policy.take_over(before)
-            self.eager = policy.eager
+            self.eager, self.follows = policy.eager, policy.follows
         return self._policy.next(runnable, counts, events, who)
+
+    def ended(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> None:
+        """The policy hears of it."""
+        if self._policy is not None:
+            self._policy.ended(runnable, counts, events, who)
 
     def ahead(self) -> Ahead | None:
         """The policy's."""

@@ -39,9 +39,11 @@ class Ahead(NamedTuple):
 
 
 class Scheduler(Protocol):
-    """A scheduling policy. eager: it wants to be asked as soon as another task could run."""
+    """A scheduling policy. eager: it wants to be asked as soon as another task could run. follows: it wants
+    to know how each slice ended (`ended`)."""
 
     eager: bool
+    follows: bool
 
     def next(
         self,
@@ -52,6 +54,16 @@ class Scheduler(Protocol):
     ) -> Slice:
         """The next slice. runnable: cores that can run, ascending. counts: instruction counts of all. events:
         shared events so far. who: the task that runs on each of all cores; None: the core itself."""
+
+    def ended(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> None:
+        """The slice has ended, and nothing has happened since: tasks have not changed cores. As `next` has
+        them."""
 
     def ahead(self) -> Ahead | None:
         """The next slices, some of them; None: each is chosen when the one before has ended."""
@@ -70,6 +82,16 @@ class Runner:
     """What a policy does that knows no tasks, only cores."""
 
     eager = False
+    follows = False
+
+    def ended(
+        self,
+        runnable: Sequence[int],
+        counts: Sequence[int],
+        events: int = 0,
+        who: Sequence[int] | None = None,
+    ) -> None:
+        """It makes no difference."""
 
     def ahead(self) -> Ahead | None:
         """Not known."""

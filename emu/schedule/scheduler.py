@@ -18,6 +18,7 @@ from emu.schedule.chaos import Chaos
 from emu.schedule.pct import Pct
 from emu.schedule.policy import Ahead, Runner, Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
+from emu.schedule.switches import PREFIX, Switches, switches_of
 
 __all__ = [
     "DEFAULT_SLICE", "Chaos", "Explicit", "Pct", "RandomSlices", "RoundRobin", "Scheduler", "Slice",
@@ -183,20 +184,20 @@ def is_named_policy(policy: str) -> bool:
 
 
 def is_drawn(policy: str) -> bool:
-    """Whether a seed decides the policy's schedules."""
+    """Whether a seed decides the policy's schedules, or what else is drawn while they run."""
     return policy == "random" or learns(policy)
 
 
 def learns(policy: str) -> bool:
     """Whether the policy wants to know which words are shared (`recorder.capture.learning`)."""
-    return policy == "chaos" or policy.startswith("pct:")
+    return policy == "chaos" or policy.startswith(("pct:", PREFIX))
 
 
 def make_scheduler(
     policy: str, seed: int, n_cores: int, longest: int = DEFAULT_SLICE, shared: SharedWords | None = None
 ) -> Scheduler:
-    """From 'round-robin', 'random', 'chaos', 'pct:D' or the path of a schedule file. shared: what is known of
-    shared events, which are counted then. Raises UsageError."""
+    """From 'round-robin', 'random', 'chaos', 'pct:D', 'switches:...' or the path of a schedule file. shared:
+    what is known of shared events, which are counted then. Raises UsageError."""
     if policy == "round-robin":
         return RoundRobin(longest)
     if policy == "random":
@@ -210,4 +211,6 @@ def make_scheduler(
                 "PCT's depth is a number of 1 to 1000", found=repr(depth), remedy="write pct:3, for example"
             )
         return Pct(seed, n_cores, int(depth), shared)
+    if policy.startswith(PREFIX):
+        return Switches(switches_of(policy))
     return Explicit(read_schedule(Path(policy), n_cores))

@@ -29,6 +29,7 @@ class RecordOptions:
     policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
     schedule_seed: decides of schedules, in place of `seed`, once there are two tasks or cores to choose from,
     and nothing before. unwritten: nothing of the recording is written.
+    around: of a policy that it has made, what runs in its place.
     checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`.
     ring: what is kept of the run, None for all."""
 
@@ -50,6 +51,7 @@ class RecordOptions:
     scheduler: Scheduler | None = None
     schedule_seed: int | None = None
     unwritten: bool = False
+    around: Callable[[Scheduler], Scheduler] | None = None
     bus: str = MESI
     checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
     ring: RingPolicy | None = None
@@ -63,7 +65,8 @@ class RecordOptions:
     def policy(self) -> Scheduler:
         """The policy itself. Raises UsageError."""
         seed = self.seed if self.schedule_seed is None else self.schedule_seed
-        return make_scheduler(self.schedule, seed, self.cores, self.longest_slice, self.shared)
+        made = make_scheduler(self.schedule, seed, self.cores, self.longest_slice, self.shared)
+        return made if self.around is None else self.around(made)
 
     @property
     def must_learn(self) -> bool:

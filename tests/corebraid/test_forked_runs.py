@@ -91,7 +91,9 @@ def test_forked_runs_are_those_that_are_recorded(
 
 def test_what_is_kept_is_recorded(tmp_path: Path) -> None:
     """By the command that is printed, bit for bit."""
-    hunted = corebraid.hunt(LINUX / "bug_publication", tmp_path / "rec", seed=5, explain=False, jobs=2)
+    hunted = corebraid.hunt(
+        LINUX / "bug_publication", tmp_path / "rec", seed=5, explain=False, reduce=False, jobs=2
+    )
     assert hunted.finding is not None
     tried = hunted.finding.run.attempt
     assert tried.seed == 5
@@ -115,7 +117,8 @@ def test_the_answer_does_not_depend_on_processes(tmp_path: Path) -> None:
     found = []
     for jobs in (1, 3):
         hunted = corebraid.hunt(
-            LINUX / "bug_atomicity", tmp_path / str(jobs), schedule="pct:3", jobs=jobs, explain=False
+            LINUX / "bug_atomicity", tmp_path / str(jobs), schedule="pct:3", jobs=jobs, explain=False,
+            reduce=False,
         )  # fmt: skip
         assert hunted.finding is not None
         found.append((hunted.finding.run.attempt, hunted.finding.run.manifest))
@@ -125,14 +128,14 @@ def test_the_answer_does_not_depend_on_processes(tmp_path: Path) -> None:
 def test_a_run_that_does_not_fail_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hunting, "attempt", lambda *asked: replace(attempt(*asked), held=""))
     with pytest.raises(CorebraidError, match="did not do so again"):
-        corebraid.hunt(LINUX / "bug_publication", tmp_path / "rec", explain=False)
+        corebraid.hunt(LINUX / "bug_publication", tmp_path / "rec", explain=False, reduce=False)
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_written_for_runs_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = []
     monkeypatch.setattr(hunting, "record_attempt", lambda *asked: recorded.append(asked))
-    hunted = corebraid.hunt(LINUX / "good_counter", tmp_path / "rec", runs=8, jobs=1)
+    hunted = corebraid.hunt(LINUX / "good_counter", tmp_path / "rec", runs=8, jobs=1, reduce=False)
     assert (hunted.finding, hunted.speed.runs) == (None, 8)
     assert not recorded
     assert not list(tmp_path.iterdir())
@@ -142,7 +145,9 @@ def test_programs_with_one_thread_are_hunted_as_before(tmp_path: Path) -> None:
     of = subject("static_hello")
     with closing(ForkedRuns(of, CONDITIONS, 1)) as runs, pytest.raises(NothingToChooseError):
         runs.hunt(attempts(3, 0, "chaos", apart=True), lambda _: None)
-    hunted = corebraid.hunt(LINUX / "static_hello", tmp_path / "rec", until=["exit==0"], explain=False)
+    hunted = corebraid.hunt(
+        LINUX / "static_hello", tmp_path / "rec", until=["exit==0"], explain=False, reduce=False
+    )
     assert hunted.finding is not None
     assert hunted.finding.run.attempt.schedule_seed is None
 

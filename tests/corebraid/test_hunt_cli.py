@@ -27,7 +27,9 @@ def same_files(one: Path, other: Path) -> bool:
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
     """A lock-order deadlock, found by one process."""
     path = tmp_path_factory.mktemp("hunt") / "rec"
-    ran = run("hunt", "-o", path, "--runs", 30, "--jobs", 1, "--json", GUESTS / "bug_lock_order")
+    ran = run(
+        "hunt", "--no-reduce", "-o", path, "--runs", 30, "--jobs", 1, "--json", GUESTS / "bug_lock_order"
+    )
     assert ran.code == 0, ran.err
     return path, json.loads(ran.out)
 
@@ -84,7 +86,7 @@ def test_the_number_of_processes_does_not_matter(
 ) -> None:
     path, facts = found
     ran = run(
-        "hunt", "-o", tmp_path / "rec", "--runs", 30, "--jobs", 3, "--no-explain", "--json",
+        "hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 30, "--jobs", 3, "--no-explain", "--json",
         GUESTS / "bug_lock_order",
     )  # fmt: skip
     other = json.loads(ran.out)
@@ -96,7 +98,9 @@ def test_the_number_of_processes_does_not_matter(
 
 
 def test_not_found(tmp_path: Path) -> None:
-    ran = run("hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, GUESTS / "good_lock_order")
+    ran = run(
+        "hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, GUESTS / "good_lock_order"
+    )
     assert ran.code == 1
     assert "not found in 2 runs" in ran.err
     assert ran.out == ""
@@ -106,7 +110,18 @@ def test_not_found(tmp_path: Path) -> None:
 def test_nothing_suspicious_is_said_only_where_somebody_looked(tmp_path: Path) -> None:
     said = "no access looks suspicious by itself"
     for name, more in (("looked", ()), ("not", ("--no-explain",))):
-        ran = run("hunt", "-o", tmp_path / name, "--runs", 1, "--jobs", 1, *more, GUESTS / "exit_seven")
+        ran = run(
+            "hunt",
+            "--no-reduce",
+            "-o",
+            tmp_path / name,
+            "--runs",
+            1,
+            "--jobs",
+            1,
+            *more,
+            GUESTS / "exit_seven",
+        )
         assert ran.code == 0, ran.err
         assert (said in ran.out) == (name == "looked")
 
@@ -118,7 +133,7 @@ def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Comparison, "runs", broken)
-    ran = run("hunt", "-o", tmp_path / "rec", "--runs", 1, "--jobs", 1, GUESTS / "exit_seven")
+    ran = run("hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 1, "--jobs", 1, GUESTS / "exit_seven")
     assert ran.code == 130
     assert "found in run 1 " in ran.out
     assert [entry.name for entry in tmp_path.iterdir()] == ["rec"]
@@ -140,7 +155,7 @@ def test_what_no_run_has_that_passed_is_said_first(
     for jobs in processes:
         place = tmp_path / str(jobs)
         place.mkdir()
-        ran = run("hunt", "-o", place / "rec", "--jobs", jobs, "--json", GUESTS / name)
+        ran = run("hunt", "--no-reduce", "-o", place / "rec", "--jobs", jobs, "--json", GUESTS / name)
         assert ran.code == 0, ran.err
         told.append(json.loads(ran.out[ran.out.index("{") :])["suspicions"])
         assert [entry.name for entry in place.iterdir()] == ["rec"]
@@ -153,7 +168,8 @@ def test_what_no_run_has_that_passed_is_said_first(
 
 def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:
     ran = run(
-        "hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--until", "output~expected [0-9]+ found",
+        "hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1,
+        "--until", "output~expected [0-9]+ found",
         "--schedule", "random", "--no-explain", GUESTS / "good_counter",
     )  # fmt: skip
     assert ran.code == 0, ran.err
@@ -167,7 +183,7 @@ def test_that_it_read_standard_input_is_said(stdin: bytes, more: tuple[str, ...]
     (tmp_path / "file").write_bytes(b"y")
     given = [tmp_path / one if one == "file" else one for one in more]
     ran = run(
-        "hunt", "-o", tmp_path / "rec", "--runs", 1, "--jobs", 1, "--no-explain", *given,
+        "hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 1, "--jobs", 1, "--no-explain", *given,
         GUESTS / "exit_seven", stdin=stdin,
     )  # fmt: skip
     assert ran.code == 0, ran.err
@@ -176,7 +192,8 @@ def test_that_it_read_standard_input_is_said(stdin: bytes, more: tuple[str, ...]
 
 def test_a_run_that_does_not_end(tmp_path: Path) -> None:
     ran = run(
-        "hunt", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--until", "timeout", "--limit", 200_000,
+        "hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1,
+        "--until", "timeout", "--limit", 200_000,
         "--no-explain", "--json", GUESTS / "loop_forever",
     )  # fmt: skip
     assert ran.code == 0, ran.err
@@ -187,7 +204,7 @@ def test_a_run_that_does_not_end(tmp_path: Path) -> None:
 
 def test_a_run_that_never_ends_needs_a_limit(tmp_path: Path) -> None:
     """The first run was broken off: there is no length to go by, so a hunt for time-outs would never end."""
-    ran = run("hunt", "-o", tmp_path / "rec", "--until", "timeout", GUESTS / "loop_forever")
+    ran = run("hunt", "--no-reduce", "-o", tmp_path / "rec", "--until", "timeout", GUESTS / "loop_forever")
     assert ran.code == 2
     assert "give --limit or --time-limit" in ran.err
     assert list(tmp_path.iterdir()) == []
@@ -195,7 +212,7 @@ def test_a_run_that_never_ends_needs_a_limit(tmp_path: Path) -> None:
 
 def test_firmware(tmp_path: Path) -> None:
     ran = run(
-        "hunt", "-o", tmp_path / "rec", "--cores", 2, "--jobs", 1, "--runs", 30, "--json",
+        "hunt", "--no-reduce", "-o", tmp_path / "rec", "--cores", 2, "--jobs", 1, "--runs", 30, "--json",
         FIRMWARE / "bug_lost_update.elf",
     )  # fmt: skip
     assert ran.code == 0, ran.err
@@ -221,7 +238,7 @@ def test_firmware(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use(options: list[str], words: list[str], tmp_path: Path) -> None:
-    ran = run("hunt", "-o", tmp_path / "rec", *options, GUESTS / "good_counter")
+    ran = run("hunt", "--no-reduce", "-o", tmp_path / "rec", *options, GUESTS / "good_counter")
     assert ran.code == 2
     assert all(word in ran.err for word in words), ran.err
     assert list(tmp_path.iterdir()) == []
@@ -229,7 +246,7 @@ def test_wrong_use(options: list[str], words: list[str], tmp_path: Path) -> None
 
 def test_a_place_that_is_taken(tmp_path: Path) -> None:
     (tmp_path / "rec").mkdir()
-    ran = run("hunt", "-o", tmp_path / "rec", GUESTS / "good_counter")
+    ran = run("hunt", "--no-reduce", "-o", tmp_path / "rec", GUESTS / "good_counter")
     assert ran.code == 2
     assert "there is already something here" in ran.err
 

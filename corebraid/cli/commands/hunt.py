@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,11 @@ from corebraid.base.errors import CorebraidError
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
 from corebraid.cli.newfile import check_new_file, new_file
-from corebraid.cli.options import Whole, json_option, positive, seed
+from corebraid.cli.options import Whole, json_option, positive, seconds, seed
 from corebraid.cli.wording import TYPED
 from corebraid.study.attempts import MIXED
 from corebraid.study.conditions import Condition
-from recorder.capture.guest import find_program
+from recorder.capture.guest import find_program, recording_name
 
 if TYPE_CHECKING:
     from corebraid.study.attempts import Run
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 _MOST_JOBS = 64
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
-    "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "as_json",
+    "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "reduce",
+    "reduce_time", "bisect", "as_json",
 )  # fmt: skip
 
 
@@ -91,6 +93,27 @@ _OWN = (
 @click.option(
     "--no-explain", "explain", flag_value=False, default=True, help="Do not look for suspicious accesses."
 )
+@click.option(
+    "--no-reduce",
+    "reduce",
+    flag_value=False,
+    default=True,
+    help="Do not look for the smallest schedule that fails the same way (REC.reduced).",
+)
+@click.option(
+    "--reduce-time",
+    type=seconds,
+    default="20",
+    show_default=True,
+    metavar="SECONDS",
+    help="For the runs that takes, at most.",
+)
+@click.option(
+    "--bisect",
+    metavar="GOOD",
+    help="A recording of a run that passes, or none for the run without preemptions: name the one switch "
+    "between it and the failing run that makes it fail.",
+)
 @machine_choices
 @linux_options
 @json_option
@@ -103,6 +126,9 @@ def command(
     source: str | None,
     sink: Path | None,
     explain: bool,
+    reduce: bool,
+    reduce_time: float,
+    bisect: str | None,
     as_json: bool,
     **asked: Any,
 ) -> int:
@@ -110,26 +136,35 @@ def command(
 
     Each run has a seed of its own. Recordings of runs that do not fail are deleted, and what they print is
     not shown. Of the run that is found the guest's output is shown, with the command that records it again
-    and what looks suspicious in it. A first run, which is not counted, shows which memory threads share;
-    schedules switch threads right before accesses to it, so that runs are on the bus of lines.
+    and what looks suspicious in it, and it is reduced: REC.reduced is a recording that fails the same way
+    with the fewest preemptions that were found, which are shown. A first run, which is not counted, shows
+    which memory threads share; schedules switch threads right before accesses to it, so that runs are on the
+    bus of lines.
 
     Exit code 0: found; 1: not in so many runs.
 
     \b
     Examples:
       corebraid example bug_dcl linux/bug_publication linux/bug_lock_order linux/bug_lost_update
-      corebraid hunt -o REC -- ./bug_publication
-      corebraid hunt --runs 1000 --until deadlock --schedule pct:3 -- ./bug_lock_order
+      corebraid hunt -o REC --no-reduce -- ./bug_publication
+      corebraid hunt --no-reduce --runs 1000 --until deadlock --schedule pct:3 -- ./bug_lock_order
       corebraid hunt --until 'output~found [0-3]' --jobs 8 -- ./bug_lost_update
       corebraid hunt --cores 2 bug_dcl.elf
     """
     from corebraid.api.hunt import hunt
+    from corebraid.study.hunting import check_free
+    from corebraid.study.smallest.bisected import good_manifest
+    from corebraid.study.smallest.kept import reduced_place
 
     for text in until:
         Condition.parse(text)
     find_program(program)
     if sink is not None:
         check_new_file(sink, "--output")
+    if bisect is not None:
+        good_manifest(bisect)
+    if reduce:
+        check_free(reduced_place(directory or recording_name(Path(program))))
     console.announce_compilation()
     with ExitStack() as shown:
         show: console.Advance = _ignore
@@ -144,7 +179,7 @@ def command(
 
         hunted = hunt(
             program, directory, arguments=arguments, runs=runs, until=until, input=read, explain=False,
-            progress=lambda done: show(done), note=console.note, **asked,
+            reduce=False, progress=lambda done: show(done), note=console.note, **asked,
         )  # fmt: skip
     if hunted.finding is None:
         console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
@@ -152,22 +187,43 @@ def command(
             console.facts(hunted.facts())
         return 1
     _print_output(hunted.finding.run, sink)
-    if explain:
-        from corebraid.study.causes.passing import COMPARED
-
-        try:
-            with console.progress("runs to compare with", COMPARED) as advance:
-                hunted = hunted.explained(advance)
-        except KeyboardInterrupt:
-            # What was found is not lost.
-            _show(hunted, program, arguments, as_json)
-            raise
+    try:
+        for known in _looked_into(hunted, reduce_time if reduce else None, bisect, explain=explain):
+            hunted = known
+    except (KeyboardInterrupt, CorebraidError):
+        # What was found is not lost.
+        _show(hunted, program, arguments, as_json)
+        raise
     _show(hunted, program, arguments, as_json)
     if piped:
         console.note("once more: with the same standard input")
     return 0
 
 
+def _looked_into(
+    hunted: Hunted, reduce_time: float | None, bisect: str | None, *, explain: bool
+) -> Iterator[Hunted]:
+    """What was found, with more and more that is known of it. reduce_time: None: it is not reduced."""
+    if reduce_time is not None:
+        with console.progress("runs of smaller schedules") as advance:
+            hunted = hunted.reduced(reduce_time, advance)
+        yield hunted
+        assert hunted.finding is not None
+        if hunted.finding.reduction is not None and hunted.finding.reduction.interrupted:
+            raise KeyboardInterrupt
+    if bisect is not None:
+        with console.progress("runs between the two") as advance:
+            hunted = hunted.bisected(bisect, reduce_time or _BISECT_TIME, advance)
+        yield hunted
+    if explain:
+        from corebraid.study.causes.passing import COMPARED
+
+        with console.progress("runs to compare with", COMPARED) as advance:
+            yield hunted.explained(advance)
+
+
+#: Seconds for the runs of a bisection where nothing is reduced.
+_BISECT_TIME = 20.0
 _MORE = "--runs, --seed, --cores or --schedule may help"
 
 
@@ -177,7 +233,11 @@ def _ignore(_: int) -> None:
 
 def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: bool) -> None:
     assert hunted.finding is not None
-    finding = replace(hunted.finding, again=_again(program, arguments, hunted.finding))
+    finding = hunted.finding
+    finding = replace(finding, again=_again(program, arguments, finding, finding.recording, finding.run))
+    if (small := finding.reduction) is not None and small.recording is not None and small.run is not None:
+        again = _again(program, arguments, finding, small.recording, small.run)
+        finding = replace(finding, reduction=replace(small, again=again))
     if isinstance(finding.unexplained, CorebraidError):
         console.note(f"no explanation: {finding.unexplained.line(TYPED)}")
     if as_json:
@@ -187,11 +247,10 @@ def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: boo
         click.echo(line)
 
 
-def _again(program: str, arguments: tuple[str, ...], finding: Finding) -> str:
-    """The command that makes the same recording again, beside this one, with the options as they were
-    given."""
-    words = ["corebraid", "record", "-o", f"{finding.recording}.again", *_given(click.get_current_context())]
-    tried = finding.run.attempt
+def _again(program: str, arguments: tuple[str, ...], finding: Finding, recording: Path, run: Run) -> str:
+    """The command that makes the recording of a run again, beside it, with the options as they were given."""
+    words = ["corebraid", "record", "-o", f"{recording}.again", *_given(click.get_current_context())]
+    tried = run.attempt
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
     words += [] if tried.schedule_seed is None else ["--schedule-seed", str(tried.schedule_seed)]
     words += ["--bus", tried.bus] if tried.bus else []

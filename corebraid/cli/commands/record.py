@@ -59,7 +59,8 @@ _PATHS_SHOWN, _LONGEST_PATH = 3, 200
     default="random",
     show_default=True,
     metavar="POLICY",
-    help="round-robin, random, chaos, pct:D (priorities with D-1 change points; both find bugs), or a file "
+    help="round-robin, random, chaos, pct:D (priorities with D-1 change points; both find bugs), "
+    "switches:LIST (a thread runs until it stops by itself, or until one of these: docs/hunt.md), or a file "
     "with lines 'CORE INSTRUCTIONS'.",
 )
 @click.option(
@@ -80,7 +81,7 @@ _PATHS_SHOWN, _LONGEST_PATH = 3, 200
     type=click.Choice(BUSES),
     help="page: cores have rights to whole pages, and run at the emulator's own speed. mesi: the exact model "
     "of lines, which sees every access.  [default: page; mesi with --model tso, a finite --cache, strata by "
-    "downgrades, --schedule pct:D, chaos or a file, and evidence of accesses]",
+    "downgrades, --schedule pct:D, chaos, switches or a file, and evidence of accesses]",
 )
 @machine_choices
 @evidence_choices

@@ -38,6 +38,13 @@ class CodeNames:
         found: NDArray[np.bool_] = kinds[back]
         return found
 
+    def told(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether each pc is in code that is worth telling of, the program's own or a library's: bool[n]."""
+        every, back = np.unique(pcs, return_inverse=True)
+        kinds = np.array([self.kind(pc) != GROUND for pc in every.tolist()], np.bool_)
+        found: NDArray[np.bool_] = kinds[back]
+        return found
+
     def _kind(self, pc: int) -> str:
         name = self._program.symbols.name(pc)
         function = name.partition("+")[0]

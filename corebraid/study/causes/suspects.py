@@ -104,7 +104,7 @@ class Names:
 
     def access(self, access: Access) -> str:
         """One access in words."""
-        old, value = _value(access.old), _value(access.new)
+        old, value = shown_value(access.old), shown_value(access.new)
         did = "read" if not access.writes else "wrote"
         if access.atomic:
             did = "atomically read" if access.old == access.new else f"atomically changed {old} to"
@@ -117,7 +117,8 @@ class Names:
         return thread_name(self._manifest.end, number) if self._manifest.linux else f"core {number}"
 
 
-def _value(value: int) -> str:
+def shown_value(value: int) -> str:
+    """In words: in hexadecimal if it is large."""
     return f"{value:#x}" if value > 0xFFFF else str(value)
 
 

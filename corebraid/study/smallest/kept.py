@@ -1,0 +1,174 @@
+"""What a hunt has found, made smaller and kept: the reduced recording beside the found one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import Text, Wording, said
+from corebraid.study.attempts import Attempt, Run
+from corebraid.study.causes.passing import Comparison
+from corebraid.study.conditions import how_it_ended
+from corebraid.study.forked_runs import NothingToChooseError, can_fork
+from corebraid.study.hunting import attempt, check_free, scratch
+from corebraid.study.smallest.reducing import Reducing, Smallest
+from corebraid.study.smallest.telling import Teller, Told
+from corebraid.study.smallest.trials import Trials, noted
+from corebraid.study.smallest.ways import Way, ended_how
+from emu.schedule.switches import schedule_of
+from recorder.files.reader import Recording
+
+
+def reduced_place(recording: Path) -> Path:
+    """Where the reduced recording of one that was found is."""
+    return recording.with_name(f"{recording.name}.reduced")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """recording: the reduced one; None: there is none, and `remark` says why. again: what records it once
+    more. told: its switches. interrupted: the user had had enough."""
+
+    remark: str = ""
+    recording: Path | None = None
+    run: Run | None = None
+    smallest: Smallest | None = None
+    again: Text = ""
+    told: tuple[Told, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def tried(self) -> Attempt:
+        """How the reduced recording was made."""
+        assert self.run is not None
+        return self.run.attempt
+
+    def lines(self, wording: Wording | None = None) -> list[str]:
+        """For people."""
+        if self.smallest is None or self.run is None:
+            return [f"not reduced: {self.remark}"]
+        one, end = self.smallest, self.run.manifest.end
+        assert end is not None
+        preemptions = one.found.preemptions
+        lines = [
+            f"reduced to {_times(preemptions, 'preemption')} of {one.before} "
+            f"({one.runs} runs, {one.seconds:.1f} s): {how_it_ended(end).partition(';')[0]}",
+            f"  {self.remark or one.claimed()}",
+        ]
+        for number, told in enumerate(self.told, 1):
+            head, *more = told.lines()
+            lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
+        assert one.found.run.course is not None
+        if spun := one.found.run.course.impatient:
+            lines.append(
+                f"  {_times(spun, 'time')} a thread ran so long that it was taken to spin: others did"
+            )
+        return [
+            *lines,
+            f"  recording: {self.recording}",
+            f"  once more: {said(self.again, wording)}",
+        ]
+
+    def facts(self, wording: Wording | None = None) -> dict[str, object]:
+        """As JSON."""
+        if self.smallest is None or self.run is None:
+            return {"reduced": False, "remark": self.remark}
+        one, end = self.smallest, self.run.manifest.end
+        assert one.found.run.course is not None
+        return {
+            "reduced": True,
+            "preemptions": one.found.preemptions,
+            "before": one.before,
+            "claim": one.claim.name.lower(),
+            "others": one.others,
+            "schedule": self.tried.schedule,
+            "switches": [told.facts() for told in self.told],
+            "spun": one.found.run.course.impatient,
+            "runs": one.runs,
+            "seconds": round(one.seconds, 3),
+            "interrupted": self.interrupted,
+            "end": None if end is None else end.facts(),
+            "recording": str(self.recording),
+            "again": said(self.again, wording),
+            **({"remark": self.remark} if self.remark else {}),
+        }
+
+
+def _times(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+#: Of a reduction: makes what records a run once more, in a directory beside this one.
+Again = Callable[[Path, Run], Text]
+
+
+def reduction_of(
+    recording: Path, run: Run, comparison: Comparison, seconds: float, again: Again,
+    progress: Callable[[int], None],
+) -> Reduction:  # fmt: skip
+    """Reduce the run that was found, whose recording this is. seconds: for runs, at most. progress: called
+    with how many there were. Raises CorebraidError."""
+    subject = comparison.subject
+    if (subject.spec is not None and not can_fork(subject)) or subject.time_limit is not None:
+        return Reduction("the host's time decides how its runs go on (clock, time limit)")
+    began = time.monotonic()
+    try:
+        whole = noted(subject, comparison.conditions, run.attempt)
+    except NothingToChooseError:
+        return Reduction("it fails without any preemption: there is never a second thread")
+    way, course = Way.of(whole), whole.course
+    if way is None or course is None:
+        return Reduction("the run did not fail again")
+    trials = Trials(subject, comparison.conditions, run.attempt, comparison.jobs, seconds, progress)
+    interrupted = False
+    with closing(trials):
+        reducing = Reducing(trials, course, way)
+        try:
+            reducing.run()
+        except KeyboardInterrupt:
+            interrupted = True
+    smallest = reducing.result()
+    if smallest is None:
+        spent = "no time is left" if interrupted or trials.left <= 0 else "no list of switches"
+        return Reduction(f"{spent} that makes it fail this way again", interrupted=interrupted)
+    smallest = replace(smallest, seconds=time.monotonic() - began)
+    return replace(_kept(recording, comparison, smallest, again), interrupted=interrupted)
+
+
+def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Again) -> Reduction:
+    """Record it."""
+    place = reduced_place(recording)
+    check_free(place)
+    schedule = schedule_of(smallest.switches)
+    tried = replace(smallest.found.run.attempt, number=0, schedule=schedule, noted=False)
+    with scratch(place, "the recording is kept") as folder:
+        run = attempt(comparison.subject, tried, folder / "0", comparison.conditions)
+        wanted, end = smallest.found.way, run.manifest.end
+        assert wanted is not None
+        if end is None or (run.held, end.reason, end.exit_code) != wanted[:3]:
+            raise CorebraidError(
+                "a run that failed did not do so again when it was recorded",
+                expected=wanted.condition, found=run.held or "none", where=tried.schedule,
+                remedy="please report it",
+            )  # fmt: skip
+        os.rename(folder / "0", place)
+    told, remark = _told(place, comparison, smallest)
+    return Reduction(remark, place, run, smallest, again(place, run), told)
+
+
+def _told(place: Path, comparison: Comparison, smallest: Smallest) -> tuple[tuple[Told, ...], str]:
+    """The switches in words, or why they cannot be told."""
+    course, shared = smallest.found.run.course, comparison.subject.options.shared
+    assert course is not None
+    assert shared is not None
+    without = [ended_how(run) for run in smallest.without]
+    try:
+        teller = Teller(Recording.open(place), course, shared.words)
+        return tuple(teller.told(smallest.switches, without)), ""
+    except CorebraidError as error:
+        return (), error.line()

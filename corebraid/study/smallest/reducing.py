@@ -1,0 +1,293 @@
+"""From the course of a run that failed to the fewest preemptions that fail the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import combinations
+
+from corebraid.study.attempts import Run
+from corebraid.study.course import Course
+from corebraid.study.smallest.minimum import fewest, lower
+from corebraid.study.smallest.trials import OutOfTimeError, Trials, Tried
+from corebraid.study.smallest.ways import Way
+from emu.schedule.switches import Switch
+
+#: Rounds of reducing preemptions and other switches in turn, at most.
+_ROUNDS = 5
+#: A list of so many switches at most is short.
+_FEW = 6
+#: Schedules with fewer preemptions that are tried before the time is looked at.
+_TOGETHER = 12
+#: Of the time that is left, the part that may be spent on schedules with fewer preemptions.
+_SHARE = 0.5
+
+
+class Claim(Enum):
+    """What is known of a number of preemptions, and how it is said."""
+
+    NONE = "it fails without any preemption"
+    FEWEST = "none of the {others} schedules with fewer preemptions fails so"
+    MINIMAL = (
+        "1-minimal: without any one of them it does not fail so, and of those with fewer preemptions none of "
+        "{others} that were tried does"
+    )
+    UNKNOWN = "the time was over: fewer may be enough"
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """What is left of a run. before: preemptions that it had. found: the schedule with which it fails the
+    same way. claim: what is known of their number; others: schedules with fewer that were run for it.
+    without: for each preemption, in order, what becomes of the run without it; those that were not run for
+    want of time are missing at the end. runs, seconds: of all."""
+
+    before: int
+    found: Tried
+    claim: Claim
+    others: int
+    without: tuple[Run, ...]
+    runs: int = 0
+    seconds: float = 0.0
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        """The schedule."""
+        return self.found.switches
+
+    @property
+    def preempting(self) -> tuple[Switch, ...]:
+        """Those of the switches that are preemptions, in the order in which they take place."""
+        assert self.found.run.course is not None
+        return tuple(self.switches[one.number] for one in self.found.run.course.preempting)
+
+    def claimed(self) -> str:
+        """What is known of the number of preemptions, in words."""
+        return self.claim.value.format(others=self.others)
+
+
+class Reducing:
+    """Reduces the run with this course, which failed in this way. `best` is there as soon as a list of
+    switches fails the same way: what is known by then can be asked for when the time is over, or the user
+    has had enough."""
+
+    def __init__(self, trials: Trials, course: Course, way: Way) -> None:
+        self._trials, self._course, self._way = trials, course, way
+        self.best: Tried | None = None
+        self._claim, self._others = Claim.UNKNOWN, 0
+        self._without: list[Run] = []
+
+    def result(self) -> Smallest | None:
+        """As far as it has come; None: no list of switches fails the same way."""
+        if self.best is None:
+            return None
+        before, runs = self._course.preemptions, self._trials.runs
+        return Smallest(before, self.best, self._claim, self._others, tuple(self._without), runs)
+
+    def run(self) -> None:
+        """Reduce, until that is done or the time is over."""
+        try:
+            self._reduce()
+        except OutOfTimeError:
+            return
+
+    def _reduce(self) -> None:
+        if self._take([()]) is not None:
+            self._claim = Claim.NONE
+            return
+        if self._take(self._wholes()) is None:
+            return
+        for _ in range(_ROUNDS):
+            before = self._best.switches
+            self._fewer(preempting=True)
+            self._fewer(preempting=False)
+            self._join()
+            if self._best.switches == before:
+                break
+        self._subsets()
+        complete = self._search()
+        self._lower_places()
+        self._by_events()
+        self._matter()
+        self._claim = Claim.FEWEST if complete else Claim.MINIMAL
+
+    @property
+    def _best(self) -> Tried:
+        assert self.best is not None
+        return self.best
+
+    def _wholes(self) -> list[tuple[Switch, ...]]:
+        """Lists that should make the run: by events, which still mean something when others are left out; or
+        by instructions, where memory is shared that is not watched."""
+        return [tuple(self._course.switches(by_instructions=exactly)) for exactly in (False, True)]
+
+    def _fails(self, tried: Tried) -> bool:
+        return tried.way == self._way
+
+    def _no_worse(self, tried: Tried) -> bool:
+        return self._fails(tried) and (self.best is None or tried.preemptions <= self.best.preemptions)
+
+    def _better(self, tried: Tried) -> bool:
+        return self._fails(tried) and tried.preemptions < self._best.preemptions
+
+    def _take(
+        self, schedules: Sequence[Sequence[Switch]], wanted: Callable[[Tried], bool] | None = None
+    ) -> int | None:
+        """The place of the first of these that is wanted, by default one that is no worse than the best. It
+        is the best then, without what it does not need."""
+        number = self._trials.first(schedules, wanted or self._no_worse)
+        if number is None:
+            return None
+        self.best = tried = self._trials.one(schedules[number])
+        if tried.needed != tried.switches and self._no_worse(again := self._trials.one(tried.needed)):
+            self.best = again
+        return number
+
+    def _fewer(self, *, preempting: bool) -> None:
+        """Leave out preemptions, or other switches, as many as may be."""
+
+        def parts() -> tuple[list[Switch], list[Switch]]:
+            """(those that are looked at, others)."""
+            assert self._best.run.course is not None
+            numbers = {one.number for one in self._best.run.course.fired if one.preempting is preempting}
+            switches = list(enumerate(self._best.switches))
+            return [one for k, one in switches if k in numbers], [
+                one for k, one in switches if k not in numbers
+            ]
+
+        def with_others(some: Sequence[Switch]) -> list[Switch]:
+            """In the order of the best."""
+            wanted, order = list(some), []
+            for one in self._best.switches:
+                if one in wanted:
+                    wanted.remove(one)
+                    order.append(one)
+                elif one in rest:
+                    order.append(one)
+            return order
+
+        looked_at, rest = parts()
+
+        def first(candidates: Sequence[Sequence[Switch]]) -> tuple[int, list[Switch]] | None:
+            nonlocal rest
+            number = self._take([with_others(one) for one in candidates])
+            if number is None:
+                return None
+            enough, rest = parts()
+            return number, enough
+
+        fewest(looked_at, first)
+
+    def _join(self) -> None:
+        """Let two switches that follow each other be one, past the task that runs between them."""
+        number = 0
+        while number + 1 < len(self._best.switches):
+            switches = self._best.switches
+            one, other = switches[number], switches[number + 1]
+            joined = [one._replace(to=other.to)] if one.who != other.to else []
+            if self._take([(*switches[:number], *joined, *switches[number + 2 :])]) is None:
+                number += 1
+
+    def _subsets(self) -> None:
+        """Of a short list try all parts: some switches can only be left out together."""
+        switches = self._best.switches
+        if len(switches) <= _FEW:
+            sizes = range(1, len(switches) - 1)
+            parts = [part for size in sizes for part in combinations(switches, size)]
+            if self._take(parts) is not None:
+                self._subsets()
+
+    def _search(self) -> bool:
+        """Try schedules with fewer preemptions, those first that switch between the same tasks as the best,
+        for a part of the time that is left. Returns whether all were tried."""
+        level: list[tuple[Switch, ...]] = [()]
+        self._others, least = 1, self._trials.left * (1 - _SHARE)
+        for depth in range(self._best.preemptions):
+            following = [one for base in level for one in self._one_more(base, depth)]
+            if depth and len(following) * self._trials.seconds_of_one > self._trials.left - least:
+                return False
+            between = {(one.who, one.to) for one in self._best.switches}
+            between |= {(to, who) for who, to in between}
+            following.sort(key=lambda one: (one[-1].who, one[-1].to) not in between)
+            for begin in range(0, len(following), _TOGETHER):
+                if self._trials.left < least:
+                    return False
+                if self._take(following[begin : begin + _TOGETHER], self._better) is not None:
+                    return self._search()
+                self._others += len(following[begin : begin + _TOGETHER])
+            level = following
+        return True
+
+    def _one_more(self, base: tuple[Switch, ...], preemptions: int) -> Iterator[tuple[Switch, ...]]:
+        """All schedules with a switch more behind the last one of `base` that have fewer preemptions than the
+        best. preemptions: of `base`, at most."""
+        course = self._trials.one(base).run.course
+        assert course is not None
+        tasks = sorted({stay.who for stay in course.stays})
+        last = course.fired[-1] if course.fired else None
+        made: dict[int, int] = {}
+        for stay in course.stays:
+            begun, made[stay.who] = made.get(stay.who, 0), stay.made
+            if last is not None:
+                last = None if (stay.core, stay.end) == (last.core, last.retired) else last
+                continue
+            # Where it stops by itself another one's going on is no preemption.
+            first = begun + 1 if preemptions + 1 < self._best.preemptions else stay.made + 1
+            for at in range(first, stay.made + (2 if not stay.able else 1)):
+                yield from ((*base, Switch(stay.who, at, to)) for to in tasks if to != stay.who)
+
+    def _lower_places(self) -> None:
+        """Let each preemption come as early as may be."""
+        for one in range(len(self._best.switches)):
+            if one < len(self._best.switches):
+                self._lower(one)
+
+    def _lower(self, number: int) -> None:
+        switches = self._best.switches
+
+        def first(places: Sequence[int]) -> int | None:
+            if len(self._best.switches) != len(switches):
+                return None
+            one = switches[number]
+            return self._take(
+                [(*switches[:number], one._replace(at=at), *switches[number + 1 :]) for at in places]
+            )
+
+        lower(switches[number].at, first)
+
+    def _by_events(self) -> None:
+        """Say by events what is said by instructions, where that fails as well."""
+        switches = list(self._best.switches)
+        course = self._best.run.course
+        assert course is not None
+        for fired in course.fired:
+            if not switches[fired.number].by_instructions:
+                continue
+            made = next(
+                stay.made + (not stay.before)
+                for stay in course.stays
+                if (stay.core, stay.end) == (fired.core, fired.retired)
+            )
+            switches[fired.number] = switches[fired.number]._replace(at=max(1, made), by_instructions=False)
+        if tuple(switches) != self._best.switches:
+            self._take([switches])
+
+    def _matter(self) -> None:
+        """Run the schedule without each of its preemptions. Where that fails all the same begin anew."""
+        course = self._best.run.course
+        assert course is not None
+        self._without = []
+        for fired in course.preempting:
+            less = [one for k, one in enumerate(self._best.switches) if k != fired.number]
+            if self._take([less]) is not None:
+                self._matter()
+                return
+            self._without.append(self._trials.one(less).run)
+
+
+def reduced(trials: Trials, course: Course, way: Way) -> Smallest | None:
+    """The smallest schedule; None: no list of switches makes a run that fails this way."""
+    reducing = Reducing(trials, course, way)
+    reducing.run()
+    return reducing.result()

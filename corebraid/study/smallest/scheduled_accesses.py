@@ -1,0 +1,67 @@
+"""The accesses of a recording whose schedule is known, in the order in which they took place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.errors import UsageError
+from corebraid.base.rows.event import FETCH, UNCACHED
+from corebraid.names.program import GuestProgram
+from corebraid.study.causes.code_names import CodeNames
+from corebraid.study.course import Course
+from corebraid.study.shared_rows import WORD, Access, Rows, access_of, callers_of
+from emu.schedule.noting import Stay
+from recorder.files.reader import Recording
+from recorder.replay.seek import accesses
+
+#: Instructions of a run whose accesses are looked at, at most.
+_MOST_INSTRUCTIONS = 30_000_000
+#: A stay, by its number in its course, and its accesses to the words that are looked at.
+Visit = tuple[int, list[Access]]
+
+
+def visits_of(
+    recording: Recording, program: GuestProgram, course: Course, words: NDArray[np.uint64]
+) -> list[list[Access]]:
+    """Of each stay of `course`, which is that of the recording, its accesses to these words (addresses over
+    8, uint64[n], ascending); `Access.at` is the stay's number. Under TSO a store is where it was executed.
+    Raises FormatError, Divergence, and UsageError for a run that is too long."""
+    if sum(stay.end - stay.begin for stay in course.stays) > _MOST_INSTRUCTIONS:
+        raise UsageError("the run is too long to look at its accesses in passing")
+    names = CodeNames(program)
+    found: list[list[Access]] = [[] for _ in course.stays]
+    for core in sorted({stay.core for stay in course.stays}):
+        mine = [(number, stay) for number, stay in enumerate(course.stays) if stay.core == core]
+        for number, some in _of_core(recording, core, mine, words, names):
+            found[number] += some
+    return found
+
+
+def _of_core(
+    recording: Recording, core: int, stays: list[tuple[int, Stay]], words: NDArray[np.uint64],
+    names: CodeNames,
+) -> Iterable[Visit]:  # fmt: skip
+    begins = np.array([stay.begin for _, stay in stays], np.uint64)
+    last: dict[int, int] = {}
+    for rows in accesses(recording, core, int(begins[0])):
+        data: Rows = rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0]
+        places = np.searchsorted(begins, data["count"], side="right").astype(np.int64) - 1
+        data, places = data[places >= 0], places[places >= 0]
+        if not len(data):
+            continue
+        who = np.array([stay.who for _, stay in stays], np.int64)[places]
+        callers = callers_of(data, who, last, names.own)
+        wanted = _touches(data, words) & names.told(data["pc"].astype(np.uint64))
+        for k in np.flatnonzero(wanted).tolist():
+            number = stays[int(places[k])][0]
+            yield number, [access_of(data[k], number, int(who[k]), int(callers[k]))]
+
+
+def _touches(rows: Rows, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether each row's access is to one of the words."""
+    first, last = rows["addr"] // WORD, (rows["addr"] + rows["size"] - np.uint64(1)) // WORD
+    found: NDArray[np.bool_] = np.isin(first, words) | np.isin(last, words)
+    return found

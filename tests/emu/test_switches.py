@@ -1,0 +1,156 @@
+"""Explicit schedules: who runs under a list of switches, and the list that a run makes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from corebraid.base.errors import UsageError
+from emu.schedule.noting import Noting, Stay, merged, switches_between
+from emu.schedule.policy import Ints, Runner, Slice
+from emu.schedule.switches import Switch, Switches, schedule_of, switches_of
+
+
+class Twin:
+    """A machine in which a task makes a shared event at every tenth instruction, and stops by itself after
+    some of its events until another one has run. tasks: of each how many events it makes."""
+
+    def __init__(self, scheduler: Runner, tasks: dict[int, int], stops: dict[int, set[int]]) -> None:
+        self.scheduler, self.tasks, self.stops = scheduler, tasks, stops
+        self.who = list(tasks)
+        self.counts = [0] * len(tasks)
+        self.done = dict.fromkeys(tasks, 0)
+        #: Tasks that stand before an event that is counted.
+        self.before: set[int] = set()
+        self.events, self.waits = 0, -1
+        self.order: list[int] = []
+
+    def _runnable(self) -> list[int]:
+        return [k for k, who in enumerate(self.who) if self.done[who] < self.tasks[who] and who != self.waits]
+
+    def run(self) -> list[int]:
+        """Who made each event."""
+        while runnable := (self._runnable() or self._woken()):
+            piece = self.scheduler.next(runnable, self.counts, self.events, self.who)
+            assert piece.core in runnable
+            waits = self.waits
+            who, self.waits = self.who[piece.core], -1
+            if self._slice(piece, who) and waits != who:
+                self.waits = who
+            self.scheduler.ended(self._runnable(), self.counts, self.events, self.who)
+        return self.order
+
+    def _slice(self, piece: Slice, who: int) -> bool:
+        """Whether the task has stopped by itself."""
+        most, counted = max(1, piece.length // 10), 0
+        while self.done[who] < self.tasks[who]:
+            if self.done[who] + 1 in self.stops.get(who, ()):
+                # A call counts when it is over.
+                self._make(piece.core, who)
+                self.events += 1
+                return True
+            if who not in self.before:
+                self.events, counted = self.events + 1, counted + 1
+                if counted == piece.events:
+                    self.before.add(who)
+                    return False
+            self._make(piece.core, who)
+            most -= 1
+            if not most:
+                return False
+        return False
+
+    def _make(self, core: int, who: int) -> None:
+        self.before.discard(who)
+        self.done[who] += 1
+        self.counts[core] += 10
+        self.order.append(who)
+
+    def _woken(self) -> list[int]:
+        self.waits = -1
+        return self._runnable()
+
+
+class Drawn(Runner):
+    """Any task, for any time."""
+
+    follows = True
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def next(self, runnable: Ints, counts: Ints, events: int = 0, who: Ints | None = None) -> Slice:
+        return Slice(self._random.choice(runnable), self._random.randint(1, 80))
+
+
+def test_names_of_schedules() -> None:
+    switches = [Switch(1001, 37, 1002), Switch(1002, 905, 1001, by_instructions=True)]
+    assert schedule_of(switches) == "switches:1001@37=1002,1002@i905=1001"
+    assert switches_of(schedule_of(switches)) == switches
+    assert schedule_of([]) == "switches:none"
+    assert switches_of("switches:none") == []
+
+
+@pytest.mark.parametrize("text", ["", "1@2", "1@2=1", "1@x2=3", "1@2=3,", "-1@2=3", "1@2=3 ", "1@2=3,,"])
+def test_what_is_not_a_switch_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match="not a switch"):
+        switches_of(f"switches:{text}")
+
+
+@pytest.mark.parametrize(
+    ("switches", "order", "preempting"),
+    [
+        ("none", "aaaabbbbcccc", []),
+        ("1@3=3", "aaccccaabbbb", [True]),
+        ("1@3=3,3@2=2", "aacbbbbcccaa", [True, True]),
+        # One that is due before its task has run hands on at once.
+        ("1@3=2,2@0=3", "aaccccaabbbb", [True, False]),
+        # Whose next task has ended goes on with the one whose turn it is.
+        ("2@4=1", "aaaabbbccccb", [True]),
+        # Behind the last event there is nothing to be stopped.
+        ("1@9=2", "aaaabbbbcccc", []),
+        ("1@i20=3", "aaccccaabbbb", [True]),
+    ],
+)
+def test_who_runs(switches: str, order: str, preempting: list[bool]) -> None:
+    policy = Switches(switches_of(f"switches:{switches}"))
+    ran = Twin(policy, {1: 4, 2: 4, 3: 4}, {}).run()
+    assert "".join(" abc"[who] for who in ran) == order
+    assert [one.preempting for one in policy.fired] == preempting
+
+
+def test_where_a_task_stops_by_itself_another_going_on_is_no_preemption() -> None:
+    policy = Switches([Switch(1, 2, 3)])
+    ran = Twin(policy, {1: 4, 2: 4, 3: 4}, {1: {2}}).run()
+    assert "".join(" abc"[who] for who in ran) == "aaccccaabbbb"
+    assert [one.preempting for one in policy.fired] == [False]
+
+
+def test_a_task_that_runs_long_lets_others_run() -> None:
+    policy = Switches([], patience=30)
+    ran = Twin(policy, {1: 7, 2: 4}, {}).run()
+    assert "".join(" ab"[who] for who in ran) == "aaabbbaaaba"
+    assert policy.impatient >= 3
+
+
+@pytest.mark.parametrize("by_instructions", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_list_of_a_run_makes_it_again(seed: int, *, by_instructions: bool) -> None:
+    tasks = {5: 9, 7: 6, 8: 12}
+    # Who was stopped before a call is stopped after it where events are counted.
+    stops: dict[int, set[int]] = {7: {2, 4}, 8: {5}} if by_instructions else {}
+    noting = Noting(Drawn(seed))
+    ran = Twin(noting, tasks, stops).run()
+    assert noting.first is not None
+    listed = switches_between(merged(noting.stays), noting.first, by_instructions=by_instructions)
+    assert Twin(Switches(listed), tasks, stops).run() == ran
+
+
+def test_a_list_stops_before_the_event_that_was_counted_and_has_not_happened() -> None:
+    stays = [
+        Stay(1, 0, 0, 9, 5, 9, before=True, able=True),
+        Stay(2, 1, 0, 3, 2, 3, before=False, able=True),
+        Stay(1, 0, 9, 9, 5, 9, before=False, able=False),
+    ]
+    assert switches_between(stays, 1, by_instructions=False) == [Switch(1, 5, 2), Switch(2, 3, 1)]
