@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.names.program import GuestProgram
-from corebraid.names.threads import thread_at, thread_name
 from corebraid.study.stack_names import StackNames
 from corebraid.study.stacks import Stack, stack_of
 from recorder.files.reader import Recording
@@ -33,38 +32,34 @@ class _CoreMemory:
 
 
 class _StackReplay(PausedReplay):
-    """Keeps the stack before each of `counts`."""
+    """Keeps the stack before each of some instructions. whose: who runs there, by their counts."""
 
-    def __init__(self, recording: Recording, core: int, counts: list[int], program: GuestProgram) -> None:
+    def __init__(self, recording: Recording, core: int, whose: dict[int, str], program: GuestProgram) -> None:
+        counts = sorted(whose)
         super().__init__(recording, core, counts, start=start_of(recording, core, counts))
-        self._program, self._memory = program, _CoreMemory(self._core.core.memory)
+        self._whose, self._program, self._memory = whose, program, _CoreMemory(self._core.core.memory)
         self._names = StackNames(program, self._memory)
         self.stacks: dict[int, Stack] = {}
 
     def _stop(self, count: int) -> None:
         super()._stop(count)
-        who = who_at(self._recording, self._number, count)
         registers = self.states[count].registers
-        self.stacks[count] = stack_of(who, self._program, self._names, registers, self._memory)
-
-
-def who_at(recording: Recording, core: int, count: int) -> str:
-    """'thread 1001 (name)', or 'core 0' of firmware. Raises FormatError."""
-    thread = thread_at(recording, core, count)
-    return thread_name(recording.manifest.end, thread) if thread else f"core {core}"
+        self.stacks[count] = stack_of(
+            self._whose[count], self._program, self._names, registers, self._memory
+        )
 
 
 def stacks_at(
-    recording: Recording, program: GuestProgram, moments: Iterable[Moment]
+    recording: Recording, program: GuestProgram, moments: Mapping[Moment, str]
 ) -> dict[Moment, Stack]:
-    """The stacks before these instructions; without those that a core never comes to. Raises Divergence,
-    FormatError."""
-    wanted: dict[int, list[int]] = {}
-    for core, count in sorted(set(moments)):
-        wanted.setdefault(core, []).append(count)
+    """The stacks before these instructions, of whom each is said; without those that a core never comes to.
+    Raises Divergence, FormatError."""
+    wanted: dict[int, dict[int, str]] = {}
+    for (core, count), who in moments.items():
+        wanted.setdefault(core, {})[count] = who
     found = {}
-    for core, counts in wanted.items():
-        replay = _StackReplay(recording, core, counts, program)
+    for core, whose in wanted.items():
+        replay = _StackReplay(recording, core, whose, program)
         for _ in replay.run():
             pass
         found.update({(core, count): stack for count, stack in replay.stacks.items()})
