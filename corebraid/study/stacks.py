@@ -92,8 +92,8 @@ def _stack(recording: Recording) -> Stack | None:
 def stack_of(
     who: str, program: GuestProgram, names: StackNames, registers: Mapping[str, int], memory: Memory
 ) -> Stack:
-    """The stack of a thread, or core, with these registers, by name, and this memory. names: of `program`, with
-    the same memory."""
+    """The stack of a thread, or core, with these registers, by name, and this memory. names: of `program`,
+    with the same memory."""
     from corebraid.names.unwinding.stack import CallStack
     from isa.registry import frame_registers_of
 

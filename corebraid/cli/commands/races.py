@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     "--sync",
     multiple=True,
     metavar="DATA",
-    help="Bytes that synchronise threads, as 'trace --addr' takes them: a flag, say, that is stored to and read "
-    "by plain instructions. May be repeated.",
+    help="Bytes that synchronise threads, as 'trace --addr' takes them: a flag, say, that is stored to and "
+    "read by plain instructions. May be repeated.",
 )
 @click.option(
     "--suppressions",
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 @click.option("--limit", type=positive, metavar="N", help="Tell the worst N.")
 @json_option
 def command(recording: Path, as_json: bool, **asked: Any) -> int:
-    """Find the races of REC: accesses of the same bytes by different threads (cores, of firmware), at least one
-    of them a write, without anything between them that puts them in order.
+    """Find the races of REC: accesses of the same bytes by different threads (cores, of firmware), at least
+    one of them a write, without anything between them that puts them in order.
 
     What puts accesses in order: a thread's program order; its creation and its end; words that are changed by
     atomic instructions, used by futexes, declared as atomic or named by --sync, from a write to a read of its
@@ -98,8 +98,8 @@ def _total(found: Races) -> str:
     n = len(found.races)
     hidden = f", {found.hidden} suppressed" if found.hidden else ""
     return (
-        f"{n or 'no'} race{'' if n == 1 else 's'}{hidden}: {found.accesses:,} accesses to {found.words:,} words that "
-        f"several use, {found.synchronising:,} bytes of which synchronise"
+        f"{n or 'no'} race{'' if n == 1 else 's'}{hidden}: {found.accesses:,} accesses to {found.words:,} "
+        f"words that several use, {found.synchronising:,} bytes of which synchronise"
     )
 
 
@@ -111,7 +111,9 @@ def _notes(found: Races) -> None:
         console.note(f"{one.where}: this suppression hid nothing: {one.text}")
     if found.unordered:
         regions = ", ".join(map(str, found.unordered[:10]))
-        console.note(f"regions without an order are passed over, and taken as putting all in order: {regions}")
+        console.note(
+            f"regions without an order are passed over, and taken as putting all in order: {regions}"
+        )
     if found.left_out:
         console.note(f"{found.left_out:,} accesses were not held against others: too many places use a byte")
     if found.truncated:

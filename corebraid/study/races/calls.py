@@ -26,8 +26,8 @@ Rows = NDArray[np.void]
 STARTS = frozenset({"clone", "clone3", "fork", "vfork"})
 FUTEX = frozenset({"futex"})
 SENDS = frozenset({
-    "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice",
-    "tee", "vmsplice", "copy_file_range", "close", "shutdown", "connect", "accept", "accept4",
+    "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile",
+    "splice", "tee", "vmsplice", "copy_file_range", "close", "shutdown", "connect", "accept", "accept4",
 })  # fmt: skip
 RECEIVES = frozenset({
     "read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "sendfile", "splice",

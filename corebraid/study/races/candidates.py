@@ -42,9 +42,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Candidates:
-    """found: in the order in which they came first. shared: what they are rows of. whole: their history. words: that are shared, addresses over 8,
-    uint64[n]. synchronising: how many bytes of them synchronise. left_out:
-    accesses that were not kept, since too many places used the same byte."""
+    """found: in the order in which they came first. shared: what they are rows of. whole: their history.
+    words: that are shared, addresses over 8, uint64[n]. synchronising: how many bytes of them synchronise.
+    left_out: accesses that were not kept, since too many places used the same byte."""
 
     found: list[Candidate]
     shared: Shared
@@ -73,9 +73,7 @@ def candidates(
     return Candidates(found, shared, whole, words, int(synchronises.sum()), left_out)
 
 
-def _steps(
-    recording: Recording, points: Rows, shared: Shared
-) -> tuple[list[Step], list[tuple[int, int]]]:
+def _steps(recording: Recording, points: Rows, shared: Shared) -> tuple[list[Step], list[tuple[int, int]]]:
     """(steps, words that synchronise)."""
     threads = threads_of(recording)
     if threads is None:

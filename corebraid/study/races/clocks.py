@@ -6,9 +6,8 @@ much of every thread comes before where it stands; it counts its own releases. B
 looked at for races: a read acquires what the write that it reads from has released.
 
 `racing` says by epochs in which bytes anything races: of each the last write, and the reads since, of which
-those that a later one follows are forgotten. What it says is exact for the first race of a byte. `races` lists
-pairs in those bytes, against the last access of every thread at every place.
-"""
+those that a later one follows are forgotten. What it says is exact for the first race of a byte. `races`
+lists pairs in those bytes, against the last access of every thread at every place."""
 
 from __future__ import annotations
 
@@ -82,6 +81,7 @@ def synchronise(i, h, clocks, released, slot):  # type: ignore[no-untyped-def]
             join(clocks[0], clocks[u])
         for u in range(h.threads):
             copy_clock(clocks[0], clocks[u])
+        for u in range(h.threads):
             clocks[u, u] += 1
     elif h.what[i] == ACCESS:
         here = False
@@ -107,6 +107,8 @@ def racing(h, clocks, released, slot, first, writes, nodes):  # type: ignore[no-
     found = np.zeros(first.size, np.bool_)
     free, used = np.int64(-1), 0
     for i in range(h.what.size):
+        # What an access releases it comes before itself.
+        now = clocks[h.who[i], h.who[i]]
         synchronise(i, h, clocks, released, slot)
         if h.what[i] == CLEAR:
             for c in range(h.cell[i], h.cell[i] + h.size[i]):
@@ -141,9 +143,9 @@ def racing(h, clocks, released, slot, first, writes, nodes):  # type: ignore[no-
                     before = at
                 at = following
             if is_write:
-                writes[c, 0], writes[c, 1] = t, clocks[t, t]
+                writes[c, 0], writes[c, 1] = t, now
             elif mine >= 0:
-                nodes[mine, 1] = clocks[t, t]
+                nodes[mine, 1] = now
             else:
                 if free >= 0:
                     at, free = free, nodes[free, 2]
@@ -154,7 +156,7 @@ def racing(h, clocks, released, slot, first, writes, nodes):  # type: ignore[no-
                         nodes = more
                     at = used
                     used += 1
-                nodes[at, 0], nodes[at, 1], nodes[at, 2] = t, clocks[t, t], first[c]
+                nodes[at, 0], nodes[at, 1], nodes[at, 2] = t, now, first[c]
                 first[c] = at
     return found
 
@@ -170,6 +172,8 @@ def races(start, h, clocks, released, slot, last, pairs):  # type: ignore[no-unt
     for i in range(start, h.what.size):
         if n > _FULL_AT:
             return i, n
+        # What an access releases it comes before itself.
+        now = clocks[h.who[i], h.who[i]]
         synchronise(i, h, clocks, released, slot)
         if h.what[i] == CLEAR:
             for c in range(h.cell[i], h.cell[i] + h.size[i]):
@@ -205,7 +209,7 @@ def races(start, h, clocks, released, slot, last, pairs):  # type: ignore[no-unt
                 state[0] += 1
                 nodes[mine, 0], nodes[mine, 1], nodes[mine, 4] = t, key, first[c]
                 first[c] = mine
-            nodes[mine, 2], nodes[mine, 3] = clocks[t, t], i
+            nodes[mine, 2], nodes[mine, 3] = now, i
     return h.what.size, n
 
 
@@ -230,8 +234,8 @@ def racing_bytes(h: History) -> NDArray[np.bool_]:
 
 
 def racing_pairs(h: History) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """The races, of each with the last access of every other thread at every place: (int64 (n, 2), operations;
-    how many accesses have not been kept so far, since there are too many places)."""
+    """The races, of each with the last access of every other thread at every place: (int64 (n, 2),
+    operations; how many accesses have not been kept so far, since there are too many places)."""
     found = racing_bytes(h)
     if not found.any():
         return

@@ -11,11 +11,11 @@ from corebraid.study.stacks import Stack
 
 _KINDS = {"R": "read", "W": "wrote", "RMW": "updated"}
 _TURNS = {
-    Turn.HELD: "the order mattered: in no order of the {window:,} accesses around them could they have come the "
-    "other way round with every read reading what it read",
-    Turn.UNDECIDED: "whether the order mattered is not known",
-    Turn.FREE: "benign in this run, {looked}: the other way round every read of the recording could have read "
-    "what it read",
+    Turn.HELD: "the order shows: in no order of the {window:,} accesses around them that takes memory "
+    "through the same values do they come the other way round",
+    Turn.UNDECIDED: "whether the order shows is not known",
+    Turn.FREE: "benign in this run, {looked}: the other way round every read of the recording could have "
+    "read what it read",
     Turn.SAME: "benign in this run, {looked}: neither changes what is there",
 }
 #: What comes first, of how the order mattered.
@@ -102,7 +102,9 @@ class Race:
         often = f", {self.times:,} times" if self.times > 1 else ""
         name = f"{self.data} ({self.address:#x})" if self.data else f"{self.address:#x}"
         of_all = "in all of them" if self.times > 1 else "proven"
-        looked = of_all if self.looked == self.times else f"in {self.looked} of {self.times:,} that were looked at"
+        looked = (
+            of_all if self.looked == self.times else f"in {self.looked} of {self.times:,} that were looked at"
+        )
         turn = _TURNS[self.turn].format(window=self.window, looked=looked)
         indented = [f"  {one}" for side in (self.first, self.second) for one in side.lines()]
         return [f"race on {name}{often}", *indented, f"  {turn}"]
@@ -142,10 +144,11 @@ class Hit:
 
 @dataclass(frozen=True)
 class Races:
-    """Of a recording. races: those that are told, the worst first. hits: suppressions that hid some, and those
-    of a file that hid none. words: words that several threads use. accesses: to these. synchronising: bytes of
-    them that synchronise. unordered: regions that have no order. left_out: accesses that could not be held
-    against others. truncated: whether the recording has more accesses to shared words than can be held."""
+    """Of a recording. races: those that are told, the worst first. hits: suppressions that hid some, and
+    those of a file that hid none. words: words that several threads use. accesses: to these. synchronising:
+    bytes of them that synchronise. unordered: regions that have no order. left_out: accesses that could not
+    be held against others. truncated: whether the recording has more accesses to shared words than can be
+    held."""
 
     recording: Path
     races: tuple[Race, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,7 @@ def braided(
     rank = np.concatenate([np.full(n, 2), np.ones(m, np.int64), np.zeros(k, np.int64)])
     by = np.lexsort((np.arange(n + m + k), rank, position))
 
-    def joined(mine: NDArray[np.int64], others: NDArray[np.int64], kind: type) -> NDArray[np.int64]:
+    def joined(mine: NDArray[np.int64], others: NDArray[np.int64], kind: type) -> NDArray[Any]:
         return np.concatenate([mine, others, np.zeros(k, np.int64)]).astype(kind)[by]
 
     none = np.zeros(m, np.int64)

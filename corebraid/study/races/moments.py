@@ -44,9 +44,7 @@ class _StackReplay(PausedReplay):
     def _stop(self, count: int) -> None:
         super()._stop(count)
         registers = self.states[count].registers
-        self.stacks[count] = stack_of(
-            self._whose[count], self._program, self._names, registers, self._memory
-        )
+        self.stacks[count] = stack_of(self._whose[count], self._program, self._names, registers, self._memory)
 
 
 def stacks_at(

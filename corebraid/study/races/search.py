@@ -2,9 +2,8 @@
 closely.
 
 How: `accesses.py` has the accesses of the certificate's order, `calls.py` and `steps.py` what puts threads in
-order besides memory, `histories.py` both as one, `clocks.py` the clocks, `turning.py` whether two accesses could
-have come the other way round.
-"""
+order besides memory, `histories.py` both as one, `clocks.py` the clocks, `turning.py` whether two accesses
+could have come the other way round."""
 
 from __future__ import annotations
 
@@ -61,14 +60,14 @@ def races_of(recording: Recording, wanted: Wanted, progress: Callable[[int], Non
 
     every = candidates(recording, progress, synchronise)
     names = _Names(recording, program, every)
-    told, hits = _unsuppressed(every.found, names, wanted.suppressions)
+    stacks = names.stacks(every.found)
+    told, hits = _unsuppressed(every.found, names, stacks, wanted.suppressions)
     turning = None
     if wanted.limits is not None:
         buffered = bool(recording.manifest.store_buffer)
         turning = Turning(every.shared, every.whole, every.words, wanted.limits, buffered=buffered)
     turned = {one: _turn(turning, one) for one in told}
-    told = sorted(told, key=lambda one: names.race(one, turned[one], {}).rank)[: wanted.limit]
-    stacks = names.stacks(told[:_MOST_STACKS])
+    told = sorted(told, key=lambda one: names.race(one, turned[one], stacks).rank)[: wanted.limit]
     return Races(
         recording.path,
         tuple(names.race(one, turned[one], stacks) for one in told),
@@ -85,16 +84,20 @@ def races_of(recording: Recording, wanted: Wanted, progress: Callable[[int], Non
 
 def _declared(program: GuestProgram, words: NDArray[np.uint64]) -> list[tuple[int, int]]:
     """The bytes of these words that the program declares as atomic."""
-    every = (words[:, None] * np.uint64(WORD) + np.arange(WORD, dtype=np.uint64)).reshape(-1)
+    every: NDArray[np.uint64] = np.repeat(words * np.uint64(WORD), WORD)
+    every = every + np.tile(np.arange(WORD, dtype=np.uint64), len(words))
     return [(address, 1) for address in every[program.data_names.atomic(every)].tolist()]
 
 
 def _unsuppressed(
-    found: Sequence[Candidate], names: _Names, suppressions: Sequence[Suppression]
+    found: Sequence[Candidate],
+    names: _Names,
+    stacks: dict[Moment, Stack],
+    suppressions: Sequence[Suppression],
 ) -> tuple[list[Candidate], tuple[Hit, ...]]:
     told, hits = [], Counter[int]()
     for one in found:
-        fits = names.suppressed(one, suppressions)
+        fits = names.suppressed(one, stacks, suppressions)
         if fits is None:
             told.append(one)
         else:
@@ -120,12 +123,31 @@ class _Names:
         self._points = sync_points(recording)
         self._threads: Threads | None = threads_of(recording)
 
-    def suppressed(self, one: Candidate, suppressions: Sequence[Suppression]) -> int | None:
+    def suppressed(
+        self, one: Candidate, stacks: dict[Moment, Stack], suppressions: Sequence[Suppression]
+    ) -> int | None:
         """By which it is."""
         first, second = one.rows[0]
-        functions = self._function(first), self._function(second)
+        functions = self._functions(first, stacks), self._functions(second, stacks)
         data = self._data(first, second)[1]
         return next((n for n, rule in enumerate(suppressions) if rule.fits(functions, data)), None)
+
+    def _functions(self, row: int, stacks: dict[Moment, Stack]) -> frozenset[str]:
+        """What an access's function is called, and where it is a library's, those of the library by which
+        the program came there."""
+        name, moment = self._function(row), self._moment(row)
+        stack = None if moment is None else stacks.get(moment)
+        found = {name} if name else set()
+        library = name.partition("!")[0]
+        for frame in stack.first if stack is not None and self._in_library(row) else ():
+            inner = frame.name.partition("+")[0]
+            if inner.partition("!")[0] != library:
+                break
+            found.add(inner)
+        return frozenset(found)
+
+    def _in_library(self, row: int) -> bool:
+        return not self._own(row) and int(self._rows["core"][row]) < self._n_cores
 
     def race(self, one: Candidate, turned: tuple[list[Turned], int], stacks: dict[Moment, Stack]) -> Race:
         """What is told of it. Of several accesses that were looked at the worst."""
@@ -134,16 +156,17 @@ class _Names:
         address, data = self._data(first, second)
         own = all(self._own(row) for row in (first, second))
         sides = self._side(first, stacks), self._side(second, stacks)
-        return Race(
-            address, data, one.times, *sides, found[worst].turn, len(found), found[worst].window, own
-        )
+        return Race(address, data, one.times, *sides, found[worst].turn, len(found), found[worst].window, own)
 
     def stacks(self, told: Sequence[Candidate]) -> dict[Moment, Stack]:
-        """Of all that is looked at."""
+        """Of all that is looked at, of the first pairs of places."""
         moments = {
             moment: self._name(row)
-            for one in told for pair in one.rows for row in pair if (moment := self._moment(row)) is not None
-        }  # fmt: skip
+            for one in told[:_MOST_STACKS]
+            for pair in one.rows
+            for row in pair
+            if (moment := self._moment(row)) is not None
+        }
         return stacks_at(self._recording, self._program, moments)
 
     def _data(self, first: int, second: int) -> tuple[int, str]:

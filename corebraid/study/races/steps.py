@@ -93,9 +93,7 @@ class LinuxSteps:
 
     def steps(self) -> list[Step]:
         """All of them, by sync points."""
-        found = [
-            Step(int(at[0]), thread, False, ("start", thread)) for thread, at in self._of_thread.items()
-        ]
+        found = [Step(int(at[0]), thread, False, ("start", thread)) for thread, at in self._of_thread.items()]
         for point in self._facts.signalled:
             found += self._acquires_signals(point, int(self._points["who"][point]))
         for call in self._calls:

@@ -1,8 +1,8 @@
 """Races that are not told: by what functions they are in, and in what data.
 
 A line of a file is three patterns, as a shell's (`*`, `?`, `[a-z]`): one function, the other, the data; what
-follows is a reason. '#' begins a remark. Functions are as races name them, without the distance into them; '-'
-is what has no name.
+follows is a reason. '#' begins a remark. Functions are as races name them, without the distance into them,
+or, in a library, one of those that led there; '-' is what has no name.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ _NAMELESS = "-"
 #: What runtimes do on purpose. Only what runs in the C library or the loader itself is meant, or what the
 #: loader alone writes: a function of the library that works on the program's data (`memcpy`) is not.
 _BUILT_IN = """
-ld-linux*  *                        *@got        the loader fills in where a function is as it is first called
-ld-linux*  *                        ld-linux*    the loader counts, and looks up, without a lock
-*pthread_cond_*  *pthread_cond_*    *            the C library reads its own words of a condition variable unlocked
-*pthread_rwlock_*  *pthread_rwlock_*  *          who holds a lock for writing is read unlocked, to find deadlocks
-*pthread_mutex_*  *pthread_mutex_*  *            who holds a mutex is read unlocked, by who may be it
-*pthread_cond_*  *pthread_mutex_*   *            the same
-libc.so*   libc.so*                 libc.so*     the C library's own data: streams, arenas, lists of threads
-libc.so*   libc.so*                 ld-linux*    the same, as far as the loader keeps it
+ld-linux*          *                  *@got      where a function is, is filled in as it is first called
+ld-linux*          ld-linux*          *          the loader counts, and looks up, without a lock
+ld-linux*          *                  ld-linux*  the same
+*pthread_cond_*    *pthread_cond_*    *          words of a condition variable are read unlocked
+*pthread_rwlock_*  *pthread_rwlock_*  *          who holds a lock for writing is read unlocked
+*pthread_mutex_*   *pthread_mutex_*   *          who holds a mutex is read unlocked, by who may be it
+*pthread_mutex_*   *pthread_cond_*    *          the same
+libc.so*           libc.so*           libc.so*   data of the C library: streams, arenas, lists of threads
+libc.so*           libc.so*           ld-linux*  the same, as far as the loader keeps it
+libc.so*           libc.so*!free      -          what is kept beside memory is read unlocked
+libc.so*           libc.so*!malloc    -          the same
+libc.so*           libc.so*!calloc    -          the same
+libc.so*           libc.so*!realloc   -          the same
 """
 
 
@@ -42,11 +47,15 @@ class Suppression:
     reason: str
     where: str = ""
 
-    def fits(self, functions: tuple[str, str], data: str) -> bool:
-        """Whether a race is meant: its two functions and its data, '' where there is no name."""
-        first, second = (name or _NAMELESS for name in functions)
-        sides = (first, second), (second, first)
-        here = any(fnmatchcase(a, self.one) and fnmatchcase(b, self.other) for a, b in sides)
+    def fits(self, functions: tuple[frozenset[str], frozenset[str]], data: str) -> bool:
+        """Whether a race is meant: the names by which its two functions are known, and that of its data, ''
+        where there is none."""
+        first, second = functions
+
+        def known(names: frozenset[str], pattern: str) -> bool:
+            return any(fnmatchcase(name, pattern) for name in names or {_NAMELESS})
+
+        here = any(known(a, self.one) and known(b, self.other) for a, b in ((first, second), (second, first)))
         return here and fnmatchcase(data or _NAMELESS, self.data)
 
     @property
@@ -94,6 +103,8 @@ def from_file(path: Path) -> list[Suppression]:
         ) from None
     if len(raw) > _MOST_BYTES:
         raise UsageError(
-            "a file of suppressions that is too long", expected=f"at most {_MOST_BYTES:,} bytes", where=str(path)
+            "a file of suppressions that is too long",
+            expected=f"at most {_MOST_BYTES:,} bytes",
+            where=str(path),
         )
     return _parsed(text, str(path))

@@ -2,15 +2,16 @@
 an order of the accesses around them, threads kept in program order and steps kept, in which the later one
 comes first and every read reads the value that it read.
 
-Threads are streams here, wherever they ran, so that of two that took turns on one core the accesses are not in
-order because of that. What is looked at is a window of the accesses to shared words, with what memory holds at
-its two ends: an order of the window is one of the recording.
-"""
+Threads are streams here, wherever they ran, so that of two that took turns on one core the accesses are not
+in order because of that. What is looked at is a window of the accesses to shared words, with what memory
+holds at its two ends: an order of the window is one of the recording. First the two are exchanged with as
+little else as can be (`swapping.py`); then the solver looks for an order, among those in which memory goes
+through the values that it went through, so that stores too find what they found."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +22,7 @@ from corebraid.base.rows.event import EVENT
 from corebraid.study.races.accesses import NOBODY, WORD, Rows, Shared
 from corebraid.study.races.clocks import ACCESS, ACQUIRE, RELEASE, WALL
 from corebraid.study.races.histories import Braided
+from corebraid.study.races.swapping import exchanged
 from solver.freedom.choose import op_of_row
 from solver.freedom.freedom import Limits, Survey
 from solver.passes.unfiltered import iter_problems
@@ -36,7 +38,8 @@ _WORD = np.uint64(WORD)
 
 class Turn(enum.Enum):
     """SAME: neither access changes what is there. FREE: an order is known in which they come the other way
-    round. HELD: in no order of the window. UNDECIDED: not settled within the budget, or not looked at."""
+    round. HELD: in no order of the window in which every access, stores too, finds what it found. UNDECIDED:
+    not settled within the budget, or not looked at."""
 
     SAME = "same value"
     FREE = "free"
@@ -53,8 +56,8 @@ class Turned:
 
 
 class Turning:
-    """Of one recording. words: of `Shared`, uint64[n]. buffered: whether stores were buffered: then values are
-    not those of memory, and nothing is decided."""
+    """Of one recording. words: of `Shared`, uint64[n]. buffered: whether stores were buffered: then values
+    are not those of memory, and nothing is decided."""
 
     def __init__(
         self, shared: Shared, whole: Braided, words: NDArray[np.uint64], limits: Limits, *, buffered: bool
@@ -94,6 +97,10 @@ class Turning:
 
     def _in_window(self, low: int, high: int, first: int, second: int) -> Turned:
         size, who = high - low, self._shared.who[low:high]
+        edges = list(self._edges(low, high))
+        here = [(source - low, target - low) for source, target in edges]
+        if exchanged(self._shared.rows[low:high], who, here, (first - low, second - low)):
+            return Turned(Turn.FREE, size)
         threads, stream = np.unique(who, return_inverse=True)
         if len(threads) > _MOST_STREAMS or self._cut[low:high].any():
             return Turned(Turn.UNDECIDED, size)
@@ -104,7 +111,7 @@ class Turning:
         problem = self._problem(low, high, stream, len(threads))
         if problem is None:
             return Turned(Turn.UNDECIDED, size)
-        problem = _with_edges(problem, self._edges(low, high), stream, place, low)
+        problem = _with_edges(problem, edges, stream, place, low)
         ops = [op_of_row(problem, int(stream[row - low]), int(place[row - low])) for row in (first, second)]
         survey = Survey(problem, self._limits)
         if survey.verdict is not Verdict.LEGAL:
@@ -175,7 +182,7 @@ def _ends(rows: Rows, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 def _with_edges(
     problem: Problem,
-    edges: Iterator[tuple[int, int]],
+    edges: Sequence[tuple[int, int]],
     stream: NDArray[np.intp],
     place: NDArray[np.int64],
     low: int,
