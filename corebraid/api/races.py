@@ -19,6 +19,7 @@ def races(
     recording: Recording | Path | str,
     *,
     sync: Iterable[str] = (),
+    spinning: bool = False,
     suppressions: Path | str | None = None,
     no_default_suppressions: bool = False,
     quick: bool = False,
@@ -29,7 +30,8 @@ def races(
 ) -> Races:
     """Find conflicting accesses without an order that the program gives them, in the order of `order.cert`.
 
-    sync: data whose bytes synchronise, as `corebraid races --sync` takes it. suppressions: a file of those.
+    sync: data whose bytes synchronise, as `corebraid races --sync` takes it. spinning: words that
+    threads have waited at, reading them over and over, synchronise too. suppressions: a file of those.
     no_default_suppressions: tell what the C library and the loader do on purpose, too. quick: do not look
     whether the accesses could have come the other way round. budget: cuts to explore in each search for such
     an order, at most; timeout: seconds. limit: races told, at most. progress: called with how many accesses
@@ -48,4 +50,4 @@ def races(
     rules = [] if suppressions is None else from_file(Path(suppressions))
     rules += [] if no_default_suppressions else built_in()
     limits = None if quick else Limits(budget, timeout)
-    return races_of(open_recording(recording), Wanted(rules, sync, limits, limit), progress)
+    return races_of(open_recording(recording), Wanted(rules, sync, spinning, limits, limit), progress)

@@ -26,7 +26,9 @@ def random_history(seed: int, length: int = 120) -> History:
     what[draw.random(length) < 0.01] = WALL
     does = draw.choice([READS, READS, WRITES, UPDATES, UPDATES | FAILED], length)
     size = draw.choice([1, 1, 2], length)
-    cell = np.where(np.isin(what, (RELEASE, ACQUIRE)), draw.integers(0, 2, length), draw.integers(0, 5, length))
+    cell = np.where(
+        np.isin(what, (RELEASE, ACQUIRE)), draw.integers(0, 2, length), draw.integers(0, 5, length)
+    )
     synchronises = np.zeros(6, np.bool_)
     synchronises[draw.choice(6, 2, replace=False)] = True
     return History(

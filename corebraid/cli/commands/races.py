@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     "read by plain instructions. May be repeated.",
 )
 @click.option(
+    "--spinning",
+    is_flag=True,
+    help="Words that threads have waited at, reading them over and over, synchronise too.",
+)
+@click.option(
     "--suppressions",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -73,6 +78,7 @@ def command(recording: Path, as_json: bool, **asked: Any) -> int:
     Examples:
       corebraid order REC
       corebraid races REC
+      corebraid races REC --spinning
       corebraid races REC --sync ready --suppressions known.txt
     """
     console.announce_compilation()

@@ -25,7 +25,7 @@ _KEPT = 4
 _MOST_PAIRS = 1 << 16
 #: Words, and the spans of bytes (address, how many) in them that synchronise besides those that the recording
 #: tells.
-Spans = Callable[[NDArray[np.uint64]], Iterable[tuple[int, int]]]
+Spans = Callable[[Shared, NDArray[np.uint64]], Iterable[tuple[int, int]]]
 #: What takes away steps: only tests do.
 Chosen = Callable[[list[Step]], list[Step]]
 
@@ -67,7 +67,7 @@ def candidates(
     words = ordered.shared_words()
     shared = ordered.of_words(words)
     steps, more = _steps(recording, points, shared)
-    synchronises = synchronising(shared.rows, n_cores, words, [*more, *spans(words)])
+    synchronises = synchronising(shared.rows, n_cores, words, [*more, *spans(shared, words)])
     whole = braided(shared, points, chosen(steps), words, synchronises, n_cores)
     found, left_out = _gathered(whole, shared, n_cores)
     return Candidates(found, shared, whole, words, int(synchronises.sum()), left_out)

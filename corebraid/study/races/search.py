@@ -21,10 +21,11 @@ from corebraid.names.selection import AddressRange
 from corebraid.names.threads import Threads, thread_name, threads_of
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.novelty import OWN
-from corebraid.study.races.accesses import DEVICES, WORD, Rows
+from corebraid.study.races.accesses import DEVICES, WORD, Rows, Shared
 from corebraid.study.races.candidates import Candidate, Candidates, candidates
 from corebraid.study.races.found import Hit, Race, Races, Side
 from corebraid.study.races.moments import Moment, stacks_at
+from corebraid.study.races.spinning import waited_at
 from corebraid.study.races.suppressions import Suppression
 from corebraid.study.races.turning import Turn, Turned, Turning
 from corebraid.study.stacks import Stack
@@ -40,11 +41,13 @@ _BAD_TO_GOOD = (Turn.HELD, Turn.UNDECIDED, Turn.FREE, Turn.SAME)
 @dataclass(frozen=True)
 class Wanted:
     """suppressions: what is not told. sync: data whose bytes synchronise, as `AddressRange.parse` takes it.
+    spinning: whether words that threads have waited at do too.
     limits: of each search for an order the other way round; None: none is made. limit: races told, at most.
     """
 
     suppressions: Sequence[Suppression]
     sync: tuple[str, ...]
+    spinning: bool
     limits: Limits | None
     limit: int | None
 
@@ -55,8 +58,9 @@ def races_of(recording: Recording, wanted: Wanted, progress: Callable[[int], Non
     program = GuestProgram.of(recording.path, recording.manifest, device_symbols())
     spans = [AddressRange.parse(text, program.symbols) for text in wanted.sync]
 
-    def synchronise(words: NDArray[np.uint64]) -> Iterable[tuple[int, int]]:
-        return [*((one.low, one.high - one.low) for one in spans), *_declared(program, words)]
+    def synchronise(shared: Shared, words: NDArray[np.uint64]) -> Iterable[tuple[int, int]]:
+        waited = waited_at(shared, recording.manifest.n_cores) if wanted.spinning else []
+        return [*waited, *((one.low, one.high - one.low) for one in spans), *_declared(program, words)]
 
     every = candidates(recording, progress, synchronise)
     names = _Names(recording, program, every)

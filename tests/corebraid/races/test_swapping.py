@@ -94,7 +94,11 @@ def test_random_exchanges_are_orders() -> None:
     for _ in range(200):
         told, holds = [], {X: 0, Y: 0}
         for _ in range(6):
-            who, address, kind = int(draw.integers(2)), int(draw.choice([X, Y])), int(draw.choice([READ, WRITE]))
+            who, address, kind = (
+                int(draw.integers(2)),
+                int(draw.choice([X, Y])),
+                int(draw.choice([READ, WRITE])),
+            )
             new = holds[address] if kind == READ else int(draw.integers(2))
             told.append((who, address, kind, holds[address], new))
             holds[address] = new
