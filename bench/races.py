@@ -2,10 +2,10 @@
 
     python -m bench races        python -m bench.races [--programs NAME,...] [--keep FOLDER]
 
-Needs gcc; a tool that is not there is left out, and told. Each program says in its first line, or below, which of
-its variables race. What tools report is held against that by the address: a variable that races and is reported
-is a hit, one that is not a miss, any other that is reported a false report. Natively each program runs once, and
-is recorded once.
+Needs gcc; a tool that is not there is left out, and told. Each program says in its first line, or below,
+which of its variables race. What tools report is held against that by the address: a variable that races and
+is reported is a hit, one that is not a miss, any other that is reported a false report. Natively each program
+runs once, and is recorded once.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def measure(some: list[Program], folder: Path) -> Table:
     others = tools()
     names = ["corebraid", "corebraid --spinning", *others]
     table = Table(
-        "races", "Races reported, by variable", [Column(name) for name in ("program", "class", "races on", *names)]
+        "races",
+        "Races reported, by variable",
+        [Column(name) for name in ("program", "class", "races on", *names)],
     )
     totals = {name: [0, 0, 0] for name in names}
     for program in some:
@@ -151,7 +153,8 @@ def measure(some: list[Program], folder: Path) -> Table:
         said = [_said(found[name], program.racy) for name in names]
         table.add(program.name, program.kind, ", ".join(sorted(program.racy)) or "-", *said)
     table.notes = [
-        f"{name}: {hits} found, {misses} missed, {false} false" for name, (hits, misses, false) in totals.items()
+        f"{name}: {hits} found, {misses} missed, {false} false"
+        for name, (hits, misses, false) in totals.items()
     ]
     missing = {"helgrind", "drd", "tsan"} - set(others)
     table.notes += [f"not there: {', '.join(sorted(missing))}"] if missing else []

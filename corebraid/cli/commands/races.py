@@ -79,7 +79,7 @@ def command(recording: Path, as_json: bool, **asked: Any) -> int:
       corebraid order REC
       corebraid races REC
       corebraid races REC --spinning
-      corebraid races REC --sync ready --suppressions known.txt
+      corebraid races REC --spinning --sync search_over --limit 5
     """
     console.announce_compilation()
     from corebraid.api.info import open_recording

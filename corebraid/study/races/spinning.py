@@ -17,9 +17,9 @@ _LEAST = 3
 
 @njit(cache=True)
 def find_waits(key, who, value, reads, least, found):  # type: ignore[no-untyped-def]
-    """Which keys, of a thread, a place and an address, are waited at. key: int64 (n,), of each access; who: int64
-    (n,), threads from 0; value: uint64 (n,); reads: bool (n,). found: bool (keys,), filled in. A thread that
-    writes to a shared word in between does not wait."""
+    """Which keys, of a thread, a place and an address, are waited at. key: int64 (n,), of each access;
+    who: int64 (n,), threads from 0; value: uint64 (n,); reads: bool (n,). found: bool (keys,), filled in. A
+    thread that writes to a shared word in between does not wait."""
     stores = np.zeros(who.max() + 1, np.int64)
     since = np.full(found.size, -1, np.int64)
     last = np.zeros(found.size, np.uint64)
