@@ -31,7 +31,7 @@ _HEAD = re.compile(r"/\* class: (.*?); races on: (.*?) \*/")
 #: Programs of firmware/linux, and the variables that race in those with a bug, and in their twins.
 _GUESTS = {
     "bug_lost_update": ("counter", ""), "bug_publication": ("shared, storage", ""), "bug_atomicity": ("", ""),
-    "bug_lock_order": ("", ""), "bug_missed_wakeup": ("", ""),
+    "bug_lock_order": ("", ""), "bug_missed_wakeup": ("ready", ""),
 }  # fmt: skip
 _FLAGS = ("-std=gnu11", "-g", "-O1", "-no-pie", "-pthread")
 _SECONDS = 120

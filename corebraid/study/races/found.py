@@ -45,7 +45,7 @@ class Side:
         values = f"{self.old:#x}" if self.kind == "R" else f"{self.old:#x} -> {self.new:#x}"
         doing = f"{self.who} {_KINDS[self.kind]} {values} ({self.size} bytes)"
         line = f" ({self.line})" if self.line else ""
-        where = f"in a call of the kernel's ({self.agent})" if self.agent else f"at {self.place}{line}"
+        where = f"as agent ({self.agent})" if self.agent else f"at {self.place}{line}"
         return f"{doing} {where}  [{self.event}]"
 
     def lines(self) -> list[str]:
