@@ -31,7 +31,7 @@ PAGES = sorted(
 CODES = {
     "README.md": {"corebraid check sb.axe --model sc --explain": 1},
     "docs/stack.md": {"corebraid record -o REC ./crash": 3},
-    "docs/races.md": {"corebraid races REC": 1, "corebraid races FLAG": 1},
+    "docs/races.md": {"corebraid races REC": 1},
     "docs/rpc.md": {"corebraid rpc REC --seed 7 --free": 1},
     "docs/tso.md": {"corebraid trace REC --format axe | corebraid check - --model sc": 1},
     "check --help": {f"corebraid check traces.axe --model {model}": 1 for model in ("sc", "tso --explain")},
