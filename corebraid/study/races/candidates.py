@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.names.threads import threads_of
-from corebraid.study.races.accesses import NOBODY, Ordered, Rows, Shared
+from corebraid.study.races.accesses import Ordered, Rows, Shared
 from corebraid.study.races.calls import calls_of
 from corebraid.study.races.clocks import racing_pairs
 from corebraid.study.races.histories import Braided, braided, synchronising
@@ -118,6 +118,3 @@ def _gathered(whole: Braided, shared: Shared, n_cores: int) -> tuple[list[Candid
                 kept += [(int(a[k]), int(b[k])) for k in mine[: _KEPT - len(kept)]]
     found = [Candidate(key, n, tuple(dict.fromkeys(first[key]))) for key, n in times.items()]
     return sorted(found, key=lambda one: one.rows[0][::-1]), left_out
-
-
-__all__ = ["NOBODY", "Candidate", "Candidates", "candidates"]

@@ -9,7 +9,7 @@ because the program asked for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -244,6 +244,3 @@ def _rules() -> dict[int, tuple[bool, str]]:
         RMA_GET: (True, "transfer"), DMA_STATUS: (False, "transfer"), RMA_OUTSTANDING: (False, "transfer"),
     }  # fmt: skip
     return {DEVICE_BASE + int(register): rule for register, rule in rules.items()}
-
-
-Progress = Callable[[int], None]
