@@ -33,6 +33,7 @@ _BENCHMARKS = {
     "lightplay": "lightplay",
     "opr": "opr",
     "rpc": "rpc",
+    "races": "races",
     "hunt": "hunt",
     "forks": "forks",
     "smallest": "smallest",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from corebraid.api.info import info, open_recording
     from corebraid.api.order import OrderProgress, check_order, order
     from corebraid.api.pairs import pairs, witness
+    from corebraid.api.races import races
     from corebraid.api.record import record
     from corebraid.api.replay import replay, replay_all
     from corebraid.api.trace import trace
@@ -41,6 +42,7 @@ _PLACES = {
     "opr": "api.evidence",
     "order": "api.order",
     "pairs": "api.pairs",
+    "races": "api.races",
     "record": "api.record",
     "replay": "api.replay",
     "replay_all": "api.replay",
@@ -67,6 +69,7 @@ __all__ = [
     "opr",
     "order",
     "pairs",
+    "races",
     "record",
     "replay",
     "replay_all",

@@ -23,6 +23,7 @@ _LOOK = (
     "trace REC --ordered --limit 40",
     "trace REC --core 0 --from 500 --limit 3",
     "pairs REC --summary",
+    "races REC --spinning --timeout 1",
 )
 _ENGINES = ("order REC --engine cut --fresh", "order REC --engine smt --region-timeout 2 --fresh --jobs 2")
 _SEEK = ("checkpoint REC --every 5000", "trace REC --core 0 --from 30000 --limit 2")

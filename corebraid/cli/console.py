@@ -29,7 +29,7 @@ _DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
 #: In the context of a command line (`click.Context.meta`): whether kernels are kept where it has chosen.
 OWN_CACHE = "corebraid.own_cache"
 #: Those that have most of the engines to compile, where nothing is cached.
-_LONG_COMPILATION = frozenset({"order", "pairs", "crosscheck", "linkage", "slices", "hunt"})
+_LONG_COMPILATION = frozenset({"order", "pairs", "races", "crosscheck", "linkage", "slices", "hunt"})
 
 
 def facts(values: Mapping[str, object]) -> None:

@@ -30,6 +30,7 @@ _COMMANDS = {
     "checkpoint": "checkpoint",
     "order": "order",
     "pairs": "pairs",
+    "races": "races",
     "slices": "slices",
     "check-order": "check_order",
     "check": "check",

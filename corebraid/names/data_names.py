@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corebraid.names.debug_entries.variables import Variables
 from corebraid.names.debug_files import DebugFiles
-from corebraid.names.placed_files import PlacedFiles
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbols, with_offset
 
 #: Names that are kept.
@@ -38,12 +39,26 @@ class DataNames:
         part = self._part(int(self._symbols.address[index[0]]), inside)
         return with_offset(name, inside) if part is None else name + part
 
+    def atomic(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether each byte is of something that its program declares as atomic: bool[n]. Where nothing tells
+        types, nothing is."""
+        index, offset = self._symbols.find(addresses)
+        found = np.zeros(len(addresses), np.bool_)
+        for at in np.flatnonzero(index >= 0).tolist():
+            start = int(self._symbols.address[index[at]])
+            file = self._files.at(start)
+            if file is not None:
+                variables = self._variables_of(file)
+                found[at] = variables.atomic(start - file.bias, int(offset[at]))
+        return found
+
     def _part(self, start: int, inside: int) -> str | None:
         file = self._files.at(start)
-        if file is None:
-            return None
+        return None if file is None else self._variables_of(file).part(start - file.bias, inside)
+
+    def _variables_of(self, file: PlacedPart) -> Variables:
         if id(file.raw) not in self._variables:
             own = Variables(file.raw, file.name)
             debug = None if own.known else self._debug_files.of(file)
             self._variables[id(file.raw)] = own if debug is None else Variables(debug, file.name)
-        return self._variables[id(file.raw)].part(start - file.bias, inside)
+        return self._variables[id(file.raw)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,10 @@ from corebraid.base.errors import FormatError
 
 if TYPE_CHECKING:
     from corebraid.names.program import GuestProgram
-    from corebraid.names.unwinding.stack import CallStack, Frame
+    from corebraid.names.unwinding.machine import Memory
+    from corebraid.names.unwinding.stack import Frame
     from corebraid.study.ended import EndPlace
-    from corebraid.study.stack_names import Called
-    from recorder.files.final_memory import FinalMemory
+    from corebraid.study.stack_names import Called, StackNames
     from recorder.files.manifest import Manifest
     from recorder.files.reader import Recording
 
@@ -84,7 +85,26 @@ def _stack(recording: Recording) -> Stack | None:
         return None
     program = GuestProgram.of(recording.path, recording.manifest)
     memory = FinalMemory(recording)
-    calls, names = _calls(memory, program, place), StackNames(program, memory)
+    registers = {one.name: program.isa.read(place.context, one.name) for one in program.isa.registers}
+    return stack_of(_who(recording, place), program, StackNames(program, memory), registers, memory)
+
+
+def stack_of(
+    who: str, program: GuestProgram, names: StackNames, registers: Mapping[str, int], memory: Memory
+) -> Stack:
+    """The stack of a thread, or core, with these registers, by name, and this memory. names: of `program`,
+    with the same memory."""
+    from corebraid.names.unwinding.stack import CallStack
+    from isa.registry import frame_registers_of
+
+    calls = CallStack(
+        registers,
+        memory,
+        program.files,
+        frame_registers_of(program.isa),
+        program.call_ends_at,
+        program.debug_files,
+    )
     first: list[Called] = []
     rest: deque[tuple[int, Frame]] = deque(maxlen=_OUTERMOST)
     number = 0
@@ -96,18 +116,7 @@ def _stack(recording: Recording) -> Stack | None:
         number += names.count(frame)
     last = [one for at, frame in rest for one in names.called(frame, at)]
     left_out = rest[0][0] - len(first) if rest else 0
-    return Stack(_who(recording, place), tuple(first), tuple(last), left_out, calls.remark)
-
-
-def _calls(memory: FinalMemory, program: GuestProgram, place: EndPlace) -> CallStack:
-    from corebraid.names.unwinding.stack import CallStack
-    from isa.registry import frame_registers_of
-
-    isa = program.isa
-    registers = {register.name: isa.read(place.context, register.name) for register in isa.registers}
-    return CallStack(
-        registers, memory, program.files, frame_registers_of(isa), program.call_ends_at, program.debug_files
-    )
+    return Stack(who, tuple(first), tuple(last), left_out, calls.remark)
 
 
 def _who(recording: Recording, place: EndPlace) -> str:

@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[set[str], set[str]]] = {
     "checkpoint": (set(), {"progress"}),
     "order": (set(), {"progress", "note"}),
     "pairs": ({"witness"}, {"progress"}),
+    "races": (set(), {"progress"}),
     "slices": ({"number"}, {"progress"}),
     "check": ({"witness"}, {"progress"}),
     "trace": ({"format_name", "target"}, set()),

@@ -31,9 +31,14 @@ PAGES = sorted(
 CODES = {
     "README.md": {"corebraid check sb.axe --model sc --explain": 1},
     "docs/stack.md": {"corebraid record -o REC ./crash": 3},
+    "docs/races.md": {"corebraid races REC": 1},
     "docs/rpc.md": {"corebraid rpc REC --seed 7 --free": 1},
     "docs/tso.md": {"corebraid trace REC --format axe | corebraid check - --model sc": 1},
     "check --help": {f"corebraid check traces.axe --model {model}": 1 for model in ("sc", "tso --explain")},
+    "races --help": {
+        f"corebraid races REC{options}": 1
+        for options in ("", " --spinning", " --spinning --sync search_over --limit 5")
+    },
     "rpc --help": {"corebraid rpc REC --seed 7 --free": 1},
 }
 #: What begins examples that are not run: why. Their options are looked up.

@@ -12,6 +12,9 @@ from corebraid.names.symbols import with_offset
 _ALIASES = tuple(f"DW_TAG_{what}" for what in (
     "typedef", "const_type", "volatile_type", "restrict_type", "atomic_type", "packed_type",
 ))  # fmt: skip
+_ATOMIC = "DW_TAG_atomic_type"
+#: What names of the C++ library's atomic types begin with.
+_ATOMIC_CLASSES = ("atomic<", "atomic_flag", "__atomic_base<")
 _STRUCTURES, _UNION = ("DW_TAG_structure_type", "DW_TAG_class_type"), "DW_TAG_union_type"
 _ARRAY, _RANGE = "DW_TAG_array_type", "DW_TAG_subrange_type"
 _MEMBER, _BASE = "DW_TAG_member", "DW_TAG_inheritance"
@@ -44,6 +47,26 @@ class Types:
             more, kind, offset = step
             text += more
         return with_offset(text, offset)
+
+    def atomic(self, kind: Entry | None, offset: int) -> bool:
+        """Whether the byte at `offset` of it is of something that is declared as atomic: `_Atomic` of C, or
+        `std::atomic` and `std::atomic_flag` of C++."""
+        for _ in range(_DEEPEST):
+            for _ in range(_DEEPEST):
+                if kind is None or kind.tag not in _ALIASES:
+                    break
+                if kind.tag == _ATOMIC:
+                    return True
+                kind = self.type_of(kind)
+            if kind is None:
+                return False
+            if kind.tag in _STRUCTURES and self._entries.text(kind, "DW_AT_name").startswith(_ATOMIC_CLASSES):
+                return True
+            step = self._step(kind, offset)
+            if step is None:
+                return False
+            _, kind, offset = step
+        return False
 
     def type_of(self, entry: Entry) -> Entry | None:
         """The type of an entry; None: it has none, as what is void."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import islice
+from typing import TypeVar
 
 from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry, why_left_out
 from corebraid.names.debug_entries.types import Types
@@ -26,6 +27,7 @@ _ADDRESS, _INDEXED = b"\x09\x03", b"\xa1"
 _ADDRESSES, _ADDRESS_BYTES = ".debug_addr", 8
 #: Places in `.debug_info` that look like the address of a variable, and need not be.
 _MOST_PLACES = 16
+_Answer = TypeVar("_Answer")
 
 
 class Variables:
@@ -45,15 +47,25 @@ class Variables:
     def part(self, address: int, offset: int) -> str | None:
         """What follows the name of the variable at `address`, as the file counts it, for the byte at `offset`
         of it (`Types.path`); None where nothing tells."""
+        return self._asked(address, lambda variable: self._types.path(self._types.type_of(variable), offset))
+
+    def atomic(self, address: int, offset: int) -> bool:
+        """Whether the byte at `offset` of the variable at `address`, as the file counts it, is of something
+        that is declared as atomic (`Types.atomic`)."""
+        found = self._asked(
+            address, lambda variable: self._types.atomic(self._types.type_of(variable), offset)
+        )
+        return bool(found)
+
+    def _asked(self, address: int, ask: Callable[[Entry], _Answer]) -> _Answer | None:
+        """An answer about the variable at `address`; None where nothing tells."""
         if not self.known:
             return None
         try:
             if address not in self._known:
                 self._known[address] = self._variable(address)
             variable = self._known[address]
-            if variable is None:
-                return None
-            return self._types.path(self._types.type_of(variable), offset)
+            return None if variable is None else ask(variable)
         except ENTRY_DAMAGE as error:
             why = why_left_out(error, self._sections.effort)
             tell_left_out(f"types of variables of {self._name} are left out: {why}")

@@ -1,0 +1,33 @@
+/* class: bits of one word; races on: bits */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+volatile long value;
+volatile struct { unsigned one : 4, other : 4; } bits;
+
+static void run(void *(*one)(void *), void *(*other)(void *)) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, one, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+}
+
+static void *first(void *argument) {
+    for (int i = 0; i < 20; i++)
+        bits.one++;
+    return argument;
+}
+
+static void *second(void *argument) {
+    for (int i = 0; i < 20; i++)
+        bits.other++;
+    return argument;
+}
+
+int main(void) {
+    run(first, second);
+    printf("%ld\n", value);
+    return 0;
+}

@@ -1,0 +1,36 @@
+/* class: a lock on one side; races on: value */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+volatile long value;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void run(void *(*one)(void *), void *(*other)(void *)) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, one, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+}
+
+static void *first(void *argument) {
+    for (int i = 0; i < 20; i++) {
+        pthread_mutex_lock(&lock);
+        value = value + 1;
+        pthread_mutex_unlock(&lock);
+    }
+    return argument;
+}
+
+static void *second(void *argument) {
+    for (int i = 0; i < 20; i++)
+        value = value + 1;
+    return argument;
+}
+
+int main(void) {
+    run(first, second);
+    printf("%ld\n", value);
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* class: publication by a plain flag; races on: value, ready */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+volatile long value;
+volatile int ready;
+
+static void run(void *(*one)(void *), void *(*other)(void *)) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, one, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+}
+
+static void *first(void *argument) {
+    value = 5;
+    ready = 1;
+    return argument;
+}
+
+static void *second(void *argument) {
+    while (!ready)
+        ;
+    if (value != 5)
+        abort();
+    return argument;
+}
+
+int main(void) {
+    run(first, second);
+    printf("%ld\n", value);
+    return 0;
+}

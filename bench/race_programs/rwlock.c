@@ -1,0 +1,40 @@
+/* class: reader-writer lock; races on: - */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+volatile long value;
+pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static void run(void *(*one)(void *), void *(*other)(void *)) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, one, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+}
+
+static void *first(void *argument) {
+    for (int i = 0; i < 10; i++) {
+        pthread_rwlock_wrlock(&lock);
+        value = value + 1;
+        pthread_rwlock_unlock(&lock);
+    }
+    return argument;
+}
+
+static void *second(void *argument) {
+    for (int i = 0; i < 10; i++) {
+        pthread_rwlock_rdlock(&lock);
+        if (value < 0)
+            abort();
+        pthread_rwlock_unlock(&lock);
+    }
+    return argument;
+}
+
+int main(void) {
+    run(first, second);
+    printf("%ld\n", value);
+    return 0;
+}

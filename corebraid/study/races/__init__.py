@@ -1,0 +1,1 @@
+"""Races: conflicting accesses that nothing in the program puts in order. Begin with `search.py`."""
