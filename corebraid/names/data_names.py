@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from corebraid.names.debug_entries.variables import Variables
 from corebraid.names.debug_files import DebugFiles
-from corebraid.names.placed_files import PlacedFiles
+from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbols, with_offset
 
+#: A part of a variable: its name, then members and elements.
+_STEP = re.compile(r"\.[^.\[\]+]+|\[(?:0x[0-9a-fA-F]+|[0-9]+)\]")
+_PARTS = re.compile(rf"(?P<name>.+?)(?P<path>(?:{_STEP.pattern})+)")
 #: Names that are kept.
 _MOST_NAMES = 1 << 16
 
@@ -30,6 +35,19 @@ class DataNames:
             self._names[address] = self._name(address)
         return self._names[address]
 
+    def place(self, text: str) -> tuple[int, int] | None:
+        """(address, bytes) of a part of a variable, as `name` calls it: 'accounts[3].balance'; None where
+        there is no such variable, or its type tells of no such part. Raises UsageError if several are called
+        so."""
+        found = _PARTS.fullmatch(text)
+        symbol = self._symbols.named(found["name"]) if found else None
+        file = None if symbol is None else self._files.at(symbol.address)
+        if found is None or symbol is None or file is None:
+            return None
+        path = [int(s[1:-1], 0) if s[0] == "[" else s[1:] for s in _STEP.findall(found["path"])]
+        part = self._variables_of(file).place(symbol.address - file.bias, path)
+        return None if part is None else (symbol.address + part[0], part[1])
+
     def _name(self, address: int) -> str:
         index, offset = self._symbols.find(np.array([address], np.uint64))
         if index[0] < 0:
@@ -42,8 +60,11 @@ class DataNames:
         file = self._files.at(start)
         if file is None:
             return None
+        return self._variables_of(file).part(start - file.bias, inside)
+
+    def _variables_of(self, file: PlacedPart) -> Variables:
         if id(file.raw) not in self._variables:
             own = Variables(file.raw, file.name)
             debug = None if own.known else self._debug_files.of(file)
             self._variables[id(file.raw)] = own if debug is None else Variables(debug, file.name)
-        return self._variables[id(file.raw)].part(start - file.bias, inside)
+        return self._variables[id(file.raw)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import TypeVar
 
 from corebraid.names.debug_entries.entries import ENTRY_DAMAGE, DebugEntries, Entry, why_left_out
 from corebraid.names.debug_entries.types import Types
@@ -14,6 +15,7 @@ from corebraid.names.dwarf_fields import uleb
 from corebraid.names.left_out import tell_left_out
 from corebraid.names.units import Unit, iter_units
 
+_Told = TypeVar("_Told")
 _INFO, _VARIABLE = ".debug_info", "DW_TAG_variable"
 #: Bytes of debug information that are looked at for a file's variables, and units of it, at most: two seconds
 #: of work.
@@ -45,15 +47,22 @@ class Variables:
     def part(self, address: int, offset: int) -> str | None:
         """What follows the name of the variable at `address`, as the file counts it, for the byte at `offset`
         of it (`Types.path`); None where nothing tells."""
+        return self._told(address, lambda kind: self._types.path(kind, offset))
+
+    def place(self, address: int, path: Sequence[str | int]) -> tuple[int, int] | None:
+        """(offset, bytes) of the part that a path leads to (`Types.place`) of the variable at `address`, as
+        the file counts it; None where there is none, or nothing tells."""
+        return self._told(address, lambda kind: self._types.place(kind, path))
+
+    def _told(self, address: int, of: Callable[[Entry | None], _Told | None]) -> _Told | None:
+        """What the type of the variable at `address` tells."""
         if not self.known:
             return None
         try:
             if address not in self._known:
                 self._known[address] = self._variable(address)
             variable = self._known[address]
-            if variable is None:
-                return None
-            return self._types.path(self._types.type_of(variable), offset)
+            return None if variable is None else of(self._types.type_of(variable))
         except ENTRY_DAMAGE as error:
             why = why_left_out(error, self._sections.effort)
             tell_left_out(f"types of variables of {self._name} are left out: {why}")
