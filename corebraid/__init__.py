@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from corebraid.api.replay import replay, replay_all
     from corebraid.api.trace import trace
     from corebraid.api.verify import crosscheck, verify
+    from corebraid.api.writes import history, who_wrote
     from corebraid.base.errors import CorebraidError
 
 #: Names of the interface, and the module of each in `corebraid`.
@@ -33,6 +34,7 @@ _PLACES = {
     "check_order": "api.order",
     "checkpoint": "api.checkpoint",
     "crosscheck": "api.verify",
+    "history": "api.writes",
     "hunt": "api.hunt",
     "info": "api.info",
     "linkage": "api.evidence",
@@ -48,6 +50,7 @@ _PLACES = {
     "slices": "api.evidence",
     "trace": "api.trace",
     "verify": "api.verify",
+    "who_wrote": "api.writes",
     "witness": "api.pairs",
 }
 
@@ -59,6 +62,7 @@ __all__ = [
     "check_order",
     "checkpoint",
     "crosscheck",
+    "history",
     "hunt",
     "info",
     "linkage",
@@ -74,6 +78,7 @@ __all__ = [
     "slices",
     "trace",
     "verify",
+    "who_wrote",
     "witness",
 ]
 

@@ -1,9 +1,9 @@
 """Names of events: what is printed of one, and accepted wherever a command asks for one.
 
-An event is CORE:COUNT, the first access of its instruction, or CORE:COUNT.N where that makes several: the core ('dev' for
-devices, 'kernel' for that of a Linux guest), the instruction count and the number of the access, from 0,
-among all rows that `corebraid trace --fetches` has of the instruction. A core may be written as tables show
-it, c2.
+An event is CORE:COUNT, the first access of its instruction, or CORE:COUNT.N where that makes several: the
+core ('dev' for devices, 'kernel' for that of a Linux guest), the instruction count and the number of the
+access, from 0, among all rows that `corebraid trace --fetches` has of the instruction. A core may be written
+as tables show it, c2.
 """
 
 from __future__ import annotations
@@ -56,9 +56,11 @@ def event_name(stream: int, count: int, number: int, agents: str, n_cores: int) 
 
 class EventNumbers:
     """Numbers of accesses in their instructions, of rows that come piece by piece, those of a stream in its
-    order. buffered: under TSO, where a store comes when it leaves its buffer."""
+    order. buffered: under TSO, where a store comes when it leaves its buffer. every: the number is never left
+    out."""
 
-    def __init__(self, buffered: bool = False) -> None:
+    def __init__(self, buffered: bool = False, *, every: bool = False) -> None:
+        self._every = every
         counted = _Seen if buffered else _Runs
         self._all, self._data = counted(), counted()
 
@@ -66,6 +68,8 @@ class EventNumbers:
         """int64[n]: the number by which each of rows (EVENT[n]) is called, 0 where its instruction makes no
         access before it: then the number may be left out."""
         numbers = self._all.of(rows)
+        if self._every:
+            return numbers
         data = np.flatnonzero((rows["flags"] & np.uint8(FETCH)) == 0)
         first = self._data.of(rows[data]) == 0
         numbers[data[first]] = 0

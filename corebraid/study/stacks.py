@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 from corebraid.base.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from corebraid.names.program import GuestProgram
+    from corebraid.names.unwinding.machine import Memory
     from corebraid.names.unwinding.stack import CallStack, Frame
     from corebraid.study.ended import EndPlace
-    from corebraid.study.stack_names import Called
+    from corebraid.study.stack_names import Called, StackNames
     from recorder.files.final_memory import FinalMemory
     from recorder.files.manifest import Manifest
     from recorder.files.reader import Recording
@@ -73,10 +79,48 @@ def stack_at_end(path: Path, manifest: Manifest) -> Stack | None:
         return Stack("the guest", (), remark=f"it is not known: {error.line()}")
 
 
+def stacks_at(
+    recording: Recording, program: GuestProgram, core: int, counts: Iterable[int]
+) -> dict[int, Stack]:
+    """By instruction count, the stack of who was on a core before each: by one replay of the core from its
+    last checkpoint before. Memory is what the core had received by then, so that frames that a thread has
+    left on another core may not be told. Raises FormatError, Divergence."""
+    from recorder.replay.pause import CoreState, states_at
+
+    found: dict[int, Stack] = {}
+
+    def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
+        calls = _calls_of(state.registers, _CoreMemory(memory), program)
+        names = program_names(program, _CoreMemory(memory))
+        who = _name_of(recording, core, state.count)
+        found[state.count] = _told(calls, names, who)
+
+    states_at(recording, core, counts, look)
+    return found
+
+
+class _CoreMemory:
+    """What a core has of memory, uint8[n]."""
+
+    def __init__(self, memory: NDArray[np.uint8]) -> None:
+        self._memory = memory
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """`size` bytes from `address` on; None behind the end of memory."""
+        inside = 0 <= address <= len(self._memory) - size
+        return self._memory[address : address + size].tobytes() if inside else None
+
+
+def program_names(program: GuestProgram, memory: Memory) -> StackNames:
+    """Names of frames."""
+    from corebraid.study.stack_names import StackNames
+
+    return StackNames(program, memory)
+
+
 def _stack(recording: Recording) -> Stack | None:
     from corebraid.names.program import GuestProgram
     from corebraid.study.ended import end_place
-    from corebraid.study.stack_names import StackNames
     from recorder.files.final_memory import FinalMemory
 
     place = end_place(recording)
@@ -84,7 +128,11 @@ def _stack(recording: Recording) -> Stack | None:
         return None
     program = GuestProgram.of(recording.path, recording.manifest)
     memory = FinalMemory(recording)
-    calls, names = _calls(memory, program, place), StackNames(program, memory)
+    calls, names = _calls(memory, program, place), program_names(program, memory)
+    return _told(calls, names, _name_of(recording, place.core, place.count))
+
+
+def _told(calls: CallStack, names: StackNames, who: str) -> Stack:
     first: list[Called] = []
     rest: deque[tuple[int, Frame]] = deque(maxlen=_OUTERMOST)
     number = 0
@@ -96,22 +144,27 @@ def _stack(recording: Recording) -> Stack | None:
         number += names.count(frame)
     last = [one for at, frame in rest for one in names.called(frame, at)]
     left_out = rest[0][0] - len(first) if rest else 0
-    return Stack(_who(recording, place), tuple(first), tuple(last), left_out, calls.remark)
+    return Stack(who, tuple(first), tuple(last), left_out, calls.remark)
 
 
 def _calls(memory: FinalMemory, program: GuestProgram, place: EndPlace) -> CallStack:
+    isa = program.isa
+    registers = {register.name: isa.read(place.context, register.name) for register in isa.registers}
+    return _calls_of(registers, memory, program)
+
+
+def _calls_of(registers: Mapping[str, int], memory: Memory, program: GuestProgram) -> CallStack:
     from corebraid.names.unwinding.stack import CallStack
     from isa.registry import frame_registers_of
 
     isa = program.isa
-    registers = {register.name: isa.read(place.context, register.name) for register in isa.registers}
     return CallStack(
         registers, memory, program.files, frame_registers_of(isa), program.call_ends_at, program.debug_files
     )
 
 
-def _who(recording: Recording, place: EndPlace) -> str:
+def _name_of(recording: Recording, core: int, count: int) -> str:
     from corebraid.names.threads import thread_at, thread_name
 
-    thread = thread_at(recording, place.core, place.count)
-    return thread_name(recording.manifest.end, thread) if thread else f"core {place.core}"
+    thread = thread_at(recording, core, count)
+    return thread_name(recording.manifest.end, thread) if thread else f"core {core}"

@@ -53,7 +53,9 @@ def test_formats_agree_row_by_row(rec: Path, tmp_path: Path, ordered: list[str])
     assert run("trace", rec, "--format", "parquet", "-o", tmp_path / "t", *ordered).code == 0
     table = pq.read_table(tmp_path / "t").to_pylist()
     text = run("trace", rec, *ordered).out.splitlines()[1:]
-    rows = np.concatenate([rows for rows, _ in corebraid.trace(rec, ordered="--ordered" in ordered, fetches=True)])
+    rows = np.concatenate(
+        [rows for rows, _ in corebraid.trace(rec, ordered="--ordered" in ordered, fetches=True)]
+    )
     assert len(lines) == len(table) == len(text) == len(rows) > 1000
     for line, record_, shown, row in zip(lines, table, text, rows.tolist(), strict=True):
         for name in ("pc", "addr", "old", "new"):
@@ -209,7 +211,7 @@ def test_a_trace_is_left_early_only_when_nothing_wanted_follows() -> None:
 @pytest.mark.parametrize("ordered", [[], ["--ordered"]], ids=["plain", "ordered"])
 def test_filters_on_the_command_line(rec: Path, arguments: list[str], ordered: list[str]) -> None:
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    everything = jsonl(rec, *ordered)
+    everything = jsonl(rec, *ordered, "--fetches")
     assert jsonl(rec, *ordered, *arguments) == [line for line in everything if kept(line, options)]
     assert any(kept(line, options) for line in everything)
 
@@ -218,7 +220,7 @@ def kept(line: dict[str, Any], options: dict[str, str]) -> bool:
     """Whether a JSON line passes, in plain Python; symbols are looked up in the line itself."""
     first, size = int(line["addr"], 16), line["size"]
     core = options.get("--core")
-    kinds = options.get("--kind", line["kind"]).upper().split(",")
+    kinds = options.get("--kind", "R,W,RMW").upper().split(",")
     place = options.get("--addr")
     inside = True
     if place == "dma_source":

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from corebraid.base.errors import UsageError
-from corebraid.names.demangling import demangled
 from corebraid.names.asked_places import AskedPlaces
+from corebraid.names.demangling import demangled
 from corebraid.names.program import GuestProgram
 from corebraid.names.selection import AddressRange
 from corebraid.names.symbols import Symbol, Symbols
