@@ -27,6 +27,7 @@ from solver.regions.problem import Problem, Verdict
 from solver.regions.program_order import core_rows
 from solver.regions.quiet import Quiet
 from solver.regions.region import Region
+from solver.regions.traces import Traces
 from solver.sifting.boundary import Forward
 from solver.sifting.strata import iter_stretches
 
@@ -284,6 +285,17 @@ def possible_writers(
     """Of each byte, who may have written it last before an event; None: at the end of the run. limits: of a
     region. progress: called with how many regions are done. Raises OrderError, FormatError, Divergence."""
     traces = RecordingTraces(recording, constraints=constraints)
+    return possible_in(traces, span, event, limits, progress)
+
+
+def possible_in(
+    traces: Traces,
+    span: AddressRange,
+    event: EventName | None,
+    limits: Limits,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Possible]:
+    """`possible_writers` of any traces."""
     held: dict[int, _View] = {}
     last: _View | None = None
     for view in _views(traces, span, event, limits, progress):
@@ -315,7 +327,7 @@ def _of_byte(byte: int, last: _View | None, before: _View | None) -> Possible:
 
 
 def _views(
-    traces: RecordingTraces,
+    traces: Traces,
     span: AddressRange,
     event: EventName | None,
     limits: Limits,
@@ -342,7 +354,7 @@ def _views(
             yield _View(region, problem, writes, at, limits)
 
 
-def _region_of(traces: RecordingTraces, event: EventName) -> int:
+def _region_of(traces: Traces, event: EventName) -> int:
     """The region that an event is of, by the strata of its stream."""
     strata: NDArray[np.uint64] = traces.strata
     return int(np.searchsorted(strata[:, event.stream], np.uint64(event.count), side="right"))
