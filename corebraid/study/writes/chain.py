@@ -10,7 +10,7 @@ from corebraid.names.selection import AddressRange
 from corebraid.study.writes.flow import Load, origins
 from corebraid.study.writes.in_order import Piece, Query, standings
 from corebraid.study.writes.rows import Access
-from corebraid.study.writes.told import Teller, Told
+from corebraid.study.writes.told import Teller, Told, number
 from recorder.files.reader import Recording
 
 #: Writes that are followed back, in all.
@@ -32,16 +32,19 @@ class Step:
 
     def lines(self) -> list[str]:
         """For people."""
-        found = [] if self.read is None else [f"{self.read.text()} of {self.read.data or self._address}"]
+        found = [] if self.read is None else [self._read_text()]
         wrote = "nobody: as memory was when the recording began" if self.write is None else self.write.text()
         found.append(f"{'' if self.read is None else '  which '}{wrote}")
         found += [f"  from {one}" for one in self.others]
         return found
 
-    @property
-    def _address(self) -> str:
-        assert self.read is not None
-        return f"{int(self.read.row['addr']):#x}"
+    def _read_text(self) -> str:
+        """What was loaded, without what the same instruction may have made of it."""
+        read = self.read
+        assert read is not None
+        data = read.data or f"{int(read.row['addr']):#x}"
+        at = f" at {read.where}" if read.where else ""
+        return f"{read.who} read {number(int(read.row['old']))} of {data}{at}  [{read.event}]"
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
