@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -20,7 +19,8 @@ from corebraid.names.selection import AddressRange
 from corebraid.names.symbols import several
 
 _MOST = (1 << 64) - 1
-_LINE = re.compile(r"(?P<file>[^:]*[^:\d][^:]*):(?P<line>[0-9]{1,9})")
+#: No file's name that a line is asked of: symbols of libraries, distances, elements.
+_LINE = re.compile(r"(?P<file>[^:!+\[\]]+\.[A-Za-z][^:!+\[\]]*):(?P<line>[0-9]{1,9})")
 _COLON = re.compile("(?<!:):(?!:)")
 _REMEDY = (
     "write hexadecimal as 0x1000, decimal, the name of a symbol of the program, NAME+OFFSET, "
@@ -133,7 +133,7 @@ class AskedPlaces:
         if found is None or self._program.symbols.named(found["file"]) is not None:
             return None
         file, number = found["file"], int(found["line"])
-        if _number(file) is not None or not PurePosixPath(file).suffix:
+        if self._program.data_names.place(file) is not None:
             return None
         spans = [one for one in self._program.lines.of_line(number) if _is_called(one[0], file)]
         if not spans:
