@@ -13,8 +13,8 @@ from corebraid.base.wording import Option, Phrase
 if TYPE_CHECKING:
     from corebraid.names.asked_places import AskedPlaces
     from corebraid.names.selection import AddressRange
-    from corebraid.study.trace_windows import Window
     from corebraid.study.tracing import Traced
+    from corebraid.study.windows.trace_windows import Window
     from recorder.files.reader import Recording
 
 
@@ -114,8 +114,8 @@ def _window(
 ) -> tuple[Window | None, tuple[int | None, int | None]]:
     """(the window that is asked for, the instruction counts). Raises UsageError."""
     from corebraid.names.event_names import EventName
-    from corebraid.study.moments import check_event
-    from corebraid.study.trace_windows import AROUND, Window
+    from corebraid.study.windows.moments import check_event
+    from corebraid.study.windows.trace_windows import AROUND, Window
 
     def event(text: str) -> EventName:
         found = EventName.parse(text, recording.manifest.n_cores)

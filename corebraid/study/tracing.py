@@ -12,7 +12,7 @@ from corebraid.names.places import Places
 from corebraid.names.program import GuestProgram
 from corebraid.names.selection import Rows, Selection
 from corebraid.names.threads import Threads, threads_of
-from corebraid.study.trace_windows import Window, braid_window, stream_window
+from corebraid.study.windows.trace_windows import Window, braid_window, stream_window
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording, iter_agent_trace
 from recorder.replay.seek import accesses

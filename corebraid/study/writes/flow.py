@@ -1,8 +1,8 @@
 """What a stored value was computed from: the loads whose values flowed into it through registers.
 
 The core is replayed up to the store, and stops before each instruction on the way; from the store backwards
-the registers are followed that its value is made of (`isa.x86_64.flow`), until none is left: each was set
-from memory, by a load, from a constant, or from outside. Addresses and conditions are not followed.
+the registers are followed that its value is made of (`isa.decoder.FlowDecoder`), until none is left: each was
+set from memory, by a load, from a constant, or from outside. Addresses and conditions are not followed.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from corebraid.base.errors import OrderError
 from corebraid.base.wording import Call, Option, Phrase
 from corebraid.names.event_names import EventName, EventNumbers
 from corebraid.names.selection import AddressRange
-from corebraid.study.moments import EventPlace, place_in
+from corebraid.study.windows.moments import EventPlace, place_in
 from corebraid.study.writes.rows import Access, Rows, are_writes, of_memory
 from recorder.files.reader import Recording
 from solver.regions.traces import Events

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from corebraid.names.event_names import EventName
 from corebraid.names.selection import AddressRange
 from corebraid.study.ended import end_place
-from corebraid.study.moments import check_event
 from corebraid.study.stacks import Stack, stacks_at
+from corebraid.study.windows.moments import check_event
 from corebraid.study.writes.chain import Step, steps_back
 from corebraid.study.writes.in_order import Query, Standing, order_of, standings
 from corebraid.study.writes.possible import POSSIBLE, Possible, possible_writers

@@ -12,7 +12,7 @@ from corebraid.base.errors import UsageError
 from corebraid.names.event_names import EventName
 from corebraid.names.places import Rows
 from corebraid.names.selection import Selection
-from corebraid.study.moments import EventPlace, place_in
+from corebraid.study.windows.moments import EventPlace, place_in
 from recorder.files.reader import Recording, iter_agent_trace
 from recorder.replay.seek import accesses
 
