@@ -66,6 +66,8 @@ def command(recording: Path, place: str, as_json: bool, **asked: Any) -> None:
     console.note_missing_order(opened.manifest)
     with console.progress("accesses") as show:
         found = who_wrote(opened, place, progress=show, **asked)
+    if any(part.exact is False and not part.reason for part in found.parts):
+        console.note("not settled: try a larger --region-timeout")
     if as_json:
         console.facts(found.facts())
         return

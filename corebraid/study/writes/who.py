@@ -75,7 +75,7 @@ class Part:
         if self.exact:
             found.append("  certain: every legal order says so" if certain else "  these, and no others")
         elif self.exact is False:
-            found.append(f"  not settled: {self.reason or 'the time is over (--region-timeout)'}")
+            found.append(f"  not settled: {self.reason or 'the time is over'}")
         return found
 
     def facts(self) -> dict[str, object]:
