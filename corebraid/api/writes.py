@@ -10,6 +10,7 @@ from corebraid.api.asked import check_choice, check_seconds, check_text, check_w
 from corebraid.api.info import open_recording
 from corebraid.api.record import ignore
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Call, Option, Phrase
 from recorder.files.constraints import CONSTRAINTS, LOSSES
 
 if TYPE_CHECKING:
@@ -94,13 +95,16 @@ def _span(recording: Recording, place: str) -> AddressRange:
     check_text("place", place)
     program = GuestProgram.of(recording.path, recording.manifest, device_symbols())
     span = AskedPlaces(program).bytes_of(place, MOST_BYTES)
-    memory = recording.manifest.memory
+    memory, where = recording.manifest.memory, str(recording.path)
+    more = (Option("addr", place),)
     if span.high > memory:
         raise UsageError(
             "an address outside memory",
             expected=f"below {memory:#x}",
             found=f"{span.low:#x}",
-            where=str(recording.path),
-            remedy="device registers are no memory: see 'corebraid trace --addr'",
+            where=where,
+            remedy=Phrase(
+                "device registers are no memory: see their accesses with ", Call("trace", where, more)
+            ),
         )
     return span
