@@ -20,7 +20,7 @@ from corebraid.study.writes.possible import possible_writers
 from solver.freedom.freedom import Limits
 
 Line = dict[str, Any]
-_QUERIES = 40
+_QUERIES = 80
 
 
 def lines_of(recording: Path) -> list[Line]:
@@ -81,7 +81,16 @@ def queries_of(lines: list[Line], n_cores: int, seed: int) -> list[Query]:
     rng, found = random.Random(seed), list[Query]()
     written = [line for line in lines if is_write(line)]
     while len(found) < _QUERIES:
-        line, seen = rng.choice(rng.choice((lines, written))), rng.choice(lines)
+        line, seen = rng.choice(rng.choice((lines, written))), rng.choice(rng.choice((lines, written)))
+        if rng.random() < 0.3:
+            # What its core does next: the store may still be in its buffer.
+            later = [one for one in lines if one["core"] == seen["core"] and one["count"] > seen["count"]]
+            seen = min(later, key=lambda one: one["count"]) if later else seen
+        # Half of them of what the event itself accesses, or its core shortly before: it may wait in a buffer.
+        near = [
+            one for one in written if one["core"] == seen["core"] and 0 <= seen["count"] - one["count"] < 9
+        ]
+        line = rng.choice([line, line, seen, rng.choice(near) if near else seen])
         if line["uncached"] or (seen["core"] == n_cores and rng.random() < 0.7):
             continue
         low, size = line["addr"] + rng.randrange(-3, 4), rng.randint(1, 12)
