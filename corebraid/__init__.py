@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corebraid.api.replay import replay, replay_all
     from corebraid.api.trace import trace
     from corebraid.api.verify import crosscheck, verify
+    from corebraid.api.writes import history, who_wrote
     from corebraid.base.errors import CorebraidError
 
 #: Names of the interface, and the module of each in `corebraid`.
@@ -34,6 +35,7 @@ _PLACES = {
     "check_order": "api.order",
     "checkpoint": "api.checkpoint",
     "crosscheck": "api.verify",
+    "history": "api.writes",
     "hunt": "api.hunt",
     "info": "api.info",
     "linkage": "api.evidence",
@@ -50,6 +52,7 @@ _PLACES = {
     "slices": "api.evidence",
     "trace": "api.trace",
     "verify": "api.verify",
+    "who_wrote": "api.writes",
     "witness": "api.pairs",
 }
 
@@ -61,6 +64,7 @@ __all__ = [
     "check_order",
     "checkpoint",
     "crosscheck",
+    "history",
     "hunt",
     "info",
     "linkage",
@@ -77,6 +81,7 @@ __all__ = [
     "slices",
     "trace",
     "verify",
+    "who_wrote",
     "witness",
 ]
 

@@ -75,3 +75,20 @@ class RandomRead:
     length: int
     kept: int
     flags: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What an instruction's results are made of. written: registers that it sets, by the names of whole ones.
+    values: registers whose values go into that, or into what it stores; those that only say where in memory
+    are none. loads: whether what it reads from memory does. outside: where its results come from if from
+    elsewhere, in words. swaps: what it stores is `values`, and what it reads from memory goes to `written`;
+    adds: and that into what it stores. kept: registers of `written` that keep a part of what they held."""
+
+    written: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+    loads: bool = False
+    outside: str = ""
+    swaps: bool = False
+    adds: bool = False
+    kept: frozenset[str] = frozenset()

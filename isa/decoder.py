@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from isa.decoded import Access, Block, Branch, RandomRead
+from isa.decoded import Access, Block, Branch, Flow, RandomRead
 from isa.table import Isa
 from isa.x86_64 import decode as _x86_64
 from isa.x86_64 import faulting as _x86_64_faulting
+from isa.x86_64 import flow as _x86_64_flow
 
 
 class Decoder(Protocol):
@@ -46,8 +47,16 @@ class FaultDecoder(Protocol):
         """Bytes of an instruction that asks for a debugger, or 0."""
 
 
+class FlowDecoder(Protocol):
+    """What a decoder knows of where values go; `isa.x86_64.flow` says what it gives."""
+
+    def flow(self, code: bytes, address: int) -> Flow:
+        """Of the instruction that starts `code`."""
+
+
 #: By the ISA's name.
 _DECODERS: dict[str, Decoder] = {"x86_64": _x86_64}
+_FLOW_DECODERS: dict[str, FlowDecoder] = {"x86_64": _x86_64_flow}
 _FAULT_DECODERS: dict[str, FaultDecoder] = {"x86_64": _x86_64_faulting}
 
 
@@ -59,3 +68,8 @@ def decoder_of(isa: Isa) -> Decoder:
 def fault_decoder_of(isa: Isa) -> FaultDecoder:
     """The same for instructions that were refused."""
     return _FAULT_DECODERS[isa.name]
+
+
+def flow_decoder_of(isa: Isa) -> FlowDecoder:
+    """The same for where values go."""
+    return _FLOW_DECODERS[isa.name]

@@ -39,9 +39,10 @@ def pairs(
     region_timeout: seconds. constraints: as in `corebraid.order`. progress: called with how many regions are
     done. Raises UsageError, FormatError, Divergence, OrderError.
     """
+    from corebraid.names.asked_places import AskedPlaces
     from corebraid.names.devices import device_symbols
     from corebraid.names.program import GuestProgram
-    from corebraid.names.selection import AddressRange, Selection
+    from corebraid.names.selection import Selection
     from corebraid.names.streams import stream_named
     from corebraid.study.pair_lists import KINDS, Wanted, iter_pair_list
     from solver.freedom.freedom import Limits
@@ -57,7 +58,7 @@ def pairs(
     program = GuestProgram.of(opened.path, opened.manifest, device_symbols())
     selection = Selection(
         core=None if core is None else stream_named(str(core), opened.manifest.n_cores),
-        addresses=None if addr is None else AddressRange.parse(addr, program.symbols),
+        addresses=None if addr is None else AskedPlaces(program).addresses(addr),
         region=region,
     )
     strata = opened.manifest.totals.get("strata")

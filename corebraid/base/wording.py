@@ -26,11 +26,12 @@ class Option:
 @dataclass(frozen=True)
 class Call:
     """Something to run. name: of the function, or of the command. subject: what it is run on, if
-    it is anything."""
+    it is anything. more: what else it is given, behind the subject."""
 
     name: str
     subject: str = ""
     options: tuple[Option, ...] = ()
+    more: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return IN_PYTHON(self)
@@ -92,7 +93,7 @@ def in_python(word: Option | Call) -> str:
     """`memory=`, `strict=True`, `corebraid.replay('REC', core=2)`."""
     if isinstance(word, Option):
         return f"{word.name}=" if word.value is None else f"{word.name}={word.value!r}"
-    subject = [repr(word.subject)] if word.subject else []
+    subject = [repr(one) for one in (word.subject, *word.more) if one]
     given = [f"{in_python(option)}{'...' if option.value is None else ''}" for option in word.options]
     return f"corebraid.{word.name.replace('-', '_')}({', '.join([*subject, *given])})"
 

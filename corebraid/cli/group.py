@@ -37,6 +37,8 @@ _COMMANDS = {
     "rpc": "rpc",
     "opr": "opr",
     "trace": "trace",
+    "who-wrote": "who_wrote",
+    "history": "history",
     "crosscheck": "crosscheck",
     "linkage": "linkage",
     "verify": "verify",

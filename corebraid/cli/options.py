@@ -33,6 +33,11 @@ def count(text: str) -> int:
     return _whole(text, 0, (1 << 63) - 1)
 
 
+def moment(text: str) -> int | str:
+    """An instruction count, or the name of an event, CORE:COUNT. Raises click.BadParameter."""
+    return text if ":" in text else count(text)
+
+
 def seed(text: str) -> int:
     """A number below 2**64. Raises click.BadParameter."""
     return _whole(text, 0, (1 << 64) - 1)

@@ -20,7 +20,7 @@ def typed(word: Option | Call) -> str:
     words = [
         "corebraid",
         word.name,
-        *([shlex.quote(word.subject)] if word.subject else []),
+        *(shlex.quote(one) for one in (word.subject, *word.more) if one),
         *map(typed, word.options),
     ]
     return " ".join(words)

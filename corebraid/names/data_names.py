@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,9 @@ from corebraid.names.debug_files import DebugFiles
 from corebraid.names.placed_files import PlacedFiles, PlacedPart
 from corebraid.names.symbols import Symbols, with_offset
 
+#: A part of a variable: its name, then members and elements.
+_STEP = re.compile(r"\.[^.\[\]+]+|\[(?:0x[0-9a-fA-F]+|[0-9]+)\]")
+_PARTS = re.compile(rf"(?P<name>.+?)(?P<path>(?:{_STEP.pattern})+)")
 #: Names that are kept.
 _MOST_NAMES = 1 << 16
 
@@ -30,6 +35,19 @@ class DataNames:
                 self._names.clear()
             self._names[address] = self._name(address)
         return self._names[address]
+
+    def place(self, text: str) -> tuple[int, int] | None:
+        """(address, bytes) of a part of a variable, as `name` calls it: 'accounts[3].balance'; None where
+        there is no such variable, or its type tells of no such part. Raises UsageError if several are called
+        so."""
+        found = _PARTS.fullmatch(text)
+        symbol = self._symbols.named(found["name"]) if found else None
+        file = None if symbol is None else self._files.at(symbol.address)
+        if found is None or symbol is None or file is None:
+            return None
+        path = [int(s[1:-1], 0) if s[0] == "[" else s[1:] for s in _STEP.findall(found["path"])]
+        part = self._variables_of(file).place(symbol.address - file.bias, path)
+        return None if part is None else (symbol.address + part[0], part[1])
 
     def _name(self, address: int) -> str:
         index, offset = self._symbols.find(np.array([address], np.uint64))

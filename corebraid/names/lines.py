@@ -8,7 +8,7 @@ than any compiler writes, there are none either, and `left_out` is told.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -54,6 +54,13 @@ class _Decoded:
         """The same of a file's number and a line, or ''."""
         return self._found.text(file << 32 | line) if 0 < line < 1 << 32 else ""
 
+    def of_line(self, line: int) -> Iterator[tuple[str, int, int]]:
+        """('dir/file.c', start, end) of all code of the lines with this number."""
+        rows = self._found.rows
+        for start, end in zip(self._starts, self._starts[1:], strict=False):
+            if rows[start] & 0xFFFFFFFF == line:
+                yield self._found.text(rows[start]).rpartition(":")[0], start, end
+
 
 class LineTable:
     """The line tables of the ELF file `raw`. name: what it is called in messages. effort: what looking at
@@ -68,6 +75,16 @@ class LineTable:
         """'file.c:42' of the instruction at `address`, as the file counts addresses, or ''."""
         offset = self.unit_of(address)
         return "" if offset is None else self._of_unit(offset).at(address)
+
+    def of_line(self, line: int) -> Iterator[tuple[str, int, int]]:
+        """('dir/file.c', start, end), as the file counts addresses, of all code of the lines with this
+        number: all units are looked at, within the bounds that hold for all of them."""
+        if not self.known:
+            return
+        while self._look_further():
+            pass
+        for offset in sorted({one.unit for one in self._ranges}):
+            yield from self._of_unit(offset).of_line(line)
 
     def of_unit(self, offset: int, file: int, line: int) -> str:
         """'file.c:42' of a line of the file that the unit at `offset` gives this number, or ''."""
@@ -228,3 +245,11 @@ class Lines:
         if index < 0 or pc >= self._placed[index].end:
             return None
         return self._placed[index]
+
+    def of_line(self, line: int) -> Iterator[tuple[str, int, int]]:
+        """('dir/file.c', start, end) of all code of the lines with this number."""
+        for one in self._placed:
+            for file, start, end in one.table.of_line(line):
+                low, high = max(start + one.bias, one.start), min(end + one.bias, one.end)
+                if low < high:
+                    yield file, low, high

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import FETCH, READ, RMW, WRITE
-from corebraid.base.wording import Option, Phrase, another, shown
-from corebraid.names.symbols import Symbols
+from corebraid.base.wording import Option, Phrase, another
+
+if TYPE_CHECKING:
+    from corebraid.names.threads import Threads
 
 Rows = NDArray[np.void]
 
 #: Kinds as they are shown and asked for; F is the bytes that an instruction fetch received.
 KINDS = {"R": READ, "W": WRITE, "RMW": RMW, "F": None}
-_MOST = (1 << 64) - 1
-_COLON = re.compile("(?<!:):(?!:)")
 
 
 @dataclass(frozen=True)
@@ -27,43 +27,6 @@ class AddressRange:
 
     low: int
     high: int
-
-    @classmethod
-    def parse(cls, text: str, symbols: Symbols) -> AddressRange:
-        """From 'A:B' (B not included), or one address or symbol; a symbol alone is all its bytes.
-
-        A and B are hexadecimal with 0x, decimal, or names of symbols. Raises UsageError.
-        """
-        # Names of C++ and Rust have two together.
-        first, *rest = _COLON.split(text, maxsplit=1)
-        colon, last = bool(rest), "".join(rest)
-        low, end = _address(first, text, symbols)
-        high = _address(last, text, symbols)[0] if colon else end
-        if high <= low:
-            raise UsageError(
-                "an address range that holds nothing",
-                found=repr(text),
-                remedy=Phrase("write ", Option("addr"), " FIRST:END with END above FIRST"),
-            )
-        return cls(low, high)
-
-
-def _address(text: str, whole: str, symbols: Symbols) -> tuple[int, int]:
-    """(address, end of what is there) of a number or a symbol."""
-    symbol = symbols.named(text)
-    if symbol is not None:
-        return symbol.address, symbol.address + symbol.size
-    try:
-        value = int(text, 16) if text[:2].lower() == "0x" else int(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= _MOST:
-        raise UsageError(
-            f"no such address or symbol {shown(text)!r}",
-            found=Option("addr", whole),
-            remedy="write hexadecimal as 0x1000, decimal, or the name of a symbol of the program",
-        )
-    return value, value + 1
 
 
 def parse_kinds(text: str) -> frozenset[str]:
@@ -80,9 +43,19 @@ def parse_kinds(text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
+class WantedThread:
+    """A thread of a Linux guest. threads: of the recording."""
+
+    number: int
+    threads: Threads
+
+
+@dataclass(frozen=True)
 class Selection:
     """What is wanted of a trace; None is everything. core: the stream. first, until: instruction counts,
-    `until` not included. region: strata before the access."""
+    `until` not included. region: strata before the access. pcs: where the instruction is; `agents`, the
+    stream whose rows have none, is needed then. thread: that made the access, or for which the kernel did.
+    fetches: also what instruction fetches received."""
 
     core: int | None = None
     addresses: AddressRange | None = None
@@ -90,6 +63,10 @@ class Selection:
     until: int | None = None
     kinds: frozenset[str] | None = None
     region: int | None = None
+    pcs: tuple[AddressRange, ...] | None = None
+    agents: int | None = None
+    thread: WantedThread | None = None
+    fetches: bool = True
 
     def check(self, n_regions: int | None) -> None:
         """Raise UsageError for filters that no access can pass. n_regions: None when it is not known."""
@@ -125,9 +102,16 @@ class Selection:
         if self.region is not None:
             wanted &= rows["stratum"] == self.region
         if self.addresses is not None:
-            wanted &= _touches(rows, self.addresses)
+            wanted &= touches(rows, self.addresses)
         if self.kinds is not None:
             wanted &= _is_kind(rows, self.kinds)
+        if not self.fetches:
+            wanted &= (rows["flags"] & np.uint8(FETCH)) == 0
+        if self.pcs is not None:
+            wanted &= rows["core"] != self.agents
+            wanted &= _is_at(rows["pc"], self.pcs)
+        if self.thread is not None and wanted.any():
+            wanted[wanted] = self.thread.threads.of(rows[wanted]) == self.thread.number
         return wanted
 
     def past(self, rows: Rows, *, braided: bool) -> bool:
@@ -140,7 +124,15 @@ class Selection:
         return not braided and self.until is not None and int(rows["count"][-1]) >= self.until
 
 
-def _touches(rows: Rows, addresses: AddressRange) -> NDArray[np.bool_]:
+def _is_at(pcs: NDArray[np.uint64], wanted: tuple[AddressRange, ...]) -> NDArray[np.bool_]:
+    found = np.zeros(len(pcs), bool)
+    for one in wanted:
+        found |= (pcs >= np.uint64(one.low)) & (pcs <= np.uint64(one.high - 1))
+    return found
+
+
+def touches(rows: Rows, addresses: AddressRange) -> NDArray[np.bool_]:
+    """Which rows (EVENT[n]) access one of the bytes: bool[n]."""
     address, low = rows["addr"], np.uint64(addresses.low)
     begins_inside = (address >= low) & (address <= np.uint64(addresses.high - 1))
     reaches_in = (address < low) & (low - address < rows["size"].astype(np.uint64))

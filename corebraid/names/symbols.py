@@ -13,6 +13,7 @@ from elftools.elf.sections import SymbolTableSection
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.base.wording import Phrase, shown
 from corebraid.names.demangling import demangled
 from corebraid.names.sections import sections_of
 
@@ -99,31 +100,57 @@ class Symbols:
         return "" if index[0] < 0 else with_offset(self.names[index[0]], int(offset[0]))
 
     def named(self, name: str) -> Symbol | None:
-        """The first symbol called `name`, as it is shown or as the file has it; else the one of a library,
-        which is called LIBRARY!name.
+        """The symbol called `name`, as it is shown or as the file has it; else the one of a library, which is
+        called LIBRARY!name.
 
-        Raises UsageError if several libraries have one, at different addresses.
+        Raises UsageError, which lists them, if there are several at different addresses.
         """
         found = self._called(name, lambda symbol: symbol.name)
         if found is None and not name[:1].isdigit():
             found = self._called(name, lambda symbol: demangled(symbol.name))
         return found
 
+    def size(self, index: int) -> int:
+        """Bytes of the symbol with this index."""
+        return self._symbols[index].size
+
+    def clones(self, name: str) -> list[Symbol]:
+        """What compilers split off from a function and clone of it: 'name.cold', 'name.constprop.0'. Raises
+        UsageError for one that there is several times."""
+        begin = f"{name}."
+        names = {one.name for one in self._symbols if one.name.startswith(begin)}
+        return [found for one in sorted(names) if (found := self.named(one)) is not None]
+
     def _called(self, name: str, name_of: Callable[[Symbol], str]) -> Symbol | None:
         areas: list[Symbol] = []
+        here: dict[int, Symbol] = {}
         elsewhere: dict[int, Symbol] = {}
         for symbol in self._symbols:
             other = name_of(symbol)
             if other == name:
-                if symbol not in self._areas:
-                    return symbol
-                areas.append(symbol)
+                if symbol in self._areas:
+                    areas.append(symbol)
+                else:
+                    here.setdefault(symbol.address, symbol)
             elif other.endswith(f"!{name}") and other.partition("!")[2] == name != "":
                 elsewhere.setdefault(symbol.address, symbol)
-        if len(elsewhere) > 1:
-            names = ", ".join(symbol.name for symbol in elsewhere.values())
-            raise UsageError("several symbols of that name", expected=f"one of {names}")
-        return next(iter([*elsewhere.values(), *areas]), None)
+        found = list((here or elsewhere).values())
+        if len(found) > 1:
+            raise several("several symbols of that name", [(s.name, s.address) for s in found], name)
+        return next(iter([*found, *areas]), None)
+
+
+#: Of what a name may mean, so many are listed.
+_MOST_LISTED = 8
+
+
+def several(what: str, found: Sequence[tuple[str, int]], asked: str) -> UsageError:
+    """The error of a name that means more than one thing. found: what each is called, and its address."""
+    listed = ", ".join(f"{name} ({address:#x})" for name, address in found[:_MOST_LISTED])
+    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    return UsageError(
+        what, expected=Phrase(f"one of {listed}{more}"), found=shown(asked), remedy="give the address of one"
+    )
 
 
 def objects_of_elf(raw: bytes) -> list[Symbol]:

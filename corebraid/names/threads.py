@@ -8,8 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import CONTEXT
+from corebraid.base.wording import another, shown
 from emu.bus.sync_points import ENTER
 from recorder.files.end import End
 from recorder.files.reader import Recording, iter_core_records, sync_points
@@ -17,6 +19,8 @@ from recorder.files.reader import Recording, iter_core_records, sync_points
 Rows = NDArray[np.void]
 
 _MOST = np.uint64(0xFFFFFFFF)
+#: Threads that a message lists.
+_MOST_LISTED = 12
 
 
 class _Core:
@@ -104,3 +108,41 @@ def thread_at(recording: Recording, core: int, count: int) -> int:
     row = np.zeros(1, EVENT)
     row["core"], row["count"] = core, count
     return int(threads.of(row)[0])
+
+
+def thread_named(recording: Recording, text: str) -> int:
+    """The thread that is called `text`: its number, or a name that it has when the recording ends. Raises
+    UsageError if there is none, or several of that name; FormatError."""
+    manifest = recording.manifest
+    where = str(recording.path)
+    if not manifest.linux:
+        raise UsageError("firmware has no threads", found=shown(text), where=where, remedy=another("core"))
+    names = dict(manifest.end.names) if manifest.end is not None else {}
+    named = sorted(tid for tid, name in names.items() if name == text)
+    every = all_threads(recording)
+    if text.isascii() and text.isdigit() and len(text) < 20 and int(text) in every:
+        return int(text)
+    if len(named) > 1:
+        listed = ", ".join(map(str, named[:_MOST_LISTED]))
+        raise UsageError(
+            "several threads of that name", expected=f"one of {listed}", found=shown(text), where=where,
+            remedy="give the number of one",
+        )  # fmt: skip
+    if not named:
+        told = [f"{tid} ({names[tid]})" if tid in names else str(tid) for tid in every[:_MOST_LISTED]]
+        more = " and more" if len(every) > _MOST_LISTED else ""
+        raise UsageError(
+            "no such thread", expected=f"one of {', '.join(told)}{more}", found=shown(text), where=where,
+            remedy=another("thread"),
+        )  # fmt: skip
+    return named[0]
+
+
+def all_threads(recording: Recording) -> list[int]:
+    """The threads that ever ran on a core, ascending. Raises FormatError."""
+    found: set[int] = set()
+    for core in range(recording.manifest.n_cores):
+        for rows, _ in iter_core_records(recording, core):
+            headers = rows["addr"][rows["kind"] == CONTEXT] & _MOST
+            found.update(np.unique(headers).tolist())
+    return sorted(found - {0})

@@ -1,9 +1,4 @@
-"""Names of events, and how the two sides of a pair are shown.
-
-An event is CORE:COUNT, or CORE:COUNT.N where its instruction makes several accesses: the core ('dev' for
-devices, 'kernel' for that of a Linux guest), the instruction count and the number of the access, from 0, as
-`corebraid trace` lists them.
-"""
+"""Events in the regions of a recording, and how the two sides of a pair are shown."""
 
 from __future__ import annotations
 
@@ -14,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.names.event_names import EVENT_REMEDY, EventName
 from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
 from corebraid.names.program import GuestProgram
-from corebraid.names.streams import parse_stream, streams
 from solver.freedom.choose import Choice, op_of_row
 from solver.passes.unfiltered import (
     is_unfiltered,
@@ -30,38 +25,6 @@ from solver.regions.problem import Problem
 from solver.regions.program_order import core_rows
 from solver.regions.region import Region
 from solver.regions.traces import Traces
-
-HELP = (
-    "An EVENT is CORE:COUNT, the core ('dev' for devices, 'kernel' for that of a Linux guest) and the "
-    "instruction count that 'corebraid trace' and 'corebraid pairs' show; CORE:COUNT.N is the access number "
-    "N, from 0, of that instruction."
-)
-_REMEDY = "write CORE:COUNT or CORE:COUNT.N, such as 2:20375 or 2:20375.1"
-
-
-@dataclass(frozen=True)
-class EventName:
-    """stream: the core's number, or the number of cores for agents. number: None if not given."""
-
-    stream: int
-    count: int
-    number: int | None
-    text: str
-
-    @classmethod
-    def parse(cls, text: str, n_cores: int) -> EventName:
-        """From 'CORE:COUNT' or 'CORE:COUNT.N'. Raises UsageError."""
-        core, colon, rest = text.partition(":")
-        count, dot, number = rest.partition(".")
-        stream = parse_stream(core, n_cores)
-        digits = (count, number if dot else "0")
-        if not colon or not all(d.isascii() and d.isdigit() and len(d) < 20 for d in digits):
-            raise UsageError("not an event", found=repr(text), remedy=_REMEDY)
-        if stream is None:
-            raise UsageError(
-                "no such core in this recording", expected=streams(n_cores), found=text, remedy=_REMEDY
-            )
-        return cls(stream, int(count), int(number) if dot else None, text)
 
 
 @dataclass(frozen=True)
@@ -124,7 +87,7 @@ def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
             "no such access of this instruction",
             expected=f"0 to {max(event.number for event in here)}",
             found=name.text,
-            remedy=_REMEDY,
+            remedy=EVENT_REMEDY,
         )
     free = [event for event in wanted if event.kept]
     if not free:
@@ -155,7 +118,7 @@ def find_events(traces: Traces, names: list[EventName]) -> list[Found]:
                 found=" and ".join(name.text for name in names),
                 remedy="choose two events of one region",
             )
-    raise UsageError("no such event", found=" or ".join(name.text for name in names), remedy=_REMEDY)
+    raise UsageError("no such event", found=" or ".join(name.text for name in names), remedy=EVENT_REMEDY)
 
 
 def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
@@ -168,7 +131,7 @@ def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
             "not a choice of order",
             expected="fewest-switches, earliest:EVENT, latest:EVENT or before:EVENT,EVENT",
             found=repr(text),
-            remedy=_REMEDY,
+            remedy=EVENT_REMEDY,
         )
     if not events:
         return Choice(kind)
@@ -231,4 +194,4 @@ def data_name(program: GuestProgram, address: int) -> str:
     return program.data_names.name(address) or "-"
 
 
-__all__ = ["HELP", "EventName", "Found", "RegionEvents", "Rows", "data_name", "find_events", "parse_choice"]
+__all__ = ["EventName", "Found", "RegionEvents", "Rows", "data_name", "find_events", "parse_choice"]

@@ -101,6 +101,9 @@ class Finding:
             address = self.suspicions[0].address
             around = Option("addr", f"{address:#x}:{address + 8:#x}")
             found.append(Call("trace", name, (Option("ordered", True), around)))
+            event = self.suspicions[0].event
+            if event is not None:
+                found.append(Call("who-wrote", name, (Option("at", event),), (f"{address:#x}:8",)))
         else:
             found.append(Call("trace", name, (Option("ordered", True),)))
         if ended is not None and ended.core is not None:

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 from corebraid.base.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from corebraid.names.program import GuestProgram
     from corebraid.names.unwinding.machine import Memory
-    from corebraid.names.unwinding.stack import Frame
-    from corebraid.study.ended import EndPlace
+    from corebraid.names.unwinding.stack import CallStack, Frame
     from corebraid.study.stack_names import Called, StackNames
     from recorder.files.manifest import Manifest
     from recorder.files.reader import Recording
@@ -74,10 +78,47 @@ def stack_at_end(path: Path, manifest: Manifest) -> Stack | None:
         return Stack("the guest", (), remark=f"it is not known: {error.line()}")
 
 
+def stacks_at(
+    recording: Recording, program: GuestProgram, core: int, counts: Iterable[int]
+) -> dict[int, Stack]:
+    """By instruction count, the stack of who was on a core before each: by one replay of the core from its
+    last checkpoint before. Memory is what the core had received by then, so that frames that a thread has
+    left on another core may not be told. Raises FormatError, Divergence."""
+    from recorder.replay.pause import CoreState, states_at
+
+    found: dict[int, Stack] = {}
+
+    def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
+        of_core = _CoreMemory(memory)
+        who, names = _name_of(recording, core, state.count), program_names(program, of_core)
+        found[state.count] = stack_of(who, program, names, state.registers, of_core)
+
+    states_at(recording, core, counts, look)
+    return found
+
+
+class _CoreMemory:
+    """What a core has of memory, uint8[n]."""
+
+    def __init__(self, memory: NDArray[np.uint8]) -> None:
+        self._memory = memory
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """`size` bytes from `address` on; None behind the end of memory."""
+        inside = 0 <= address <= len(self._memory) - size
+        return self._memory[address : address + size].tobytes() if inside else None
+
+
+def program_names(program: GuestProgram, memory: Memory) -> StackNames:
+    """Names of frames."""
+    from corebraid.study.stack_names import StackNames
+
+    return StackNames(program, memory)
+
+
 def _stack(recording: Recording) -> Stack | None:
     from corebraid.names.program import GuestProgram
     from corebraid.study.ended import end_place
-    from corebraid.study.stack_names import StackNames
     from recorder.files.final_memory import FinalMemory
 
     place = end_place(recording)
@@ -86,7 +127,8 @@ def _stack(recording: Recording) -> Stack | None:
     program = GuestProgram.of(recording.path, recording.manifest)
     memory = FinalMemory(recording)
     registers = {one.name: program.isa.read(place.context, one.name) for one in program.isa.registers}
-    return stack_of(_who(recording, place), program, StackNames(program, memory), registers, memory)
+    who = _name_of(recording, place.core, place.count)
+    return stack_of(who, program, program_names(program, memory), registers, memory)
 
 
 def stack_of(
@@ -94,17 +136,7 @@ def stack_of(
 ) -> Stack:
     """The stack of a thread, or core, with these registers, by name, and this memory. names: of `program`,
     with the same memory."""
-    from corebraid.names.unwinding.stack import CallStack
-    from isa.registry import frame_registers_of
-
-    calls = CallStack(
-        registers,
-        memory,
-        program.files,
-        frame_registers_of(program.isa),
-        program.call_ends_at,
-        program.debug_files,
-    )
+    calls = _calls_of(registers, memory, program)
     first: list[Called] = []
     rest: deque[tuple[int, Frame]] = deque(maxlen=_OUTERMOST)
     number = 0
@@ -119,8 +151,18 @@ def stack_of(
     return Stack(who, tuple(first), tuple(last), left_out, calls.remark)
 
 
-def _who(recording: Recording, place: EndPlace) -> str:
+def _calls_of(registers: Mapping[str, int], memory: Memory, program: GuestProgram) -> CallStack:
+    from corebraid.names.unwinding.stack import CallStack
+    from isa.registry import frame_registers_of
+
+    isa = program.isa
+    return CallStack(
+        registers, memory, program.files, frame_registers_of(isa), program.call_ends_at, program.debug_files
+    )
+
+
+def _name_of(recording: Recording, core: int, count: int) -> str:
     from corebraid.names.threads import thread_at, thread_name
 
-    thread = thread_at(recording, place.core, place.count)
-    return thread_name(recording.manifest.end, thread) if thread else f"core {place.core}"
+    thread = thread_at(recording, core, count)
+    return thread_name(recording.manifest.end, thread) if thread else f"core {core}"

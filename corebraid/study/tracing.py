@@ -12,6 +12,7 @@ from corebraid.names.places import Places
 from corebraid.names.program import GuestProgram
 from corebraid.names.selection import Rows, Selection
 from corebraid.names.threads import Threads, threads_of
+from corebraid.study.windows.trace_windows import Window, braid_window, stream_window
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording, iter_agent_trace
 from recorder.replay.seek import accesses
@@ -64,19 +65,30 @@ class Written:
 @dataclass(frozen=True)
 class Traced:
     """The wanted rows of a recording: pieces of (EVENT[n], whether their regions have an order), or written
-    in a format. certificate: the order in which they come; None: stream by stream. limit: rows at most."""
+    in a format. certificate: the order in which they come; None: stream by stream. limit: rows at most.
+    window: only that, of the braid; without a certificate only one around an event, of its stream."""
 
     recording: Recording
     program: GuestProgram
     wanted: Selection
     certificate: Certificate | None
     limit: int | None
+    window: Window | None = None
 
     def __iter__(self) -> Iterator[Piece]:
-        """Raises FormatError, Divergence, OrderError."""
-        if self.certificate is None:
-            return first_rows(one_by_one(self.recording, self.wanted), self.limit)
-        return first_rows(braided(self.recording, self.certificate, self.wanted), self.limit)
+        """Raises UsageError, FormatError, Divergence, OrderError."""
+        return first_rows(self._pieces(), self.limit)
+
+    def _pieces(self) -> Iterator[Piece]:
+        recording, certificate, window = self.recording, self.certificate, self.window
+        if certificate is None:
+            if window is None or window.around is None:
+                return one_by_one(recording, self.wanted)
+            return stream_window(recording, window.around, self.wanted, window.rows)
+        if window is None:
+            return braided(recording, certificate, self.wanted)
+        buffered = recording.manifest.store_buffer
+        return braid_window(lambda: whole_braid(recording, certificate), window, self.wanted, buffered)
 
     def write(
         self, sink: BinaryIO, format: str = "text", progress: Callable[[int], None] = lambda _: None
@@ -114,14 +126,26 @@ class Traced:
 
     def check_whole(self) -> None:
         """Raises UsageError for some of the accesses to a location: they are not a legal trace of it."""
-        parts = replace(self.wanted, addresses=None) != Selection()
-        if parts or self.certificate is not None or self.limit is not None:
+        parts = replace(self.wanted, addresses=None, fetches=True, agents=None) != Selection()
+        if parts or self.certificate is not None or self.limit is not None or self.window is not None:
             raise some_of_axe()
 
 
 def some_of_axe() -> UsageError:
     """The error of a trace in the axe format that is of some accesses alone."""
-    names = ("core", "ordered", "first", "until", "kind", "region", "limit")
+    names = (
+        "core",
+        "ordered",
+        "first",
+        "until",
+        "kind",
+        "region",
+        "limit",
+        "thread",
+        "function",
+        "pc",
+        "around",
+    )
     options = [Option(name, True if name == "ordered" else None) for name in names]
     listed = [part for option in options for part in (", ", option)][1:]
     return UsageError(
@@ -153,13 +177,18 @@ def braided(recording: Recording, certificate: Certificate, wanted: Selection) -
 
     Raises FormatError, Divergence, OrderError.
     """
-    from corebraid.study.certificates import all_traces_of
-    from solver.check.braid import braid
-
-    for rows, has_order in braid(all_traces_of(recording, certificate), certificate):
+    for rows, has_order in whole_braid(recording, certificate):
         yield rows[wanted.mask(rows)], has_order
         if wanted.past(rows, braided=True):
             return
+
+
+def whole_braid(recording: Recording, certificate: Certificate) -> Iterator[Piece]:
+    """All rows of all streams in the certificate's order. Raises FormatError, Divergence, OrderError."""
+    from corebraid.study.certificates import all_traces_of
+    from solver.check.braid import braid
+
+    return braid(all_traces_of(recording, certificate), certificate)
 
 
 def first_rows(pieces: Iterator[Piece], limit: int | None) -> Iterator[Piece]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
@@ -27,10 +30,14 @@ class CoreState:
     wide: frozenset[str]
 
 
+#: Called with a core where a replay has stopped, and its memory, uint8[n], as it is as long as that lasts.
+Look = Callable[[CoreState, NDArray[np.uint8]], None]
+
+
 class PausedReplay(CoreReplay):
     """A replay that looks at the core before the instructions `counts` (instructions retired), and ends at
-    the last. Stores that are in the store buffer there have the bytes as old ones that they would overwrite
-    if they committed there.
+    the last. look: called at each. Stores that are in the store buffer there have the bytes as old ones that
+    they would overwrite if they committed there.
     """
 
     def __init__(
@@ -41,7 +48,9 @@ class PausedReplay(CoreReplay):
         *,
         traced: bool = False,
         start: Start | None = None,
+        look: Look | None = None,
     ) -> None:
+        self._look = look
         stops = sorted(set(counts))
         super().__init__(recording, core, traced=traced, stops=stops, start=start)
         #: The core at each of the counts that it came to.
@@ -70,13 +79,17 @@ class PausedReplay(CoreReplay):
         code = core.memory[pc : pc + CODE_WINDOW].tobytes() if pc < len(core.memory) else b""
         wide = frozenset(one.name for one in isa.registers if one.size > 8)
         self.states[count] = CoreState(self._number, count, pc, registers, code, wide)
+        if self._look is not None:
+            self._look(self.states[count], core.memory)
 
 
-def states_at(recording: Recording, core: int, counts: Iterable[int]) -> dict[int, CoreState]:
+def states_at(
+    recording: Recording, core: int, counts: Iterable[int], look: Look | None = None
+) -> dict[int, CoreState]:
     """The core before these instructions, by one replay from the last checkpoint before them; without those
-    that it never comes to. Raises Divergence, FormatError."""
+    that it never comes to. look: called at each. Raises Divergence, FormatError."""
     counts = sorted(counts)
-    replay = PausedReplay(recording, core, counts, start=start_of(recording, core, counts))
+    replay = PausedReplay(recording, core, counts, start=start_of(recording, core, counts), look=look)
     for _ in replay.run():
         pass
     return replay.states

@@ -209,6 +209,21 @@ class Survey:
                 return np.concatenate([self.order[:low], way, self.order[high:]])
         return None
 
+    def decide(self, wishes: tuple[Pair, ...]) -> tuple[NDArray[np.int64] | None, bool]:
+        """(a legal order with the first of each pair before the second, True), (None, True) if there is none,
+        (None, False) if the budget ended."""
+        if not wishes and self.order is not None:
+            return self.order, True
+        supposed = self._known.supposing(*wishes)
+        if supposed.contradiction < 0:
+            supposed = supposed.go_on(MAX_PROJECTED)
+        if supposed.contradiction >= 0:
+            return None, True
+        order, decided = self._finder.find(supposed.clocks)
+        if not decided:
+            order, decided = self._finder.shaken(supposed.clocks, 4 * self.problem.n_ops, _TRIES, self.until)
+        return order, decided
+
     def find(self, wishes: tuple[Pair, ...]) -> NDArray[np.int64] | None:
         """A legal order with the first of each pair before the second, if a search finds one."""
         supposed = self._known.supposing(*wishes).go_on(MAX_PROJECTED)

@@ -54,7 +54,8 @@ def sift_region(region: Region, table: WordTable | None = None) -> Sifted:
         told = break_rows(edges, len(region.streams))
         breaks = [np.union1d(*both) for both in zip(told, breaks, strict=True)] if breaks else told
     if breaks:
-        region = region.with_breaks(breaks)
+        given = region.breaks or [np.empty(0, np.int64)] * len(breaks)
+        region = region.with_breaks([np.union1d(*both) for both in zip(given, breaks, strict=True)])
     if region.tails:
         problem, counts, chains = sift_buffered(region, table)
     else:

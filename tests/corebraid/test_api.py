@@ -42,6 +42,8 @@ OTHERS: dict[str, tuple[set[str], set[str]]] = {
     "trace": ({"format_name", "target"}, set()),
     "verify": (set(), {"show", "note"}),
     "crosscheck": (set(), {"progress"}),
+    "who-wrote": (set(), {"progress"}),
+    "history": (set(), {"progress"}),
     "linkage": (set(), {"progress"}),
     "opr": ({"listing", "scoring"}, {"score"}),
     "rpc": ({"sink"}, {"show"}),

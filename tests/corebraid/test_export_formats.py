@@ -33,7 +33,7 @@ def rec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def every_row(rec: Path) -> Rows:
     """All rows of all streams, from the Python interface."""
-    return np.concatenate([rows for rows, _ in corebraid.trace(rec)])
+    return np.concatenate([rows for rows, _ in corebraid.trace(rec, fetches=True)])
 
 
 def jsonl(rec: Path, *arguments: object) -> list[dict[str, Any]]:
@@ -48,11 +48,14 @@ def jsonl(rec: Path, *arguments: object) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("ordered", [[], ["--ordered"]], ids=["plain", "ordered"])
 def test_formats_agree_row_by_row(rec: Path, tmp_path: Path, ordered: list[str]) -> None:
+    ordered = [*ordered, "--fetches"]
     lines = jsonl(rec, *ordered)
     assert run("trace", rec, "--format", "parquet", "-o", tmp_path / "t", *ordered).code == 0
     table = pq.read_table(tmp_path / "t").to_pylist()
     text = run("trace", rec, *ordered).out.splitlines()[1:]
-    rows = np.concatenate([rows for rows, _ in corebraid.trace(rec, ordered=bool(ordered))])
+    rows = np.concatenate(
+        [rows for rows, _ in corebraid.trace(rec, ordered="--ordered" in ordered, fetches=True)]
+    )
     assert len(lines) == len(table) == len(text) == len(rows) > 1000
     for line, record_, shown, row in zip(lines, table, text, rows.tolist(), strict=True):
         for name in ("pc", "addr", "old", "new"):
@@ -96,7 +99,7 @@ def test_device_registers_have_names(rec: Path) -> None:
 
 
 def test_a_braided_trace_is_every_row_once(rec: Path) -> None:
-    braided = np.concatenate([rows for rows, _ in corebraid.trace(rec, ordered=True)])
+    braided = np.concatenate([rows for rows, _ in corebraid.trace(rec, ordered=True, fetches=True)])
     plain = every_row(rec)
     key = ["core", "seq"]
     assert np.array_equal(np.sort(braided, order=key), np.sort(plain, order=key))
@@ -133,6 +136,9 @@ def naive(row: Any, wanted: Selection) -> bool:
         and (wanted.until is None or row["count"] < wanted.until)
         and (wanted.region is None or row["stratum"] == wanted.region)
         and (wanted.kinds is None or kind in wanted.kinds)
+        and (wanted.fetches or not fetched)
+        and (wanted.pcs is None or any(one.low <= row["pc"] < one.high for one in wanted.pcs))
+        and (wanted.pcs is None or row["core"] != wanted.agents)
         and any(low <= byte < high for byte in touched)
     )
 
@@ -145,6 +151,7 @@ def test_masks_are_the_naive_predicate() -> None:
             top = choose.choice([100, (1 << 64) - 200])
             row["addr"], row["size"] = choose.randrange(100) + top, choose.randint(1, 8)
             row["core"], row["count"] = choose.randrange(4), choose.randrange(1000)
+            row["pc"] = choose.randrange(100)
             row["kind"], row["flags"] = choose.choice([READ, WRITE, RMW]), choose.choice([0, UNCACHED, GLUED])
             row["stratum"] = choose.randrange(3)
             if row["kind"] == READ and choose.random() < 0.3:
@@ -157,6 +164,9 @@ def test_masks_are_the_naive_predicate() -> None:
             until=choose.choice([None, 500, 2000]),
             kinds=choose.choice([None, frozenset("R"), frozenset(["W", "RMW"]), frozenset("F")]),
             region=choose.choice([None, None, 1]),
+            pcs=choose.choice([None, (AddressRange(0, 50), AddressRange(70, 80))]),
+            agents=3,
+            fetches=choose.random() < 0.7,
         )
         expected = [naive(row, wanted) for row in rows]
         assert wanted.mask(rows).tolist() == expected, f"seed {seed}: {wanted}"
@@ -201,7 +211,7 @@ def test_a_trace_is_left_early_only_when_nothing_wanted_follows() -> None:
 @pytest.mark.parametrize("ordered", [[], ["--ordered"]], ids=["plain", "ordered"])
 def test_filters_on_the_command_line(rec: Path, arguments: list[str], ordered: list[str]) -> None:
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    everything = jsonl(rec, *ordered)
+    everything = jsonl(rec, *ordered, "--fetches")
     assert jsonl(rec, *ordered, *arguments) == [line for line in everything if kept(line, options)]
     assert any(kept(line, options) for line in everything)
 
@@ -210,7 +220,7 @@ def kept(line: dict[str, Any], options: dict[str, str]) -> bool:
     """Whether a JSON line passes, in plain Python; symbols are looked up in the line itself."""
     first, size = int(line["addr"], 16), line["size"]
     core = options.get("--core")
-    kinds = options.get("--kind", line["kind"]).upper().split(",")
+    kinds = options.get("--kind", "R,W,RMW").upper().split(",")
     place = options.get("--addr")
     inside = True
     if place == "dma_source":

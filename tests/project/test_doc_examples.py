@@ -60,7 +60,7 @@ NEEDS = {"pigz": "pigz"}
 NO_COMMANDS = {"corebraid recording"}
 #: The C library that is seen in what pages show of Linux programs.
 GLIBC = "2.36"
-LINUX_PAGES = ("docs/hunt.md",)
+LINUX_PAGES = ("docs/hunt.md", "docs/who-wrote.md")
 
 
 def is_run(command: str, whole: bool) -> bool:

@@ -3,7 +3,7 @@ section 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from corebraid.names.debug_entries.entries import DebugEntries, Entry
 from corebraid.names.symbols import with_offset
@@ -67,6 +67,74 @@ class Types:
                 return False
             _, kind, offset = step
         return False
+
+    def place(self, kind: Entry | None, path: Sequence[str | int]) -> tuple[int, int] | None:
+        """(offset, bytes) of a part of a variable; None where there is no such part. path: the name of a
+        member or the index of an element, step by step; of an array of several dimensions the first will
+        do."""
+        start, rest = 0, list(path[:_DEEPEST])
+        while rest:
+            kind = self.plain(kind)
+            if kind is None:
+                return None
+            if isinstance(step := rest[0], str):
+                rest.pop(0)
+                found = self._member(kind, step, _DEEPEST)
+                if found is None:
+                    return None
+                offset, kind = found
+                start += offset
+                continue
+            element = self._element(kind, rest)
+            if element is None:
+                return None
+            offset, size, whole = element
+            start += offset
+            if not whole:
+                return None if rest else (start, size)
+            kind = self.type_of(kind)
+        size_of = self.size(kind)
+        return None if size_of is None else (start, size_of)
+
+    def _element(self, kind: Entry, rest: list[str | int]) -> tuple[int, int, bool] | None:
+        """(offset, bytes, whether it is one element and not a row of them) of what the indices that begin
+        `rest`, and are taken from it, say of an array."""
+        if kind.tag != _ARRAY:
+            return None
+        each, lengths = self.size(self.type_of(kind)), list(self._lengths(kind))
+        offset, taken = 0, 0
+        for length in lengths:
+            index = rest[0] if rest and isinstance(rest[0], int) else 0
+            if rest and isinstance(rest[0], int):
+                taken += 1
+                rest.pop(0)
+            # Of an array that ends a structure the first dimension may not be told.
+            if (length is not None and not 0 <= index < length) or (length is None and offset):
+                return None
+            offset = offset * (length or 1) + index
+        below = 1
+        for length in lengths[taken:]:
+            below *= length or 1
+        if not each or not taken:
+            return None
+        return offset * each, below * each, taken == len(lengths)
+
+    def _member(self, kind: Entry, name: str, deepest: int) -> tuple[int, Entry | None] | None:
+        """(offset, type) of a member of a structure or a union, also in what of it has no name."""
+        if kind.tag not in (*_STRUCTURES, _UNION) or not deepest:
+            return None
+        for entry in self._entries.children(kind):
+            at = self._place(entry) if entry.tag in (_MEMBER, _BASE) else None
+            if at is None or "DW_AT_bit_size" in entry.attributes:
+                continue
+            own, inner = self._entries.text(entry, "DW_AT_name"), self.type_of(entry)
+            if own == name:
+                return at, inner
+            plain = None if own else self.plain(inner)
+            below = None if plain is None else self._member(plain, name, deepest - 1)
+            if below is not None:
+                return at + below[0], below[1]
+        return None
 
     def type_of(self, entry: Entry) -> Entry | None:
         """The type of an entry; None: it has none, as what is void."""

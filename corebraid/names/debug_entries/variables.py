@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
@@ -47,25 +47,27 @@ class Variables:
     def part(self, address: int, offset: int) -> str | None:
         """What follows the name of the variable at `address`, as the file counts it, for the byte at `offset`
         of it (`Types.path`); None where nothing tells."""
-        return self._asked(address, lambda variable: self._types.path(self._types.type_of(variable), offset))
+        return self._asked(address, lambda kind: self._types.path(kind, offset))
+
+    def place(self, address: int, path: Sequence[str | int]) -> tuple[int, int] | None:
+        """(offset, bytes) of the part that a path leads to (`Types.place`) of the variable at `address`, as
+        the file counts it; None where there is none, or nothing tells."""
+        return self._asked(address, lambda kind: self._types.place(kind, path))
 
     def atomic(self, address: int, offset: int) -> bool:
         """Whether the byte at `offset` of the variable at `address`, as the file counts it, is of something
         that is declared as atomic (`Types.atomic`)."""
-        found = self._asked(
-            address, lambda variable: self._types.atomic(self._types.type_of(variable), offset)
-        )
-        return bool(found)
+        return bool(self._asked(address, lambda kind: self._types.atomic(kind, offset)))
 
-    def _asked(self, address: int, ask: Callable[[Entry], _Answer]) -> _Answer | None:
-        """An answer about the variable at `address`; None where nothing tells."""
+    def _asked(self, address: int, ask: Callable[[Entry | None], _Answer]) -> _Answer | None:
+        """What the type of the variable at `address` tells; None where nothing does."""
         if not self.known:
             return None
         try:
             if address not in self._known:
                 self._known[address] = self._variable(address)
             variable = self._known[address]
-            return None if variable is None else ask(variable)
+            return None if variable is None else ask(self._types.type_of(variable))
         except ENTRY_DAMAGE as error:
             why = why_left_out(error, self._sections.effort)
             tell_left_out(f"types of variables of {self._name} are left out: {why}")

@@ -54,13 +54,14 @@ _SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a 
 class Suspicion:
     """address: of the word that it is about. title, steps: in words. times: how often at these places.
     passed: in how many runs that passed it was too, of how many; None where there were none to compare
-    with."""
+    with. event: the last of its steps that reads, None where none does."""
 
     address: int
     title: str
     steps: tuple[str, ...]
     times: int = 1
     passed: tuple[int, int] | None = None
+    event: str | None = None
 
     def lines(self) -> list[str]:
         """For people."""
@@ -146,7 +147,8 @@ def _novel(one: Novel, names: Names) -> Suspicion:
     wrote, read = one.encounter.steps[0], one.encounter.steps[-1]
     says = _NOVEL_SAYS.get(kind) or (_SAW if wrote.who != read.who else _TOO_EARLY)
     title = f"{names.word(read.address)}: {says}"
-    return Suspicion(read.word, title, tuple(steps), passed=(one.passed, one.of))
+    event = _event(one.steps)
+    return Suspicion(read.word, title, tuple(steps), passed=(one.passed, one.of), event=event)
 
 
 def _told(one: Ranked, names: Names) -> Suspicion:
@@ -155,11 +157,18 @@ def _told(one: Ranked, names: Names) -> Suspicion:
     if pattern.between:
         steps[1] += f", then {pattern.between} more write(s) of others"
     title = f"{names.word(pattern.steps[-1].address)}: {_SAYS[pattern.kind]}"
-    return Suspicion(pattern.address, title, tuple(steps), one.times)
+    return Suspicion(pattern.address, title, tuple(steps), one.times, event=_event(pattern.steps))
 
 
 def _moment(one: Moment, names: Names) -> Suspicion:
     steps = []
     for step in one.steps:
         steps.append(names.access(step) if isinstance(step, Access) else step.text(names.place, names.who))
-    return Suspicion(one.address, one.title.format(word=names.word(one.address)), tuple(steps))
+    title = one.title.format(word=names.word(one.address))
+    accesses = [step for step in one.steps if isinstance(step, Access)]
+    return Suspicion(one.address, title, tuple(steps), event=_event(accesses))
+
+
+def _event(steps: Sequence[Access]) -> str | None:
+    """What the last access that reads is called."""
+    return next((f"{one.core}:{one.retired}" for one in reversed(steps) if one.reads), None)

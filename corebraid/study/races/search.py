@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.names.asked_places import AskedPlaces
 from corebraid.names.devices import device_symbols
 from corebraid.names.places import KIND_NAMES, Place, Places, kind_codes
 from corebraid.names.program import GuestProgram
-from corebraid.names.selection import AddressRange
 from corebraid.names.threads import Threads, thread_name, threads_of
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.novelty import OWN
@@ -40,7 +40,7 @@ _BAD_TO_GOOD = (Turn.HELD, Turn.UNDECIDED, Turn.FREE, Turn.SAME)
 
 @dataclass(frozen=True)
 class Wanted:
-    """suppressions: what is not told. sync: data whose bytes synchronise, as `AddressRange.parse` takes it.
+    """suppressions: what is not told. sync: data whose bytes synchronise, as `AskedPlaces.addresses` takes it.
     spinning: whether words that threads have waited at do too.
     limits: of each search for an order the other way round; None: none is made. limit: races told, at most.
     """
@@ -56,7 +56,8 @@ def races_of(recording: Recording, wanted: Wanted, progress: Callable[[int], Non
     """progress: called with how many accesses have been read. Raises UsageError, FormatError, OrderError,
     Divergence."""
     program = GuestProgram.of(recording.path, recording.manifest, device_symbols())
-    spans = [AddressRange.parse(text, program.symbols) for text in wanted.sync]
+    places = AskedPlaces(program)
+    spans = [places.addresses(text, "sync") for text in wanted.sync]
 
     def synchronise(shared: Shared, words: NDArray[np.uint64]) -> Iterable[tuple[int, int]]:
         waited = waited_at(shared, recording.manifest.n_cores) if wanted.spinning else []

@@ -8,7 +8,9 @@ import time
 import pytest
 
 from corebraid.base.errors import UsageError
+from corebraid.names.asked_places import AskedPlaces
 from corebraid.names.demangling import demangled
+from corebraid.names.program import GuestProgram
 from corebraid.names.selection import AddressRange
 from corebraid.names.symbols import Symbol, Symbols
 
@@ -85,7 +87,7 @@ def test_symbols_are_shown_so_and_found_by_either_name() -> None:
         assert found.address == address
     spans = {"bank::total": (0x10, 0x18), "bank::total:plain": (0x10, 0x20), "x::y:0x38": (0x30, 0x38)}
     for text, (low, high) in spans.items():
-        assert AddressRange.parse(text, symbols) == AddressRange(low, high)
+        assert AskedPlaces(GuestProgram(None, symbols)).addresses(text) == AddressRange(low, high)
     assert symbols.named("bank::other") is symbols.named("0x10") is None
     with pytest.raises(UsageError, match="several symbols"):
         symbols.named("z::y")
