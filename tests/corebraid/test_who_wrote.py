@@ -52,6 +52,7 @@ class Naive:
         self._lines, self._buffered = lines, buffered
         self._writes: dict[int, list[int]] = {}
         self._of: dict[int, list[int]] = {}
+        self._places: dict[EventName, tuple[int, bool]] = {}
         for k, line in enumerate(lines):
             self._of.setdefault(line["core"], []).append(k)
             for byte in range(line["addr"], line["addr"] + line["size"]) if is_write(line) else ():
@@ -61,6 +62,19 @@ class Naive:
         lines, writes = self._lines, self._writes.get(byte, [])
         if event is None:
             return lines[writes[-1]] if writes else None
+        if event not in self._places:
+            self._places[event] = self._place(event)
+        at, same = self._places[event]
+        before = [k for k in writes if k < at]
+        if self._buffered and not (same and is_write(lines[at])):
+            own = set(self._of.get(event.stream, []))
+            # Stores that wait in the core's own buffer.
+            before += [k for k in writes if k >= at and k in own and lines[k]["count"] < event.count]
+        return lines[before[-1]] if before else None
+
+    def _place(self, event: EventName) -> tuple[int, bool]:
+        """Where an event stands, and whether it is an access."""
+        lines = self._lines
         own = self._of.get(event.stream, [])
         same = [k for k in own if lines[k]["count"] == event.count]
         if event.number is None:
@@ -69,27 +83,29 @@ class Naive:
             same = [k for k in same if lines[k]["number"] == event.number]
         later = [k for k in own if lines[k]["count"] > event.count]
         at = (same or later or [own[-1] + 1])[0]
-        before = [k for k in writes if k < at]
-        if self._buffered and not (same and is_write(lines[at])):
-            # Stores that wait in the core's own buffer.
-            before += [k for k in writes if k >= at and k in own and lines[k]["count"] < event.count]
-        return lines[before[-1]] if before else None
+        return at, bool(same)
 
 
 def queries_of(lines: list[Line], n_cores: int, seed: int) -> list[Query]:
     """Random bytes that somebody accessed, at random events and between them."""
     rng, found = random.Random(seed), list[Query]()
     written = [line for line in lines if is_write(line)]
+    own: dict[int, list[Line]] = {}
+    for line in lines:
+        line["nth"] = len(own.setdefault(line["core"], []))
+        own[line["core"]].append(line)
+
+    def follow(line: Line, first: int, end: int) -> list[Line]:
+        return own[line["core"]][max(line["nth"] + first, 0) : max(line["nth"] + end, 0)]
+
     while len(found) < _QUERIES:
         line, seen = rng.choice(rng.choice((lines, written))), rng.choice(rng.choice((lines, written)))
         if rng.random() < 0.3:
             # What its core does next: the store may still be in its buffer.
-            later = [one for one in lines if one["core"] == seen["core"] and one["count"] > seen["count"]]
+            later = [one for one in follow(seen, 1, 9) if one["count"] > seen["count"]]
             seen = min(later, key=lambda one: one["count"]) if later else seen
         # Half of them of what the event itself accesses, or its core shortly before: it may wait in a buffer.
-        near = [
-            one for one in written if one["core"] == seen["core"] and 0 <= seen["count"] - one["count"] < 9
-        ]
+        near = [one for one in follow(seen, -12, 0) if is_write(one)]
         line = rng.choice([line, line, seen, rng.choice(near) if near else seen])
         if line["uncached"] or (seen["core"] == n_cores and rng.random() < 0.7):
             continue
