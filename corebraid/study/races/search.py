@@ -40,8 +40,8 @@ _BAD_TO_GOOD = (Turn.HELD, Turn.UNDECIDED, Turn.FREE, Turn.SAME)
 
 @dataclass(frozen=True)
 class Wanted:
-    """suppressions: what is not told. sync: data whose bytes synchronise, as `AskedPlaces.addresses` takes it.
-    spinning: whether words that threads have waited at do too.
+    """suppressions: what is not told. sync: data whose bytes synchronise, as `AskedPlaces.addresses`
+    takes it. spinning: whether words that threads have waited at do too.
     limits: of each search for an order the other way round; None: none is made. limit: races told, at most.
     """
 
