@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import combinations
+from itertools import combinations, islice
 
 from corebraid.study.attempts import Run
 from corebraid.study.course import Course
@@ -20,6 +20,8 @@ _ROUNDS = 5
 _FEW = 6
 #: Schedules with fewer preemptions that are tried before the time is looked at.
 _TOGETHER = 12
+#: Seconds that a run takes at least.
+_QUICK = 0.002
 #: Of the time that is left, the part that may be spent on schedules with fewer preemptions.
 _SHARE = 0.5
 
@@ -147,37 +149,19 @@ class Reducing:
     def _fewer(self, *, preempting: bool) -> None:
         """Leave out preemptions, or other switches, as many as may be."""
 
-        def parts() -> tuple[list[Switch], list[Switch]]:
-            """(those that are looked at, others)."""
+        def looked_at() -> list[int]:
+            """Places in the best, as it is."""
             assert self._best.run.course is not None
-            numbers = {one.number for one in self._best.run.course.fired if one.preempting is preempting}
+            return [one.number for one in self._best.run.course.fired if one.preempting is preempting]
+
+        def first(candidates: Sequence[Sequence[int]]) -> tuple[int, list[int]] | None:
+            every = set(looked_at())
             switches = list(enumerate(self._best.switches))
-            return [one for k, one in switches if k in numbers], [
-                one for k, one in switches if k not in numbers
-            ]
+            lists = [[one for k, one in switches if k not in every or k in some] for some in candidates]
+            number = self._take(lists)
+            return None if number is None else (number, sorted(looked_at()))
 
-        def with_others(some: Sequence[Switch]) -> list[Switch]:
-            """In the order of the best."""
-            wanted, order = list(some), []
-            for one in self._best.switches:
-                if one in wanted:
-                    wanted.remove(one)
-                    order.append(one)
-                elif one in rest:
-                    order.append(one)
-            return order
-
-        looked_at, rest = parts()
-
-        def first(candidates: Sequence[Sequence[Switch]]) -> tuple[int, list[Switch]] | None:
-            nonlocal rest
-            number = self._take([with_others(one) for one in candidates])
-            if number is None:
-                return None
-            enough, rest = parts()
-            return number, enough
-
-        fewest(looked_at, first)
+        fewest(sorted(looked_at()), first)
 
     def _join(self) -> None:
         """Let two switches that follow each other be one, past the task that runs between them."""
@@ -204,8 +188,12 @@ class Reducing:
         level: list[tuple[Switch, ...]] = [()]
         self._others, least = 1, self._trials.left * (1 - _SHARE)
         for depth in range(self._best.preemptions):
-            following = [one for base in level for one in self._one_more(base, depth)]
-            if depth and len(following) * self._trials.seconds_of_one > self._trials.left - least:
+            most = int((self._trials.left - least) / max(self._trials.seconds_of_one, _QUICK))
+            every = (one for base in level for one in self._one_more(base, depth))
+            # There may be millions of them.
+            following = list(islice(every, max(most, 1)))
+            whole = next(every, None) is None
+            if depth and not whole:
                 return False
             between = {(one.who, one.to) for one in self._best.switches}
             between |= {(to, who) for who, to in between}
@@ -216,6 +204,8 @@ class Reducing:
                 if self._take(following[begin : begin + _TOGETHER], self._better) is not None:
                     return self._search()
                 self._others += len(following[begin : begin + _TOGETHER])
+            if not whole:
+                return False
             level = following
         return True
 
