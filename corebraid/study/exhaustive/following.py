@@ -1,0 +1,222 @@
+"""One run as a plan asks for it: chooses whose step is next, and takes down what each step touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corebraid.study.exhaustive.calls import uses_of
+from corebraid.study.exhaustive.observing import (
+    Observer,
+    fetched,
+    is_split,
+    touched_by,
+    uses_in,
+    watched_rows,
+)
+from corebraid.study.exhaustive.racing import Touched, Words, racing_words
+from corebraid.study.exhaustive.spinning import Spins
+from corebraid.study.exhaustive.steps import Execution, Footprint, Key, Plan, Step, conflict
+from corebraid.study.exhaustive.trace import Trace, asleep_after
+
+if TYPE_CHECKING:
+    from emu.linux.machine import LinuxMachine
+    from emu.linux.stepping import Stepping
+
+#: Steps of a run at most: what makes more is taken not to end.
+MOST_STEPS = 20_000
+
+
+class OverError(Exception):
+    """The run is not to go on. why: one of the below."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+#: All that can run are asleep; all that can run have gone round in a circle; there are too many steps.
+ASLEEP, CIRCLE, ENDLESS = "asleep", "circle", "endless"
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What was learnt of a run. circle: its tasks go round in circles for ever; spun: one of them would have
+    gone on, in a run that is another one's equal. racing: words that should have been watched; atomic: those
+    of them that are changed atomically. doubts: why nothing can be proven of the program. fixed: choices that
+    were not tried. splits: pcs of instructions that were taken as indivisible and are not."""
+
+    execution: Execution
+    circle: bool = False
+    spun: bool = False
+    endless: bool = False
+    racing: tuple[int, ...] = ()
+    atomic: tuple[int, ...] = ()
+    doubts: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    splits: tuple[int, ...] = ()
+
+
+@dataclass
+class _Seen:
+    """What gathers during a run."""
+
+    steps: list[Step] = field(default_factory=list)
+    enabled: list[tuple[int, ...]] = field(default_factory=list)
+    touched: list[Touched] = field(default_factory=list)
+    doubts: set[str] = field(default_factory=set)
+    fixed: set[str] = field(default_factory=set)
+    splits: set[int] = field(default_factory=set)
+    fetched: set[int] = field(default_factory=set)
+
+
+class Follower:
+    """Follows one plan on a machine that runs step by step. watched: the words whose accesses are events,
+    ascending."""
+
+    def __init__(self, machine: LinuxMachine, observer: Observer, plan: Plan, watched: Words) -> None:
+        assert machine.steps is not None
+        self._machine, self._observer, self._plan, self._watched = machine, observer, plan, watched
+        self._stepping: Stepping = machine.steps
+        self._seen = _Seen()
+        self._sleep = dict(plan.sleep)
+        self._spins = Spins()
+        #: Since which step a task can go on, -1 for all of them; who could before the step under way.
+        self._since: dict[int, int] = {}
+        self._could: set[int] = set()
+        self._begun: tuple[int, int, int] | None = None
+        self._over = ""
+        observer.active = True
+
+    # -- choosing ------------------------------------------------------------------------------------
+
+    def choose(self, enabled: tuple[int, ...]) -> int:
+        """Whose step is next. Raises OverError."""
+        self._end_step()
+        enabled = tuple(task for task in enabled if task not in self._spins.stuck)
+        self._note_enabled(set(enabled))
+        if not enabled:
+            self._stop(CIRCLE)
+        if len(self._seen.steps) >= MOST_STEPS:
+            self._stop(ENDLESS)
+        task = self._pick(enabled)
+        self._seen.enabled.append(enabled)
+        number = self._machine.tasks().index(task)
+        self._begun = task, number, self._machine.cores[number].count
+        self._stepping.served = None
+        return task
+
+    def _stop(self, why: str) -> None:
+        self._over = why
+        raise OverError(why)
+
+    def _note_enabled(self, enabled: set[int]) -> None:
+        passed, self._stepping.passed = self._stepping.passed, False
+        for task in enabled - self._could:
+            self._since[task] = -1 if passed else len(self._seen.steps) - 1
+        self._late = {*(enabled - self._could)} if passed else self._late & enabled if self._seen.steps else set()
+        self._could = enabled
+
+    def _pick(self, enabled: tuple[int, ...]) -> int:
+        index = len(self._seen.steps)
+        if index < len(self._plan.tasks):
+            task = self._plan.tasks[index]
+            # One that cannot run is told by whoever compares the run with its plan.
+            return task if task in enabled else enabled[0]
+        awake = [task for task in enabled if task not in self._sleep]
+        if not awake:
+            self._stop(ASLEEP)
+        last = self._seen.steps[-1].task if self._seen.steps else 0
+        return last if last in awake else awake[0]
+
+    # -- what a step was -----------------------------------------------------------------------------
+
+    def _end_step(self) -> None:
+        """The step under way is over: what it touched."""
+        if self._begun is None:
+            self._observer.step()
+            return
+        (task, number, count), self._begun = self._begun, None
+        seen, index = self._seen, len(self._seen.steps)
+        cores, kernel = self._observer.step()
+        seen.doubts |= self._stepping.doubts
+        code = cores["flags"] & np.uint8(4) != 0
+        seen.fetched.update(touched_by(cores[code]).used.tolist())
+        cores = cores[~code]
+        rows = np.concatenate([cores, kernel])
+        events, watched = watched_rows(cores, self._watched), watched_rows(rows, self._watched)
+        if len(events) and (events["count"] != count).any():
+            seen.doubts.add("an instruction cannot be stopped before it uses what is shared")
+        if is_split(events):
+            seen.splits.add(int(events["pc"][0]))
+        keys, may = uses_in(watched)
+        footprint = self._footprint(keys, may, kernel)
+        since = self._since.pop(task, -1)
+        seen.steps.append(Step(task, footprint, since, task in self._late))
+        self._late.discard(task)
+        seen.touched.append(touched_by(rows))
+        if index >= self._plan.branch:
+            self._sleep = asleep_after(self._sleep, seen.steps[-1])
+        self._look_for_circle(task, index, footprint, rows, number)
+
+    _late: set[int] = set()
+
+    def _footprint(self, keys: dict[Key, bool], may: set[Key], kernel: np.ndarray) -> Footprint:
+        ended = bool(self._machine.ended())
+        served, ranges = self._stepping.served, ()
+        if served is not None:
+            process = self._machine.process
+            task = process.tasks.get(served.tid)
+            blocked = task is not None and task.wait is not None and task.state.name == "BLOCKED"
+            uses = uses_of(served, blocked=blocked, last_but_main=process.pid not in process.tasks)
+            keys, may, ranges = keys | uses.keys, may | uses.may, uses.ranges
+            if served.name == "exit":
+                # It wakes whoever waits where it leaves a mark.
+                keys |= {("futex", row["addr"].item()): True for row in kernel if row["kind"] != 1}
+            self._seen.doubts |= {uses.doubt} - {""}
+            self._seen.fixed |= {uses.fixed} - {""}
+        return Footprint(keys, frozenset(may), ranges, ended)
+
+    def _look_for_circle(
+        self, task: int, index: int, footprint: Footprint, rows: np.ndarray, number: int
+    ) -> None:
+        served = self._stepping.served
+        quiet = served is None or served.name == "sched_yield"
+        if not self._spins.step(task, index, footprint, rows, quiet=quiet and not footprint.ends):
+            return
+        if self._machine.queue.current[number] is None or self._machine.ended():
+            return
+        core = self._machine.cores[number]
+        self._spins.stands(task, core.pc, core.context())
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def finished(self) -> Followed:
+        """The run is over, or was stopped."""
+        self._end_step()
+        seen = self._seen
+        stuck, footprints = self._spins.stuck, [step.footprint for step in seen.steps]
+        circle = self._over == CIRCLE and self._spins.waits_in_vain(footprints)
+        left = ()
+        if self._machine.ended() and seen.steps:
+            living = {task.tid for task in self._machine.queue.current if task is not None}
+            left = tuple(sorted(living - {seen.steps[-1].task} - set(stuck)))
+        execution = Execution(tuple(seen.steps), tuple(seen.enabled), left, self._over in ("", CIRCLE))
+        trace = Trace(seen.steps)
+        racing, atomic = racing_words(trace, seen.touched, self._watched)
+        self._doubt_code()
+        return Followed(
+            execution, circle, bool(stuck) and not circle, self._over == ENDLESS, tuple(racing),
+            tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)), tuple(sorted(seen.splits)),
+        )  # fmt: skip
+
+    def _doubt_code(self) -> None:
+        """Code that is changed while several threads run is not watched."""
+        wrote = {word for one in self._seen.touched for word in one.wrote.tolist()}
+        if wrote & self._seen.fetched:
+            self._seen.doubts.add("code was changed that a thread runs")
+
+
+__all__ = ["Followed", "Follower", "OverError", "conflict", "fetched"]
