@@ -90,6 +90,20 @@ class Follower:
         self._over = ""
         observer.active = True
 
+    def stand(self) -> int:
+        """The step under way is over. Returns how many were made."""
+        self._end_step()
+        return len(self._seen.steps)
+
+    def is_new(self, steps: int) -> bool:
+        """Whether the run stands so many steps behind its plan's branch, where no other has been."""
+        return self._plan.branch > 0 and len(self._seen.steps) >= self._plan.branch + steps
+
+    def follow(self, plan: Plan) -> None:
+        """Go on with another plan, whose branch has not been passed."""
+        if plan is not self._plan:
+            self._plan, self._sleep = plan, dict(plan.sleep)
+
     # -- choosing ------------------------------------------------------------------------------------
 
     def choose(self, enabled: tuple[int, ...]) -> int:
@@ -136,7 +150,6 @@ class Follower:
     def _end_step(self) -> None:
         """The step under way is over: what it touched."""
         if self._begun is None:
-            self._observer.step()
             return
         (task, number, count), self._begun = self._begun, None
         seen, index = self._seen, len(self._seen.steps)
