@@ -286,8 +286,7 @@ class LinuxMachine(Board):
         """Deliver signals to the task, and give the core the registers if they have changed."""
         signals = self.process.signals
         if signals.deliverable(task) or task.interruption is not None:
-            if self.steps is not None and signals.deliverable(task):
-                self.steps.doubts.add("a signal was delivered")
+            handled = signals.deliverable(task)
             self._settle(number)
             self.meet(number, ENTER, task.tid)
             self.guest.memory.cause = CAUSE_SIGNAL
@@ -295,6 +294,8 @@ class LinuxMachine(Board):
             death = self._guarded(number, task, lambda: deliver(task, interruption))
             if isinstance(death, Death):
                 self._die(number, death)
+            elif handled and self.steps is not None:
+                self.steps.doubts.add("a thread was interrupted by a signal")
             # A task that is killed before it has run on the core leaves its registers there all the same.
             if self.over and not (isinstance(death, Death) and task.changed):
                 return

@@ -63,7 +63,7 @@ class Explorer:
         known = [(node.step, node.enabled) for node in self._nodes[: plan.branch]]
         found = list(zip(steps[: plan.branch], execution.enabled[: plan.branch], strict=True))
         if tasks != plan.tasks or known != found:
-            raise _different(next((k for k, pair in enumerate(zip(known, found, strict=False)) if pair[0] != pair[1]), len(tasks)))
+            raise different(next((k for k, pair in enumerate(zip(known, found, strict=False)) if pair[0] != pair[1]), len(tasks)))
 
     def _extend(self, plan: Plan, path: list[Branch], execution: Execution) -> None:
         """The nodes of the new run. path: the branches that it was asked to take, from `plan.branch` on."""
@@ -111,7 +111,8 @@ class Explorer:
         return Plan(tasks, len(before), dict(node.sleep)), path
 
 
-def _different(index: int) -> CorebraidError:
+def different(index: int) -> CorebraidError:
+    """A run that did not do what its plan says, at this step."""
     return CorebraidError(
         "a run did not do what the same schedule did before: nothing is proven",
         where=f"step {index + 1}",

@@ -46,7 +46,8 @@ class Followed:
     """What was learnt of a run. circle: its tasks go round in circles for ever; spun: one of them would have
     gone on, in a run that is another one's equal. racing: words that should have been watched; atomic: those
     of them that are changed atomically. doubts: why nothing can be proven of the program. fixed: choices that
-    were not tried. splits: pcs of instructions that were taken as indivisible and are not."""
+    were not tried. splits: pcs of instructions that were taken as indivisible and are not. instructions: of
+    all cores, at its end."""
 
     execution: Execution
     circle: bool = False
@@ -57,6 +58,7 @@ class Followed:
     doubts: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     splits: tuple[int, ...] = ()
+    instructions: int = 0
 
 
 @dataclass
@@ -223,6 +225,7 @@ class Follower:
         return Followed(
             execution, circle, bool(stuck) and not circle, self._over == ENDLESS, tuple(racing),
             tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)), tuple(sorted(seen.splits)),
+            sum(core.count for core in self._machine.cores),
         )  # fmt: skip
 
     def _doubt_code(self) -> None:

@@ -34,11 +34,12 @@ from corebraid.study.exhaustive.steps import Footprint, Plan, Step
 from corebraid.study.exhaustive.trace import Trace
 from corebraid.study.forked_runs import NothingToChooseError
 from corebraid.study.subjects import Subject
-from emu.schedule.shared_words import SHARED_EVENT, SharedWords
+from emu.schedule.step_file import words_to_watch
 from emu.schedule.stepped import Stepped
 from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
+    from emu.linux.machine import LinuxMachine
     from recorder.capture.options import Outcome
 
 #: Processes that stand at once, besides the first; how many a run may leave, and how many steps apart.
@@ -65,11 +66,6 @@ class Made:
     followed: Followed
     run: Run | None
     left: tuple[int, ...] = ()
-
-
-def words_of(words: tuple[int, ...]) -> SharedWords:
-    """Words to watch, as a machine is told of them."""
-    return SharedWords(np.array(sorted(words), np.uint64), np.zeros(0, SHARED_EVENT))
 
 
 class _Server:
@@ -138,9 +134,9 @@ class _Server:
 
     def _choose(self, enabled: tuple[int, ...]) -> int:
         if self._follower is None:
-            _warm_up()
+            _warm_up(self._machine)
             self._stand()
-            words = words_of(self._request.watched)
+            words = words_to_watch(self._request.watched)
             self._machine.watch(words)
             self._follower = Follower(self._machine, self._observer, self._request.plan, words.words)
         follower = self._follower
@@ -165,7 +161,8 @@ class _Server:
     def _stand(self, *, going_on: bool = False) -> None:
         """Wait to be asked; returns in forked processes only. going_on: one of them goes on with what this
         process was asked for."""
-        gc.collect()
+        if not going_on:
+            gc.collect()
         gc.freeze()
         me = os.getpid()
         if going_on:
@@ -214,11 +211,13 @@ def _heard(answers: socket.socket) -> tuple[bytes, list[int]]:
     return (b"" if left else b"".join(parts)), ends
 
 
-def _warm_up() -> None:
+def _warm_up(machine: LinuxMachine) -> None:
     """Load what every run needs."""
     from corebraid.base.rows.event import EVENT
 
     touched = touched_by(np.ones(2, EVENT))
+    for number in range(len(machine.cores)):
+        machine.empty_store_buffer(number)
     steps = [Step(1, Footprint({8: True}, ranges=((0, 8),))), Step(2, Footprint({8: True}))]
     racing_words(Trace(steps), [touched, touched], np.zeros(1, np.uint64))
 
