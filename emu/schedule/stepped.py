@@ -10,19 +10,22 @@ from collections.abc import Callable, Sequence
 
 from emu.schedule.policy import Runner, Slice
 
-#: Longer than any step, instructions.
-_LONGEST = 1 << 40
+#: Instructions after which somebody may say that a step is too long.
+_LONGEST = 1 << 17
 
 
 class Stepped(Runner):
-    """Asks `choose` before each step: given the tasks that can run, ascending, it says which one does.
+    """Asks `choose` before each step: given the tasks that can run, ascending, it says which one does. goes_on:
+    asked where a step has been cut short whether it is to go on.
 
-    unfinished: the task whose step was cut short by something else, and goes on at once; 0: none.
+    unfinished: the task whose step that is; 0: none. longest: instructions after which one is cut short.
     """
 
-    def __init__(self, choose: Callable[[tuple[int, ...]], int]) -> None:
-        self._choose = choose
-        self.unfinished = 0
+    def __init__(
+        self, choose: Callable[[tuple[int, ...]], int], goes_on: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._choose, self._goes_on = choose, goes_on
+        self.unfinished, self.longest = 0, _LONGEST
 
     def next(
         self,
@@ -33,9 +36,10 @@ class Stepped(Runner):
     ) -> Slice:
         """To the end of a step."""
         places = {(core if who is None else who[core]): core for core in runnable}
-        task = self.unfinished if self.unfinished in places else self._choose(tuple(sorted(places)))
-        self.unfinished = 0
-        return Slice(places[task], _LONGEST, exact=True, events=1)
+        task, self.unfinished = self.unfinished, 0
+        if task not in places or not self._goes_on():
+            task = self._choose(tuple(sorted(places)))
+        return Slice(places[task], self.longest, exact=True, events=1)
 
 
 class Listed:

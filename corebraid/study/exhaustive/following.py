@@ -39,12 +39,16 @@ class OverError(Exception):
 
 #: All that can run are asleep; all that can run have gone round in a circle; there are too many steps.
 ASLEEP, CIRCLE, ENDLESS = "asleep", "circle", "endless"
+#: A step was so long that its task may have waited for something that is not watched.
+STALLED = "stalled"
+#: Turns that tasks take then, and instructions of one.
+_TURNS, _TURN = 1_000, 1_000
 
 
 @dataclass(frozen=True)
 class Followed:
     """What was learnt of a run. circle: its tasks go round in circles for ever; spun: one of them would have
-    gone on, in a run that is another one's equal. racing: words that should have been watched; atomic: those
+    gone on, in a run that is another one's equal. endless, stalled: it was broken off. racing: words that should have been watched; atomic: those
     of them that are changed atomically. doubts: why nothing can be proven of the program. fixed: choices that
     were not tried. splits: pcs of instructions that were taken as indivisible and are not. instructions: of
     all cores, at its end."""
@@ -53,6 +57,7 @@ class Followed:
     circle: bool = False
     spun: bool = False
     endless: bool = False
+    stalled: bool = False
     racing: tuple[int, ...] = ()
     atomic: tuple[int, ...] = ()
     doubts: tuple[str, ...] = ()
@@ -76,12 +81,18 @@ class _Seen:
 
 class Follower:
     """Follows one plan on a machine that runs step by step. watched: the words whose accesses are events,
-    ascending."""
+    ascending. patience: instructions of a step at most."""
 
-    def __init__(self, machine: LinuxMachine, observer: Observer, plan: Plan, watched: Words) -> None:
+    def __init__(
+        self, machine: LinuxMachine, observer: Observer, plan: Plan, watched: Words, patience: int
+    ) -> None:
         assert machine.steps is not None
         self._machine, self._observer, self._plan, self._watched = machine, observer, plan, watched
         self._stepping: Stepping = machine.steps
+        self._patience = patience
+        #: How many turns tasks may yet take.
+        self._turns = 0
+        self._stalled = False
         self._seen = _Seen()
         self._sleep = dict(plan.sleep)
         self._spins = Spins()
@@ -124,6 +135,18 @@ class Follower:
         self._stepping.served = None
         return task
 
+    def goes_on(self) -> bool:
+        """Whether the step under way is not too long. From the first on that is, the run is no step by step:
+        tasks take turns, to show what they share."""
+        if self._begun is None:
+            return True
+        _, number, count = self._begun
+        long = self._machine.cores[number].count - count
+        if long >= self._patience and not self._turns:
+            self._turns, self._stalled = _TURNS, True
+            self._stepping.policy.longest = _TURN
+        return not self._turns or long < _TURN
+
     def _stop(self, why: str) -> None:
         self._over = why
         raise OverError(why)
@@ -137,6 +160,12 @@ class Follower:
 
     def _pick(self, enabled: tuple[int, ...]) -> int:
         index = len(self._seen.steps)
+        if self._turns:
+            self._turns -= 1
+            if not self._turns:
+                self._stop(STALLED)
+            last = self._seen.steps[-1].task
+            return next((task for task in enabled if task > last), enabled[0])
         if index < len(self._plan.tasks):
             task = self._plan.tasks[index]
             # One that cannot run is told by whoever compares the run with its plan.
@@ -218,13 +247,13 @@ class Follower:
         if self._machine.ended() and seen.steps:
             living = {task.tid for task in self._machine.queue.current if task is not None}
             left = tuple(sorted(living - {seen.steps[-1].task} - set(stuck)))
-        execution = Execution(tuple(seen.steps), tuple(seen.enabled), left, self._over in ("", CIRCLE))
+        execution = Execution(tuple(seen.steps), tuple(seen.enabled), left, not self._stalled and self._over in ("", CIRCLE))
         trace = Trace(seen.steps)
         racing, atomic = racing_words(trace, seen.touched, self._watched)
         self._doubt_code()
         return Followed(
-            execution, circle, bool(stuck) and not circle, self._over == ENDLESS, tuple(racing),
-            tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)), tuple(sorted(seen.splits)),
+            execution, circle, bool(stuck) and not circle, self._over == ENDLESS, self._stalled,
+            tuple(racing), tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)), tuple(sorted(seen.splits)),
             sum(core.count for core in self._machine.cores),
         )  # fmt: skip
 

@@ -50,11 +50,12 @@ _HEAD = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class Request:
-    """A run that is asked for. watched: the words whose accesses are events, addresses divided by 8. free:
-    how many processes may be left on the way."""
+    """A run that is asked for. watched: the words whose accesses are events, addresses divided by 8.
+    patience: see `Follower`. free: how many processes may be left on the way."""
 
     plan: Plan
     watched: tuple[int, ...]
+    patience: int = 0
     free: int = 0
 
 
@@ -112,7 +113,7 @@ class _Server:
         spec = self._subject.spec
         assert spec is not None
         options = replace(
-            self._subject.options, schedule="round-robin", steps=Stepped(self._choose), shared=None,
+            self._subject.options, schedule="round-robin", steps=Stepped(self._choose, self._goes_on), shared=None,
             unwritten=True, checkpoint=None, evidence=(), evidence_options={},
         )  # fmt: skip
         capture = LinuxCapture(
@@ -138,7 +139,9 @@ class _Server:
             self._stand()
             words = words_to_watch(self._request.watched)
             self._machine.watch(words)
-            self._follower = Follower(self._machine, self._observer, self._request.plan, words.words)
+            self._follower = Follower(
+                self._machine, self._observer, self._request.plan, words.words, self._request.patience
+            )
         follower = self._follower
         made = follower.stand()
         if self._free and follower.is_new(_APART * len(self._left)):
@@ -149,6 +152,9 @@ class _Server:
             self._stand(going_on=True)
             follower.follow(self._request.plan)
         return follower.choose(enabled)
+
+    def _goes_on(self) -> bool:
+        return self._follower is None or self._follower.goes_on()
 
     def _receive(self) -> Request:
         try:
@@ -268,13 +274,13 @@ class Machine:
         for end in (self._asked, self._answers, *(one.asked for one in self._standing)):
             end.close()
 
-    def run(self, plan: Plan, watched: tuple[int, ...]) -> Made:
-        """Make a run. Raises CorebraidError, NothingToChooseError: the program never has two threads."""
+    def run(self, plan: Plan, watched: tuple[int, ...], patience: int) -> Made:
+        """Make a run; see `Request`. Raises CorebraidError, NothingToChooseError: the program never has two threads."""
         self._let_go(plan, watched)
         asked = self._standing[-1].asked if self._standing else self._asked
         data, ends = b"", list[int]()
         with suppress(BrokenPipeError, ConnectionResetError, OSError):
-            asked.send(Request(plan, watched, _STANDING - len(self._standing)))
+            asked.send(Request(plan, watched, patience, _STANDING - len(self._standing)))
             data, ends = _heard(self._answers)
         if not data:
             raise CorebraidError(

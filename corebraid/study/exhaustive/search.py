@@ -24,6 +24,8 @@ from emu.schedule.stepped import Listed, Stepped
 #: Instructions of a run at most, unless somebody says otherwise; those that a run which goes round in a circle
 #: is given when it is recorded, beyond what it took to see that.
 _LIMIT, _AROUND = 30_000_000, 2_000
+#: Instructions of a step after which its task is thought to wait for something that is not watched.
+_PATIENCE = 1 << 18
 #: What such a run is said to be.
 FOR_EVER = "waits for ever"
 
@@ -109,6 +111,7 @@ class Search:
         self._progress = progress
         self._until = None if budget.seconds is None else time.monotonic() + budget.seconds
         self._runs, self._begun = 0, 0
+        self._patience = min(_PATIENCE, limit)
 
     def run(self) -> Searched:
         """Make all executions, or as many as the budget allows, or until one fails. Raises CorebraidError,
@@ -133,7 +136,7 @@ class Search:
         gathered, made = _Gathered(), list[Made]()
 
         def run(plan: Plan) -> Execution:
-            made[:] = [machine.run(plan, words)]
+            made[:] = [machine.run(plan, words, self._patience)]
             return made[0].followed.execution
 
         explorer = Explorer(run) if self._preemptions is None else BoundedExplorer(run, self._preemptions)
@@ -159,6 +162,10 @@ class Search:
         followed = made.followed
         if found := followed.atomic or followed.racing:
             raise _AnewError(found)
+        if followed.stalled and self._patience < self._subject.options.limit:
+            # Nothing was shared: it only takes long.
+            self._patience = self._subject.options.limit
+            raise _AnewError(())
         if made.run is not None and made.run.refused:
             raise GuestFault(f"run {self._runs} cannot be emulated: {made.run.refused}")
 
@@ -177,7 +184,7 @@ class Search:
         steps = followed.execution.steps
         gathered.threads = max(gathered.threads, len({step.task for step in steps}))
         gathered.steps = max(gathered.steps, len(steps))
-        if followed.execution.whole and not followed.spun and not followed.endless:
+        if followed.execution.whole and not followed.spun and not followed.endless and not followed.stalled:
             gathered.signatures.add(signature)
 
     def _stops(self, made: Made, left: int) -> str:
@@ -185,7 +192,7 @@ class Search:
         if made.followed.doubts:
             return made.followed.doubts[0]
         end = made.run.manifest.end if made.run is not None else None
-        if made.followed.endless or (end is not None and end.reason in ("limit", "time-limit")):
+        if made.followed.endless or made.followed.stalled or (end is not None and end.reason in ("limit", "time-limit")):
             return "a run was broken off: it may never end"
         if left and self._budget.runs is not None and self._runs >= self._budget.runs:
             return f"the search was to make {self._budget.runs} runs"
