@@ -27,11 +27,17 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
         (schedule != "mixed", Option("schedule", schedule), "it has no policy: every schedule is tried"),
         (asked.model != "sc", Option("model", asked.model), "when buffered stores commit is not tried"),
         (asked.cache != "unbounded", Option("cache", asked.cache), "what it costs depends on the schedule"),
-        (asked.linux.clock != "virtual", Option("clock", asked.linux.clock), "runs would differ by themselves"),
+        (
+            asked.linux.clock != "virtual",
+            Option("clock", asked.linux.clock),
+            "runs would differ by themselves",
+        ),
     ]
     for wrong, option, why in against:
         if wrong:
-            raise UsageError(Phrase(option, " does not go with ", way), found=why, remedy="leave one of them out")
+            raise UsageError(
+                Phrase(option, " does not go with ", way), found=why, remedy="leave one of them out"
+            )
 
 
 def check_subject(subject: Subject) -> None:

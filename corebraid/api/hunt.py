@@ -59,16 +59,16 @@ def hunt(
 ) -> Hunted:
     """Record a program under schedule after schedule until a run fails; keep that recording in `directory`.
 
-    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. until: conditions ("exit!=0", "deadlock", ...; one
-    of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
-    limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
-    accesses. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told what
-    the user should know.
+    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. until: conditions ("exit!=0",
+    "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each
+    processor if None. limit: instructions after which a run is taken not to end. explain: whether to look
+    for suspicious accesses. Others: as in `corebraid.record`. progress: called with how many runs are over.
+    note: told what the user should know.
 
-    exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from a
-    thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it, without
-    bound if None, and `Hunted.searched` says what it came to. progress: called with how many different
-    executions were made; branches: with how many are yet to be tried.
+    exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
+    a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,
+    without bound if None, and `Hunted.searched` says what it came to. progress: called with how many
+    different executions were made; branches: with how many are yet to be tried.
 
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).

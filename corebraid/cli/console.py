@@ -109,7 +109,8 @@ def progress_of_search() -> Iterator[tuple[Advance, Advance]]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
-        SpinnerColumn(), TextColumn("{task.completed:,.0f} executions, {task.fields[left]:,.0f} branches open"),
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} executions, {task.fields[left]:,.0f} branches open"),
     )  # fmt: skip
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None, left=0)

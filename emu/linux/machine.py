@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
+from corebraid.base.errors import UsageError
 from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RANDOM
+from corebraid.base.wording import Option, Phrase
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.faults import FETCH_ACCESS, WRITE_ACCESS, Fault
@@ -77,8 +79,12 @@ class LinuxMachine(Board):
         self.queue.reseed(seed)
 
     def step_by_step(self, policy: Stepped) -> None:
-        """From here on tasks run step by step, as `policy` has it."""
-        self.queue = HomeQueue(self.queue, list(self.process.tasks.values()))
+        """From here on tasks run step by step, as `policy` has it. Raises UsageError: there are more than
+        cores."""
+        try:
+            self.queue = HomeQueue(self.queue, list(self.process.tasks.values()))
+        except Unsupported as refused:
+            raise UsageError(refused.what, remedy=Phrase("give it more: ", Option("cores"))) from None
         self.steps = Stepping(policy, self.clock())
 
     def clock(self) -> int:

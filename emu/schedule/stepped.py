@@ -15,8 +15,8 @@ _LONGEST = 1 << 17
 
 
 class Stepped(Runner):
-    """Asks `choose` before each step: given the tasks that can run, ascending, it says which one does. goes_on:
-    asked where a step has been cut short whether it is to go on.
+    """Asks `choose` before each step: given the tasks that can run, ascending, it says which one does.
+    goes_on: asked where a step has been cut short whether it is to go on.
 
     unfinished: the task whose step that is; 0: none. longest: instructions after which one is cut short.
     """

@@ -4,14 +4,15 @@ that knows nothing of partial orders."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from corebraid.study.exhaustive.steps import Execution, Footprint, Plan, Step
 from corebraid.study.exhaustive.trace import asleep_after
 
 #: An operation: ("r", x), ("w", x, value), ("inc", x): write what was last read, plus one; ("cas", x, old,
-#: new), ("lock", m): wait while another holds it, and try again, ("unlock", m), ("sleep", q), ("wake", q), ("start", task), ("exit",), ("if", n): leave
-#: out n operations if 0 was read last.
+#: new), ("lock", m): wait while another holds it, and try again, ("unlock", m), ("sleep", q), ("wake", q),
+#: ("start", task), ("exit",), ("if", n): leave out n operations if 0 was read last.
 Op = tuple
 
 
@@ -52,9 +53,8 @@ class Machine:
         return tuple(k for k in sorted(self.started) if self._can(k))
 
     def _can(self, task: int) -> bool:
-        if self.at[task] >= len(self.program[task]) or any(task in tasks for tasks in self.asleep.values()):
-            return False
-        return True
+        waits = any(task in tasks for tasks in self.asleep.values())
+        return not waits and self.at[task] < len(self.program[task])
 
     def step(self, task: int) -> Footprint:
         """Let a task make its next step. Returns what it touches."""
@@ -150,30 +150,26 @@ def run_plan(program: tuple[tuple[Op, ...], ...], plan: Plan, ends: list[tuple])
     return Execution(tuple(steps), tuple(before), left)
 
 
-def all_interleavings(program: tuple[tuple[Op, ...], ...]) -> tuple[set[object], set[tuple], int]:
-    """All of them, one by one: the partial orders (each by a canonical form), the states at the end, and how
-    many interleavings there are."""
-    orders: set[object] = set()
-    states: set[tuple] = set()
-    many = 0
+def all_interleavings(program: tuple[tuple[Op, ...], ...]) -> Iterator[tuple[object, tuple, int]]:
+    """All of them, one by one: of each its partial order (a canonical form), the state at the end, and how
+    often it switches away from a task that could go on."""
 
-    def go(machine: Machine, steps: list[Step], since: dict[int, int]) -> None:
-        nonlocal many
+    def go(
+        machine: Machine, steps: list[Step], since: dict[int, int], switches: int
+    ) -> Iterator[tuple[object, tuple, int]]:
         enabled = machine.enabled()
         if not enabled:
-            many += 1
-            orders.add(order_of(steps))
-            states.add(machine.state())
+            yield order_of(steps), machine.state(), switches
             return
+        last = steps[-1].task if steps else -1
         for task in enabled:
             after = machine.copy()
             step = Step(task, after.step(task), since.get(task, -1))
             new = set(after.enabled()) - set(enabled)
             later = {k: v for k, v in since.items() if k != task} | dict.fromkeys(new - {task}, len(steps))
-            go(after, [*steps, step], later)
+            yield from go(after, [*steps, step], later, switches + (last in enabled and task != last))
 
-    go(Machine(program), [], {})
-    return orders, states, many
+    yield from go(Machine(program), [], {}, 0)
 
 
 def order_of(steps: list[Step]) -> object:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from corebraid.base.errors import CorebraidError
 from corebraid.api.asked import MOST_PREEMPTIONS
+from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import said
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
@@ -51,8 +51,8 @@ _OWN = (
 @click.option(
     "--exhaustive",
     is_flag=True,
-    help="Make every execution once, instead of runs by chance: it ends with how many there are, all right, or "
-    "with one that fails. --runs and --time-limit are then of all of it.",
+    help="Make every execution once, instead of runs by chance: it ends with how many there are, all right, "
+    "or with one that fails. --runs and --time-limit are then of all of it.",
 )
 @click.option(
     "--preemptions",

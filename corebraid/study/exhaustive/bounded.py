@@ -1,10 +1,10 @@
 """Each execution with a bounded number of preemptions: a search through beginnings of runs, each known once.
 
 A preemption is a switch away from a task that could go on (Musuvathi, Qadeer, "Iterative context bounding",
-PLDI 2007). Partial-order reduction as of `explorer` would leave out runs whose equals have more preemptions. So
-every switch is tried, but where a beginning is equivalent to one that was seen, with the same task about to go
-on and no fewer preemptions left, nothing new comes of it (Musuvathi, Qadeer, "Partial-order reduction for
-context-bounded state exploration", 2007). Runs with fewer preemptions come first.
+PLDI 2007). Partial-order reduction as of `explorer` would leave out runs whose equals have more preemptions.
+So every switch is tried, but where a beginning is equivalent to one that was seen, with the same task about
+to go on and no fewer preemptions left, nothing new comes of it (Musuvathi, Qadeer, "Partial-order reduction
+for context-bounded state exploration", 2007). Runs with fewer preemptions come first.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class BoundedExplorer:
             enabled, task = execution.enabled[index], tasks[index]
             for other in enabled:
                 cost = used + (last in enabled and other != last)
-                if index >= known and cost <= self._bound and self._is_new(beginning, other, cost):
-                    if other != task:
-                        self._open[cost].append((*tasks[:index], other))
+                fits = index >= known and cost <= self._bound
+                if fits and self._is_new(beginning, other, cost) and other != task:
+                    self._open[cost].append((*tasks[:index], other))
             used += last in enabled and task != last
             beginning, last = (beginning + part) % _WHOLE, task
 

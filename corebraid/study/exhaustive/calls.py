@@ -19,7 +19,7 @@ _OWN = frozenset({
     "gettid", "getpid", "getppid", "sched_yield", "set_robust_list", "rseq", "arch_prctl", "sigaltstack",
     "rt_sigprocmask", "sched_getaffinity", "getcpu", "clock_gettime", "clock_getres", "gettimeofday", "time",
     "nanosleep", "clock_nanosleep", "getuid", "geteuid", "getgid", "getegid", "set_tid_address", "uname",
-    "mlock", "munlock", "mlock2", "prlimit64", "sysinfo",
+    "mlock", "munlock", "mlock2",
 })  # fmt: skip
 #: Calls that look at files and change nothing.
 _LOOKS = frozenset({"fstat", "stat", "lstat", "newfstatat", "statx", "access", "readlink", "getcwd"})
@@ -32,7 +32,10 @@ _WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 
 #: Bytes above a heap's new end that it may have had before.
 _HEAP = 1 << 27
 _COMMAND, _EAGAIN = 0x7F, 11
-_PROCESS_TIME = 2
+#: Clocks that stand, and that of the caller's own running time.
+_CLOCKS = (0, 1, 3, 4, 5, 6, 7, 11)
+#: Files that tell what the system does.
+_TELLING = (b"/proc", b"/sys")
 
 
 @dataclass
@@ -47,9 +50,10 @@ class Uses:
     fixed: str = ""
 
 
-def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:
+def uses_of(served: Served, *, blocked: bool, last_but_main: bool, read: bytes = b"") -> Uses:
     """What a call has used. blocked: its task waits in it. last_but_main: it is an exit, and the first task
-    has ended before: the process ends with its last task."""
+    has ended before: the process ends with its last task. read: the first bytes that the kernel has read of
+    the guest's memory for it."""
     name, uses = served.name, Uses({("kernel",): False})
     if blocked and name != "futex":
         uses.doubt = f"a thread waited in {name}: who goes on first was not tried"
@@ -64,9 +68,12 @@ def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:
     elif name in ("exit", "exit_group"):
         uses.keys[("end",)] = last_but_main
     elif name == "getrandom":
-        uses.keys[("random",)] = True
-    elif name in ("times", "getrusage") or (name == "clock_gettime" and served.arguments[0] == _PROCESS_TIME):
+        # Files give random bytes too.
+        uses.keys |= {("random",): True, ("files",): True}
+    elif name in ("times", "getrusage") or (name == "clock_gettime" and served.arguments[0] not in _CLOCKS):
         uses.doubt = f"{name} tells what other threads have run"
+    elif name in ("open", "openat") and read.startswith(_TELLING):
+        uses.doubt = f"{read.partition(bytes(1))[0].decode('utf-8', 'replace')} tells what other threads do"
     elif name in _LOOKS:
         uses.keys[("files",)] = False
     elif name in CALLS and CALLS[name].subject in _FILES:

@@ -63,7 +63,12 @@ class Explorer:
         known = [(node.step, node.enabled) for node in self._nodes[: plan.branch]]
         found = list(zip(steps[: plan.branch], execution.enabled[: plan.branch], strict=True))
         if tasks != plan.tasks or known != found:
-            raise different(next((k for k, pair in enumerate(zip(known, found, strict=False)) if pair[0] != pair[1]), len(tasks)))
+            raise different(
+                next(
+                    (k for k, pair in enumerate(zip(known, found, strict=False)) if pair[0] != pair[1]),
+                    len(tasks),
+                )
+            )
 
     def _extend(self, plan: Plan, path: list[Branch], execution: Execution) -> None:
         """The nodes of the new run. path: the branches that it was asked to take, from `plan.branch` on."""
@@ -116,5 +121,5 @@ def different(index: int) -> CorebraidError:
     return CorebraidError(
         "a run did not do what the same schedule did before: nothing is proven",
         where=f"step {index + 1}",
-        remedy="what differs from run to run must be taken from the program (the host's time, files that change)",
+        remedy="take from the program what differs from run to run: the host's time, files that change",
     )

@@ -10,15 +10,16 @@ import numpy as np
 from corebraid.study.exhaustive.calls import uses_of
 from corebraid.study.exhaustive.observing import (
     Observer,
-    fetched,
+    first_bytes,
+    is_fetch,
     is_split,
     touched_by,
     uses_in,
     watched_rows,
 )
-from corebraid.study.exhaustive.racing import Touched, Words, racing_words
+from corebraid.study.exhaustive.racing import Parts, Words, racing_words
 from corebraid.study.exhaustive.spinning import Spins
-from corebraid.study.exhaustive.steps import Execution, Footprint, Key, Plan, Step, conflict
+from corebraid.study.exhaustive.steps import Execution, Footprint, Key, Plan, Step
 from corebraid.study.exhaustive.trace import Trace, asleep_after
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ _TURNS, _TURN = 1_000, 1_000
 @dataclass(frozen=True)
 class Followed:
     """What was learnt of a run. circle: its tasks go round in circles for ever; spun: one of them would have
-    gone on, in a run that is another one's equal. endless, stalled: it was broken off. racing: words that should have been watched; atomic: those
-    of them that are changed atomically. doubts: why nothing can be proven of the program. fixed: choices that
-    were not tried. splits: pcs of instructions that were taken as indivisible and are not. instructions: of
-    all cores, at its end."""
+    gone on, in a run that is another one's equal. endless, stalled: it was broken off. racing: words that
+    should have been watched; atomic: those of them that are changed atomically. doubts: why nothing can be
+    proven of the program. fixed: choices that were not tried. splits: pcs of instructions that were taken as
+    indivisible and are not. instructions: of all cores, at its end."""
 
     execution: Execution
     circle: bool = False
@@ -72,7 +73,7 @@ class _Seen:
 
     steps: list[Step] = field(default_factory=list)
     enabled: list[tuple[int, ...]] = field(default_factory=list)
-    touched: list[Touched] = field(default_factory=list)
+    touched: list[Parts] = field(default_factory=list)
     doubts: set[str] = field(default_factory=set)
     fixed: set[str] = field(default_factory=set)
     splits: set[int] = field(default_factory=set)
@@ -99,6 +100,8 @@ class Follower:
         #: Since which step a task can go on, -1 for all of them; who could before the step under way.
         self._since: dict[int, int] = {}
         self._could: set[int] = set()
+        #: Tasks that can go on since time has passed.
+        self._late: set[int] = set()
         self._begun: tuple[int, int, int] | None = None
         self._over = ""
         observer.active = True
@@ -122,9 +125,11 @@ class Follower:
     def choose(self, enabled: tuple[int, ...]) -> int:
         """Whose step is next. Raises OverError."""
         self._end_step()
-        enabled = tuple(task for task in enabled if task not in self._spins.stuck)
+        if not self._turns:
+            enabled = tuple(task for task in enabled if task not in self._spins.stuck)
         self._note_enabled(set(enabled))
         if not enabled:
+            self._note_deadlines()
             self._stop(CIRCLE)
         if len(self._seen.steps) >= MOST_STEPS:
             self._stop(ENDLESS)
@@ -134,6 +139,12 @@ class Follower:
         self._begun = task, number, self._machine.cores[number].count
         self._stepping.served = None
         return task
+
+    def _note_deadlines(self) -> None:
+        """Nobody but tasks that go round in circles can run: time would go on."""
+        tasks = self._machine.process.tasks.values()
+        if any(task.wait is not None and task.wait.deadline is not None for task in tasks):
+            self._seen.doubts.add("threads spin while another waits with a time limit")
 
     def goes_on(self) -> bool:
         """Whether the step under way is not too long. From the first on that is, the run is no step by step:
@@ -153,9 +164,11 @@ class Follower:
 
     def _note_enabled(self, enabled: set[int]) -> None:
         passed, self._stepping.passed = self._stepping.passed, False
-        for task in enabled - self._could:
+        new = enabled - self._could
+        for task in new:
             self._since[task] = -1 if passed else len(self._seen.steps) - 1
-        self._late = {*(enabled - self._could)} if passed else self._late & enabled if self._seen.steps else set()
+        if passed:
+            self._late |= new
         self._could = enabled
 
     def _pick(self, enabled: tuple[int, ...]) -> int:
@@ -186,7 +199,7 @@ class Follower:
         seen, index = self._seen, len(self._seen.steps)
         cores, kernel = self._observer.step()
         seen.doubts |= self._stepping.doubts
-        code = cores["flags"] & np.uint8(4) != 0
+        code = is_fetch(cores)
         seen.fetched.update(touched_by(cores[code]).used.tolist())
         cores = cores[~code]
         rows = np.concatenate([cores, kernel])
@@ -200,27 +213,35 @@ class Follower:
         since = self._since.pop(task, -1)
         seen.steps.append(Step(task, footprint, since, task in self._late))
         self._late.discard(task)
-        seen.touched.append(touched_by(rows))
+        # Behind a call the first instruction has the count at which the step began.
+        event = (cores["count"] == count) if len(events) else np.zeros(len(cores), bool)
+        seen.touched.append((touched_by(np.concatenate([cores[event], kernel])), touched_by(cores[~event])))
         if index >= self._plan.branch:
             self._sleep = asleep_after(self._sleep, seen.steps[-1])
         self._look_for_circle(task, index, footprint, rows, number)
 
-    _late: set[int] = set()
-
     def _footprint(self, keys: dict[Key, bool], may: set[Key], kernel: np.ndarray) -> Footprint:
         ended = bool(self._machine.ended())
-        served, ranges = self._stepping.served, ()
+        served = self._stepping.served
+        ranges: tuple[tuple[int, int], ...] = ()
         if served is not None:
             process = self._machine.process
             task = process.tasks.get(served.tid)
             blocked = task is not None and task.wait is not None and task.state.name == "BLOCKED"
-            uses = uses_of(served, blocked=blocked, last_but_main=process.pid not in process.tasks)
+            uses = uses_of(
+                served,
+                blocked=blocked,
+                last_but_main=process.pid not in process.tasks,
+                read=first_bytes(kernel),
+            )
             keys, may, ranges = keys | uses.keys, may | uses.may, uses.ranges
             if served.name == "exit":
                 # It wakes whoever waits where it leaves a mark.
                 keys |= {("futex", row["addr"].item()): True for row in kernel if row["kind"] != 1}
             self._seen.doubts |= {uses.doubt} - {""}
             self._seen.fixed |= {uses.fixed} - {""}
+            if process.space.has_shared_files:
+                self._seen.doubts.add("memory is shared with a file")
         return Footprint(keys, frozenset(may), ranges, ended)
 
     def _look_for_circle(
@@ -233,7 +254,7 @@ class Follower:
         if self._machine.queue.current[number] is None or self._machine.ended():
             return
         core = self._machine.cores[number]
-        self._spins.stands(task, core.pc, core.context())
+        self._spins.stands(task, core.pc, core.context() + repr(core.unlisted()).encode())
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -243,25 +264,24 @@ class Follower:
         seen = self._seen
         stuck, footprints = self._spins.stuck, [step.footprint for step in seen.steps]
         circle = self._over == CIRCLE and self._spins.waits_in_vain(footprints)
-        left = ()
+        left: tuple[int, ...] = ()
         if self._machine.ended() and seen.steps:
             living = {task.tid for task in self._machine.queue.current if task is not None}
             left = tuple(sorted(living - {seen.steps[-1].task} - set(stuck)))
-        execution = Execution(tuple(seen.steps), tuple(seen.enabled), left, not self._stalled and self._over in ("", CIRCLE))
+        execution = Execution(
+            tuple(seen.steps), tuple(seen.enabled), left, not self._stalled and self._over in ("", CIRCLE)
+        )
         trace = Trace(seen.steps)
         racing, atomic = racing_words(trace, seen.touched, self._watched)
         self._doubt_code()
         return Followed(
             execution, circle, bool(stuck) and not circle, self._over == ENDLESS, self._stalled,
-            tuple(racing), tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)), tuple(sorted(seen.splits)),
-            sum(core.count for core in self._machine.cores),
+            tuple(racing), tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)),
+            tuple(sorted(seen.splits)), sum(core.count for core in self._machine.cores),
         )  # fmt: skip
 
     def _doubt_code(self) -> None:
         """Code that is changed while several threads run is not watched."""
-        wrote = {word for one in self._seen.touched for word in one.wrote.tolist()}
+        wrote = {word for parts in self._seen.touched for one in parts for word in one.wrote.tolist()}
         if wrote & self._seen.fetched:
             self._seen.doubts.add("code was changed that a thread runs")
-
-
-__all__ = ["Followed", "Follower", "OverError", "conflict", "fetched"]

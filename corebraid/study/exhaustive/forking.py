@@ -113,8 +113,8 @@ class _Server:
         spec = self._subject.spec
         assert spec is not None
         options = replace(
-            self._subject.options, schedule="round-robin", steps=Stepped(self._choose, self._goes_on), shared=None,
-            unwritten=True, checkpoint=None, evidence=(), evidence_options={},
+            self._subject.options, schedule="round-robin", steps=Stepped(self._choose, self._goes_on),
+            shared=None, unwritten=True, checkpoint=None, evidence=(), evidence_options={},
         )  # fmt: skip
         capture = LinuxCapture(
             spec, Path(), spec.isa, linux_abi_of(spec.isa), options,
@@ -225,7 +225,7 @@ def _warm_up(machine: LinuxMachine) -> None:
     for number in range(len(machine.cores)):
         machine.empty_store_buffer(number)
     steps = [Step(1, Footprint({8: True}, ranges=((0, 8),))), Step(2, Footprint({8: True}))]
-    racing_words(Trace(steps), [touched, touched], np.zeros(1, np.uint64))
+    racing_words(Trace(steps), [(touched, touched)] * 2, np.zeros(1, np.uint64))
 
 
 def _serve(
@@ -271,11 +271,13 @@ class Machine:
     def close(self) -> None:
         """End them, and the run that is under way."""
         end_workers([self._process])
-        for end in (self._asked, self._answers, *(one.asked for one in self._standing)):
-            end.close()
+        for asked in (self._asked, *(one.asked for one in self._standing)):
+            asked.close()
+        self._answers.close()
 
     def run(self, plan: Plan, watched: tuple[int, ...], patience: int) -> Made:
-        """Make a run; see `Request`. Raises CorebraidError, NothingToChooseError: the program never has two threads."""
+        """Make a run; see `Request`. Raises CorebraidError, NothingToChooseError: the program never has two
+        threads."""
         self._let_go(plan, watched)
         asked = self._standing[-1].asked if self._standing else self._asked
         data, ends = b"", list[int]()

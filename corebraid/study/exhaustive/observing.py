@@ -91,6 +91,12 @@ def is_split(rows: Rows) -> bool:
     return any(pair in reads for pair in rows[rows["kind"] == WRITE][["addr", "size"]].tolist())
 
 
-def fetched(rows: Rows) -> bool:
-    """Whether instructions are among the accesses."""
-    return bool((rows["flags"] & np.uint8(FETCH)).any())
+def first_bytes(rows: Rows) -> bytes:
+    """The bytes that accesses (EVENT[n]) read, one after the other, up to a hundred."""
+    reads = rows[rows["kind"] == READ][["size", "new"]][:16].tolist()
+    return b"".join(new.to_bytes(8, "little")[:size] for size, new in reads)[:100]
+
+
+def is_fetch(rows: Rows) -> NDArray[np.bool_]:
+    """Which of the accesses fetched instructions."""
+    return (rows["flags"] & np.uint8(FETCH)) != 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError, GuestFault, UsageError
-from corebraid.base.wording import Call
+from corebraid.base.wording import Call, Option, Phrase
 from corebraid.study.attempts import Attempt, Run, judged
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.exhaustive.bounded import BoundedExplorer
@@ -18,11 +18,12 @@ from corebraid.study.exhaustive.forking import Machine, Made
 from corebraid.study.exhaustive.steps import Execution, Plan
 from corebraid.study.forked_runs import NothingToChooseError
 from corebraid.study.subjects import Subject
+from emu.linux.tasks.home_queue import CROWDED
 from emu.schedule.step_file import step_text, words_to_watch
 from emu.schedule.stepped import Listed, Stepped
 
-#: Instructions of a run at most, unless somebody says otherwise; those that a run which goes round in a circle
-#: is given when it is recorded, beyond what it took to see that.
+#: Instructions of a run at most, unless somebody says otherwise; those that a run which goes round in a
+#: circle is given when it is recorded, beyond what it took to see that.
 _LIMIT, _AROUND = 30_000_000, 2_000
 #: Instructions of a step after which its task is thought to wait for something that is not watched.
 _PATIENCE = 1 << 18
@@ -55,8 +56,8 @@ class Searched:
     """What a search came to. executions: different ones, none twice. runs: that were made for them, and
     further: those that turned out to be another one's equal. begun: how often the search began anew, with
     further words. words: that are shared (addresses divided by 8); threads, steps: of a run, at most.
-    unfinished: why it is not over, '' if it is. fixed: choices that were not tried. splits: pcs of instructions
-    that were taken as indivisible and are not. open: branches that are left.
+    unfinished: why it is not over, '' if it is. fixed: choices that were not tried. splits: pcs of
+    instructions that were taken as indivisible and are not. open: branches that are left.
     """
 
     executions: int = 0
@@ -141,7 +142,7 @@ class Search:
 
         explorer = Explorer(run) if self._preemptions is None else BoundedExplorer(run, self._preemptions)
         why, failing = "", None
-        for execution, trace in explorer.explore():
+        for _, trace in explorer.explore():
             self._runs += 1
             gathered.runs += 1
             self._check(made[0], words)
@@ -167,6 +168,8 @@ class Search:
             self._patience = self._subject.options.limit
             raise _AnewError(())
         if made.run is not None and made.run.refused:
+            if made.run.refused.endswith(CROWDED):
+                raise UsageError(CROWDED, remedy=Phrase("give it more: ", Option("cores")))
             raise GuestFault(f"run {self._runs} cannot be emulated: {made.run.refused}")
 
     def _failing(self, made: Made) -> Failing | None:
@@ -192,7 +195,11 @@ class Search:
         if made.followed.doubts:
             return made.followed.doubts[0]
         end = made.run.manifest.end if made.run is not None else None
-        if made.followed.endless or made.followed.stalled or (end is not None and end.reason in ("limit", "time-limit")):
+        if (
+            made.followed.endless
+            or made.followed.stalled
+            or (end is not None and end.reason in ("limit", "time-limit"))
+        ):
             return "a run was broken off: it may never end"
         if left and self._budget.runs is not None and self._runs >= self._budget.runs:
             return f"the search was to make {self._budget.runs} runs"

@@ -1,8 +1,8 @@
 """Loops that wait: iterations that leave nothing behind.
 
 A task that comes back to where it was, with the registers that it had, and has changed nothing meanwhile, has
-made an iteration that can be left out of the run: what everybody does before and after is the same without it.
-So its task need not go on in this run. Runs in which it saw something else are runs of their own.
+made an iteration that can be left out of the run: what everybody does before and after is the same without
+it. So its task need not go on in this run. Runs in which it saw something else are runs of their own.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from corebraid.study.exhaustive.steps import Footprint, Key, Step, overlap
+from corebraid.study.exhaustive.steps import Footprint, Key, Step, conflict, overlap
 
 Clock = dict[int, int]
 
@@ -110,8 +110,6 @@ def _digest(value: object) -> int:
 
 def asleep_after(sleep: dict[int, Footprint], step: Step) -> dict[int, Footprint]:
     """Who sleeps on when a step is made."""
-    from corebraid.study.exhaustive.steps import conflict
-
     return {
         task: footprint
         for task, footprint in sleep.items()

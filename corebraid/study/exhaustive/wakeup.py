@@ -55,7 +55,9 @@ def reversal(trace: Trace, first: int, second: int) -> Reversal:
 def is_begun(sleep: Mapping[int, Footprint], wanted: Reversal) -> bool:
     """Whether a task that sleeps could make the first of the steps: then what they lead to is known."""
     planned = wanted.planned()
-    return any(_begins(planned, wanted.trace, task, footprint) is not None for task, footprint in sleep.items())
+    return any(
+        _begins(planned, wanted.trace, task, footprint) is not None for task, footprint in sleep.items()
+    )
 
 
 def insert(tree: list[Branch], wanted: Reversal) -> bool:

@@ -6,6 +6,9 @@ from emu.linux.ground.failure import Unsupported
 from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import State, Task
 
+#: Why a run in which every task has a core of its own cannot go on.
+CROWDED = "more threads than cores, where each has its own"
+
 
 class HomeQueue(RunQueue):
     """A run queue in which every task has a core of its own, the next one that none had before. It takes over
@@ -28,7 +31,7 @@ class HomeQueue(RunQueue):
         if task.tid not in self._homes:
             free = [core for core in range(len(self.current)) if core not in self._homes.values()]
             if not free:
-                raise Unsupported("more threads than cores, in a search where each has its own (--cores)")
+                raise Unsupported(CROWDED)
             self._homes[task.tid] = free[0]
         super().put(task)
 
