@@ -226,7 +226,7 @@ def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: boo
     if isinstance(finding.unexplained, CorebraidError):
         console.note(f"no explanation: {finding.unexplained.line(TYPED)}")
     if as_json:
-        console.facts(finding.facts(TYPED))
+        console.facts(replace(hunted, finding=finding).facts(TYPED))
         return
     for line in finding.lines(TYPED):
         click.echo(line)

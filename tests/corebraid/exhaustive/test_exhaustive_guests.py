@@ -61,6 +61,7 @@ def aba(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, objec
 def test_what_fails_is_kept_with_its_steps(aba: tuple[Path, dict[str, object]]) -> None:
     path, facts = aba
     assert facts["found"] is True
+    assert facts["exhaustive"] is True
     assert facts["proven"] is False
     assert facts["condition"] == "exit!=0"
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["rec", "rec.steps"]
@@ -81,13 +82,14 @@ def test_its_command_makes_the_same_recording(aba: tuple[Path, dict[str, object]
 def test_its_recording_is_one_like_any_other(aba: tuple[Path, dict[str, object]]) -> None:
     path, _ = aba
     assert corebraid.verify(path).sound
+    assert run("order", path).code == 0
     assert run("trace", path, "--ordered").code == 0
 
 
 def test_a_lock_is_proved() -> None:
     ran = run("hunt", "--exhaustive", "--cores", 2, "--", RACES, "ticket")
     assert ran.code == 1
-    assert "all right: 4 different executions, each made, none fails (2 threads, up to" in ran.out
+    assert "all right: 8 different executions, each made, none fails (2 threads, up to" in ran.out
     assert "tried: every order of accesses to shared words and system calls" in ran.out
 
 
