@@ -35,6 +35,7 @@ _BENCHMARKS = {
     "rpc": "rpc",
     "hunt": "hunt",
     "forks": "forks",
+    "exhaustive": "exhaustive",
     "corrections": "corrections",
     "seeds": "seeds",
 }

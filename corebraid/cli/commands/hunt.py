@@ -139,11 +139,12 @@ def command(
     \b
     Examples:
       corebraid example bug_dcl linux/bug_publication linux/bug_lock_order linux/bug_lost_update
+      corebraid example linux/small_races
       corebraid hunt -o REC -- ./bug_publication
       corebraid hunt --runs 1000 --until deadlock --schedule pct:3 -- ./bug_lock_order
       corebraid hunt --until 'output~found [0-3]' --jobs 8 -- ./bug_lost_update
       corebraid hunt --cores 2 bug_dcl.elf
-      corebraid hunt --exhaustive --preemptions 1 -- ./bug_publication
+      corebraid hunt --exhaustive --preemptions 1 -- ./small_races bad_aba
     """
     from corebraid.api.hunt import hunt
 
