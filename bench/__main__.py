@@ -37,6 +37,7 @@ _BENCHMARKS = {
     "hunt": "hunt",
     "forks": "forks",
     "smallest": "smallest",
+    "exhaustive": "exhaustive",
     "corrections": "corrections",
     "seeds": "seeds",
 }

@@ -11,6 +11,8 @@ from corebraid.base.wording import Option, Phrase
 #: Processes at most, and instructions or rows at most: what the command line takes.
 MOST_JOBS, MOST = 1024, (1 << 63) - 1
 MOST_SECONDS = 1e9
+#: Preemptions of an execution at most.
+MOST_PREEMPTIONS = 1000
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_place, check_seconds, check_whole, texts_of
+from corebraid.api.asked import (
+    MOST_JOBS,
+    MOST_PREEMPTIONS,
+    check_place,
+    check_seconds,
+    check_whole,
+    texts_of,
+)
+from corebraid.api.exhaustive import check_exhaustive, check_subject, search
 from corebraid.api.record import check_guest, ignore
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
@@ -26,10 +35,12 @@ def hunt(
     directory: Path | str | None = None,
     *,
     arguments: Iterable[str] = (),
-    runs: int = 200,
+    runs: int | None = None,
     seed: int = 0,
     schedule: str = "mixed",
     until: Iterable[str] = (),
+    exhaustive: bool = False,
+    preemptions: int | None = None,
     jobs: int | None = None,
     limit: int | None = None,
     input: bytes | Callable[[], bytes] = b"",
@@ -53,18 +64,24 @@ def hunt(
     strict: bool = False,
     time_limit: float | None = None,
     progress: Callable[[int], None] = ignore,
+    branches: Callable[[int], None] = ignore,
     note: Callable[[Text], None] = ignore,
 ) -> Hunted:
     """Record a program under schedule after schedule until a run fails; keep that recording in `directory`.
 
-    directory: PROGRAM.rec if None. runs: at most so many. until: conditions ("exit!=0", "deadlock", ...; one
-    of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each processor if None.
-    limit: instructions after which a run is taken not to end. explain: whether to look for suspicious
-    accesses. reduce: whether to look for the smallest schedule that fails the same way, whose recording is
-    `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording of a run that
-    passes, or "none" for the run without preemptions: of the schedules between that one and the failing one
-    the two are looked for that differ in one switch, which makes it fail. Others: as in `corebraid.record`.
-    progress: called with how many runs are over. note: told what the user should know.
+    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. until: conditions ("exit!=0",
+    "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each
+    processor if None. limit: instructions after which a run is taken not to end. explain: whether to look
+    for suspicious accesses. reduce: whether to look for the smallest schedule that fails the same way, whose
+    recording is `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording
+    of a run that passes, or "none" for the run without preemptions: of the schedules between that one and the
+    failing one the two are looked for that differ in one switch, which makes it fail. Others: as in
+    `corebraid.record`. progress: called with how many runs are over. note: told what the user should know.
+
+    exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
+    a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,
+    without bound if None, and `Hunted.searched` says what it came to; it is not reduced. progress: called
+    with how many different executions were made; branches: with how many are yet to be tried.
 
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
@@ -78,26 +95,37 @@ def hunt(
     check_guest(cores=cores, seed=seed, schedule=schedule, model=model,
                 cache=cache, strata=strata, memory=memory, limit=limit, clock=clock, time_limit=time_limit,
                 input=input)  # fmt: skip
-    check_whole("runs", runs, 1, optional=False)
+    check_whole("runs", runs, 1)
+    check_whole("preemptions", preemptions, 0, MOST_PREEMPTIONS)
     check_whole("jobs", jobs, 1, MOST_JOBS)
     check_seconds("reduce_time", reduce_time)
     kept = None if keep_writes is None else Path(keep_writes)
     linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system)
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
     find_program(str(program))
-    _check(runs, seed, schedule, linux)
+    tried = 200 if runs is None else runs
+    _check(tried, seed, schedule, linux)
     asked = Asked(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule="chaos", model=model,
         store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
         guest=guest, linux=linux,
     )  # fmt: skip
+    check_exhaustive(asked, schedule, preemptions, exhaustive=exhaustive)
+    if exhaustive and bisect is not None:
+        what = "what an exhaustive hunt finds is not bisected"
+        raise UsageError(what, remedy=Phrase("leave ", Option("bisect"), " out"))
     subject = subject_of(asked)
     place = recording_name(subject.program) if directory is None else Path(directory)
+    if exhaustive:
+        check_subject(subject)
+        limits, tell = (runs, time_limit), (progress, branches)
+        found = search(asked, replace(subject, time_limit=None), place, wanted, preemptions, limits, tell)
+        return found.explained() if explain else found
     if reduce:
         _check_reduced_place(place)
     if bisect is not None:
         good_manifest(bisect)
-    tries = partial(attempts, runs, seed, schedule)
+    tries = partial(attempts, tried, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
     if reduce:
         found = found.reduced(reduce_time)

@@ -99,6 +99,28 @@ def progress(what: str, total: int | None = None) -> Iterator[Advance]:
 
 
 @contextmanager
+def progress_of_search() -> Iterator[tuple[Advance, Advance]]:
+    """Show how far a search is whose end nobody knows. Gives a function to call with what was made so far,
+    and one with how many branches are open. Shows nothing unless stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield _ignore, _ignore
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} executions, {task.fields[left]:,.0f} branches open"),
+    )  # fmt: skip
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, left=0)
+        yield (
+            _throttled(lambda done: bar.update(task, completed=done)),
+            _throttled(lambda left: bar.update(task, left=left)),
+        )
+
+
+@contextmanager
 def progress_of(works: Sequence[tuple[str, int]], look: Callable[[], Sequence[int]]) -> Iterator[None]:
     """Show how far several works have come, of how much each, and how long each may yet take.
 

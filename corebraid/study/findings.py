@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from corebraid.study.attempts import Run
     from corebraid.study.causes.passing import Comparison
     from corebraid.study.causes.suspects import Suspicion
+    from corebraid.study.exhaustive.search import Searched
     from corebraid.study.smallest.bisected import Bisection
     from corebraid.study.smallest.kept import Again, Reduction
 
@@ -136,10 +137,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Hunted:
-    """A hunt that is over. finding: what was found, if anything was."""
+    """A hunt that is over. finding: what was found, if anything was. searched: what an exhaustive one came
+    to."""
 
     speed: Speed
     finding: Finding | None = None
+    searched: Searched | None = None
 
     @property
     def printed(self) -> tuple[tuple[bool, bytes], ...]:
@@ -193,9 +196,12 @@ class Hunted:
 
     def facts(self, wording: Wording | None = None) -> dict[str, object]:
         """As JSON."""
+        from corebraid.study.exhaustive.claims import facts_of
+
+        more = {} if self.searched is None else facts_of(self.searched)
         if self.finding is not None:
-            return self.finding.facts(wording)
-        return {"found": False, "runs": self.speed.runs, "seconds": round(self.speed.seconds, 3)}
+            return self.finding.facts(wording) | more
+        return {"found": False, "runs": self.speed.runs, "seconds": round(self.speed.seconds, 3), **more}
 
 
 def again_of(asked: Asked, directory: Path, run: Run, limit: int) -> Call:

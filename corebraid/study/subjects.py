@@ -91,7 +91,7 @@ def subject_of(asked: Asked) -> Subject:
         _check_firmware(asked)
         return Subject(path, options, None, {}, asked.linux.time_limit, because)
     spec = guest_spec(path, asked.program, asked.arguments, asked.memory, options.input, asked.linux)
-    options = replace(options, memory_bytes=ADDRESS_SPACE)
+    options = replace(_with_steps(options, asked), memory_bytes=ADDRESS_SPACE)
     return Subject(path, options, spec, asked.linux.facts(), asked.linux.time_limit, because)
 
 
@@ -168,6 +168,21 @@ def _checkpoint(asked: Asked) -> CheckpointPolicy | None:
             remedy="leave one of them out",
         )
     return policy
+
+
+def _with_steps(options: RecordOptions, asked: Asked) -> RecordOptions:
+    """A schedule file may hold steps in place of slices."""
+    from emu.schedule.scheduler import is_named_policy
+    from emu.schedule.step_file import read_steps
+    from emu.schedule.stepped import Listed, Stepped
+
+    if is_named_policy(asked.schedule) or (steps := read_steps(Path(asked.schedule))) is None:
+        return options
+    if options.model != "sc":
+        raise UsageError(
+            "a schedule of steps is of the model sc", found=Option("model", asked.model), where=asked.schedule
+        )
+    return replace(options, steps=Stepped(Listed(steps.tasks)), shared=steps.shared)
 
 
 def _with_model(options: RecordOptions, asked: Asked) -> RecordOptions:

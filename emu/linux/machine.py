@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
+from corebraid.base.errors import UsageError
 from corebraid.base.rows.record import CONTEXT_CALL, CONTEXT_SIGNAL, CONTEXT_SWITCH, INPUT_RANDOM
+from corebraid.base.wording import Option, Phrase
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.faults import FETCH_ACCESS, WRITE_ACCESS, Fault
@@ -34,8 +36,10 @@ from emu.linux.guest import Guest
 from emu.linux.memory.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
 from emu.linux.signals.delivery import Death, deliver
 from emu.linux.signals.numbers import SIGKILL
+from emu.linux.stepping import Stepping, take_step
 from emu.linux.tasks.deadlock import waits
 from emu.linux.tasks.ending import let_go
+from emu.linux.tasks.home_queue import HomeQueue
 from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.running_time import RunningTime
 from emu.linux.tasks.task import State, Task
@@ -44,6 +48,7 @@ from emu.linux.turn import take_turn
 from emu.native.state import CORE_AT, MACHINE_AT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE, STOP_CALL
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
+from emu.schedule.stepped import Stepped
 from isa.table import Isa
 
 #: Modelled cycles of a system call; without them programs that wait for a time would wait for ever.
@@ -65,11 +70,26 @@ class LinuxMachine(Board):
         self.note = ""
         #: Words to watch as soon as there are two tasks.
         self.shared: SharedWords | None = None
+        #: Set while tasks run step by step.
+        self.steps: Stepping | None = None
 
     def reseed(self, seed: int) -> None:
         """See `Board.reseed`; and which task runs on which core."""
         super().reseed(seed)
         self.queue.reseed(seed)
+
+    def step_by_step(self, policy: Stepped) -> None:
+        """From here on tasks run step by step, as `policy` has it. Raises UsageError: there are more than
+        cores."""
+        try:
+            self.queue = HomeQueue(self.queue, list(self.process.tasks.values()))
+        except Unsupported as refused:
+            raise UsageError(refused.what, remedy=Phrase("give it more: ", Option("cores"))) from None
+        self.steps = Stepping(policy, self.clock())
+
+    def clock(self) -> int:
+        """See `Board.clock`; of a machine that runs step by step, until when time has gone on."""
+        return super().clock() if self.steps is None else self.steps.cycles
 
     def boot(self, guest: Guest) -> None:
         """Take a guest that was loaded into home memory, and make its first task ready."""
@@ -113,7 +133,10 @@ class LinuxMachine(Board):
 
     def turn(self, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None) -> None:
         """One slice of a core, with the kernel's work that falls in it."""
-        take_turn(self, piece, length, scheduler, begun)
+        if self.steps is None:
+            take_turn(self, piece, length, scheduler, begun)
+        else:
+            take_step(self, self.steps, piece, length)
 
     def slices_ran(self) -> None:
         """Tasks are charged for what they ran."""
@@ -150,8 +173,9 @@ class LinuxMachine(Board):
         # Timers of running time go off without a call of the task's.
         self._running_time.charge_all(current)
         self.kernel.expire()
+        held = () if self.steps is None else self.steps.held
         for number, task in enumerate(current):
-            if task is None:
+            if task is None or number in held:
                 continue
             if signals.deliverable(task):
                 self._deliver(number, task)
@@ -177,6 +201,9 @@ class LinuxMachine(Board):
         clock = self.process.clock
         if isinstance(clock, VirtualClock):
             cycles = self.clock() + -(min(0, self.now() - deadline) // CYCLE_NS)
+            if self.steps is not None:
+                self.steps.cycles, self.steps.passed = cycles, True
+                return True
             rows = self.core_rows
             for k in self._all:
                 rows["latency"][k] += max(0, cycles - self.cores[k].cycles)
@@ -240,7 +267,8 @@ class LinuxMachine(Board):
     def _catch_up(self, number: int) -> None:
         """A core that was idle, or slow, has waited until now."""
         core = self.cores[number]
-        core.words[CORE_AT.latency] += max(0, self.clock() - core.cycles)
+        if self.steps is None:
+            core.words[CORE_AT.latency] += max(0, self.clock() - core.cycles)
         self._running_time.begin(number)
 
     def _unload(self, number: int) -> Task:
@@ -264,6 +292,7 @@ class LinuxMachine(Board):
         """Deliver signals to the task, and give the core the registers if they have changed."""
         signals = self.process.signals
         if signals.deliverable(task) or task.interruption is not None:
+            handled = signals.deliverable(task)
             self._settle(number)
             self.meet(number, ENTER, task.tid)
             self.guest.memory.cause = CAUSE_SIGNAL
@@ -271,6 +300,8 @@ class LinuxMachine(Board):
             death = self._guarded(number, task, lambda: deliver(task, interruption))
             if isinstance(death, Death):
                 self._die(number, death)
+            elif handled and self.steps is not None:
+                self.steps.doubts.add("a thread was interrupted by a signal")
             # A task that is killed before it has run on the core leaves its registers there all the same.
             if self.over and not (isinstance(death, Death) and task.changed):
                 return
@@ -295,6 +326,8 @@ class LinuxMachine(Board):
         if status == uc.UC_ERR_INSN_INVALID and not core.row["exception"]:
             read = emulate_random_read(core, self._random)
             if read is not None:
+                if self.steps is not None:
+                    self.steps.doubts.add("an instruction gave random numbers")
                 what, given = INPUT_RANDOM, np.uint64(read.value)
                 log_input(core.row, what, np.uint64(read.count), np.uint64(1), given, read.size)
                 return None

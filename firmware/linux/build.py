@@ -38,6 +38,7 @@ LINK = {
     "barriers": ["-no-pie"],
     "float_exceptions": ["-lm"],
     "float_math": ["-lm"],
+    "small_races": ["-static", "-no-pie", "-nostdlib", "-fno-stack-protector", "-s"],
     "runpath": [f"x86_64/{LIBRARY}.so", "-Wl,-rpath,$ORIGIN"],
     "static_hello": ["-static", "-no-pie", "-s"],
     "static_pie_threads": ["-static-pie", "-s"],

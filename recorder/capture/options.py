@@ -13,6 +13,7 @@ from emu.bus.names import MESI
 from emu.schedule.deferred import Deferred
 from emu.schedule.scheduler import DEFAULT_SLICE, Scheduler, learns, make_scheduler
 from emu.schedule.shared_words import SharedWords
+from emu.schedule.stepped import Stepped
 from recorder.capture.ring_policy import RingPolicy
 from recorder.capture.strata_policy import STRATA_OF_LINES, StrataPolicy
 from recorder.files.end import End
@@ -28,8 +29,8 @@ class RecordOptions:
     (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
     policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
     schedule_seed: decides of schedules, in place of `seed`, once there are two tasks or cores to choose from,
-    and nothing before. unwritten: nothing of the recording is written.
-    around: of a policy that it has made, what runs in its place.
+    and nothing before. steps: in place of the policy from then on, of a Linux program. unwritten: nothing of
+    the recording is written. around: of a policy that it has made, what runs in its place.
     checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`.
     ring: what is kept of the run, None for all."""
 
@@ -50,6 +51,7 @@ class RecordOptions:
     shared: SharedWords | None = None
     scheduler: Scheduler | None = None
     schedule_seed: int | None = None
+    steps: Stepped | None = None
     unwritten: bool = False
     around: Callable[[Scheduler], Scheduler] | None = None
     bus: str = MESI
@@ -60,7 +62,8 @@ class RecordOptions:
         """The policy. begin: makes that of `schedule_seed`, where it begins. Raises UsageError."""
         if self.scheduler is not None:
             return self.scheduler
-        return self.policy() if self.schedule_seed is None else Deferred(begin)
+        later = self.schedule_seed is not None or self.steps is not None
+        return Deferred(begin) if later else self.policy()
 
     def policy(self) -> Scheduler:
         """The policy itself. Raises UsageError."""

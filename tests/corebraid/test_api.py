@@ -31,7 +31,7 @@ ECHO = Path("/bin/echo")
 SHOWN = {"as_json", "recording", "file"}
 OTHERS: dict[str, tuple[set[str], set[str]]] = {
     "record": ({"source", "sink", "pass_exit_code"}, {"input", "output", "error", "progress"}),
-    "hunt": ({"source", "sink"}, {"input", "progress", "note"}),
+    "hunt": ({"source", "sink"}, {"input", "progress", "branches", "note"}),
     "replay": ({"every", "jobs"}, {"sink", "progress"}),
     "checkpoint": (set(), {"progress"}),
     "order": (set(), {"progress", "note"}),

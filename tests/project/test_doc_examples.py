@@ -29,7 +29,11 @@ PAGES = sorted(
 )
 #: Commands whose answer is no, by the page that has them.
 CODES = {
-    "README.md": {"corebraid check sb.axe --model sc --explain": 1},
+    "README.md": {
+        "corebraid check sb.axe --model sc --explain": 1,
+        "corebraid hunt --exhaustive --cores 2 -- ./small_races peterson": 1,
+    },
+    "docs/exhaustive.md": {"corebraid hunt --exhaustive --cores 2 -- ./small_races ticket": 1},
     "docs/stack.md": {"corebraid record -o REC ./crash": 3},
     "docs/races.md": {"corebraid races REC": 1},
     "docs/rpc.md": {"corebraid rpc REC --seed 7 --free": 1},

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from corebraid.api.asked import MOST_PREEMPTIONS
 from corebraid.base.errors import CorebraidError
+from corebraid.base.wording import said
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
 from corebraid.cli.newfile import check_new_file, new_file
@@ -31,7 +33,7 @@ _MOST_JOBS = 64
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
     "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "reduce",
-    "reduce_time", "bisect", "as_json",
+    "reduce_time", "bisect", "as_json", "exhaustive", "preemptions",
 )  # fmt: skip
 
 
@@ -44,7 +46,21 @@ _OWN = (
     type=click.Path(path_type=Path),
     help="Where the failing recording goes.  [default: PROGRAM.rec]",
 )
-@click.option("--runs", type=Whole(1), default=200, show_default=True, help="Runs at most.")
+@click.option(
+    "--runs", type=Whole(1), metavar="N", help="Runs at most.  [default: 200; any number with --exhaustive]"
+)
+@click.option(
+    "--exhaustive",
+    is_flag=True,
+    help="Make every execution once, instead of runs by chance: it ends with how many there are, all right, "
+    "or with one that fails. --runs and --time-limit are then of all of it.",
+)
+@click.option(
+    "--preemptions",
+    type=Whole(0, MOST_PREEMPTIONS),
+    metavar="N",
+    help="With --exhaustive: only executions with at most N switches away from a thread that could go on.",
+)
 @click.option(
     "--seed",
     type=seed,
@@ -121,8 +137,10 @@ def command(
     program: str,
     arguments: tuple[str, ...],
     directory: Path | None,
-    runs: int,
+    runs: int | None,
     until: tuple[str, ...],
+    exhaustive: bool,
+    preemptions: int | None,
     source: str | None,
     sink: Path | None,
     explain: bool,
@@ -141,15 +159,19 @@ def command(
     which memory threads share; schedules switch threads right before accesses to it, so that runs are on the
     bus of lines.
 
-    Exit code 0: found; 1: not in so many runs.
+    With --exhaustive every execution is made once, of a small program (docs/exhaustive.md).
+
+    Exit code 0: found; 1: not in so many runs, or, with --exhaustive, all executions are right.
 
     \b
     Examples:
       corebraid example bug_dcl linux/bug_publication linux/bug_lock_order linux/bug_lost_update
+      corebraid example linux/small_races
       corebraid hunt -o REC --no-reduce -- ./bug_publication
       corebraid hunt --no-reduce --runs 1000 --until deadlock --schedule pct:3 -- ./bug_lock_order
       corebraid hunt --until 'output~found [0-3]' --jobs 8 -- ./bug_lost_update
       corebraid hunt --cores 2 bug_dcl.elf
+      corebraid hunt --exhaustive --preemptions 1 -- ./small_races bad_aba
     """
     from corebraid.api.hunt import hunt
     from corebraid.study.hunting import check_free
@@ -163,24 +185,33 @@ def command(
         check_new_file(sink, "--output")
     if bisect is not None:
         good_manifest(bisect)
+    reduce = reduce and not exhaustive
     if reduce:
         check_free(reduced_place(directory or recording_name(Path(program))))
     console.announce_compilation()
     with ExitStack() as shown:
         show: console.Advance = _ignore
+        branches: console.Advance = _ignore
         piped = False
 
         def read() -> bytes:
-            nonlocal show, piped
+            nonlocal show, branches, piped
             data = read_input(source)
             piped = source is None and data != b""
-            show = shown.enter_context(console.progress("runs", runs))
+            if exhaustive:
+                show, branches = shown.enter_context(console.progress_of_search())
+            else:
+                show = shown.enter_context(console.progress("runs", runs or 200))
             return data
 
         hunted = hunt(
             program, directory, arguments=arguments, runs=runs, until=until, input=read, explain=False,
-            reduce=False, progress=lambda done: show(done), note=console.note, **asked,
+            exhaustive=exhaustive, preemptions=preemptions, progress=lambda done: show(done), reduce=False,
+            bisect=bisect if exhaustive else None, branches=lambda left: branches(left),
+            note=console.note, **asked,
         )  # fmt: skip
+    if hunted.searched is not None and hunted.finding is None:
+        return _show_search(hunted, as_json=as_json)
     if hunted.finding is None:
         console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
         if as_json:
@@ -227,6 +258,22 @@ _BISECT_TIME = 20.0
 _MORE = "--runs, --seed, --cores or --schedule may help"
 
 
+def _show_search(hunted: Hunted, *, as_json: bool) -> int:
+    """Of a search in which no execution failed."""
+    from corebraid.study.exhaustive.claims import lines_of, nothing_proven
+
+    assert hunted.searched is not None
+    if as_json:
+        console.facts(hunted.facts())
+    else:
+        for line in lines_of(hunted.searched):
+            click.echo(said(line, TYPED))
+    console.note(f"nothing found in {hunted.speed.runs} runs ({hunted.speed})")
+    if hunted.searched.unfinished:
+        console.note(nothing_proven(hunted.searched))
+    return 1
+
+
 def _ignore(_: int) -> None:
     pass
 
@@ -241,7 +288,7 @@ def _show(hunted: Hunted, program: str, arguments: tuple[str, ...], as_json: boo
     if isinstance(finding.unexplained, CorebraidError):
         console.note(f"no explanation: {finding.unexplained.line(TYPED)}")
     if as_json:
-        console.facts(finding.facts(TYPED))
+        console.facts(replace(hunted, finding=finding).facts(TYPED))
         return
     for line in finding.lines(TYPED):
         click.echo(line)
@@ -262,10 +309,12 @@ def _again(program: str, arguments: tuple[str, ...], finding: Finding, recording
 def _given(context: click.Context) -> list[str]:
     """The options that were given, of those that a recording has too."""
     words: list[str] = []
+    # Of a search it is no run's.
+    own = (*_OWN, "time_limit") if context.params["exhaustive"] else _OWN
     for option in context.command.params:
         name = option.name or ""
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not given or name in _OWN or not isinstance(option, click.Option):
+        if not given or name in own or not isinstance(option, click.Option):
             continue
         value = context.params[name]
         for one in value if option.multiple else (value,):

@@ -1,0 +1,118 @@
+"""What of the kernel a system call uses: which calls commute, by conservative classes.
+
+A call that is not known here conflicts with every other call. Whatever a call reads or writes of the guest's
+memory comes besides: the kernel's accesses are seen as they happen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from corebraid.study.exhaustive.steps import Key
+from emu.linux.calls.table import CALLS
+from emu.linux.ground.call import Subject
+from emu.linux.stepping import Served
+from emu.linux.tasks.futex import MATCH_ANY
+
+#: Calls that tell or change something of the caller's own alone, or what no call changes.
+_OWN = frozenset({
+    "gettid", "getpid", "getppid", "sched_yield", "set_robust_list", "rseq", "arch_prctl", "sigaltstack",
+    "rt_sigprocmask", "sched_getaffinity", "getcpu", "clock_gettime", "clock_getres", "gettimeofday", "time",
+    "nanosleep", "clock_nanosleep", "getuid", "geteuid", "getgid", "getegid", "set_tid_address", "uname",
+    "mlock", "munlock", "mlock2",
+})  # fmt: skip
+#: Calls that look at files and change nothing.
+_LOOKS = frozenset({"fstat", "stat", "lstat", "newfstatat", "statx", "access", "readlink", "getcwd"})
+_FILES = (Subject.FILES, Subject.WAITING, Subject.SOCKETS)
+#: Of memory, by how they name it: those that also decide where memory is free.
+_RANGES = frozenset({"mprotect", "madvise", "munmap", "mmap", "mremap", "brk", "msync"})
+_PLACES = frozenset({"munmap", "mmap", "mremap", "brk"})
+
+_WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 1, 3, 4, 5, 9, 10
+#: Bytes above a heap's new end that it may have had before.
+_HEAP = 1 << 27
+_COMMAND, _EAGAIN = 0x7F, 11
+#: Clocks that stand, and that of the caller's own running time.
+_CLOCKS = (0, 1, 3, 4, 5, 6, 7, 11)
+#: Files that tell what the system does.
+_TELLING = (b"/proc", b"/sys")
+
+
+@dataclass
+class Uses:
+    """What a call uses of the kernel: see `Footprint`. doubt: why nothing is proven of a program that makes
+    it, '' if nothing stands in the way. fixed: a choice that was not one."""
+
+    keys: dict[Key, bool] = field(default_factory=dict)
+    may: set[Key] = field(default_factory=set)
+    ranges: tuple[tuple[int, int], ...] = ()
+    doubt: str = ""
+    fixed: str = ""
+
+
+def uses_of(served: Served, *, blocked: bool, last_but_main: bool, read: bytes = b"") -> Uses:
+    """What a call has used. blocked: its task waits in it. last_but_main: it is an exit, and the first task
+    has ended before: the process ends with its last task. read: the first bytes that the kernel has read of
+    the guest's memory for it."""
+    name, uses = served.name, Uses({("kernel",): False})
+    if blocked and name != "futex":
+        uses.doubt = f"a thread waited in {name}: who goes on first was not tried"
+    if name == "futex":
+        _futex(served, uses)
+    elif name in _RANGES:
+        if name in _PLACES:
+            uses.keys[("places",)] = True
+        uses.ranges = _ranges(served)
+    elif name in ("clone", "clone3"):
+        uses.keys[("threads",)] = True
+    elif name in ("exit", "exit_group"):
+        uses.keys[("end",)] = last_but_main
+    elif name == "getrandom":
+        # Files give random bytes too.
+        uses.keys |= {("random",): True, ("files",): True}
+    elif name in ("times", "getrusage") or (name == "clock_gettime" and served.arguments[0] not in _CLOCKS):
+        uses.doubt = f"{name} tells what other threads have run"
+    elif name in ("open", "openat") and read.startswith(_TELLING):
+        uses.doubt = f"{read.partition(bytes(1))[0].decode('utf-8', 'replace')} tells what other threads do"
+    elif name in _LOOKS:
+        uses.keys[("files",)] = False
+    elif name in CALLS and CALLS[name].subject in _FILES:
+        uses.keys[("files",)] = True
+    elif name not in _OWN:
+        uses.keys[("kernel",)] = True
+    return uses
+
+
+def _futex(served: Served, uses: Uses) -> None:
+    address, op, _, timeout, second, _ = served.arguments
+    command, word = op & _COMMAND, ("futex", address)
+    if command in (_WAIT, _WAIT_BITSET):
+        refused = served.result is not None and served.result & 0xFFFFFFFF == -_EAGAIN & 0xFFFFFFFF
+        uses.keys[word] = not refused
+        if timeout and not refused:
+            uses.fixed = "waits with a time limit went on to it only when nobody else could run"
+    elif command in (_WAKE, _WAKE_BITSET):
+        uses.keys[word] = served.result != 0
+    elif command in (_REQUEUE, _CMP_REQUEUE, _WAKE_OP):
+        uses.keys |= {word: True, ("futex", second): True}
+    else:
+        uses.keys[("kernel",)] = True
+    if not uses.keys.get(word, True):
+        uses.may.add(word)
+
+
+def _ranges(served: Served) -> tuple[tuple[int, int], ...]:
+    """The memory that a call gives, takes or protects."""
+    a, b, c = served.arguments[:3]
+    result = served.result or 0
+    failed = served.result is None or result > MATCH_ANY << 32
+    if failed:
+        return ()
+    if served.name == "brk":
+        # How much was there before is not known here; a heap has nothing of others' within so much above it.
+        return ((a, a + _HEAP),) if a else ()
+    if served.name == "mmap":
+        return ((result, result + b),)
+    if served.name == "mremap":
+        return ((a, a + b), (result, result + c))
+    return ((a, a + b),)

@@ -1,0 +1,84 @@
+"""What may be said of a program after a search, and no more."""
+
+from __future__ import annotations
+
+from corebraid.base.wording import Option, Phrase, Text
+from corebraid.study.exhaustive.search import Searched
+
+#: What the claim covers: what was tried in every way, and what was the same in all runs.
+TRIED = "tried: every order of accesses to shared words and system calls, between instructions (model sc)"
+FIXED = (
+    "the same in all runs: arguments, input, files, random bytes (--seed); time stands while a thread can run"
+)
+#: More places of split instructions are not named.
+_MOST = 4
+
+
+def lines_of(searched: Searched) -> list[Text]:
+    """For people: what came of a search in which no execution failed."""
+    many = _many(searched.executions, "different execution")
+    bound = ""
+    if searched.preemptions is not None:
+        bound = f" with at most {_many(searched.preemptions, 'preemption')}"
+    if searched.unfinished:
+        head: list[Text] = [
+            f"not proven: {searched.unfinished}; {many}{bound} so far, all right; "
+            f"{_many(searched.open, 'branch', 'branches')} open"
+        ]
+    else:
+        head = [f"all right: {many}{bound}, each made, none fails ({_work(searched)})"]
+    return [*head, *_covers(searched)]
+
+
+def _covers(searched: Searched) -> list[Text]:
+    lines: list[Text] = [TRIED, FIXED]
+    if searched.fixed:
+        lines.append(f"not tried: {'; '.join(searched.fixed)}")
+    if searched.splits:
+        places = ", ".join(f"{pc:#x}" for pc in searched.splits[:_MOST])
+        more = f" and {len(searched.splits) - _MOST} more" if len(searched.splits) > _MOST else ""
+        lines.append(
+            f"taken as one, though a processor lets others in between: instructions at {places}{more} that "
+            "read and write a shared word without lock"
+        )
+    return lines
+
+
+def _work(searched: Searched) -> str:
+    parts = [
+        _many(searched.threads, "thread"),
+        f"up to {_many(searched.steps, 'step')}",
+        _many(len(searched.words), "shared word"),
+        _many(searched.runs, "run"),
+    ]
+    return ", ".join(parts)
+
+
+def facts_of(searched: Searched) -> dict[str, object]:
+    """As JSON."""
+    return {
+        "exhaustive": True,
+        "proven": searched.all_right,
+        "executions": searched.executions,
+        "preemptions": searched.preemptions,
+        "unfinished": searched.unfinished,
+        "open": searched.open,
+        "threads": searched.threads,
+        "steps": searched.steps,
+        "words": [word * 8 for word in searched.words],
+        "restarts": searched.begun,
+        "covers": [TRIED, FIXED],
+        "not_tried": list(searched.fixed),
+        "taken_as_one": list(searched.splits),
+    }
+
+
+def nothing_proven(searched: Searched) -> Text:
+    """What to do where a search cannot end."""
+    if searched.open:
+        return Phrase("fewer executions have ", Option("preemptions", 2), ", or a smaller input")
+    return "hunt without exhaustive"
+
+
+def _many(n: int, one: str, several: str = "") -> str:
+    return f"{n:,} {one if n == 1 else several or one + 's'}"

@@ -1,0 +1,102 @@
+"""Taking down, step by step, what a machine's tasks touch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.rows.event import EVENT, FETCH, READ, RMW, UNCACHED, WRITE, copy_rows
+from corebraid.study.exhaustive.racing import Touched, Words
+from corebraid.study.exhaustive.steps import Key
+from emu.linux.memory.bus_memory import CAUSE_PAGE
+from recorder.files.collectors import Rows
+
+_THREE, _SEVEN = np.uint64(3), np.uint64(7)
+
+
+class Observer:
+    """A collector (`recorder.files.collectors`) of the accesses of one step. active: it listens."""
+
+    def __init__(self, n_cores: int) -> None:
+        self._n_cores = n_cores
+        self._cores: list[Rows] = []
+        self._kernel: list[Rows] = []
+        self.active = False
+
+    def take(self, stream: int, rows: Rows) -> None:
+        """See `Collector`."""
+        if self.active:
+            (self._kernel if stream == self._n_cores else self._cores).append(copy_rows(rows))
+
+    def stratum(self) -> None:
+        """Nothing."""
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def finish(self) -> None:
+        """Nothing."""
+
+    def step(self) -> tuple[Rows, Rows]:
+        """The accesses of cores and those of the kernel since the last call, EVENT[n] each; without those
+        that make a page present, which are the same whoever asks for it."""
+        cores, kernel = (_joined(parts) for parts in (self._cores, self._kernel))
+        self._cores, self._kernel = [], []
+        return cores, kernel[kernel["pc"] != CAUSE_PAGE]
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return np.concatenate(parts) if parts else np.zeros(0, EVENT)
+
+
+def touched_by(rows: Rows) -> Touched:
+    """The words that accesses (EVENT[n]) use."""
+    rows = rows[(rows["flags"] & np.uint8(UNCACHED)) == 0]
+    first, last = rows["addr"] >> _THREE, rows["addr"] + rows["size"] - np.uint64(1) >> _THREE
+    wrote, atomic = rows["kind"] != READ, rows["kind"] == RMW
+    return Touched(*(np.unique(np.concatenate([first[of], last[of]])) for of in (slice(None), wrote, atomic)))
+
+
+def watched_rows(rows: Rows, watched: Words) -> Rows:
+    """Those of the accesses (EVENT[n]) that touch watched words (ascending)."""
+    first, last = rows["addr"] >> _THREE, rows["addr"] + rows["size"] - np.uint64(1) >> _THREE
+    return rows[_among(first, watched) | _among(last, watched)]
+
+
+def _among(words: NDArray[np.uint64], watched: Words) -> NDArray[np.bool_]:
+    if not len(watched):
+        return np.zeros(len(words), bool)
+    at = np.minimum(np.searchsorted(watched, words), len(watched) - 1)
+    return watched[at] == words
+
+
+def uses_in(rows: Rows) -> tuple[dict[Key, bool], set[Key]]:
+    """The bytes that accesses to watched words use, and whether they change them; those that an atomic access
+    left as they were, but might change elsewhere."""
+    keys: dict[Key, bool] = {}
+    may: set[Key] = set()
+    for address, size, kind, old, new in rows[["addr", "size", "kind", "old", "new"]].tolist():
+        changed = kind == WRITE or (kind == RMW and old != new)
+        for byte in range(address, address + size):
+            keys[byte] = keys.get(byte, False) or changed
+            if kind == RMW and not changed:
+                may.add(byte)
+    return keys, {key for key in may if not keys[key]}
+
+
+def is_split(rows: Rows) -> bool:
+    """Whether an instruction reads and then writes one place without being atomic: a processor may let
+    another's access come between, and the emulator does not. rows: EVENT[n], of one step's event."""
+    reads = {(address, size) for address, size in rows[rows["kind"] == READ][["addr", "size"]].tolist()}
+    return any(pair in reads for pair in rows[rows["kind"] == WRITE][["addr", "size"]].tolist())
+
+
+def first_bytes(rows: Rows) -> bytes:
+    """The bytes that accesses (EVENT[n]) read, one after the other, up to a hundred."""
+    reads = rows[rows["kind"] == READ][["size", "new"]][:16].tolist()
+    return b"".join(new.to_bytes(8, "little")[:size] for size, new in reads)[:100]
+
+
+def is_fetch(rows: Rows) -> NDArray[np.bool_]:
+    """Which of the accesses fetched instructions."""
+    return (rows["flags"] & np.uint8(FETCH)) != 0

@@ -1,0 +1,112 @@
+"""Running tasks step by step (`emu.schedule.stepped`): what the machine keeps of it, and one step.
+
+Nothing of a step may depend on what others do meanwhile, unless it shares something with them. So every task
+keeps a core of its own, and time stands still as long as anybody can run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from emu.board.board import Stopped
+from emu.board.watcher import Watcher
+from emu.core.recorded import RecordedCore
+from emu.linux.ground.wait import Reason
+from emu.linux.tasks.process import Process
+from emu.linux.tasks.run_queue import RunQueue
+from emu.linux.tasks.task import State, Task
+from emu.native.state import CORE_AT, MACHINE_AT, STOP_CALL
+from emu.schedule.policy import Slice
+from emu.schedule.stepped import Stepped
+
+#: Calls that only wait for a time.
+_SLEEPS = ("nanosleep", "clock_nanosleep")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A call that was served in a step. name: '' for a number without one. result: None while it waits, or if
+    the task is gone."""
+
+    tid: int
+    name: str
+    arguments: tuple[int, ...]
+    result: int | None
+
+
+@dataclass
+class Stepping:
+    """How a machine runs step by step. held: cores whose task stands before a system call, which it has made
+    but nobody has served. cycles: what time it is. served: the call of the last step. passed: time has gone
+    on since somebody has looked. doubts: what has happened that a step does not show."""
+
+    policy: Stepped
+    cycles: int
+    held: set[int] = field(default_factory=set)
+    served: Served | None = None
+    passed: bool = False
+    doubts: set[str] = field(default_factory=set)
+
+
+class StepMachine(Protocol):
+    """What a step needs of the machine, see `emu.linux.machine.LinuxMachine`."""
+
+    cores: list[RecordedCore]
+    words: memoryview
+    watcher: Watcher
+    queue: RunQueue
+    process: Process
+
+    def run_slice(
+        self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
+    ) -> Stopped:
+        """Run a core for about `length` instructions."""
+
+    def serve(self, number: int) -> None:
+        """Serve the core, which has stopped for the kernel."""
+
+    def ended(self) -> str:
+        """Why the run is over, empty while it is not."""
+
+
+def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) -> None:
+    """Let a core's task make its step, or `length` instructions of it."""
+    number, words = piece.core, machine.words
+    core, task = machine.cores[number], machine.queue.current[number]
+    assert task is not None
+    end = core.count + length
+    if number in steps.held:
+        steps.held.remove(number)
+        _serve_call(machine, steps, number, task)
+    while machine.queue.current[number] is task and not machine.ended():
+        if core.count >= end:
+            steps.policy.unfinished = task.tid
+            return
+        stopped = machine.run_slice(number, end - core.count, exact=True, events=1)
+        machine.watcher.ran(number, failed=stopped is Stopped.FAULT)
+        if stopped is not Stopped.KERNEL:
+            if words[MACHINE_AT.shared] != words[MACHINE_AT.shared_stop]:
+                steps.policy.unfinished = task.tid
+            return
+        if core.words[CORE_AT.stop_reason] == STOP_CALL:
+            steps.held.add(number)
+            return
+        machine.serve(number)
+        machine.watcher.served()
+
+
+def _serve_call(machine: StepMachine, steps: Stepping, number: int, task: Task) -> None:
+    call, *arguments = machine.cores[number].read_call()
+    abi = machine.process.abi
+    name = abi.calls.get(call & 0xFFFFFFFF, "")
+    machine.serve(number)
+    machine.watcher.served()
+    machine.watcher.called(task.tid, task.call_number)
+    if name in _SLEEPS and task.state is State.BLOCKED:
+        # It may last as long as anybody likes, since nobody else need run meanwhile.
+        task.end_wait(Reason.TIMEOUT)
+    result = None
+    if machine.queue.current[number] is task and not machine.ended():
+        result = machine.cores[number].read_register(abi.result)
+    steps.served = Served(task.tid, name, tuple(arguments), result)

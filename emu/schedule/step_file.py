@@ -1,0 +1,91 @@
+"""A schedule file of steps (`emu.schedule.stepped`): the words that are watched, and whose step comes after
+whose.
+
+    steps
+    watch 0x100004028
+    run 1000 12
+    run 1001
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from corebraid.base.errors import UsageError
+from emu.schedule.scheduler import schedule_bytes
+from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
+
+#: The first word of such a file.
+_STEPS = b"steps"
+_MOST_DIGITS = 20
+
+
+class StepFile(NamedTuple):
+    """shared: the words. tasks: whose steps."""
+
+    shared: SharedWords
+    tasks: tuple[int, ...]
+
+
+def words_to_watch(words: Iterable[int]) -> SharedWords:
+    """Words (addresses divided by 8) that a machine is to watch, of whose events nothing is known."""
+    return SharedWords(np.array(sorted(words), np.uint64), np.zeros(0, SHARED_EVENT))
+
+
+def is_step_file(raw: bytes) -> bool:
+    """Whether a schedule file's bytes are steps, and not slices."""
+    lines = (line.split(b"#")[0].split() for line in raw.splitlines())
+    return next((words for words in lines if words), []) == [_STEPS]
+
+
+def step_text(words: Iterable[int], tasks: Sequence[int]) -> str:
+    """What such a file holds. words: addresses divided by 8."""
+    lines = ["steps", *(f"watch {word * WORD:#x}" for word in sorted(words))]
+    for task, steps in groupby(tasks):
+        lines.append(f"run {task} {len(list(steps))}")
+    return "\n".join(lines) + "\n"
+
+
+def read_steps(path: Path) -> StepFile | None:
+    """Read a schedule file of steps; None: it is another kind of schedule. Raises UsageError."""
+    raw = schedule_bytes(path)
+    if not is_step_file(raw):
+        return None
+    words: list[int] = []
+    tasks: list[int] = []
+    begun = False
+    for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
+        parts = line.split("#")[0].split()
+        if not parts:
+            continue
+        if not begun:
+            begun = True
+            continue
+        values = [_number(text) for text in parts[1:]]
+        good = values and None not in values
+        if good and parts[0] == "watch" and len(values) == 1:
+            words.append((values[0] or 0) // WORD)
+        elif good and parts[0] == "run" and len(values) <= 2:
+            tasks += [values[0] or 0] * (values[1] or 0 if len(values) > 1 else 1)
+        else:
+            raise UsageError(
+                "not a step", expected="'watch ADDRESS' or 'run THREAD STEPS'", found=repr(line.strip()),
+                where=f"{path}:{number}", remedy="use the file as a search has written it",
+            )  # fmt: skip
+    return StepFile(words_to_watch(set(words)), tuple(tasks))
+
+
+def _number(text: str) -> int | None:
+    if not text.isascii() or len(text) > _MOST_DIGITS:
+        return None
+    try:
+        value = int(text, 16 if text.startswith("0x") else 10)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1 << 40 else None

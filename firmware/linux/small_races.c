@@ -1,0 +1,319 @@
+/* Tests of a few instructions each, for searches through all interleavings: litmus tests, whose exit status is
+ * what they read, a bit each; locks, lock-free structures and barriers, which exit with 1 if they went wrong.
+ * Argument: one of the names at the end; those that begin with bad_ have a bug. No C library: nothing but the
+ * test itself is shared. */
+#include <linux/futex.h>
+
+#define READ(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define SWAP(x, v) __atomic_exchange_n(&(x), v, __ATOMIC_SEQ_CST)
+#define ADD(x, v) __atomic_fetch_add(&(x), v, __ATOMIC_SEQ_CST)
+#define UNTIL(condition) while (!(condition)) __builtin_ia32_pause()
+
+#define THREADS 4
+/* VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, CHILD_CLEARTID */
+#define FLAGS 0x250f00
+
+typedef struct { _Alignas(64) long v; } Word;
+
+static Word x, y, count, turn, want[2], next, serving, sense, sequence, left, right;
+static long seen[THREADS], wrong;
+static Word living[THREADS];
+static _Alignas(64) char stacks[THREADS][4096];
+
+static long call(long number, long a, long b, long c, long d) {
+    register long r10 __asm__("r10") = d;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+    return result;
+}
+
+static int cas(long *place, long old, long new) {
+    return __atomic_compare_exchange_n(place, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void start(int k, void (*body)(void)) {
+    long *top = (long *)(stacks[k] + sizeof stacks[k]);
+    register long r10 __asm__("r10") = (long)&living[k].v;
+    long result;
+    *--top = 0;
+    *--top = (long)body;
+    living[k].v = 1;
+    __asm__ volatile(
+        "syscall\n test %%rax, %%rax\n jnz 1f\n pop %%rax\n call *%%rax\n xor %%edi, %%edi\n mov $60, %%eax\n syscall\n1:"
+        : "=a"(result) : "a"(56), "D"(FLAGS), "S"(top), "d"(0), "r"(r10) : "rcx", "r11", "memory");
+}
+
+/* A critical section: an increment that gets lost if two are in it. */
+static void critical(void) { WRITE(count.v, READ(count.v) + 1); }
+static int both(void) { return count.v != 2; }
+
+/* -- litmus tests -- */
+static void sb0(void) { WRITE(x.v, 1); seen[0] = READ(y.v); }
+static void sb1(void) { WRITE(y.v, 1); seen[1] = READ(x.v); }
+static void mp0(void) { WRITE(x.v, 1); WRITE(y.v, 1); }
+static void mp1(void) { seen[0] = READ(y.v); seen[1] = READ(x.v); }
+static void lb0(void) { seen[0] = READ(x.v); WRITE(y.v, 1); }
+static void lb1(void) { seen[1] = READ(y.v); WRITE(x.v, 1); }
+static void write_x(void) { WRITE(x.v, 1); }
+static void write_y(void) { WRITE(y.v, 1); }
+static void read_xy(void) { seen[0] = READ(x.v); seen[1] = READ(y.v); }
+static void read_yx(void) { seen[2] = READ(y.v); seen[3] = READ(x.v); }
+static void read_xx(void) { seen[0] = READ(x.v); seen[1] = READ(x.v); }
+static int two(void) { return seen[0] * 2 + seen[1]; }
+static int four(void) { return two() * 4 + seen[2] * 2 + seen[3]; }
+
+/* -- locks -- */
+static void peterson(int me) {
+    WRITE(want[me].v, 1);
+    WRITE(turn.v, !me);
+    UNTIL(!READ(want[!me].v) || READ(turn.v) == me);
+    critical();
+    WRITE(want[me].v, 0);
+}
+static void bad_peterson(int me) {
+    WRITE(turn.v, !me);
+    WRITE(want[me].v, 1);
+    UNTIL(!READ(want[!me].v) || READ(turn.v) == me);
+    critical();
+    WRITE(want[me].v, 0);
+}
+static void dekker(int me) {
+    WRITE(want[me].v, 1);
+    while (READ(want[!me].v)) {
+        if (READ(turn.v) != me) {
+            WRITE(want[me].v, 0);
+            UNTIL(READ(turn.v) == me);
+            WRITE(want[me].v, 1);
+        }
+    }
+    critical();
+    WRITE(turn.v, !me);
+    WRITE(want[me].v, 0);
+}
+static void bad_dekker(int me) {
+    UNTIL(!READ(want[!me].v));
+    WRITE(want[me].v, 1);
+    critical();
+    WRITE(want[me].v, 0);
+}
+static void ticket(void) {
+    long mine = ADD(next.v, 1);
+    UNTIL(READ(serving.v) == mine);
+    critical();
+    WRITE(serving.v, mine + 1);
+}
+static void bad_ticket(void) {
+    long mine = READ(next.v);
+    WRITE(next.v, mine + 1);
+    UNTIL(READ(serving.v) >= mine);
+    critical();
+    WRITE(serving.v, mine + 1);
+}
+
+typedef struct Waiter { _Alignas(64) struct Waiter *next; long locked; } Waiter;
+static Waiter waiters[2];
+static _Alignas(64) Waiter *tail;
+static void mcs(int me, int late) {
+    Waiter *mine = &waiters[me], *before;
+    WRITE(mine->next, 0);
+    if (!late) WRITE(mine->locked, 1);
+    before = SWAP(tail, mine);
+    if (before) {
+        WRITE(before->next, mine);
+        if (late) WRITE(mine->locked, 1);
+        UNTIL(!READ(mine->locked));
+    }
+    critical();
+    if (!READ(mine->next)) {
+        if (cas((long *)&tail, (long)mine, 0)) return;
+        UNTIL(READ(mine->next));
+    }
+    WRITE(READ(mine->next)->locked, 0);
+}
+
+static void lock(long *word) {
+    if (cas(word, 0, 1)) return;
+    while (SWAP(*word, 2)) call(202, (long)word, FUTEX_WAIT, 2, 0);
+}
+static void unlock(long *word) {
+    if (SWAP(*word, 0) == 2) call(202, (long)word, FUTEX_WAKE, 1, 0);
+}
+static void eat(long *one, long *other) { lock(one); lock(other); critical(); unlock(other); unlock(one); }
+
+/* -- lock-free structures -- */
+typedef struct Node { _Alignas(64) long next; } Node;
+static Node nodes[4];
+static Word head, last;
+static long popped[THREADS][2];
+/* A pointer to a node, with a tag above it that counts changes. */
+#define TAG (1L << 48)
+#define NODE(p) ((Node *)((p) & (TAG - 1)))
+static void push(Node *node, long tagged) {
+    long top;
+    do {
+        top = READ(head.v);
+        WRITE(node->next, top & (TAG - 1));
+    } while (!cas(&head.v, top, (long)node | (tagged ? (top & ~(TAG - 1)) + TAG : 0)));
+}
+static long pop(long tagged) {
+    long top, after;
+    do {
+        top = READ(head.v);
+        if (!NODE(top)) return 0;
+        after = READ(NODE(top)->next);
+    } while (!cas(&head.v, top, after | (tagged ? (top & ~(TAG - 1)) + TAG : 0)));
+    return top & (TAG - 1);
+}
+static void treiber(int me) { push(&nodes[me], 1); popped[me][0] = pop(1); }
+static int two_nodes(void) { return !popped[0][0] || !popped[1][0] || popped[0][0] == popped[1][0]; }
+static void stack_of_two(void) { head.v = (long)&nodes[0]; nodes[0].next = (long)&nodes[1]; }
+static void aba(long tagged) {
+    popped[1][0] = pop(tagged);
+    popped[1][1] = pop(tagged);
+    if (popped[1][0]) push((Node *)popped[1][0], tagged);
+}
+static int owned_once(void) {
+    long top;
+    for (top = head.v & (TAG - 1); top; top = NODE(top)->next)
+        if (top == popped[0][0] || top == popped[1][1]) return 1;
+    return popped[0][0] && popped[0][0] == popped[1][1];
+}
+
+static void queue_of_none(void) { head.v = last.v = (long)&nodes[3]; }
+static void enqueue(Node *node, int bad) {
+    for (;;) {
+        long end = READ(last.v), after = READ(NODE(end)->next);
+        if (after) {
+            cas(&last.v, end, after);
+            continue;
+        }
+        if (bad) WRITE(NODE(end)->next, (long)node);
+        if (bad || cas(&NODE(end)->next, 0, (long)node)) {
+            cas(&last.v, end, (long)node);
+            return;
+        }
+    }
+}
+static long dequeue(void) {
+    for (;;) {
+        long first = READ(head.v), end = READ(last.v), after = READ(NODE(first)->next);
+        if (!after) return 0;
+        if (first == end) cas(&last.v, end, after);
+        else if (cas(&head.v, first, after)) return after;
+    }
+}
+static int two_queued(void) {
+    long n = popped[1][0] != 0;
+    while (dequeue()) n++;
+    return n != 2;
+}
+
+/* -- others -- */
+static void seq_write(void) {
+    WRITE(sequence.v, READ(sequence.v) + 1);
+    WRITE(x.v, 1);
+    WRITE(y.v, 1);
+    WRITE(sequence.v, READ(sequence.v) + 1);
+}
+static void seq_read(int bad) {
+    long began, a, b;
+    do {
+        UNTIL(!((began = READ(sequence.v)) & 1));
+        a = READ(x.v);
+        b = READ(y.v);
+    } while (!bad && READ(sequence.v) != began);
+    wrong = a != b;
+}
+static int is_wrong(void) { return wrong; }
+
+static void meet(long mine, int bad) {
+    if (ADD(count.v, 1) == 1) {
+        if (bad) WRITE(sense.v, mine);
+        WRITE(count.v, 0);
+        if (!bad) WRITE(sense.v, mine);
+    } else {
+        UNTIL(READ(sense.v) == mine);
+    }
+}
+static void rendezvous(int me, int bad) {
+    Word *mine = me ? &left : &right, *other = me ? &right : &left;
+    for (long round = 1; round <= 2; round++) {
+        WRITE(mine->v, round);
+        meet(round, bad);
+        if (READ(other->v) < round) WRITE(wrong, 1);
+    }
+}
+
+#define BOTH(name, f, ...) \
+    static void name##0(void) { f(0, ##__VA_ARGS__); } \
+    static void name##1(void) { f(1, ##__VA_ARGS__); }
+BOTH(peterson, peterson) BOTH(bad_peterson, bad_peterson) BOTH(dekker, dekker) BOTH(bad_dekker, bad_dekker)
+BOTH(mcs, mcs, 0) BOTH(bad_mcs, mcs, 1) BOTH(treiber, treiber)
+BOTH(rendezvous, rendezvous, 0) BOTH(bad_rendezvous, rendezvous, 1)
+static void eat_lr(void) { eat(&left.v, &right.v); }
+static void eat_rl(void) { eat(&right.v, &left.v); }
+static void pop_tagged(void) { popped[0][0] = pop(1); }
+static void aba_tagged(void) { aba(1); }
+static void pop_bare(void) { popped[0][0] = pop(0); }
+static void aba_bare(void) { aba(0); }
+static void enqueue0(void) { enqueue(&nodes[0], 0); }
+static void enqueue1(void) { enqueue(&nodes[1], 0); popped[1][0] = dequeue(); }
+static void bad_enqueue0(void) { enqueue(&nodes[0], 1); }
+static void bad_enqueue1(void) { enqueue(&nodes[1], 1); popped[1][0] = dequeue(); }
+static void seq_read_good(void) { seq_read(0); }
+static void seq_read_bad(void) { seq_read(1); }
+
+static const struct Test {
+    const char *name;
+    void (*bodies[THREADS])(void);
+    int (*check)(void);
+    void (*prepare)(void);
+} tests[] = {
+    {"sb", {sb0, sb1}, two, 0},
+    {"mp", {mp0, mp1}, two, 0},
+    {"lb", {lb0, lb1}, two, 0},
+    {"corr", {write_x, read_xx}, two, 0},
+    {"iriw", {write_x, write_y, read_xy, read_yx}, four, 0},
+    {"peterson", {peterson0, peterson1}, both, 0},
+    {"bad_peterson", {bad_peterson0, bad_peterson1}, both, 0},
+    {"dekker", {dekker0, dekker1}, both, 0},
+    {"bad_dekker", {bad_dekker0, bad_dekker1}, both, 0},
+    {"ticket", {ticket, ticket}, both, 0},
+    {"bad_ticket", {bad_ticket, bad_ticket}, both, 0},
+    {"mcs", {mcs0, mcs1}, both, 0},
+    {"bad_mcs", {bad_mcs0, bad_mcs1}, both, 0},
+    {"philosophers", {eat_lr, eat_lr}, both, 0},
+    {"bad_philosophers", {eat_lr, eat_rl}, both, 0},
+    {"treiber", {treiber0, treiber1}, two_nodes, 0},
+    {"aba", {pop_tagged, aba_tagged}, owned_once, stack_of_two},
+    {"bad_aba", {pop_bare, aba_bare}, owned_once, stack_of_two},
+    {"queue", {enqueue0, enqueue1}, two_queued, queue_of_none},
+    {"bad_queue", {bad_enqueue0, bad_enqueue1}, two_queued, queue_of_none},
+    {"seqlock", {seq_write, seq_read_good}, is_wrong, 0},
+    {"bad_seqlock", {seq_write, seq_read_bad}, is_wrong, 0},
+    {"rendezvous", {rendezvous0, rendezvous1}, is_wrong, 0},
+    {"bad_rendezvous", {bad_rendezvous0, bad_rendezvous1}, is_wrong, 0},
+};
+
+static int same(const char *a, const char *b) {
+    while (*a && *a == *b) a++, b++;
+    return *a == *b;
+}
+
+__attribute__((used)) static void begin(long *stack) {
+    const char *name = stack[0] > 1 ? (const char *)stack[2] : "peterson";
+    for (unsigned k = 0; k < sizeof tests / sizeof *tests; k++) {
+        const struct Test *test = &tests[k];
+        if (!same(test->name, name)) continue;
+        if (test->prepare) test->prepare();
+        for (int n = 1; n < THREADS; n++)
+            if (test->bodies[n]) start(n, test->bodies[n]);
+        test->bodies[0]();
+        for (int n = 1; n < THREADS; n++) UNTIL(!READ(living[n].v));
+        call(231, test->check(), 0, 0, 0);
+    }
+    call(231, 99, 0, 0, 0);
+}
+
+__asm__(".globl _start\n_start:\n xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp\n call begin\n");

@@ -1,0 +1,135 @@
+"""`hunt --exhaustive` on real programs: every outcome that sequential consistency allows, and no other; what
+is right is proved, what is broken is refuted, and recorded."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from cli_factory import ROOT, run
+
+import corebraid
+from corebraid.base.errors import CorebraidError, UsageError
+from corebraid.study.conditions import Condition
+from corebraid.study.exhaustive.forking import Made
+from corebraid.study.exhaustive.search import Budget, Search, Searched
+from corebraid.study.subjects import Asked, subject_of
+
+GUESTS = ROOT / "firmware" / "linux" / "x86_64"
+RACES = GUESTS / "small_races"
+
+
+def searched(name: str, preemptions: int | None = None) -> tuple[Searched, set[int | None]]:
+    """A search for deadlocks, and the exit codes that it saw."""
+    subject = subject_of(Asked(str(RACES), (name,), cores=3, schedule="chaos", evidence="none"))
+    codes = set()
+
+    class Noting(Search):
+        def _failing(self, made: Made):  # type: ignore[no-untyped-def]
+            if made.run is not None and made.run.manifest.end is not None:
+                codes.add(made.run.manifest.end.exit_code)
+            return super()._failing(made)
+
+    search = Noting(subject, (Condition.parse("deadlock"),), preemptions, Budget(), lambda made, left: None)
+    return search.run(), codes
+
+
+def test_store_buffering_has_every_outcome_but_one() -> None:
+    found, codes = searched("sb")
+    assert found.all_right
+    assert codes == {1, 2, 3}
+    # Three orders of the two pairs, times whether the first thread had to wait for the other's end.
+    assert found.executions == 6
+    other, same = searched("sb", 50)
+    assert other.executions == 6
+    assert same == codes
+
+
+@pytest.fixture(scope="module")
+def aba(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """A lock-free stack without tags, refuted."""
+    path = tmp_path_factory.mktemp("exhaustive") / "rec"
+    ran = run(
+        "hunt", "--exhaustive", "-o", path, "--cores", 2, "--no-explain", "--json", "--", RACES, "bad_aba"
+    )
+    assert ran.code == 0, ran.err
+    return path, json.loads(ran.out)
+
+
+def test_what_fails_is_kept_with_its_steps(aba: tuple[Path, dict[str, object]]) -> None:
+    path, facts = aba
+    assert facts["found"] is True
+    assert facts["exhaustive"] is True
+    assert facts["proven"] is False
+    assert facts["condition"] == "exit!=0"
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["rec", "rec.steps"]
+
+
+def test_its_command_makes_the_same_recording(aba: tuple[Path, dict[str, object]]) -> None:
+    path, facts = aba
+    command = shlex.split(str(facts["again"]))
+    assert command[:2] == ["corebraid", "record"]
+    again = run(*command[1:])
+    assert again.code == 0
+    other = path.with_name("rec.again")
+    names = {entry.name for entry in other.iterdir()}
+    assert names == {entry.name for entry in path.iterdir()}
+    assert all((path / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+def test_its_recording_is_one_like_any_other(aba: tuple[Path, dict[str, object]]) -> None:
+    path, _ = aba
+    assert corebraid.verify(path).sound
+    assert run("order", path).code == 0
+    assert run("trace", path, "--ordered").code == 0
+
+
+def test_a_lock_is_proved() -> None:
+    ran = run("hunt", "--exhaustive", "--cores", 2, "--", RACES, "ticket")
+    assert ran.code == 1
+    assert "all right: 8 different executions, each made, none fails (2 threads, up to" in ran.out
+    assert "tried: every order of accesses to shared words and system calls" in ran.out
+
+
+def test_a_search_that_is_cut_short_proves_nothing(tmp_path: Path) -> None:
+    ran = run(
+        "hunt", "--exhaustive", "--runs", 5, "--cores", 2, "-o", tmp_path / "rec", "--", RACES, "dekker"
+    )
+    assert ran.code == 1
+    assert "not proven: the search was to make 5 runs" in ran.out
+    assert "all right: " not in ran.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_waiting_in_circles_is_found(tmp_path: Path) -> None:
+    found = corebraid.hunt(
+        RACES, tmp_path / "rec", arguments=["bad_mcs"], exhaustive=True, cores=2, explain=False
+    )
+    assert found.finding is not None
+    assert found.finding.run.held == "waits for ever"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"model": "tso"}, "does not go with"),
+        ({"clock": "host"}, "does not go with"),
+        ({"schedule": "random"}, "does not go with"),
+        ({"cores": 1}, "more threads than cores"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(options: dict[str, object], text: str, tmp_path: Path) -> None:
+    with pytest.raises(CorebraidError, match=text):
+        corebraid.hunt(RACES, tmp_path / "rec", exhaustive=True, **options)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_programs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is for Linux programs"):
+        corebraid.hunt(ROOT / "firmware" / "x86_64" / "fig1.elf", tmp_path / "rec", exhaustive=True)
+    with pytest.raises(UsageError, match="never has two threads"):
+        corebraid.hunt("/bin/true", tmp_path / "rec", exhaustive=True)
+    with pytest.raises(UsageError, match="preemptions= goes with exhaustive=True"):
+        corebraid.hunt(RACES, tmp_path / "rec", preemptions=1)

@@ -1,0 +1,159 @@
+"""What steps touch, which words race, which loops wait: each against its definition."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
+from corebraid.study.exhaustive.calls import uses_of
+from corebraid.study.exhaustive.observing import is_split, touched_by, uses_in, watched_rows
+from corebraid.study.exhaustive.racing import racing_words
+from corebraid.study.exhaustive.spinning import Spins
+from corebraid.study.exhaustive.steps import Footprint, Step, conflict, may_conflict
+from corebraid.study.exhaustive.trace import Trace
+from emu.linux.stepping import Served
+from emu.schedule.step_file import read_steps, step_text
+
+
+def rows(*accesses: tuple[int, int, int, int, int]) -> np.ndarray:
+    """(kind, address, size, old, new) of each."""
+    made = np.zeros(len(accesses), EVENT)
+    for k, (kind, address, size, old, new) in enumerate(accesses):
+        made[k]["kind"], made[k]["addr"], made[k]["size"] = kind, address, size
+        made[k]["old"], made[k]["new"] = old, new
+    return made
+
+
+def test_racing_words_against_the_definition() -> None:
+    draw = random.Random("racing")
+    found = 0
+    for _ in range(200):
+        n = draw.randint(2, 9)
+        steps = [
+            Step(draw.randint(1, 3), Footprint({"lock": True} if draw.random() < 0.5 else {}))
+            for _ in range(n)
+        ]
+        made = [
+            [(draw.choice((READ, WRITE)), 8 * draw.randint(0, 2), 8, 0, 1) for _ in range(draw.randint(0, 2))]
+            for _ in range(n)
+        ]
+        trace, late = Trace(steps), draw.randint(0, 1)
+        none = touched_by(rows())
+        touched = [(none, one) if late else (one, none) for one in (touched_by(rows(*some)) for some in made)]
+        expected = {
+            one[1] // 8
+            for j in range(n)
+            for k in range(j)
+            for one in made[j]
+            for other in made[k]
+            if one[1] == other[1] != 16
+            and WRITE in (one[0], other[0])
+            and steps[j].task != steps[k].task
+            and trace.clocks[j].get(steps[k].task, 0) < trace.numbers[k] + late
+        }
+        assert set(racing_words(trace, touched, np.array([2], np.uint64))[0]) == expected
+        found += len(expected)
+    assert found > 50
+
+
+def test_memory_that_one_takes_away_while_another_uses_it() -> None:
+    steps = [Step(1, Footprint({})), Step(2, Footprint({}, ranges=((64, 128),)))]
+    used, none = touched_by(rows((READ, 72, 8, 0, 0), (READ, 128, 8, 0, 0))), touched_by(rows())
+    for both in ((used, none), (none, used)):
+        touched = [both, (none, none)]
+        assert racing_words(Trace(steps), touched, np.zeros(0, np.uint64)) == ([9], [])
+
+
+def test_what_comes_behind_an_event_is_not_ordered_by_it() -> None:
+    lock = Footprint({"lock": True})
+    wrote, none = touched_by(rows((WRITE, 64, 8, 0, 1))), touched_by(rows())
+    steps, watched = [Step(1, lock), Step(2, lock)], np.zeros(0, np.uint64)
+    assert racing_words(Trace(steps), [(wrote, none), (none, wrote)], watched) == ([], [])
+    assert racing_words(Trace(steps), [(none, wrote), (none, wrote)], watched) == ([8], [])
+    steps.insert(1, Step(1, lock))
+    touched = [(none, wrote), (none, none), (none, wrote)]
+    assert racing_words(Trace(steps), touched, watched) == ([], [])
+
+
+def test_a_failed_exchange_is_a_read_that_might_have_been_a_write() -> None:
+    failed = rows((RMW, 64, 4, 7, 7))
+    keys, may = uses_in(watched_rows(failed, np.array([8], np.uint64)))
+    assert keys == dict.fromkeys(range(64, 68), False)
+    assert may == set(range(64, 68))
+    one, read = Footprint(keys, frozenset(may)), Footprint({64: False})
+    assert not conflict(one, read)
+    assert may_conflict(one, read)
+    assert uses_in(rows((WRITE, 64, 1, 7, 7))) == ({64: True}, set())
+    assert not len(watched_rows(failed, np.array([7], np.uint64)))
+
+
+def test_an_increment_without_lock_is_told() -> None:
+    assert is_split(rows((READ, 64, 4, 7, 7), (WRITE, 64, 4, 7, 8)))
+    assert not is_split(rows((READ, 64, 4, 7, 7), (WRITE, 72, 4, 7, 8)))
+    assert not is_split(rows((RMW, 64, 4, 7, 8)))
+
+
+def test_a_loop_that_leaves_something_behind_does_not_wait() -> None:
+    read = Footprint({64: False})
+    quiet, counting = rows((READ, 64, 8, 0, 0)), rows((READ, 64, 8, 0, 0), (WRITE, 8, 8, 3, 4))
+    there_and_back = rows((WRITE, 8, 8, 3, 4), (WRITE, 8, 8, 4, 3))
+    for made, waits in ((quiet, True), (counting, False), (there_and_back, True)):
+        spins = Spins()
+        stands = [
+            spins.step(1, k, read, made, quiet=True) and spins.stands(1, 100, b"same") for k in range(2)
+        ]
+        assert stands == [False, waits]
+        assert bool(spins.stuck) is waits
+    spins = Spins()
+    spins.step(1, 0, read, quiet, quiet=True)
+    assert not spins.stands(1, 100, b"one")
+    spins.step(1, 1, read, quiet, quiet=True)
+    assert not spins.stands(1, 100, b"another")
+    spins.step(1, 2, Footprint({64: True}), quiet, quiet=True)
+    assert not spins.stuck
+
+
+def test_who_waits_for_what_was_changed_does_not_wait_for_ever() -> None:
+    spins = Spins()
+    read = Footprint({64: False})
+    for k in range(2):
+        spins.step(1, k, read, rows((READ, 64, 8, 0, 0)), quiet=True)
+        spins.stands(1, 100, b"same")
+    assert spins.waits_in_vain([read, read, Footprint({72: True})])
+    assert not spins.waits_in_vain([read, read, Footprint({64: True})])
+    assert spins.waits_in_vain([Footprint({64: True}), read, read]) is True
+
+
+def call(name: str, *arguments: int, result: int | None = 0) -> Footprint:
+    given = (*arguments, *[0] * (6 - len(arguments)))
+    uses = uses_of(Served(1, name, given, result), blocked=result is None, last_but_main=False)
+    return Footprint(uses.keys, frozenset(uses.may), uses.ranges)
+
+
+def test_which_calls_commute() -> None:
+    wait, wake = call("futex", 64, 128, result=None), call("futex", 64, 129, 1, result=1)
+    assert conflict(wait, wake)
+    assert not conflict(call("futex", 64, 129, 1), call("futex", 64, 129, 1))
+    assert not conflict(call("futex", 64, 129, 1), call("futex", 72, 128, result=None))
+    assert conflict(call("write", 1), call("read", 0))
+    assert not conflict(call("write", 1), call("gettid"))
+    assert conflict(call("mmap", 0, 64, result=4096), call("munmap", 8192, 64))
+    assert not conflict(call("madvise", 4096, 64), call("madvise", 8192, 64))
+    assert conflict(call("madvise", 4096, 64), call("mprotect", 4096, 64))
+    assert conflict(call("prctl"), call("write", 1))
+    assert not conflict(call("exit"), call("exit"))
+    assert uses_of(Served(1, "read", (0,) * 6, None), blocked=True, last_but_main=False).doubt
+    assert uses_of(Served(1, "futex", (64, 128, 0, 1, 0, 0), None), blocked=True, last_but_main=False).fixed
+
+
+def test_a_file_of_steps_says_what_was_written(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "steps"
+    path.write_text(step_text([9, 8], [1, 1, 2, 1]))
+    read = read_steps(path)
+    assert read is not None
+    assert read.shared.words.tolist() == [8, 9]
+    assert read.tasks == (1, 1, 2, 1)
+    path.write_text("0 100\n")
+    assert read_steps(path) is None
