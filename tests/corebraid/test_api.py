@@ -292,9 +292,11 @@ def test_remote_procedure_calls(tmp_path: Path, rec: Path) -> None:
 
 def test_hunt(tmp_path: Path) -> None:
     image = FIRMWARE / "bug_aba.elf"
-    hunted = corebraid.hunt(image, tmp_path / "a", cores=2, runs=50, jobs=1)
+    hunted = corebraid.hunt(image, tmp_path / "a", cores=2, runs=50, jobs=1, reduce=False)
     found = facts(hunted)
-    by_command = told("hunt", "-o", tmp_path / "b", "--cores", 2, "--runs", 50, "--jobs", 1, image)
+    by_command = told(
+        "hunt", "-o", tmp_path / "b", "--cores", 2, "--runs", 50, "--jobs", 1, "--no-reduce", image
+    )
     # These say what to run next: in Python, or on the command line.
     for name in ("again", "next", "recording"):
         assert str(tmp_path / "b") in str(by_command.pop(name))
