@@ -7,9 +7,7 @@ from corebraid.study.exhaustive.search import Searched
 
 #: What the claim covers: what was tried in every way, and what was the same in all runs.
 TRIED = "tried: every order of accesses to shared words and system calls, between instructions (model sc)"
-FIXED = (
-    "the same in all runs: arguments, input, files, random bytes (--seed); time stands while a thread can run"
-)
+FIXED = "the same in all runs: arguments, input, files, random bytes; time stands while a thread can run"
 #: More places of split instructions are not named.
 _MOST = 4
 
