@@ -37,7 +37,10 @@ OPTIONS = [
     if isinstance(option, click.Option) and not option.is_flag
 ]
 #: They name places, of which more is shown; or are texts of any kind.
-PLACES = ("-o", "--output", "--input", "--schedule", "--keep-writes", "--bind", "--env")
+PLACES = (
+    "-o", "--output", "--input", "--schedule", "--keep-writes", "--bind", "--env", "--bisect",
+    "--suppressions",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
