@@ -50,9 +50,10 @@ warm: $(READY)
 	@$(BIN)/corebraid order build/warm > /dev/null
 	@$(BIN)/corebraid verify build/warm > /dev/null
 
+# Each process begins with a half of the tests: two that run the same tests compile the same kernels.
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # With its kernels, so that whoever installs it does not wait for them.
 wheel: $(READY)
