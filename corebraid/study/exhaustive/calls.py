@@ -31,7 +31,7 @@ _PLACES = frozenset({"munmap", "mmap", "mremap", "brk"})
 _WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 1, 3, 4, 5, 9, 10
 #: Bytes above a heap's new end that it may have had before.
 _HEAP = 1 << 27
-_COMMAND, _EAGAIN = 0x7F, 11
+_COMMAND, _EAGAIN, _EFAULT = 0x7F, 11, 14
 #: Clocks that stand, and that of the caller's own running time.
 _CLOCKS = (0, 1, 3, 4, 5, 6, 7, 11)
 #: Files that tell what the system does.
@@ -80,14 +80,20 @@ def uses_of(served: Served, *, blocked: bool, last_but_main: bool, read: bytes =
         uses.keys[("files",)] = True
     elif name not in _OWN:
         uses.keys[("kernel",)] = True
+    if _failed(served, _EFAULT):
+        uses.doubt = f"{name} was refused memory: when that was given or taken was not looked at"
     return uses
+
+
+def _failed(served: Served, error: int) -> bool:
+    return served.result is not None and served.result & 0xFFFFFFFF == -error & 0xFFFFFFFF
 
 
 def _futex(served: Served, uses: Uses) -> None:
     address, op, _, timeout, second, _ = served.arguments
     command, word = op & _COMMAND, ("futex", address)
     if command in (_WAIT, _WAIT_BITSET):
-        refused = served.result is not None and served.result & 0xFFFFFFFF == -_EAGAIN & 0xFFFFFFFF
+        refused = _failed(served, _EAGAIN)
         uses.keys[word] = not refused
         if timeout and not refused:
             uses.fixed = "waits with a time limit went on to it only when nobody else could run"

@@ -6,7 +6,7 @@ alone afterwards, up to right before its next event.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: What can be touched: a byte of memory, by its address; a part of the kernel, by a tuple with its name.
@@ -17,7 +17,8 @@ Key = Hashable
 class Footprint:
     """What a step touched. uses: of each key whether the step changed it. may: keys that it used without a
     change and might change in another state: a compare-and-swap that failed. ranges: (first byte, end) of
-    memory whose mapping it changed. ends: it ended the process, and with it all that others would do.
+    memory whose mapping it changed, which changes each of these bytes. ends: it ended the process, and with
+    it all that others would do.
     """
 
     uses: Mapping[Key, bool]
@@ -47,6 +48,8 @@ def _most(footprint: Footprint) -> Mapping[Key, bool]:
 def _conflict(one: Footprint, other: Footprint, uses: Mapping[Key, bool], others: Mapping[Key, bool]) -> bool:
     if one.ends or other.ends:
         return True
+    if within(one.ranges, others) or within(other.ranges, uses):
+        return True
     if len(others) < len(uses):
         uses, others = others, uses
     if any(key in others and (changed or others[key]) for key, changed in uses.items()):
@@ -57,6 +60,13 @@ def _conflict(one: Footprint, other: Footprint, uses: Mapping[Key, bool], others
 def overlap(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> bool:
     """Whether a range of the one kind meets one of the other."""
     return any(low < top and bottom < high for low, high in ranges for bottom, top in others)
+
+
+def within(ranges: Sequence[tuple[int, int]], keys: Iterable[Key]) -> list[Key]:
+    """The bytes among some keys that lie in a range."""
+    if not ranges:
+        return []
+    return [key for key in keys if isinstance(key, int) and any(low <= key < top for low, top in ranges)]
 
 
 @dataclass(frozen=True)

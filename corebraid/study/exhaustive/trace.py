@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from corebraid.study.exhaustive.steps import Footprint, Key, Step, conflict, overlap
+from corebraid.study.exhaustive.steps import Footprint, Key, Step, conflict, overlap, within
 
 Clock = dict[int, int]
 
@@ -66,8 +66,17 @@ class Trace:
                 found.add(change)
             if changed:
                 found.update(self._users.get(key, {}).values())
-        found.update(k for k in self._ranges if overlap(self.steps[k].footprint.ranges, footprint.ranges))
+        for key in within(footprint.ranges, self._changes.keys() | self._users.keys()):
+            found.update(self._users.get(key, {}).values())
+            if (change := self._changes.get(key)) is not None:
+                found.add(change)
+        found.update(k for k in self._ranges if self._meets(k, footprint))
         return found
+
+    def _meets(self, index: int, footprint: Footprint) -> bool:
+        """Whether a step uses memory whose mapping step `index` has changed."""
+        ranges = self.steps[index].footprint.ranges
+        return overlap(ranges, footprint.ranges) or bool(within(ranges, footprint.uses))
 
     def _note(self, index: int, step: Step) -> None:
         self._last[step.task] = index
