@@ -264,6 +264,11 @@ static void bad_enqueue1(void) { enqueue(&nodes[1], 1); popped[1][0] = dequeue()
 static void seq_read_good(void) { seq_read(0); }
 static void seq_read_bad(void) { seq_read(1); }
 
+/* -- memory that is taken away while another uses it -- */
+static _Alignas(4096) struct { long v; char rest[4088]; } page;
+static void use_page(void) { seen[0] = READ(page.v); }
+static void take_page(void) { call(11, (long)&page, sizeof page, 0, 0); }
+
 static const struct Test {
     const char *name;
     void (*bodies[THREADS])(void);
@@ -294,6 +299,7 @@ static const struct Test {
     {"bad_seqlock", {seq_write, seq_read_bad}, is_wrong, 0},
     {"rendezvous", {rendezvous0, rendezvous1}, is_wrong, 0},
     {"bad_rendezvous", {bad_rendezvous0, bad_rendezvous1}, is_wrong, 0},
+    {"bad_unmap", {use_page, take_page}, is_wrong, 0},
 };
 
 static int same(const char *a, const char *b) {

@@ -103,6 +103,14 @@ def test_a_search_that_is_cut_short_proves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_memory_that_is_taken_while_another_uses_it_is_found() -> None:
+    """Of a mapping that changes the bytes count as changed, though nobody has written them."""
+    subject = subject_of(Asked(str(RACES), ("bad_unmap",), cores=3, schedule="chaos", evidence="none"))
+    found = Search(subject, (Condition.parse("fault"),), None, Budget(), lambda made, left: None).run()
+    assert found.failing is not None
+    assert found.failing.held == "fault"
+
+
 def test_waiting_in_circles_is_found(tmp_path: Path) -> None:
     found = corebraid.hunt(
         RACES, tmp_path / "rec", arguments=["bad_mcs"], exhaustive=True, cores=2, explain=False

@@ -157,3 +157,40 @@ def test_a_file_of_steps_says_what_was_written(tmp_path) -> None:  # type: ignor
     assert read.tasks == (1, 1, 2, 1)
     path.write_text("0 100\n")
     assert read_steps(path) is None
+
+
+def test_memory_that_is_taken_conflicts_with_who_uses_it() -> None:
+    """A mapping that changes is a change of each of its bytes."""
+    draw = random.Random("ranges")
+    ordered = 0
+    for _ in range(300):
+        steps, touched = list[Step](), list[dict[int, bool]]()
+        for _ in range(draw.randint(2, 8)):
+            uses = {draw.randint(0, 7): draw.random() < 0.5 for _ in range(draw.randint(0, 2))}
+            low = draw.randint(0, 7)
+            ranges = ((low, draw.randint(low + 1, 8)),) if draw.random() < 0.4 else ()
+            steps.append(Step(draw.randint(1, 3), Footprint(uses, ranges=ranges)))
+            taken = {byte: True for first, end in ranges for byte in range(first, end)}
+            touched.append({**uses, **taken})
+        trace, n = Trace(steps), len(steps)
+        before = [[False] * n for _ in range(n)]
+        for j in range(n):
+            for k in range(j):
+                clash = any(touched[k][b] or touched[j][b] for b in touched[k].keys() & touched[j].keys())
+                before[k][j] = clash or steps[k].task == steps[j].task
+                if steps[k].task != steps[j].task:
+                    assert conflict(steps[k].footprint, steps[j].footprint) is clash
+            for k in reversed(range(j)):
+                before[k][j] |= any(before[k][m] and before[m][j] for m in range(k + 1, j))
+                assert trace.before(k, j) is before[k][j]
+                ordered += before[k][j]
+    assert ordered > 500
+
+
+def test_a_call_that_is_refused_memory_is_a_doubt() -> None:
+    arguments, refused = (1, 0x5000, 8, 0, 0, 0), -14 & (1 << 64) - 1
+    assert (
+        "was refused memory"
+        in uses_of(Served(1, "write", arguments, refused), blocked=False, last_but_main=False).doubt
+    )
+    assert not uses_of(Served(1, "write", arguments, 8), blocked=False, last_but_main=False).doubt
