@@ -111,15 +111,20 @@ class OrderedAccesses:
             word = (rows["addr"] // WORD).astype(np.int64)
             wrote = (rows["kind"] != READ).astype(np.int64)
             keys.append(np.unique(np.stack([word, who << 1 | wrote], axis=1), axis=0))
-        every = np.unique(np.concatenate(keys), axis=0)
-        word, who, wrote = every[:, 0], every[:, 1] >> 1, every[:, 1] & 1
-        if not len(word):
-            return np.zeros(0, np.uint64)
-        begins = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
-        ends = np.append(begins[1:], len(word))
-        several = who[begins] != who[ends - 1]
-        written = np.add.reduceat(wrote, begins) > 0
-        return word[begins[several & written]].astype(np.uint64)
+        return used_by_several(np.unique(np.concatenate(keys), axis=0))
+
+
+def used_by_several(uses: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The words that two threads use and one of them writes: uint64[n]. uses: int64 (n, 2), sorted, each row
+    once: a word, and twice the thread plus one if it wrote."""
+    word, who, wrote = uses[:, 0], uses[:, 1] >> 1, uses[:, 1] & 1
+    if not len(word):
+        return np.zeros(0, np.uint64)
+    begins = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
+    ends = np.append(begins[1:], len(word))
+    several = who[begins] != who[ends - 1]
+    written = np.add.reduceat(wrote, begins) > 0
+    return word[begins[several & written]].astype(np.uint64)
 
 
 def callers_of(rows: Rows, who: NDArray[np.int64], last: dict[int, int], own: Own) -> NDArray[np.uint64]:

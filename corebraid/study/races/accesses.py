@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from corebraid.base.rows.event import EVENT, FETCH, READ, UNCACHED, copy_rows
 from corebraid.names.threads import Threads, threads_of
 from corebraid.study.certificates import all_traces_of, certificate_of
+from corebraid.study.shared_rows import used_by_several
 from emu.bus.sync_points import ENTER
 from recorder.files.agent_codec import INTERRUPT, PAGE
 from recorder.files.reader import Recording, sync_points
@@ -100,15 +101,7 @@ class Ordered:
             held += len(found[-1])
             if held > 1 << 22:
                 found, held = [np.unique(np.concatenate(found), axis=0)], 0
-        every = np.unique(np.concatenate(found), axis=0)
-        word, who, wrote = every[:, 0], every[:, 1] >> 1, every[:, 1] & 1
-        if not len(word):
-            return np.zeros(0, np.uint64)
-        begins = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
-        ends = np.append(begins[1:], len(word))
-        several = who[begins] != who[ends - 1]
-        written = np.add.reduceat(wrote, begins) > 0
-        return word[begins[several & written]].astype(np.uint64)
+        return used_by_several(np.unique(np.concatenate(found), axis=0))
 
     def of_words(self, words: NDArray[np.uint64]) -> Shared:
         """Accesses to these words, uint64[n], ascending."""

@@ -34,10 +34,9 @@ _FULL_AT = _ROOM - (MOST_OF_BYTE << 3)
 
 class History(NamedTuple):
     """n operations. what: int8. who: int32, threads from 0. does: int8, of accesses, `READS` and so on.
-    place: int64, of
-    accesses, where in the program. cell: int64, of accesses and `CLEAR` the number of the first byte, of
-    others the object. size: int8, bytes, which are `cell` and those behind it. synchronises: bool, of each
-    byte. threads, objects: how many there are."""
+    place: int64, of accesses, where in the program. cell: int64, of accesses and `CLEAR` the number of the
+    first byte, of others the object. size: int8, bytes, which are `cell` and those behind it. synchronises:
+    bool, of each byte. threads, objects: how many there are."""
 
     what: NDArray[np.int8]
     who: NDArray[np.int32]
