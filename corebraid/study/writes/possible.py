@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.names.event_names import EventName, EventNumbers
+from corebraid.names.event_names import EventName
 from corebraid.names.selection import AddressRange
-from corebraid.study.writes.rows import Rows, are_writes, of_memory
+from corebraid.study.writes.region_writes import At, Candidate, Touch, breaks_of, find_event, writes_of
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
 from solver.freedom.freedom import Limits
@@ -24,7 +24,6 @@ from solver.freedom.sources import BEGIN, SourceSearch, Spot
 from solver.passes.stages import sift_region
 from solver.passes.unfiltered import is_unfiltered
 from solver.regions.problem import Problem, Verdict
-from solver.regions.program_order import core_rows
 from solver.regions.quiet import Quiet
 from solver.regions.region import Region
 from solver.regions.traces import Traces
@@ -39,19 +38,6 @@ _SYNCED = (
     "the moment is no access to them, and how the calls of the thread that has them alone stand to it is not "
     "looked at"
 )
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One write: an EVENT, and the number by which its event is called."""
-
-    row: np.void
-    number: int
-
-    @property
-    def key(self) -> tuple[int, int, int, int]:
-        """As `Access.key`."""
-        return int(self.row["core"]), int(self.row["count"]), self.number, int(self.row["addr"])
 
 
 @dataclass
@@ -70,30 +56,11 @@ class Possible:
         return not self.reason and UNDECIDED not in sure
 
 
-@dataclass(frozen=True)
-class _Touch:
-    """A write among the rows of a region. index: of its stream."""
-
-    stream: int
-    index: int
-    candidate: Candidate
-
-
-@dataclass(frozen=True)
-class _At:
-    """The moment in its region. index: of the first row of its stream that comes behind it, or is it. row:
-    that row, if it is the event."""
-
-    stream: int
-    index: int
-    row: np.void | None
-
-
 class _View:
     """A region with writes to the bytes, or with the moment. at: None if the moment comes later."""
 
     def __init__(
-        self, region: Region, problem: Problem, writes: list[_Touch], at: _At | None, limits: Limits
+        self, region: Region, problem: Problem, writes: list[Touch], at: At | None, limits: Limits
     ) -> None:
         self.region, self.problem, self.writes, self.at = region, problem, writes, at
         self._limits = limits
@@ -127,7 +94,7 @@ class _View:
 
     # -- bytes that several share ----------------------------------------------------------------------
 
-    def _shared(self, writes: list[_Touch]) -> Possible:
+    def _shared(self, writes: list[Touch]) -> Possible:
         problem = self.problem
         by_op: dict[int, Candidate] = {}
         for one in writes:
@@ -175,7 +142,7 @@ class _View:
 
     # -- bytes of one alone ----------------------------------------------------------------------------
 
-    def _local(self, writes: list[_Touch], reads: bool) -> Possible:
+    def _local(self, writes: list[Touch], reads: bool) -> Possible:
         """Nobody but one owner uses the byte in this region."""
         order = self._in_order(writes)
         if order is None:
@@ -202,7 +169,7 @@ class _View:
         answer.reason = _SYNCED if sure == UNDECIDED else ""
         return answer
 
-    def _comes_before(self, one: _Touch, order: Sequence[_Touch]) -> bool:
+    def _comes_before(self, one: Touch, order: Sequence[Touch]) -> bool:
         """Whether a write comes before the moment, which is of the same owner."""
         at = self.at
         assert at is not None
@@ -211,7 +178,7 @@ class _View:
         places = self._places([(w.stream, w.index) for w in order] + [(at.stream, at.index)])
         return places[one.stream, one.index] < places[at.stream, at.index]
 
-    def _wishes(self, last: _Touch | None, then: _Touch | None) -> tuple[tuple[int, int], ...]:
+    def _wishes(self, last: Touch | None, then: Touch | None) -> tuple[tuple[int, int], ...]:
         """Pairs of operations that put the moment behind one write, and before the next."""
         spot, wishes = self._spot(), list[tuple[int, int]]()
         if last is not None and spot.after is not None:
@@ -224,7 +191,7 @@ class _View:
             wishes += [] if op is None else [(begins, op)]
         return tuple(wishes)
 
-    def _in_order(self, writes: list[_Touch]) -> list[_Touch] | None:
+    def _in_order(self, writes: list[Touch]) -> list[Touch] | None:
         """The writes of one owner as it made them; None if that is not known."""
         if len({one.stream for one in writes}) <= 1:
             return sorted(writes, key=lambda one: one.index)
@@ -253,7 +220,7 @@ def _covers(row: np.void, byte: int) -> bool:
     return int(row["addr"]) <= byte < int(row["addr"]) + int(row["size"])
 
 
-def _one(write: _Touch | None) -> Possible:
+def _one(write: Touch | None) -> Possible:
     if write is None:
         return Possible(initial=POSSIBLE)
     return Possible({write.candidate.key: (write.candidate, POSSIBLE)})
@@ -265,7 +232,7 @@ def _certain(only: Possible) -> Possible:
     return Possible(writers, None if only.initial is None else POSSIBLE)
 
 
-def _all(writes: list[_Touch], reason: str) -> Possible:
+def _all(writes: list[Touch], reason: str) -> Possible:
     """Nothing is excluded."""
     every = {one.candidate.key: (one.candidate, UNDECIDED) for one in writes}
     return Possible(every, UNDECIDED, reason)
@@ -346,9 +313,9 @@ def _views(
         if region.index > target:
             return
         progress(region.index + 1)
-        writes = [one for stream in range(len(region.streams)) for one in _writes(region, stream, span)]
-        at = None if region.index < target or event is None else _find(region, event)
-        sifted = sift_region(region.with_breaks(_breaks(region, writes, at)))
+        writes = [one for stream in range(len(region.streams)) for one in writes_of(region, stream, span)]
+        at = None if region.index < target or event is None else find_event(region, event)
+        sifted = sift_region(region.with_breaks(breaks_of(region, writes, at)))
         problem, _ = forward.compose(region, sifted.problem, sifted.chains, sifted.net)
         if writes or at is not None:
             yield _View(region, problem, writes, at, limits)
@@ -358,73 +325,3 @@ def _region_of(traces: Traces, event: EventName) -> int:
     """The region that an event is of, by the strata of its stream."""
     strata: NDArray[np.uint64] = traces.strata
     return int(np.searchsorted(strata[:, event.stream], np.uint64(event.count), side="right"))
-
-
-def _breaks(region: Region, writes: list[_Touch], at: _At | None) -> list[NDArray[np.int64]]:
-    """Of each stream the rows that must not be joined to others: a store of what is there already would
-    be."""
-    found: list[set[int]] = [set() for _ in region.streams]
-    for one in writes:
-        found[one.stream].add(one.index)
-    if at is not None:
-        found[at.stream].update((at.index, at.index + 1))
-    return [np.array(sorted(one), np.int64) for one in found]
-
-
-def _writes(region: Region, stream: int, span: AddressRange) -> Iterator[_Touch]:
-    """The writes of a stream of a region to some bytes."""
-    for first, rows, numbers in _numbered(region, stream):
-        for k in np.flatnonzero(of_memory(rows, span) & are_writes(rows)).tolist():
-            yield _Touch(stream, first + k, Candidate(rows[k].copy(), int(numbers[k])))
-
-
-def _numbered(
-    region: Region, stream: int, every: bool = False
-) -> Iterator[tuple[int, Rows, NDArray[np.int64]]]:
-    """(index of the first, EVENT[n], int64[n] by which number each event is called), piece by piece."""
-    numbers, at = EventNumbers(every=every), 0
-    core = _core_of(region, stream)
-    known = None
-    if region.tails and core < len(region.tails):
-        whole = core_rows(region, core).rows
-        known = dict(zip(whole["seq"].tolist(), numbers.of(whole).tolist(), strict=True))
-    for rows in region.streams[stream].pieces():
-        if known is None:
-            yield at, rows, numbers.of(rows)
-        else:
-            found = [known.get(seq, 0) for seq in rows["seq"].tolist()]
-            yield at, rows, np.array(found, np.int64)
-        at += len(rows)
-
-
-def _core_of(region: Region, stream: int) -> int:
-    """The core of a stream; under TSO its stores are one of their own."""
-    threads = len(region.streams) - len(region.tails)
-    return stream if stream < threads else stream - threads
-
-
-def _find(region: Region, event: EventName) -> _At:
-    """Where an event is in its region."""
-    streams = [event.stream]
-    if event.stream < len(region.tails):
-        streams.append(len(region.streams) - len(region.tails) + event.stream)
-    for stream in streams:
-        for first, rows, numbers in _numbered(region, stream, event.number is not None):
-            mine = np.flatnonzero((rows["count"] == np.uint64(event.count)) & _is_asked(rows, numbers, event))
-            if len(mine):
-                return _At(stream, first + int(mine[0]), rows[int(mine[0])].copy())
-    before = 0
-    for rows in region.streams[event.stream].pieces():
-        before += int((rows["count"] < np.uint64(event.count)).sum())
-    return _At(event.stream, before, None)
-
-
-def _is_asked(rows: Rows, numbers: NDArray[np.int64], event: EventName) -> NDArray[np.bool_]:
-    """Which rows have the number that an event says: the first access that is no fetch, or that one."""
-    from corebraid.base.rows.event import FETCH
-
-    fetched = (rows["flags"] & np.uint8(FETCH)) != 0
-    if event.number is None:
-        return ~fetched & (numbers == 0)
-    found: NDArray[np.bool_] = numbers == event.number
-    return found
