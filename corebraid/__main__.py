@@ -9,12 +9,16 @@ import os
 import sys
 
 #: New objects after which Python looks for cycles among them. The modules that we load make some hundred
-#: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking.
-_OBJECTS_BETWEEN_SEARCHES = 100_000
+#: thousand, all of which stay: with Python's 700 a third of a small recording's time goes into looking, with
+#: a hundred thousand a twentieth.
+_OBJECTS_BETWEEN_SEARCHES = 500_000
 _NAME = "corebraid"
 _INTERRUPTED, _MISUSED = 130, 2
 #: Set by a shell that asks how a command line may go on (Click's documentation, "Shell Completion").
 _COMPLETION = "_COREBRAID_COMPLETE"
+#: Threads that NumPy's linear algebra starts when it is loaded, where nobody has said how many: nothing here
+#: asks it for any, and starting them takes a tenth of a second of processors.
+_ALGEBRA_THREADS = ("OPENBLAS_NUM_THREADS", "1")
 
 
 def _open_closed_streams() -> None:
@@ -74,6 +78,9 @@ def _run() -> int:
     _open_closed_streams()
     _buffer_output()
     gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
+    if _ALGEBRA_THREADS[0] not in os.environ:
+        # Not in `os.environ`, which is what guests are given.
+        os.putenv(*_ALGEBRA_THREADS)
     # Numba reads its cache directory when it is imported, which the commands do.
     own_cache = use_kernel_cache() is not None
     import click

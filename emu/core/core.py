@@ -20,6 +20,7 @@ from emu.hooks.registry import native_isa
 from emu.hooks.undo import store_bytes, undo_stores
 from emu.native.registers import read_pc
 from emu.native.state import CORE_AT, RUNNING, STOP_SPLIT, STOP_STALE, address_of, words_of
+from emu.native.tlb import fit_tlb
 from emu.native.unicorn import (
     FLUSH_TLB,
     REMOVE_CACHE,
@@ -90,6 +91,7 @@ def run_core(rows, pc, until, renew):
         core.exception = _ZERO
         if core.revoked != _ZERO:
             core.revoked = _ZERO
+            fit_tlb(core)
             uc_ctl_plain(core.handle, FLUSH_TLB)
         status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
         pc = read_pc(core)
@@ -116,6 +118,7 @@ def forget_stale(rows):
 @njit(cache=True)
 def flush_tlb(rows):
     """Forget all filled pages, so that the next write to each is asked for again."""
+    fit_tlb(rows[0])
     uc_ctl_plain(rows[0].handle, FLUSH_TLB)
 
 
@@ -201,6 +204,8 @@ class Core:
             ("stepped", isa.vectors.single_step + 1),
             ("plain_block", self.native.plain_block.address if self.native.plain_block else 0),
             ("stale_low", int(_LATEST)),
+            ("tlb", self.native.tlb(self._engine)),
+            ("tlb_modes", self.native.tlb_modes),
         ):
             self.row[name] = value
         self._asked, self._coprocessor = 0, False

@@ -32,6 +32,7 @@ from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, hook, pointer, row_getter
 PROT_READ, PROT_WRITE, PROT_EXECUTE = 1, 2, 4
 
 _entry_at = row_getter(TLB_ENTRY)
+_ONE = np.uint64(1)
 
 
 @njit(cache=True)
@@ -78,6 +79,7 @@ def asked_right(core, address, access):
 def fill_page(core, address, access, entry):
     """Decide a page fill; False when rights do not allow it."""
     page = address >> PAGE_SHIFT
+    core.fills += _ONE
     rights, need = asked_right(core, address, access)
     if need == 0:
         return False

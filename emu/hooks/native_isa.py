@@ -36,7 +36,8 @@ class NativeIsa:
     hook on its accesses is needed to take the first part back.
     watch: an emulator tells the core whose row lies at an address of this process of its accesses to watched
     pages. Raises CorebraidError. forget_page: the name of the emulator's function that forgets one page that
-    a processor has filled.
+    a processor has filled. tlb: where a new emulator can be told how large its TLB is to be
+    (`emu.native.tlb.descriptions`), 0 if nowhere. tlb_modes: of a processor, each of which has one.
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
     still have to be told of. show_coprocessor: a context header of the ISA, changed in place, has its words
@@ -61,6 +62,8 @@ class NativeIsa:
     try_stores: Callable[[unicorn.Uc], None]
     watch: Callable[[unicorn.Uc, int], None]
     forget_page: str
+    tlb: Callable[[unicorn.Uc], int]
+    tlb_modes: int
     fault_code: Callable[[unicorn.Uc], int]
     settle_coprocessor: Callable[[unicorn.Uc], None]
     show_coprocessor: Callable[[Isa, memoryview], None]

@@ -74,6 +74,7 @@ def fill_held_page(core, address, access, entry):
     """Decide a page fill; False when the page table does not allow it. Else the bus gives the page, unless
     the core holds it as it needs it: that the emulator asks again is nothing to be noted."""
     page = address >> PAGE_SHIFT
+    core.fills += _ONE
     rights, right = asked_right(core, address, access)
     if right == 0:
         return False

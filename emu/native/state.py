@@ -48,6 +48,9 @@ CORE_FIELDS = (
     "mid_run", "lost", "lost_n", "fetched",
     # nonzero: rights to pages were taken from the core, and the emulator has not forgotten them
     "revoked",
+    # the emulator's TLB (emu/native/tlb.py): where what it is told is, 0: nowhere; how many modes have one;
+    # how often it was filled since it was flushed; for how many entries there is to be room
+    "tlb", "tlb_modes", "fills", "tlb_wanted",
     # time and statistics
     "latency", "accesses", "misses", "upgrades", "downgrades", "evictions",
     # private memory

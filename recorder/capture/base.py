@@ -252,7 +252,7 @@ class BaseCapture(Watcher):
         if self.board.losses.full:
             self._evidence.write_ahead()
         taken, syncs = self.board.take_agent_rows(), self.board.take_syncs()
-        if self._options.unwritten:
+        if self._options.unwritten or not len(taken) + len(syncs):
             return
         rows = agent_rows(taken, syncs, self._strata)
         if self._agent_rows.append(rows):

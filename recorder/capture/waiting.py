@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,13 @@ from recorder.files.truth import TRUTH
 
 #: Rows, or batches of them, that wait at most.
 _MOST = 1 << 14
+
+
+def _joined(batches: list[NDArray[np.void]], dtype: np.dtype[Any]) -> NDArray[np.void]:
+    """One behind the other. By their bytes: of rows NumPy would ask of each two what type both are of."""
+    if not batches:
+        return np.zeros(0, dtype)
+    return np.concatenate([batch.view(np.uint8) for batch in batches]).view(dtype)
 
 
 class AgentRows:
@@ -34,7 +43,7 @@ class AgentRows:
 
     def take(self) -> NDArray[np.void]:
         """All of them: AGENT_OP[n]. None are left."""
-        rows = np.concatenate(self._batches) if self._batches else np.zeros(0, AGENT_OP)
+        rows = _joined(self._batches, AGENT_OP)
         self._batches, self._n = [], 0
         return rows
 
@@ -63,7 +72,7 @@ class Slices:
     def take(self) -> NDArray[np.void]:
         """All of them, in their order: TRUTH[n]. None are left."""
         self._settle()
-        rows = np.concatenate(self._rows) if self._rows else np.zeros(0, TRUTH)
+        rows = _joined(self._rows, TRUTH)
         self._rows, self.n = [], 0
         return rows
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import unicorn
 from unicorn import unicorn_const as uc
 from unicorn import x86_const as x86
@@ -18,10 +20,14 @@ from emu.hooks.x86_64.helpers.state import (
     KEPT_SEGMENT,
     NO_SEGMENT,
     NOTED,
+    OF_PROCESSOR,
     PENDING,
+    PROCESSOR,
     PROGRAM,
     RECIPROCALS,
     REVISION,
+    TLB,
+    TLB_MODES,
     TRIES,
     X87_APPROXIMATED,
     shown,
@@ -33,6 +39,7 @@ from emu.hooks.x86_64.pair import on_pair
 from emu.hooks.x86_64.plain_code import decode_plain_block
 from emu.hooks.x86_64.system_call import on_replayed_syscall, on_syscall
 from emu.hooks.x86_64.timestamp import on_rdtsc, on_rdtscp, on_replayed_rdtsc, on_replayed_rdtscp
+from emu.native.tlb import descriptions
 from isa.table import Isa
 
 #: A model with RDTSCP and SSE4.2 but no RDRAND, which the recorder emulates (it must be logged).
@@ -66,6 +73,12 @@ def register_number(name: str) -> int:
     """Unicorn's number of a register of `isa.x86_64.registers`."""
     found: int = getattr(x86, f"UC_X86_REG_{name.upper()}")
     return found
+
+
+def tlb_descriptions(engine: unicorn.Uc) -> int:
+    """Where it can be told how large its TLB is to be."""
+    processor = ctypes.c_uint64.from_address(int(engine._uch.value) + OF_PROCESSOR).value
+    return descriptions(processor + PROCESSOR - TLB, TLB_MODES)
 
 
 def place_memory(engine: unicorn.Uc, address: int, n_bytes: int, core_row: int) -> None:
@@ -171,6 +184,8 @@ NATIVE = NativeIsa(
     try_stores=try_stores,
     watch=watch,
     forget_page="tlb_flush_page_x86_64",
+    tlb=tlb_descriptions,
+    tlb_modes=TLB_MODES,
     fault_code=fault_code,
     settle_coprocessor=settle_coprocessor,
     show_coprocessor=show_coprocessor,

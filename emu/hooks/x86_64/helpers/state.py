@@ -30,6 +30,9 @@ X87_STATUS, OPERAND, SSE_STATUS, MXCSR, XMM, MMX_OPERAND, SPARE = (
 )  # fmt: skip
 #: By how much the address of unicorn's own part of a processor's state is lower.
 PROCESSOR = 0x8A50
+#: Where an emulator has the address of that part; by how much what accesses look at of the TLB is lower than
+#: a processor's state, and for how many modes there is one.
+OF_PROCESSOR, TLB, TLB_MODES = 0x1B8, 64, 3
 #: And in that part, by how much that word is lower which says of what kind the processor is (CPUClass).
 PROCESSOR_CLASS = 0x8A0
 RIP = 0x80
