@@ -60,7 +60,10 @@ def test_every_program_has_marks_and_a_twin() -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to make guests")
-@pytest.mark.parametrize("name", ["ord_logger", "lu_histogram", "rwr_withdraw"])
+@pytest.mark.parametrize(
+    "name",
+    ["ord_logger", *(pytest.param(one, marks=pytest.mark.soak) for one in ("lu_histogram", "rwr_withdraw"))],
+)
 def test_the_cause_is_named_first(name: str, tmp_path: Path) -> None:
     """Also of null pointers, of which it was said that memory had been given back."""
     found = score(Program.of(CAUSES / "seen" / f"{name}.c"), ["-O1"], tmp_path)

@@ -51,12 +51,17 @@ def forked(of: Subject, tries: list[Attempt], jobs: int = 1) -> dict[int, Run]:
     return found
 
 
-WAYS: list[tuple[str, str, dict[str, Any]]] = [
+WAYS = [
     ("bug_publication", "mixed", {}),
-    ("bug_atomicity", "mixed", {"seed": 7}),
-    ("bug_missed_wakeup", "mixed", {"cores": 2}),
-    ("bug_lost_update", "random", {"cores": 2}),
-    ("bug_lock_order", "mixed", {"cores": 1}),
+    *(
+        pytest.param(*one, marks=pytest.mark.soak)
+        for one in (
+            ("bug_atomicity", "mixed", {"seed": 7}),
+            ("bug_missed_wakeup", "mixed", {"cores": 2}),
+            ("bug_lost_update", "random", {"cores": 2}),
+            ("bug_lock_order", "mixed", {"cores": 1}),
+        )
+    ),
     ("pipes_poll", "mixed", {}),
     ("rwlocks", "mixed", {"model": "tso"}),
     ("semaphores", "mixed", {"cache": "1k:2:64"}),
