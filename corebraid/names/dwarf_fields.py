@@ -38,15 +38,17 @@ class Reader:
 
     def uleb(self) -> int:
         """An unsigned LEB128 number below 2**64."""
-        value = shift = 0
-        while True:
-            byte = self.number(1)
+        # Without a call for each byte: tables of abbreviations are hundreds of thousands of them.
+        value, data, end = 0, self.data, self.end
+        for shift in range(0, 64, 7):
+            if not 0 <= self.at < end:
+                raise ValueError("cut short")
+            byte = data[self.at]
+            self.at += 1
             value |= (byte & 0x7F) << shift
-            if not byte & 0x80:
+            if byte < 0x80:
                 return value & _64_BITS
-            shift += 7
-            if shift > 63:
-                raise ValueError("too long a number")
+        raise ValueError("too long a number")
 
     def sleb(self) -> int:
         """A signed LEB128 number."""

@@ -23,6 +23,9 @@ WORD = 8
 _WORD = np.uint64(WORD)
 #: Who makes the accesses of a device that works for no core: this and its cause.
 DEVICES = 1 << 16
+#: A word and who used it as one number: of these bits who, and whether it was to write. Guest addresses have
+#: 36 bits.
+_WHO_BITS = 20
 #: What nobody's account is.
 NOBODY = -1
 #: Accesses to shared words that are held, at most.
@@ -86,22 +89,22 @@ class Ordered:
 
     def shared_words(self) -> NDArray[np.uint64]:
         """Words that two use and one of them writes, as addresses over 8: uint64[n]."""
-        found = [np.zeros((0, 2), np.int64)]
+        found = [np.zeros(0, np.int64)]
         held = 0
         for rows, who, _ in self._braided():
             mine = ((rows["flags"] & np.uint8(UNCACHED)) == 0) & (who != NOBODY)
             rows, who = rows[mine], who[mine]
-            key = who << 1 | (rows["kind"] != READ)
+            key = who.astype(np.int64) << 1 | (rows["kind"] != READ)
             first = rows["addr"] // _WORD
             last = (rows["addr"] + rows["size"].astype(np.uint64) - np.uint64(1)) // _WORD
             both = last != first
             words = np.concatenate([first, last[both]]).astype(np.int64)
-            keys = np.concatenate([key, key[both]])
-            found.append(np.unique(np.stack([words, keys], axis=1), axis=0))
+            found.append(np.unique(words << _WHO_BITS | np.concatenate([key, key[both]])))
             held += len(found[-1])
             if held > 1 << 22:
-                found, held = [np.unique(np.concatenate(found), axis=0)], 0
-        return used_by_several(np.unique(np.concatenate(found), axis=0))
+                found, held = [np.unique(np.concatenate(found))], 0
+        uses = np.unique(np.concatenate(found))
+        return used_by_several(np.stack([uses >> _WHO_BITS, uses & ((1 << _WHO_BITS) - 1)], axis=1))
 
     def of_words(self, words: NDArray[np.uint64]) -> Shared:
         """Accesses to these words, uint64[n], ascending."""
