@@ -55,6 +55,10 @@ from isa.table import Isa
 CALL_CYCLES = 1000
 
 
+#: By kind of access: the right that it needs, if not that to read.
+_NEEDS = {WRITE_ACCESS: RIGHT_WRITE, FETCH_ACCESS: RIGHT_EXECUTE}
+
+
 class LinuxMachine(Board):
     """Cores, tasks and kernel. Nothing of the guest runs before `boot`."""
 
@@ -200,16 +204,23 @@ class LinuxMachine(Board):
             return False
         clock = self.process.clock
         if isinstance(clock, VirtualClock):
-            cycles = self.clock() + -(min(0, self.now() - deadline) // CYCLE_NS)
             if self.steps is not None:
-                self.steps.cycles, self.steps.passed = cycles, True
+                self.go_on_to(deadline)
+                self.steps.passed = True
                 return True
+            cycles = self.clock() + -(min(0, self.now() - deadline) // CYCLE_NS)
             rows = self.core_rows
             for k in self._all:
                 rows["latency"][k] += max(0, cycles - self.cores[k].cycles)
         else:
             clock.skip_to(deadline)
         return True
+
+    def go_on_to(self, deadline: int) -> None:
+        """Of a machine that runs step by step: time goes on, to a time of the guest's monotonic clock."""
+        assert self.steps is not None
+        self.steps.cycles = self.clock() + -(min(0, self.now() - deadline) // CYCLE_NS)
+        self.now()
 
     def final_image(self) -> NDArray[np.uint8]:
         """Memory as the bus would give it now, what was unmapped included."""
@@ -346,6 +357,21 @@ class LinuxMachine(Board):
         else:
             self._serve_fault(number, task)
 
+    def waits_before_refusal(self, number: int) -> bool:
+        """Whether the core has stopped for an access that the memory map refuses. It stands before that
+        instruction then, as if it had not been tried."""
+        core = self.cores[number]
+        words = core.words
+        access = words[CORE_AT.fault_access]
+        if words[CORE_AT.stop_reason] == STOP_CALL or not access or words[CORE_AT.exception]:
+            return False
+        address, need = words[CORE_AT.fault_address], _NEEDS.get(access, RIGHT_READ)
+        if self.process.space.allows(address, need):
+            return False
+        self._take_back(number)
+        words[CORE_AT.fault_access] = 0
+        return True
+
     def _serve_call(self, number: int, task: Task) -> None:
         core = self.cores[number]
         self._settle(number)
@@ -438,7 +464,7 @@ class LinuxMachine(Board):
         """Make the page that the fill asked for present, if it may be."""
         space, address = self.process.space, self.cores[number].words[CORE_AT.fault_address]
         self._beyond = False
-        need = {WRITE_ACCESS: RIGHT_WRITE, FETCH_ACCESS: RIGHT_EXECUTE}.get(access, RIGHT_READ)
+        need = _NEEDS.get(access, RIGHT_READ)
         try:
             return address < space.size and space.present(address, need)
         except Errno as failure:

@@ -13,6 +13,7 @@ from emu.board.board import Stopped
 from emu.board.watcher import Watcher
 from emu.core.recorded import RecordedCore
 from emu.linux.ground.wait import Reason
+from emu.linux.guest import Guest
 from emu.linux.tasks.process import Process
 from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import State, Task
@@ -27,12 +28,13 @@ _SLEEPS = ("nanosleep", "clock_nanosleep")
 @dataclass(frozen=True)
 class Served:
     """A call that was served in a step. name: '' for a number without one. result: None while it waits, or if
-    the task is gone."""
+    the task is gone. heap: where the heap ended before the call, and where it ends behind it."""
 
     tid: int
     name: str
     arguments: tuple[int, ...]
     result: int | None
+    heap: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -57,11 +59,15 @@ class StepMachine(Protocol):
     watcher: Watcher
     queue: RunQueue
     process: Process
+    guest: Guest
 
     def run_slice(
         self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
     ) -> Stopped:
         """Run a core for about `length` instructions."""
+
+    def waits_before_refusal(self, number: int) -> bool:
+        """Whether the core has stopped at an access that is refused; it has not been tried then."""
 
     def serve(self, number: int) -> None:
         """Serve the core, which has stopped for the kernel."""
@@ -69,13 +75,16 @@ class StepMachine(Protocol):
     def ended(self) -> str:
         """Why the run is over, empty while it is not."""
 
+    def go_on_to(self, deadline: int) -> None:
+        """Time goes on, to a time of the guest's monotonic clock."""
+
 
 def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) -> None:
     """Let a core's task make its step, or `length` instructions of it."""
     number, words = piece.core, machine.words
     core, task = machine.cores[number], machine.queue.current[number]
     assert task is not None
-    end = core.count + length
+    begun, end = core.count, core.count + length
     if number in steps.held:
         steps.held.remove(number)
         _serve_call(machine, steps, number, task)
@@ -92,6 +101,9 @@ def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) 
         if core.words[CORE_AT.stop_reason] == STOP_CALL:
             steps.held.add(number)
             return
+        # Whether an access is refused may depend on what others do before it: it is a step of its own.
+        if core.count != begun and machine.waits_before_refusal(number):
+            return
         machine.serve(number)
         machine.watcher.served()
 
@@ -100,13 +112,18 @@ def _serve_call(machine: StepMachine, steps: Stepping, number: int, task: Task) 
     call, *arguments = machine.cores[number].read_call()
     abi = machine.process.abi
     name = abi.calls.get(call & 0xFFFFFFFF, "")
+    facts, space = machine.guest.facts, machine.process.space
+    facts.asked, heap = False, space.heap_end
     machine.serve(number)
     machine.watcher.served()
     machine.watcher.called(task.tid, task.call_number)
-    if name in _SLEEPS and task.state is State.BLOCKED:
+    if facts.asked:
+        steps.doubts.add("/proc tells what other threads do")
+    if name in _SLEEPS and task.state is State.BLOCKED and task.wait is not None:
         # It may last as long as anybody likes, since nobody else need run meanwhile.
+        machine.go_on_to(task.wait.deadline or 0)
         task.end_wait(Reason.TIMEOUT)
     result = None
     if machine.queue.current[number] is task and not machine.ended():
         result = machine.cores[number].read_register(abi.result)
-    steps.served = Served(task.tid, name, tuple(arguments), result)
+    steps.served = Served(task.tid, name, tuple(arguments), result, (heap, space.heap_end))

@@ -106,6 +106,8 @@ CORE_FIELDS = (
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)
     "shared_at",
+    # how often an instruction was told the time
+    "timed",
     # what agents had done when the core last noted that it comes after them (emu/bus/sync_points.py)
     "left_at",
     # 1 once an instruction of the core has failed for good: it was begun, and is at `count`

@@ -268,6 +268,61 @@ static void seq_read_bad(void) { seq_read(1); }
 static _Alignas(4096) struct { long v; char rest[4088]; } page;
 static void use_page(void) { seen[0] = READ(page.v); }
 static void take_page(void) { call(11, (long)&page, sizeof page, 0, 0); }
+static void close_page(void) {
+    call(10, (long)&page, sizeof page, 0, 0);
+    call(10, (long)&page, sizeof page, 3, 0);
+}
+static void protect_page(void) { seen[0] = call(10, (long)&page, sizeof page, 1, 0); }
+static void lock_page(void) { seen[0] = call(149, (long)&page, sizeof page, 0, 0); }
+static int is_done(void) { return seen[0] == 0; }
+static int is_refused(void) { return seen[0] != 0; }
+
+static char *heap;
+static void prepare_heap(void) { heap = (char *)call(12, 0, 0, 0, 0); }
+static void grow_heap(void) { call(12, (long)heap + 8192, 0, 0, 0); }
+static void use_heap(void) { heap[4104] = 1; }
+
+static void run_page(void) { ((void (*)(void))&page)(); }
+static void prepare_code(void) {
+    page.v = 0xc3;
+    call(10, (long)&page, sizeof page, 7, 0);
+}
+
+/* -- time -- */
+static struct { long seconds, nanoseconds; } moment = {0, 2000000}, before, after;
+static void sleep_and_read(void) {
+    call(35, (long)&moment, 0, 0, 0);
+    seen[0] = READ(x.v);
+}
+static void time_a_sleep(void) {
+    call(228, 1, (long)&before, 0, 0);
+    call(35, (long)&moment, 0, 0, 0);
+    call(228, 1, (long)&after, 0, 0);
+}
+static int is_early(void) {
+    return (after.seconds - before.seconds) * 1000000000 + after.nanoseconds - before.nanoseconds < 2000000;
+}
+/* Waits for x until the time stamp counter has gone on; every turn begins with the same registers. */
+static void wait_with_patience(void) {
+    __asm__ volatile(
+        "rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n lea 20000(%%rax), %%rsi\n"
+        "1: xor %%edx, %%edx\n xor %%eax, %%eax\n mov %1, %%rcx\n test %%rcx, %%rcx\n jnz 2f\n"
+        "rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n cmp %%rsi, %%rax\n jbe 1b\n movq $1, %0\n2:"
+        : "=m"(wrong) : "m"(x.v) : "rax", "rcx", "rdx", "rsi", "cc");
+}
+static void yield_until_x(void) { while (!READ(x.v)) call(24, 0, 0, 0, 0); }
+
+/* -- another thread's affinity, which it has until it ends -- */
+static long mask[16];
+static void ask_affinity(void) { seen[0] = call(204, call(39, 0, 0, 0, 0) + 1, sizeof mask, (long)mask, 0); }
+static void nothing(void) {}
+static int is_gone(void) { return seen[0] < 0; }
+
+/* -- what a processor does in parts -- */
+static _Alignas(64) char lines[128];
+static void write_across(void) { *(volatile long *)(lines + 60) = -1; }
+static void read_across(void) { seen[0] = *(volatile long *)(lines + 60); }
+static int is_torn(void) { return seen[0] && seen[0] != -1; }
 
 static const struct Test {
     const char *name;
@@ -300,6 +355,21 @@ static const struct Test {
     {"rendezvous", {rendezvous0, rendezvous1}, is_wrong, 0},
     {"bad_rendezvous", {bad_rendezvous0, bad_rendezvous1}, is_wrong, 0},
     {"bad_unmap", {use_page, take_page}, is_wrong, 0},
+    {"bad_close", {use_page, close_page}, is_wrong, 0},
+    {"bad_protect", {protect_page, take_page}, is_done, 0},
+    {"bad_protect_late", {protect_page, take_page}, is_refused, 0},
+    {"bad_lock", {lock_page, take_page}, is_done, 0},
+    {"bad_lock_late", {lock_page, take_page}, is_refused, 0},
+    {"bad_grow", {use_heap, grow_heap}, is_wrong, prepare_heap},
+    {"bad_grow_late", {grow_heap, use_heap}, is_wrong, prepare_heap},
+    {"bad_code", {run_page, take_page}, is_wrong, prepare_code},
+    {"bad_sleep", {sleep_and_read, write_x}, is_done, 0},
+    {"bad_sleep_late", {sleep_and_read, write_x}, is_refused, 0},
+    {"sleep", {time_a_sleep, nothing}, is_early, 0},
+    {"bad_patience", {wait_with_patience, write_x}, is_wrong, 0},
+    {"yield", {yield_until_x, write_x}, is_wrong, 0},
+    {"bad_affinity", {ask_affinity, nothing}, is_gone, 0},
+    {"torn", {write_across, read_across}, is_torn, 0},
 };
 
 static int same(const char *a, const char *b) {

@@ -103,12 +103,49 @@ def test_a_search_that_is_cut_short_proves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_memory_that_is_taken_while_another_uses_it_is_found() -> None:
-    """Of a mapping that changes the bytes count as changed, though nobody has written them."""
-    subject = subject_of(Asked(str(RACES), ("bad_unmap",), cores=3, schedule="chaos", evidence="none"))
-    found = Search(subject, (Condition.parse("fault"),), None, Budget(), lambda made, left: None).run()
+def of_calls(name: str, condition: str = "exit!=0") -> Searched:
+    subject = subject_of(Asked(str(RACES), (name,), cores=2, schedule="chaos", evidence="none"))
+    return Search(subject, (Condition.parse(condition),), None, Budget(), lambda made, left: None).run()
+
+
+@pytest.mark.parametrize("name", ["bad_unmap", "bad_close", "bad_grow", "bad_grow_late"])
+def test_memory_that_is_taken_or_not_yet_given_while_another_uses_it_is_found(name: str) -> None:
+    """Of a mapping that changes the bytes count as changed, though nobody has written them. Where it changes
+    twice, there is one moment between."""
+    found = of_calls(name, "fault")
     assert found.failing is not None
     assert found.failing.held == "fault"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bad_protect", "bad_protect_late", "bad_lock", "bad_lock_late", "bad_affinity", "bad_sleep",
+        "bad_sleep_late", "bad_patience",
+    ],
+)  # fmt: skip
+def test_what_a_call_or_a_clock_answers_depends_on_others(name: str) -> None:
+    """A call that is refused since memory is gone; a thread that has ended; whoever sleeps, or waits until
+    the time stamp counter has gone on."""
+    found = of_calls(name)
+    assert found.failing is not None
+
+
+@pytest.mark.parametrize(("name", "executions"), [("sleep", 2), ("yield", 4)])
+def test_a_sleep_lasts_and_who_yields_waits(name: str, executions: int) -> None:
+    found = of_calls(name)
+    assert found.all_right
+    assert found.executions == executions
+
+
+def test_code_that_is_taken_away_is_a_doubt() -> None:
+    assert "another thread has run code" in of_calls("bad_code").unfinished
+
+
+def test_an_access_to_two_lines_is_told() -> None:
+    ran = run("hunt", "--exhaustive", "--cores", 2, "--", RACES, "torn")
+    assert "all right: " in ran.out
+    assert "or one that lies in two lines" in ran.out
 
 
 def test_waiting_in_circles_is_found(tmp_path: Path) -> None:

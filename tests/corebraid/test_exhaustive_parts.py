@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
 from corebraid.study.exhaustive.calls import uses_of
@@ -89,9 +90,13 @@ def test_a_failed_exchange_is_a_read_that_might_have_been_a_write() -> None:
     assert not len(watched_rows(failed, np.array([7], np.uint64)))
 
 
-def test_an_increment_without_lock_is_told() -> None:
+def test_what_a_processor_may_do_in_parts_is_told() -> None:
+    """An increment without lock, a move from shared memory to shared memory, 16 bytes, two lines."""
     assert is_split(rows((READ, 64, 4, 7, 7), (WRITE, 64, 4, 7, 8)))
-    assert not is_split(rows((READ, 64, 4, 7, 7), (WRITE, 72, 4, 7, 8)))
+    assert is_split(rows((READ, 64, 4, 7, 7), (WRITE, 72, 4, 7, 8)))
+    assert is_split(rows((READ, 64, 8, 7, 7), (READ, 72, 8, 7, 7)))
+    assert is_split(rows((WRITE, 124, 8, 7, 7)))
+    assert not is_split(rows((WRITE, 120, 8, 7, 7)))
     assert not is_split(rows((RMW, 64, 4, 7, 8)))
 
 
@@ -113,6 +118,13 @@ def test_a_loop_that_leaves_something_behind_does_not_wait() -> None:
     assert not spins.stands(1, 100, b"another")
     spins.step(1, 2, Footprint({64: True}), quiet, quiet=True)
     assert not spins.stuck
+    # Twice at one pc, with other registers, on every turn.
+    spins = Spins()
+    found = []
+    for k, registers in enumerate([b"call", b"behind", b"call"]):
+        spins.step(1, k, read, quiet, quiet=True)
+        found.append(spins.stands(1, 100, registers))
+    assert found == [False, False, True]
 
 
 def test_who_waits_for_what_was_changed_does_not_wait_for_ever() -> None:
@@ -146,6 +158,45 @@ def test_which_calls_commute() -> None:
     assert not conflict(call("exit"), call("exit"))
     assert uses_of(Served(1, "read", (0,) * 6, None), blocked=True, last_but_main=False).doubt
     assert uses_of(Served(1, "futex", (64, 128, 0, 1, 0, 0), None), blocked=True, last_but_main=False).fixed
+
+
+@pytest.mark.parametrize("name", ["munmap", "mprotect", "madvise", "msync", "mlock", "munlock", "mincore"])
+def test_memory_that_a_call_was_to_change_counts_whether_it_did(name: str) -> None:
+    """What it answers depends on whether the memory is there. In whole pages."""
+    done, refused = call(name, 0x5010, 16), call(name, 0x5010, 16, result=-12 & (1 << 64) - 1)
+    assert done.ranges == refused.ranges == ((0x5000, 0x6000),)
+    assert conflict(refused, call("munmap", 0x5000, 4096))
+    assert conflict(refused, Footprint({0x5008: False}))
+    assert not conflict(refused, Footprint({0x6000: True}))
+
+
+def test_a_heap_is_what_lies_between_its_ends() -> None:
+    def heap(asked: int, *ends: int) -> Footprint:
+        served = Served(1, "brk", (asked, 0, 0, 0, 0, 0), ends[1], (ends[0], ends[1]))
+        uses = uses_of(served, blocked=False, last_but_main=False)
+        return Footprint(uses.keys, frozenset(uses.may), uses.ranges)
+
+    assert heap(0, 0x8000, 0x8000).ranges == ()
+    assert heap(0xA000, 0x8000, 0xA000).ranges == ((0x8000, 0xA000),)
+    assert heap(0x8000, 0xA000, 0x8000).ranges == ((0x8000, 0xA000),)
+    # Refused.
+    assert heap(0xA000, 0x8000, 0x8000).ranges == ((0x8000, 0xA000),)
+
+
+def test_time_is_what_sleeps_change_and_clocks_tell() -> None:
+    sleep, clock = call("nanosleep", 64), call("clock_gettime", 1, 64)
+    assert conflict(sleep, clock)
+    assert conflict(sleep, sleep)
+    assert not conflict(clock, clock)
+    assert conflict(sleep, call("futex", 64, 128, 0, 4096, result=None))
+    assert not conflict(sleep, call("futex", 64, 128, 0, 0, result=None))
+
+
+def test_what_a_call_tells_of_another_thread_is_no_business_of_the_caller_s_alone() -> None:
+    ends = Footprint(uses_of(Served(2, "exit", (0,) * 6, None), blocked=False, last_but_main=False).keys)
+    assert not conflict(call("sched_getaffinity", 0), ends)
+    assert not conflict(call("sched_getaffinity", 1), ends)
+    assert conflict(call("sched_getaffinity", 2), ends)
 
 
 def test_a_file_of_steps_says_what_was_written(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -17,25 +17,30 @@ from emu.linux.tasks.futex import MATCH_ANY
 #: Calls that tell or change something of the caller's own alone, or what no call changes.
 _OWN = frozenset({
     "gettid", "getpid", "getppid", "sched_yield", "set_robust_list", "rseq", "arch_prctl", "sigaltstack",
-    "rt_sigprocmask", "sched_getaffinity", "getcpu", "clock_gettime", "clock_getres", "gettimeofday", "time",
-    "nanosleep", "clock_nanosleep", "getuid", "geteuid", "getgid", "getegid", "set_tid_address", "uname",
-    "mlock", "munlock", "mlock2",
+    "rt_sigprocmask", "getcpu", "clock_getres", "getuid", "geteuid", "getgid", "getegid", "set_tid_address",
+    "uname",
 })  # fmt: skip
+#: Of those that name a thread, which may be the caller: 0, or its number.
+_OWN_IF_NAMED = frozenset({"sched_getaffinity"})
+#: Calls that tell what time it is, and those that wait until it is another.
+_TELL_TIME = frozenset({"clock_gettime", "gettimeofday", "time"})
+_SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})
 #: Calls that look at files and change nothing.
 _LOOKS = frozenset({"fstat", "stat", "lstat", "newfstatat", "statx", "access", "readlink", "getcwd"})
 _FILES = (Subject.FILES, Subject.WAITING, Subject.SOCKETS)
-#: Of memory, by how they name it: those that also decide where memory is free.
-_RANGES = frozenset({"mprotect", "madvise", "munmap", "mmap", "mremap", "brk", "msync"})
+#: Of memory, by how they name it: those that also decide where memory is free. What they answer depends on
+#: what is there, also where they change nothing, or are refused.
+_RANGES = frozenset({
+    "mprotect", "pkey_mprotect", "madvise", "munmap", "mmap", "mremap", "brk", "msync", "mlock", "mlock2",
+    "munlock", "mincore", "mbind",
+})  # fmt: skip
 _PLACES = frozenset({"munmap", "mmap", "mremap", "brk"})
 
 _WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 1, 3, 4, 5, 9, 10
-#: Bytes above a heap's new end that it may have had before.
-_HEAP = 1 << 27
+_PAGE = 4096
 _COMMAND, _EAGAIN, _EFAULT = 0x7F, 11, 14
 #: Clocks that stand, and that of the caller's own running time.
 _CLOCKS = (0, 1, 3, 4, 5, 6, 7, 11)
-#: Files that tell what the system does.
-_TELLING = (b"/proc", b"/sys")
 
 
 @dataclass
@@ -50,10 +55,9 @@ class Uses:
     fixed: str = ""
 
 
-def uses_of(served: Served, *, blocked: bool, last_but_main: bool, read: bytes = b"") -> Uses:
+def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:
     """What a call has used. blocked: its task waits in it. last_but_main: it is an exit, and the first task
-    has ended before: the process ends with its last task. read: the first bytes that the kernel has read of
-    the guest's memory for it."""
+    has ended before: the process ends with its last task."""
     name, uses = served.name, Uses({("kernel",): False})
     if blocked and name != "futex":
         uses.doubt = f"a thread waited in {name}: who goes on first was not tried"
@@ -72,12 +76,14 @@ def uses_of(served: Served, *, blocked: bool, last_but_main: bool, read: bytes =
         uses.keys |= {("random",): True, ("files",): True}
     elif name in ("times", "getrusage") or (name == "clock_gettime" and served.arguments[0] not in _CLOCKS):
         uses.doubt = f"{name} tells what other threads have run"
-    elif name in ("open", "openat") and read.startswith(_TELLING):
-        uses.doubt = f"{read.partition(bytes(1))[0].decode('utf-8', 'replace')} tells what other threads do"
+    elif name in _TELL_TIME or name in _SLEEPS:
+        uses.keys[("time",)] = name in _SLEEPS
     elif name in _LOOKS:
         uses.keys[("files",)] = False
     elif name in CALLS and CALLS[name].subject in _FILES:
         uses.keys[("files",)] = True
+    elif name in _OWN_IF_NAMED and served.arguments[0] & 0xFFFFFFFF in (0, served.tid):
+        pass
     elif name not in _OWN:
         uses.keys[("kernel",)] = True
     if _failed(served, _EFAULT):
@@ -95,6 +101,9 @@ def _futex(served: Served, uses: Uses) -> None:
     if command in (_WAIT, _WAIT_BITSET):
         refused = _failed(served, _EAGAIN)
         uses.keys[word] = not refused
+        if timeout:
+            # How long it is until then.
+            uses.keys[("time",)] = False
         if timeout and not refused:
             uses.fixed = "waits with a time limit went on to it only when nobody else could run"
     elif command in (_WAKE, _WAKE_BITSET):
@@ -108,17 +117,20 @@ def _futex(served: Served, uses: Uses) -> None:
 
 
 def _ranges(served: Served) -> tuple[tuple[int, int], ...]:
-    """The memory that a call gives, takes or protects."""
-    a, b, c = served.arguments[:3]
+    """The memory that a call gives, takes or protects, or was to, in whole pages."""
+    a, b, c, _, target, _ = served.arguments
     result = served.result or 0
-    failed = served.result is None or result > MATCH_ANY << 32
-    if failed:
-        return ()
+    done = served.result is not None and result <= MATCH_ANY << 32
     if served.name == "brk":
-        # How much was there before is not known here; a heap has nothing of others' within so much above it.
-        return ((a, a + _HEAP),) if a else ()
+        ends = (*served.heap, a) if a else served.heap
+        return _pages((min(ends), max(ends)))
     if served.name == "mmap":
-        return ((result, result + b),)
+        return _pages((result, result + b) if done else (a, a + b))
     if served.name == "mremap":
-        return ((a, a + b), (result, result + c))
-    return ((a, a + b),)
+        return _pages((a, a + max(b, 1)), (result, result + c) if done else (target, target + c))
+    return _pages((a, a + b))
+
+
+def _pages(*ranges: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    whole = ((low & -_PAGE, high + _PAGE - 1 & -_PAGE) for low, high in ranges)
+    return tuple((low, high) for low, high in whole if low < high)

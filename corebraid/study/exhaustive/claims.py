@@ -7,7 +7,10 @@ from corebraid.study.exhaustive.search import Searched
 
 #: What the claim covers: what was tried in every way, and what was the same in all runs.
 TRIED = "tried: every order of accesses to shared words and system calls, between instructions (model sc)"
-FIXED = "the same in all runs: arguments, input, files, random bytes; time stands while a thread can run"
+FIXED = (
+    "the same in all runs: arguments, input, files, random bytes, which memory is free; "
+    "time stands while a thread can run"
+)
 #: More places of split instructions are not named.
 _MOST = 4
 
@@ -36,8 +39,8 @@ def _covers(searched: Searched) -> list[Text]:
         places = ", ".join(f"{pc:#x}" for pc in searched.splits[:_MOST])
         more = f" and {len(searched.splits) - _MOST} more" if len(searched.splits) > _MOST else ""
         lines.append(
-            f"taken as one, though a processor lets others in between: instructions at {places}{more} that "
-            "read and write a shared word without lock"
+            f"taken as one, though a processor may let others in between: instructions at {places}{more} "
+            "that read and write shared memory without lock, use several words, or one that lies in two lines"
         )
     return lines
 

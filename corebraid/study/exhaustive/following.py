@@ -10,7 +10,6 @@ import numpy as np
 from corebraid.study.exhaustive.calls import uses_of
 from corebraid.study.exhaustive.observing import (
     Observer,
-    first_bytes,
     is_fetch,
     is_split,
     touched_by,
@@ -21,6 +20,8 @@ from corebraid.study.exhaustive.racing import Parts, Words, racing_words
 from corebraid.study.exhaustive.spinning import Spins
 from corebraid.study.exhaustive.steps import Execution, Footprint, Key, Plan, Step
 from corebraid.study.exhaustive.trace import Trace, asleep_after
+from emu.linux.tasks.task import State
+from emu.native.state import CODE, PAGE_SHIFT
 
 if TYPE_CHECKING:
     from emu.linux.machine import LinuxMachine
@@ -78,6 +79,8 @@ class _Seen:
     fixed: set[str] = field(default_factory=set)
     splits: set[int] = field(default_factory=set)
     fetched: set[int] = field(default_factory=set)
+    #: Memory whose mapping was changed, with the core that did.
+    ranges: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
 
 
 class Follower:
@@ -143,7 +146,8 @@ class Follower:
     def _note_deadlines(self) -> None:
         """Nobody but tasks that go round in circles can run: time would go on."""
         tasks = self._machine.process.tasks.values()
-        if any(task.wait is not None and task.wait.deadline is not None for task in tasks):
+        blocked = (task.wait for task in tasks if task.state is State.BLOCKED)
+        if any(wait is not None and wait.deadline is not None for wait in blocked):
             self._seen.doubts.add("threads spin while another waits with a time limit")
 
     def goes_on(self) -> bool:
@@ -210,6 +214,7 @@ class Follower:
             seen.splits.add(int(events["pc"][0]))
         keys, may = uses_in(watched)
         footprint = self._footprint(keys, may, kernel)
+        seen.ranges += [(number, span) for span in footprint.ranges]
         since = self._since.pop(task, -1)
         seen.steps.append(Step(task, footprint, since, task in self._late))
         self._late.discard(task)
@@ -227,12 +232,11 @@ class Follower:
         if served is not None:
             process = self._machine.process
             task = process.tasks.get(served.tid)
-            blocked = task is not None and task.wait is not None and task.state.name == "BLOCKED"
+            blocked = task is not None and task.wait is not None and task.state is State.BLOCKED
             uses = uses_of(
                 served,
                 blocked=blocked,
                 last_but_main=process.pid not in process.tasks,
-                read=first_bytes(kernel),
             )
             keys, may, ranges = keys | uses.keys, may | uses.may, uses.ranges
             if served.name == "exit":
@@ -254,7 +258,9 @@ class Follower:
         if self._machine.queue.current[number] is None or self._machine.ended():
             return
         core = self._machine.cores[number]
-        self._spins.stands(task, core.pc, core.context() + repr(core.unlisted()).encode())
+        # Who asks for the time again is told another. A call that waits to be served is another place.
+        told = (core.unlisted(), int(core.row["timed"]), number in self._stepping.held)
+        self._spins.stands(task, core.pc, core.context() + repr(told).encode())
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -281,7 +287,13 @@ class Follower:
         )  # fmt: skip
 
     def _doubt_code(self) -> None:
-        """Code that is changed while several threads run is not watched."""
-        wrote = {word for parts in self._seen.touched for one in parts for word in one.wrote.tolist()}
-        if wrote & self._seen.fetched:
-            self._seen.doubts.add("code was changed that a thread runs")
+        """Code that is changed, or taken away, while several threads run is not watched."""
+        seen = self._seen
+        wrote = {word for parts in seen.touched for one in parts for word in one.wrote.tolist()}
+        if wrote & seen.fetched:
+            seen.doubts.add("code was changed that a thread runs")
+        for number, (low, high) in seen.ranges:
+            pages = slice(low >> PAGE_SHIFT, high >> PAGE_SHIFT)
+            others = (core for k, core in enumerate(self._machine.cores) if k != number)
+            if any((core.page_flags[pages] & np.uint8(CODE)).any() for core in others):
+                seen.doubts.add("memory was mapped, protected or taken of which another thread has run code")

@@ -11,7 +11,9 @@ from corebraid.study.exhaustive.steps import Key
 from emu.linux.memory.bus_memory import CAUSE_PAGE
 from recorder.files.collectors import Rows
 
-_THREE, _SEVEN = np.uint64(3), np.uint64(7)
+_THREE = np.uint64(3)
+#: Bits of an address within a processor's line, of 64 bytes.
+_LINE = np.uint64(6)
 
 
 class Observer:
@@ -85,16 +87,11 @@ def uses_in(rows: Rows) -> tuple[dict[Key, bool], set[Key]]:
 
 
 def is_split(rows: Rows) -> bool:
-    """Whether an instruction reads and then writes one place without being atomic: a processor may let
-    another's access come between, and the emulator does not. rows: EVENT[n], of one step's event."""
-    reads = {(address, size) for address, size in rows[rows["kind"] == READ][["addr", "size"]].tolist()}
-    return any(pair in reads for pair in rows[rows["kind"] == WRITE][["addr", "size"]].tolist())
-
-
-def first_bytes(rows: Rows) -> bytes:
-    """The bytes that accesses (EVENT[n]) read, one after the other, up to a hundred."""
-    reads = rows[rows["kind"] == READ][["size", "new"]][:16].tolist()
-    return b"".join(new.to_bytes(8, "little")[:size] for size, new in reads)[:100]
+    """Whether a processor may let another's access come between those of an instruction, or between the parts
+    of one, and the emulator does not. rows: EVENT[n], of one step's event: it uses several places, reads
+    one and then writes it without being atomic, or one lies in two lines."""
+    last = rows["addr"] + rows["size"] - np.uint64(1)
+    return len(rows) > 1 or bool((rows["addr"] >> _LINE != last >> _LINE).any())
 
 
 def is_fetch(rows: Rows) -> NDArray[np.bool_]:

@@ -18,11 +18,11 @@ from recorder.files.collectors import Rows
 
 @dataclass
 class _Way:
-    """A task since it last changed something. places: by pc, its registers there and how many steps it had
-    made. writes: what it has written since, to its own memory, by step. reads: what each step has used of
-    others', with the step's number in the run."""
+    """A task since it last changed something. places: by pc and registers, how many steps it had made when
+    it was there. writes: what it has written since, to its own memory, by step. reads: what each step has
+    used of others', with the step's number in the run."""
 
-    places: dict[int, tuple[bytes, int]] = field(default_factory=dict)
+    places: dict[tuple[int, bytes], int] = field(default_factory=dict)
     writes: list[Rows] = field(default_factory=list)
     reads: list[tuple[int, tuple[Key, ...]]] = field(default_factory=list)
 
@@ -47,14 +47,14 @@ class Spins:
         return True
 
     def stands(self, task: int, pc: int, registers: bytes) -> bool:
-        """Where a task stands now, after a step. Returns whether it has gone round in a circle."""
+        """Where a task stands now, after a step. registers: whatever else decides what it does next. Returns
+        whether it has gone round in a circle."""
         way = self._ways[task]
-        before = way.places.get(pc)
-        made = len(way.writes)
-        if before is not None and before[0] == registers and not _left(way.writes[before[1] :]):
-            self.stuck[task] = way.reads[before[1] :]
+        before = way.places.get((pc, registers))
+        if before is not None and not _left(way.writes[before:]):
+            self.stuck[task] = way.reads[before:]
             return True
-        way.places[pc] = registers, made
+        way.places[pc, registers] = len(way.writes)
         return False
 
     def waits_in_vain(self, footprints: list[Footprint]) -> bool:

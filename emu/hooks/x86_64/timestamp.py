@@ -36,6 +36,7 @@ def _record(core, what, auxiliary):
     if core.call_words != _ZERO:
         ticks *= LINUX_TICKS
     log_input(core, what, count, auxiliary, ticks, 8)
+    core.timed += np.uint64(1)
     _answer(core, ticks)
 
 

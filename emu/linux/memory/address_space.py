@@ -248,8 +248,8 @@ class AddressSpace:
 
         Raises Errno(EFAULT) past the end of a mapped file (a bus error), Errno(ENOMEM) past the limit.
         """
-        mapping = self._found(address)
-        if mapping is None or not effective(mapping.rights) & need:
+        mapping = self._allowing(address, need)
+        if mapping is None:
             return False
         page = address // PAGE_BYTES
         if self.state[page] == PRESENT:
@@ -260,6 +260,14 @@ class AddressSpace:
             last += 1
         self._bring(mapping, page, last)
         return True
+
+    def allows(self, address: int, need: int) -> bool:
+        """Whether the page at `address` is mapped with the right `need`."""
+        return address < self.size and self._allowing(address, need) is not None
+
+    def _allowing(self, address: int, need: int) -> Mapping | None:
+        mapping = self._found(address)
+        return mapping if mapping is not None and effective(mapping.rights) & need else None
 
     def _found(self, address: int) -> Mapping | None:
         """The mapping of an address, which may grow down to it."""

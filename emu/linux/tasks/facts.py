@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Facts:
-    """Facts of `process`, which is set once it exists. caller: the task whose call is being served."""
+    """Facts of `process`, which is set once it exists. caller: the task whose call is being served. asked:
+    somebody has been told of what any task may change."""
 
     process: Process
 
@@ -26,6 +27,7 @@ class Facts:
         self.pid, self.executable, self.n_cores, self.memory_limit = pid, executable, n_cores, memory
         self.clock = clock
         self.caller: Task | None = None
+        self.asked = False
 
     @property
     def umask(self) -> int:
@@ -38,40 +40,46 @@ class Facts:
 
     def tids(self) -> list[int]:
         """The living tasks, ascending."""
+        self.asked = True
         return sorted(self.process.tasks)
 
     def task_name(self, tid: int) -> str:
         """At most 15 bytes."""
+        self.asked = True
         task = self.process.tasks.get(tid)
         return task.name if task else self.process.name
 
     def task_state(self, tid: int) -> str:
         """As /proc/PID/status has it."""
+        self.asked = True
         task = self.process.tasks.get(tid)
         running = task is not None and task.state is State.RUNNABLE
         return "R (running)" if running else "S (sleeping)"
 
     def task_affinity(self, tid: int) -> int:
         """Processors that it may run on, as a mask."""
+        self.asked = True
         task = self.process.tasks.get(tid)
         return task.affinity if task else (1 << self.n_cores) - 1
 
     def rename_task(self, tid: int, name: str) -> None:
         """Its name is written through /proc/self/comm."""
+        self.asked = True
         if tid in self.process.tasks:
             self.process.tasks[tid].name = name[:15]
 
     def used(self) -> int:
         """Time that all tasks have run, nanoseconds."""
-        return self.cpu_time(None)
+        cycles = sum(task.cycles for task in self.process.tasks.values())
+        return (cycles + self.process.ended_cycles) * CYCLE_NS
 
     def cpu_time(self, tid: int | None) -> int:
         """Time that a task, or all together (None), have run."""
-        if tid is not None:
-            task = self.process.tasks.get(tid)
-            return task.cycles * CYCLE_NS if task else 0
-        cycles = sum(task.cycles for task in self.process.tasks.values())
-        return (cycles + self.process.ended_cycles) * CYCLE_NS
+        self.asked = True
+        if tid is None:
+            return self.used()
+        task = self.process.tasks.get(tid)
+        return task.cycles * CYCLE_NS if task else 0
 
     def arguments(self) -> tuple[bytes, ...]:
         """The command line."""
@@ -87,26 +95,32 @@ class Facts:
 
     def maps(self) -> str:
         """The text of /proc/self/maps."""
+        self.asked = True
         return self.process.space.describe()
 
     def memory_size(self) -> int:
         """Of all mappings."""
+        self.asked = True
         return total_size(self.process.space.mappings)
 
     def memory_used(self) -> int:
         """Of them what is in use."""
+        self.asked = True
         return self.process.space.present_pages * PAGE_BYTES
 
     def descriptors(self) -> list[tuple[int, OpenFile]]:
         """Open files by number, ascending."""
+        self.asked = True
         return self.process.descriptors.items()
 
     def limits(self) -> str:
         """The text of /proc/self/limits."""
+        self.asked = True
         return self.process.limits.text()
 
     def signal_lines(self, tid: int) -> str:
         """The signal lines of /proc/self/status."""
+        self.asked = True
         task = self.process.tasks.get(tid)
         return self.process.signals.status(task) if task else ""
 
