@@ -29,10 +29,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Known:
-    """A function that waits. own: the object is the one that its method is called of."""
+    """A function that waits. own: the object is the one that its method is called of. reserved: no program
+    may have a function of its own of that name."""
 
     kind: Kind
     own: bool = False
+    reserved: bool = True
 
 
 _TIMED = "(timed|clock)?"
@@ -63,7 +65,7 @@ _CXX = (
     ),
     (r"std::(__atomic_wait_\w+|__detail::__platform_wait)\b", Kind.ATOMIC, False),
 )
-_C_KNOWN = [(re.compile(pattern), Known(kind)) for pattern, kind in _C]
+_C_KNOWN = [(re.compile(pattern), Known(kind, reserved=kind is Kind.GUARD)) for pattern, kind in _C]
 _CXX_KNOWN = [(re.compile(pattern), Known(kind, own)) for pattern, kind, own in _CXX]
 _BEFORE = re.compile(r"^(void|bool|auto) ")
 #: What compilers put behind the names of copies that they make.

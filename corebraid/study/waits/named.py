@@ -89,7 +89,7 @@ def _by_calls(one: Waiting, calls: list[_Call], objects: Objects) -> Waiting:
     if function:
         return one if one.what is Awaited.STREAM else objects.inside(one, bare_name(function))
     if function is not None:
-        return objects.futex(one)
+        return one if one.what is Awaited.STREAM else objects.futex(one)
     # Nothing has a name there.
     return one if one.what in (Awaited.FUTEX, Awaited.STREAM) else _hedged(one)
 
@@ -108,8 +108,13 @@ def _looked(calls: list[_Call]) -> tuple[tuple[Known, int | None] | None, str | 
     of a library, '' if it is the program that waits, None if nothing is known."""
     found: tuple[Known, int | None] | None = None
     function: str | None = None
+    # A C library that is part of the program has its names there; it never waits by syscall(2).
+    alone = not any(call.library for call in calls) and calls[0].name != "syscall"
     for n, call in enumerate(calls):
         what = known(call.name) if call.name else None
+        if what is not None and not (what.reserved or call.library or alone):
+            # Any program may have a function that is called so.
+            what = None
         if not call.library and what is None and not hands_on(call.name):
             if n == 0 or function is None:
                 function = "" if call.name else None
@@ -136,28 +141,35 @@ def _calls(one: Waiting, program: GuestProgram, memory: FinalMemory) -> Iterator
     for n, frame in enumerate(stack.frames()):
         if n == _MOST_FRAMES:
             return
-        part = program.files.at(frame.place)
-        path = PurePosixPath(part.path if part is not None else "").name
+        path = _file_at(program, frame.place)
         library = path.startswith(_LIBRARIES)
-        if inner is not None and (inner.library or not inner.name) and (called_as := _called(program, frame)):
+        if inner is not None and (inner.library or not inner.name) and (called := _called(program, frame)):
             # A function that has gone to another at its end is on no stack.
-            yield replace(inner, name=called_as, this=None)
-        for called in names.called(frame, 0):
-            bare = called.name.rpartition("!")[2]
+            yield called
+        for one_of in names.called(frame, 0):
+            bare = one_of.name.rpartition("!")[2]
             name = "" if _nameless(bare, path) else bare.partition("+0x")[0]
-            inner = _Call(name, library, _this(called.arguments))
+            inner = _Call(name, library, _this(one_of.arguments))
             yield inner
 
 
-def _called(program: GuestProgram, frame: Frame) -> str:
-    """The function that the frame has called, if the call itself says so; '' else."""
+def _called(program: GuestProgram, frame: Frame) -> _Call | None:
+    """The function that the frame has called, if the call itself says so."""
     if frame.exact or not program.call_ends_at(frame.pc):
-        return ""
+        return None
     for size in frame_registers_of(program.isa).call_bytes:
         if found := _DIRECT.fullmatch(program.instruction(frame.pc - size)):
-            name = program.symbols.name(int(found[1], 16)).rpartition("!")[2]
-            return "" if "+0x" in name else name
-    return ""
+            target = int(found[1], 16)
+            name = program.symbols.name(target).rpartition("!")[2]
+            library = name.endswith("@plt") or _file_at(program, target).startswith(_LIBRARIES)
+            return None if "+0x" in name else _Call(name, library, None)
+    return None
+
+
+def _file_at(program: GuestProgram, place: int) -> str:
+    """The name of the file whose code is there."""
+    part = program.files.at(place)
+    return PurePosixPath(part.path if part is not None else "").name
 
 
 def _nameless(name: str, path: str) -> bool:

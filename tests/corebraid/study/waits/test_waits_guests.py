@@ -20,7 +20,7 @@ OUTSIDE, FAILED = ("idle", 0), ("deadlock", 3)
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("waits"), "waits.c", C, "-O1", "-w")
+    return compiled(tmp_path_factory.mktemp("waits"), "waits.c", C, "-O2", "-w")
 
 
 @pytest.fixture(scope="module")
