@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from emu.linux.tasks.own_waits import ANY_CALL
+
 
 class Kind(Enum):
     """What a function waits at, and how that is called."""
@@ -72,7 +74,7 @@ _BEFORE = re.compile(r"^(void|bool|auto) ")
 _COPY = re.compile(r"\.(constprop|isra|part|cold|lto_priv|llvm)\b.*$")
 #: Functions that only hand on: what the compiler makes of headers, and what a C library that is part of the
 #: program calls by names that no program may have (C11, 7.1.3), or inlines. Their callers are looked at, too.
-_HANDS_ON = re.compile(r"(std::|__|futex_|lll_|syscall$)")
+_HANDS_ON = re.compile(r"(std::|__|futex_|lll_)")
 
 
 def known(name: str) -> Known | None:
@@ -93,4 +95,9 @@ def bare_name(name: str) -> str:
 
 def hands_on(name: str) -> bool:
     """Whether the function is part of a library though its code may be in the program."""
-    return _HANDS_ON.match(_BEFORE.sub("", name)) is not None
+    return is_any_call(name) or _HANDS_ON.match(_BEFORE.sub("", name)) is not None
+
+
+def is_any_call(name: str) -> bool:
+    """Whether the function makes whatever system call its caller wants."""
+    return name.partition("@")[0] == ANY_CALL

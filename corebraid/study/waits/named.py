@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import CorebraidError
 from corebraid.study.stacks import calls_of, program_names
-from corebraid.study.waits.library import Kind, Known, bare_name, hands_on, known
+from corebraid.study.waits.library import Kind, Known, bare_name, hands_on, is_any_call, known
 from corebraid.study.waits.objects import Objects
 from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.registry import frame_registers_of
@@ -108,8 +108,8 @@ def _looked(calls: list[_Call]) -> tuple[tuple[Known, int | None] | None, str | 
     of a library, '' if it is the program that waits, None if nothing is known."""
     found: tuple[Known, int | None] | None = None
     function: str | None = None
-    # A C library that is part of the program has its names there; it never waits by syscall(2).
-    alone = not any(call.library for call in calls) and calls[0].name != "syscall"
+    # A C library that is part of the program has its names there, and has no need of syscall(2).
+    alone = not any(call.library for call in calls) and not is_any_call(calls[0].name)
     for n, call in enumerate(calls):
         what = known(call.name) if call.name else None
         if what is not None and not (what.reserved or call.library or alone):
@@ -121,10 +121,10 @@ def _looked(calls: list[_Call]) -> tuple[tuple[Known, int | None] | None, str | 
             break
         if what is not None and (found is None or _says_more(found[0], what)):
             found = what, call.this if what.own else None
-        if call.library and call.name and not call.name.startswith("syscall"):
-            function = call.name
-        elif call.name.startswith("syscall"):
+        if is_any_call(call.name):
             function = ""
+        elif call.library and call.name:
+            function = call.name
     return found, function
 
 

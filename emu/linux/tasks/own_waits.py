@@ -7,6 +7,8 @@ import io
 from collections.abc import Callable, Iterator
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.hash import GNUHashSection
+from elftools.elf.sections import SymbolTableSection
 
 from emu.board.elf import ELF_DAMAGE
 from emu.linux.files.open_file import MappedFile
@@ -16,7 +18,8 @@ from emu.native.state import RIGHT_EXECUTE
 
 #: The longest file, and the most symbols, that are looked through.
 _MOST_BYTES, _MOST_SYMBOLS = 64 << 20, 200_000
-_FUNCTION = "syscall"
+#: The C library's function that makes any system call, by its number.
+ANY_CALL = "syscall"
 
 
 #: (offset in the file, bytes, address as the file counts).
@@ -46,7 +49,7 @@ class OwnWaits:
         return self._in_function(here.file, pc - here.start + here.offset)
 
     def _in_function(self, file: MappedFile, offset: int) -> bool:
-        """Whether the byte at an offset of an ELF file is part of syscall(2)."""
+        """Whether the byte at an offset of an ELF file is part of that function."""
         if file.key not in self._known:
             self._known[file.key] = _read(file)
         loads, places = self._known[file.key]
@@ -62,18 +65,18 @@ def _read(file: MappedFile) -> tuple[list[_Load], list[tuple[int, int]]]:
         elf = ELFFile(io.BytesIO(file.page(0, file.size())))
         segments = elf.iter_segments("PT_LOAD")
         return [(s["p_offset"], s["p_filesz"], s["p_vaddr"]) for s in segments], list(_places(elf))
-    except ELF_DAMAGE:
+    except (*ELF_DAMAGE, ZeroDivisionError):
         return [], []
 
 
 def _places(elf: ELFFile) -> Iterator[tuple[int, int]]:
     """(address, size) of the function, by the table that the dynamic linker uses, or else by all symbols."""
     hashed = elf.get_section_by_name(".gnu.hash")
-    symbol = hashed.get_symbol(_FUNCTION) if hashed is not None else None
+    symbol = hashed.get_symbol(ANY_CALL) if isinstance(hashed, GNUHashSection) else None
     if symbol is not None:
         yield symbol["st_value"], symbol["st_size"]
         return
     table = elf.get_section_by_name(".symtab")
-    if table is not None and table.num_symbols() <= _MOST_SYMBOLS:
-        for found in table.get_symbol_by_name(_FUNCTION) or ():
+    if isinstance(table, SymbolTableSection) and table.num_symbols() <= _MOST_SYMBOLS:
+        for found in table.get_symbol_by_name(ANY_CALL) or ():
             yield found["st_value"], found["st_size"]
