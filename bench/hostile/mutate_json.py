@@ -70,7 +70,7 @@ _SAID = {
     "isa": ("x86_64", "arm64", "x" * 4000, "-"),
     "evidence": ("losses", "linkage", "linkage,slices,opr,rpc,losses", "", "opr", "rpc,losses"),
     "guest": ("linux", "firmware"),
-    "reason": ("power-off", "fault", "halted", "limit", "stopped", "exit", "deadlock", "x" * 4000),
+    "reason": ("power-off", "fault", "halted", "limit", "stopped", "exit", "deadlock", "idle", "x" * 4000),
     "clock": ("virtual", "host", ""),
     "rights": ("---", "rwx", "r-x", "--x", "xxx"),
 }

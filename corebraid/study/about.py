@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
+from corebraid.study.deadlocks import deadlock_lines
 from corebraid.study.stacks import Stack, stack_at_end
 from recorder.files.manifest import ORDER_CERT, PROGRAM_ELF, Manifest, checkpoint_log, core_log, load
 from recorder.files.missing_order import missing_edges
@@ -82,6 +83,7 @@ class Info:
             "options": manifest.options,
             "end": manifest.end.facts() if manifest.end else None,
             "stack": None if self.stack is None else self.stack.facts(),
+            **({"waits": waits} if (waits := deadlock_lines(self.recording, manifest)) else {}),
             "totals": manifest.totals,
             "files": self.sizes,
             "ordered": self.ordered,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import another
+from emu.linux.tasks.waiting import Awaited
+from recorder.files.end import IDLE
 
 if TYPE_CHECKING:
     from recorder.files.end import End
@@ -67,8 +69,12 @@ def first_that_holds(conditions: Iterable[Condition], end: End, printed: bytes) 
 
 def how_it_ended(end: End) -> str:
     """In a few words."""
+    if end.reason == IDLE:
+        return "idle: it waits for work from outside"
     if end.reason in _DEADLOCKS:
-        return "deadlock: nobody can run"
+        some = any(one.what is Awaited.WORK for one in end.waits)
+        who = "some can never go on, others wait for work from outside" if some else "nobody can run"
+        return f"deadlock: {who}"
     if end.reason in _TIMEOUTS:
         return f"it did not end ({end.reason})"
     if end.reason in _FAULTS:

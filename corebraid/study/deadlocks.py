@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emu.linux.tasks.waiting import Awaited, Waiting, lines
+from recorder.files.end import IDLE
 
 if TYPE_CHECKING:
     from recorder.files.end import End
     from recorder.files.manifest import Manifest
 
+#: Ends at which no thread can run.
+_STOOD_STILL = ("deadlock", IDLE)
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 #: A thread's name has 15 characters at most.
 _WAITS = re.compile(r"thread (\d+)(?: \((.{0,15}?)\))? waits for (.*?)(?:, held by thread (\d+))?(?:;|$)")
@@ -52,10 +56,16 @@ def with_names(end: End, name_of: Callable[[int], str]) -> list[str]:
 
 
 def deadlock_lines(recording: Path, manifest: Manifest) -> list[str]:
-    """The lines of a recording that ended in a deadlock of threads; none for others. Raises FormatError."""
+    """The lines of a recording that ended in a deadlock of threads, or with all of them waiting for work from
+    outside; none for others. Raises FormatError."""
     end = manifest.end
-    if end is None or end.reason != "deadlock" or not end.text:
+    if end is None or end.reason not in _STOOD_STILL or not end.text:
         return []
     from corebraid.names.program import GuestProgram
+    from corebraid.study.waits.named import named
+    from recorder.files.reader import Recording
 
-    return with_names(end, GuestProgram.of(recording, manifest).data_names.name)
+    program = GuestProgram.of(recording, manifest)
+    if end.waits and manifest.complete:
+        end = replace(end, waits=named(Recording(recording, manifest), program))
+    return with_names(end, program.data_names.name)

@@ -12,6 +12,7 @@ from corebraid.base.errors import GuestFault
 from corebraid.base.wording import Option
 from corebraid.study.deadlocks import deadlock_lines
 from corebraid.study.stacks import Stack, stack_at_end
+from emu.linux.tasks.waiting import Awaited
 
 if TYPE_CHECKING:
     from emu.board.faults import Fault
@@ -24,6 +25,10 @@ _FAILURES = {
     "deadlock": "every thread waits and nothing can wake one (deadlock)",
     "signal": "it was killed by a signal",
 }
+_PARTLY = (
+    "some threads wait for ever for each other or for one that has ended, while others wait for work from "
+    "outside (deadlock)"
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Recorded:
             "fault": self._failed_at,
             "hidden": list(self.hidden),
             "stack": None if self.stack is None else self.stack.facts(),
+            **({"waits": waits} if (waits := self.waits()) else {}),
         }
 
     @cached_property
@@ -76,7 +82,8 @@ class Recorded:
         return stack_at_end(self.directory, self.manifest)
 
     def waits(self) -> list[str]:
-        """Of a deadlock, a line for each thread and one for the cycle."""
+        """Of a deadlock, or where all wait for work from outside: a line for each thread, one for the cycle,
+        and one that says which of them never go on."""
         return deadlock_lines(self.directory, self.manifest)
 
     def failure(self) -> GuestFault | None:
@@ -90,6 +97,8 @@ class Recorded:
                 f"{facts['symbol'] or 'no known function'}{at} ({facts['disassembly'] or 'no code here'})",
                 remedy=remedy,
             )
+        if self.end.reason == "deadlock" and any(one.what is Awaited.WORK for one in self.end.waits):
+            return GuestFault(f"the guest failed: {_PARTLY}", remedy=remedy)
         if self.end.reason in _FAILURES:
             return GuestFault(f"the guest failed: {_FAILURES[self.end.reason]}", remedy=remedy)
         return None

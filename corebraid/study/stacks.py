@@ -136,7 +136,7 @@ def stack_of(
 ) -> Stack:
     """The stack of a thread, or core, with these registers, by name, and this memory. names: of `program`,
     with the same memory."""
-    calls = _calls_of(registers, memory, program)
+    calls = calls_of(registers, memory, program)
     first: list[Called] = []
     rest: deque[tuple[int, Frame]] = deque(maxlen=_OUTERMOST)
     number = 0
@@ -151,7 +151,8 @@ def stack_of(
     return Stack(who, tuple(first), tuple(last), left_out, calls.remark)
 
 
-def _calls_of(registers: Mapping[str, int], memory: Memory, program: GuestProgram) -> CallStack:
+def calls_of(registers: Mapping[str, int], memory: Memory, program: GuestProgram) -> CallStack:
+    """The callers of a thread with these registers, by name."""
     from corebraid.names.unwinding.stack import CallStack
     from isa.registry import frame_registers_of
 

@@ -16,7 +16,7 @@ from isa.registry import isa_of_machine
 from isa.table import Isa
 
 #: What pyelftools raises on damaged input, besides its own exception.
-_DAMAGE = (
+ELF_DAMAGE = (
     ELFError, ValueError, KeyError, IndexError, OverflowError, TypeError, AssertionError, AttributeError,
 )  # fmt: skip
 
@@ -79,7 +79,7 @@ def load_image(path: Path, isa: Isa, memory_bytes: int) -> tuple[Image, bytes]:
         return _parse(raw, where, isa, memory_bytes), raw
     except ImageError:
         raise
-    except _DAMAGE as error:
+    except ELF_DAMAGE as error:
         raise ImageError(
             "the ELF image is damaged", found=str(error) or type(error).__name__, where=where,
             remedy="build it again",

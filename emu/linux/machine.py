@@ -237,7 +237,10 @@ class LinuxMachine(Board):
                 return 0
             return int.from_bytes(home[address : address + size].tobytes(), "little")
 
-        return waits(self.process.tasks.values(), read)
+        process = self.process
+        ended = range(process.pid, process.next_tid)
+        gone = set(ended) - process.tasks.keys()
+        return waits(process.tasks.values(), read, gone, process.space.mappings.at)
 
     def meet_all(self) -> None:
         """What the kernel does from here on comes after all that has run: the process is over."""

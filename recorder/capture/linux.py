@@ -19,7 +19,7 @@ from emu.core.surroundings import KERNEL
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.ground.failure import Unsupported
 from emu.linux.machine import LinuxMachine
-from emu.linux.tasks.waiting import shown, tell
+from emu.linux.tasks.waiting import shown, tell, works_for_outside
 from emu.native.state import MACHINE_AT
 from emu.schedule.lone import LONE, Lone
 from emu.schedule.policy import Scheduler
@@ -40,15 +40,15 @@ from recorder.capture.learning import (
 from recorder.capture.machine import machine_config
 from recorder.capture.options import Outcome, RecordOptions, check_model
 from recorder.files.collectors import Collector, Guest
-from recorder.files.end import MOST_NAMES, MOST_WAITS, End
+from recorder.files.end import IDLE, MOST_NAMES, MOST_WAITS, End
 from recorder.files.evidence_names import check_evidence
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import MOST_TEXT, Scalar
 from recorder.files.objects import ObjectKeeper
 
 _END_CODES = {
-    "exit": END_EXIT, "signal": END_EXIT, "fault": END_FAULT, "deadlock": END_HALTED, "limit": END_LIMIT,
-    "time-limit": END_STOPPED, "interrupted": END_STOPPED,
+    "exit": END_EXIT, "signal": END_EXIT, "fault": END_FAULT, "deadlock": END_HALTED, IDLE: END_HALTED,
+    "limit": END_LIMIT, "time-limit": END_STOPPED, "interrupted": END_STOPPED,
 }  # fmt: skip
 
 
@@ -202,6 +202,8 @@ class LinuxCapture(BaseCapture):
             # Signals are also delivered between slices.
             ended_by = machine.killed_core
         waiting = machine.who_waits() if reason == "deadlock" else []
+        if works_for_outside(waiting):
+            reason = IDLE
         text = f"pc {fault.pc:#x}: {fault.what}" if fault else tell(waiting) or machine.end_text()
         end = End(
             reason,

@@ -8,8 +8,11 @@ from pathlib import Path
 from emu.linux.tasks.waiting import Awaited, Waiting
 from recorder.files.json_fields import Fields, wrong
 
+#: The reason of a guest all of whose tasks wait, for work from outside: nobody is in a deadlock.
+IDLE = "idle"
 #: Tasks whose waits are kept, and those whose names are.
 MOST_WAITS, MOST_NAMES = 4096, 4096
+_MOST_REGISTERS = 64
 
 
 @dataclass(frozen=True)
@@ -18,9 +21,10 @@ class End:
 
     reason: a word ("power-off", "fault", ...). exit_code: the guest's own, if it gave one. core: who ended
     it. count: that core's instruction count. text: the rest for a reader (a fault's pc, symbol, ...). waits:
-    in a deadlock, what each task waits for; empty in recordings that only say it in `text`. address: of the
-    bad access that a signal killed a Linux guest for; None of others, and of recordings from before it.
-    names: (number, name) of tasks that had another name than the program, the last that each had.
+    in a deadlock, and of an idle guest, what each task waits for; empty in recordings that only say it in
+    `text`. address: of the bad access that a signal killed a Linux guest for; None of others, and of
+    recordings from before it. names: (number, name) of tasks that had another name than the program, the
+    last that each had.
     """
 
     reason: str
@@ -35,7 +39,7 @@ class End:
     def facts(self) -> dict[str, object]:
         """As JSON has it; without `waits`, `address` and `names` where there are none."""
         facts = asdict(self)
-        waits = [{**asdict(one), "what": one.what.name.lower()} for one in self.waits]
+        waits = [_waiting_facts(one) for one in self.waits]
         facts |= {"waits": waits, "names": [{"tid": tid, "name": name} for tid, name in self.names]}
         rare = ("waits", "address", "names")
         return {key: value for key, value in facts.items() if key not in rare or value not in (None, [])}
@@ -87,6 +91,22 @@ def _parse_waiting(value: object, path: Path) -> Waiting:
         owner=fields.optional_integer("owner"),
         value=fields.optional_integer("value"),
         call=fields.text("call"),
+        ended=fields.truth("ended") if fields.has("ended") else False,
+        registers=_parse_registers(fields.take("registers"), path) if fields.has("registers") else (),
     )
     fields.done()
     return waiting
+
+
+def _parse_registers(value: object, path: Path) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, dict) or len(value) > _MOST_REGISTERS:
+        expected = f"an object of at most {_MOST_REGISTERS} integers"
+        raise wrong(path, 'field "end.waits.registers"', expected, type(value).__name__)
+    fields = Fields(value, path, "end.waits.registers")
+    return tuple((name, fields.integer(name)) for name in sorted(value))
+
+
+def _waiting_facts(one: Waiting) -> dict[str, object]:
+    """As JSON has it; without `ended` and `registers` where there is nothing to say."""
+    facts = {**asdict(one), "what": one.what.name.lower(), "registers": dict(one.registers)}
+    return {key: value for key, value in facts.items() if key not in ("ended", "registers") or value}

@@ -12,7 +12,7 @@ from corebraid.names.symbols import Symbol, Symbols
 from corebraid.study.deadlocks import waits_of, with_names
 from emu.linux.ground.wait import Wait
 from emu.linux.tasks.deadlock import waits
-from emu.linux.tasks.waiting import Awaited, Waiting, cycle, lines, tell
+from emu.linux.tasks.waiting import Awaited, Waiting, cycle, lines, stuck, tell, works_for_outside
 from recorder.files.end import End
 
 MUTEX_A, MUTEX_B, COND, STREAM, OTHER = 0x1000, 0x1100, 0x1200, 0x1300, 0x1400
@@ -21,10 +21,14 @@ POINTERS = {1000: 0x7000, 1001: 0x7100, 1002: 0x7200}
 
 def task(tid: int, address: int | None, what: str = "a futex", clear: int = 0, name: str = "guest") -> Any:
     isa = SimpleNamespace(read=lambda registers, name: POINTERS[registers])
-    process = SimpleNamespace(isa=isa, abi=SimpleNamespace(thread_pointer="fs_base"))
+    process = SimpleNamespace(
+        isa=isa,
+        descriptors=SimpleNamespace(items=list),
+        abi=SimpleNamespace(thread_pointer="fs_base", calls={}),
+    )
     wait = Wait((), None, what, address)
     return SimpleNamespace(
-        tid=tid, name=name, wait=wait, clear_child_tid=clear, process=process, registers=tid
+        tid=tid, name=name, wait=wait, clear_child_tid=clear, process=process, registers=tid, call_number=-1
     )
 
 
@@ -63,6 +67,59 @@ def test_a_mutex_of_a_thread_that_is_gone_has_no_owner() -> None:
     (one,) = waits([task(1000, MUTEX_A)], memory)
     assert (one.what, one.value, one.owner) == (Awaited.FUTEX, 2, None)
     assert one.text() == "thread 1000 (guest) waits for the futex at 0x1000 (value 2)"
+
+
+def test_a_lock_of_a_thread_that_has_ended() -> None:
+    memory = Memory()
+    memory.mutex(MUTEX_A, 1001)
+    struct.pack_into("<I", memory.bytes, MUTEX_B, 2)
+    struct.pack_into("<I", memory.bytes, MUTEX_B + 24, 1002)
+    found = waits([task(1000, MUTEX_A), task(1003, MUTEX_B + 12)], memory, ended={1001, 1002})
+    assert [one.text().partition(" waits for ")[2] for one in found] == [
+        "the mutex at 0x1000, held by thread 1001, which has ended",
+        "the reader-writer lock at 0x1100, held by thread 1002, which has ended",
+    ]
+
+
+def test_a_destroyed_mutex() -> None:
+    memory = Memory()
+    memory.mutex(MUTEX_A, 1001, 0x80000000 | 1001, 0xFFFFFFFF)
+    found = waits([task(1000, MUTEX_A), task(1001, None, "a read of a pipe")], memory)
+    assert found[0].text() == "thread 1000 (guest) waits for the mutex at 0x1000, destroyed meanwhile"
+
+
+WORK = Waiting(1, "", Awaited.WORK, call="a connection")
+
+
+@pytest.mark.parametrize(
+    ("others", "never"),
+    [
+        ((), []),
+        # For nobody in particular; for who waits for work; for who waits for who does.
+        ((Waiting(2, "", Awaited.CONDITION, 8),), []),
+        ((Waiting(2, "", Awaited.MUTEX, 8, 1), Waiting(3, "", Awaited.THREAD, 16, 2)), []),
+        # A cycle, and who waits for one of it; oneself; who has ended; what was destroyed.
+        (
+            (
+                Waiting(2, "", Awaited.MUTEX, 8, 3),
+                Waiting(3, "", Awaited.MUTEX, 16, 2),
+                Waiting(4, "", Awaited.THREAD, 24, 3),
+                Waiting(5, "", Awaited.MUTEX, 32, 1),
+            ),
+            [2, 3, 4],
+        ),
+        ((Waiting(2, "", Awaited.MUTEX, 8, 2),), [2]),
+        ((Waiting(2, "", Awaited.MUTEX, 8, 9, ended=True),), [2]),
+        ((Waiting(2, "", Awaited.DESTROYED, 8),), [2]),
+    ],
+)
+def test_who_can_never_go_on(others: tuple[Waiting, ...], never: list[int]) -> None:
+    assert stuck((WORK, *others)) == never
+    assert works_for_outside((WORK, *others)) is not bool(never)
+    assert any("never to go on" in line for line in lines((WORK, *others))) is bool(never)
+    # Without work nobody goes on.
+    assert stuck(others) == [one.tid for one in others]
+    assert not works_for_outside(others)
 
 
 def test_a_mutex_that_waits_for_itself() -> None:

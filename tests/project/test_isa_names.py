@@ -21,8 +21,11 @@ REGISTRIES = ("isa/registry.py", "isa/decoder.py", "emu/hooks/registry.py")
 HOST = ("corebraid/base/compiled/store.py",)
 #: Those of x86-64 themselves.
 OWN = ("isa/x86_64/", "emu/hooks/x86_64/")
-#: Only words: an example that names a firmware image, a comment that says where something is from.
-_WORDS = re.compile(r"firmware/x86_64/|x86-64|x86-TSO|x86's|arch/x86/|emu\.hooks\.x86_64")
+#: Only words: an example that names a firmware image, a comment that says where something is from; and the C
+#: library's function syscall(2), which every instruction set has.
+_WORDS = re.compile(
+    r"firmware/x86_64/|x86-64|x86-TSO|x86's|arch/x86/|emu\.hooks\.x86_64|syscall\(2\)|^ANY_CALL = \"syscall\""
+)
 _COMMENT = re.compile(r"#.*")
 
 

@@ -89,6 +89,9 @@ def test_every_changed_byte_of_the_manifest_is_found(tmp_path: Path) -> None:
         ({"end": {**END, "waits": [WAITING] * 4097}}, "end.waits"),
         ({"end": {**END, "waits": [{**WAITING, "what": "MUTEX"}]}}, "end.waits.what"),
         ({"end": {**END, "waits": [{**WAITING, "name": "\x1b"}]}}, "end.waits.name"),
+        ({"end": {**END, "waits": [{**WAITING, "ended": 1}]}}, "end.waits.ended"),
+        ({"end": {**END, "waits": [{**WAITING, "registers": [1]}]}}, "end.waits.registers"),
+        ({"end": {**END, "waits": [{**WAITING, "registers": {"rsp": -1}}]}}, "end.waits.registers.rsp"),
         ({"end": {**END, "waits": [{**WAITING, "owner": -1}]}}, "end.waits.owner"),
         ({"end": {**END, "waits": [{**WAITING, "more": 1}]}}, "end.waits.more"),
     ],
@@ -192,6 +195,7 @@ def test_opening_imports_nothing_heavy(tmp_path: Path) -> None:
 
 def test_who_waits_for_whom_survives(tmp_path: Path) -> None:
     waits = tuple(Waiting(n, f"t{n}", what, n or None, 7, 2, "x") for n, what in enumerate(Awaited))
+    waits += (Waiting(99, "last", Awaited.MUTEX, 8, 7, ended=True, registers=(("rip", 1 << 63), ("rsp", 0))),)
     end = End("deadlock", text="see waits", waits=waits)
     known = manifest()
     assert manifest_file.parse(replace(known, end=end).render(), tmp_path).end == end

@@ -203,6 +203,12 @@ def _exit_code(recorded: Recorded, output: GuestOutput, pass_exit_code: bool) ->
             raise failure
         console.note(failure.line())
     output.check(recorded.directory)
+    if end.reason == "idle":
+        for line in recorded.waits():
+            console.note(line)
+        console.note(
+            "the guest waits for work from outside, and none comes: it ends here, and has not failed"
+        )
     if end.reason == "interrupted":
         return _INTERRUPTED
     return end.exit_code if pass_exit_code and end.exit_code is not None else 0

@@ -22,7 +22,7 @@ from emu.linux.calls.message_headers import (
 from emu.linux.calls.poll import deadline_of
 from emu.linux.calls.sockets import patiently, read_address, socket_of
 from emu.linux.calls.timespec import read_timespec
-from emu.linux.files.open_file import OpenFile
+from emu.linux.files.open_file import POLLOUT, OpenFile
 from emu.linux.ground.call import Subject, in_part, table
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.timespec import pack_timespec
@@ -79,7 +79,8 @@ def _send(
             while True:
                 rest, with_files = data[at:], () if done else files
                 attempt = partial(socket.send, rest, to, with_files)
-                n = yield from patiently(task, socket, attempt, deadline, wait, f"a send on {socket.name}")
+                what = f"a send on {socket.name}"
+                n = yield from patiently(task, socket, attempt, deadline, wait, what, POLLOUT)
                 at, done = at + n, done + n
                 if at >= len(data):
                     break

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 
 from emu.linux.calls.arguments import MOST_BYTES, PROGRAM_END
-from emu.linux.files.open_file import OpenFile
+from emu.linux.files.open_file import POLLIN, POLLOUT, OpenFile
 from emu.linux.files.regular import NodeFile, OpenRegular
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking, Reason, Wait
@@ -15,7 +15,7 @@ from emu.linux.pseudo.dev import OpenDevice
 from emu.linux.sockets.socket import Socket
 from emu.linux.tasks.task import Task
 from emu.linux.waiting.pipe import PipeReader, PipeWriter
-from emu.linux.waiting.readiness import WaitableFile, earliest, held
+from emu.linux.waiting.readiness import WaitableFile, held, wait_for
 
 #: Never more than this at once, whatever number the guest names.
 PIECE = 1 << 20
@@ -132,7 +132,7 @@ def _take(
                 return b""
             if file.nonblocking:
                 raise
-        yield from _wait(task, file, deadline, f"a read of {file.name}")
+        yield from _wait(task, file, deadline, f"a read of {file.name}", POLLIN)
 
 
 def write_from(task: Task, file: OpenFile, buffers: Buffers, offset: int | None = None) -> Blocking:
@@ -237,16 +237,16 @@ def write_all(task: Task, file: OpenFile, data: bytes, offset: int | None, befor
                     raise Stopped(done) from None
                 raise
         try:
-            yield from _wait(task, file, deadline, f"a write to {file.name}")
+            yield from _wait(task, file, deadline, f"a write to {file.name}", POLLOUT)
         except (Errno, Interrupted):
             if before or done:
                 raise Stopped(done) from None
             raise
 
 
-def _wait(task: Task, file: OpenFile, deadline: int | None, what: str) -> Waiting:
+def _wait(task: Task, file: OpenFile, deadline: int | None, what: str, events: int) -> Waiting:
     """Wait until the file may have changed. Raises Interrupted, Errno(EAGAIN) when its time-out is over."""
-    reason = yield Wait((file.changed,), earliest((file,), deadline), what)
+    reason = yield from wait_for(file, deadline, what, events)
     if reason is Reason.SIGNAL:
         # A socket with a time-out is never restarted (signal(7)).
         raise Interrupted(restart=deadline is None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 
 from emu.linux.calls.timespec import read_timespec, read_timeval
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, OpenFile
@@ -51,10 +53,14 @@ def under_mask(task: Task, mask: int | None, call: Blocking) -> Blocking:
 
 
 def _until_ready(
-    task: Task, files: Sequence[OpenFile], count: Callable[[], int], deadline: int | None, what: str
+    task: Task,
+    asked: Sequence[tuple[OpenFile, int]],
+    count: Callable[[], int],
+    deadline: int | None,
+    what: str,
 ) -> Blocking:
-    """Wait until `count` is not 0 or the time is over; returns it."""
-    clock = task.process.clock
+    """Wait until `count` is not 0 or the time is over; returns it. asked: files, and POLL* bits of each."""
+    clock, files = task.process.clock, [file for file, _ in asked]
     queues = queues_of(files)
     reason = None
     with held(files):
@@ -64,7 +70,7 @@ def _until_ready(
                 return ready
             if reason is Reason.SIGNAL:
                 raise Interrupted(restart=False)
-            reason = yield Wait(queues, earliest(files, deadline), what)
+            reason = yield Wait(queues, earliest(files, deadline), what, files=tuple(asked), signal=not asked)
 
 
 def _poll(task: Task, address: int, n: int, deadline: int | None) -> Blocking:
@@ -87,8 +93,8 @@ def _poll(task: Task, address: int, n: int, deadline: int | None) -> Blocking:
                 results[i] = readiness(file) & events
         return sum(1 for result in results if result)
 
-    files = [file for file, _ in asked if file is not None]
-    ready = yield from _until_ready(task, files, count, deadline, "a poll")
+    wanted = [(file, events) for file, events in asked if file is not None]
+    ready = yield from _until_ready(task, wanted, count, deadline, "a poll")
     for i, result in enumerate(results):
         process.memory.write_number(address + _POLLFD * i + 6, 2, result)
     return ready
@@ -165,9 +171,12 @@ class _Sets:
         self._results = [0, 0, 0]
 
     @property
-    def files(self) -> list[OpenFile]:
-        """All files asked about."""
-        return [file for _, file, _ in self._asked]
+    def wanted(self) -> list[tuple[OpenFile, int]]:
+        """All files asked about, and what makes each ready."""
+        return [
+            (file, reduce(or_, (bits for bits, wanted in zip(_SELECTED, chosen, strict=True) if wanted)))
+            for _, file, chosen in self._asked
+        ]
 
     def count(self) -> int:
         """How many bits are set in the results, which are kept."""
@@ -188,7 +197,7 @@ class _Sets:
 
 def _select(task: Task, n: int, addresses: tuple[int, int, int], deadline: int | None) -> Blocking:
     sets = _Sets(task, as_int(n), addresses)
-    ready = yield from _until_ready(task, sets.files, sets.count, deadline, "a select")
+    ready = yield from _until_ready(task, sets.wanted, sets.count, deadline, "a select")
     sets.write()
     return ready
 

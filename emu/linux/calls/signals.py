@@ -107,7 +107,7 @@ def sys_pause(task: Task) -> Blocking:
 
 
 def _until_signal() -> Blocking:
-    while (yield Wait((), None, "a signal")) is not Reason.SIGNAL:
+    while (yield Wait((), None, "a signal", signal=True)) is not Reason.SIGNAL:
         pass
     raise Interrupted(restart=False)
 
@@ -136,7 +136,7 @@ def _wait_for(task: Task, mask: int, deadline: int | None) -> SignalWait:
     try:
         signals.set_blocked(task, before & ~mask)
         while True:
-            reason = yield Wait((), deadline, "a signal (sigwait)")
+            reason = yield Wait((), deadline, "a signal (sigwait)", signal=True)
             found = signals.take_from(task, mask)
             if found is not None or reason is Reason.TIMEOUT:
                 return found

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from emu.linux.calls.pipes import add_pair
 from emu.linux.calls.poll import deadline_of
+from emu.linux.files.open_file import POLLIN, POLLOUT
 from emu.linux.ground.call import Subject, in_part, table
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking, Reason, Wait
@@ -49,11 +50,18 @@ def socket_of(task: Task, fd: int) -> Socket:
 
 
 def patiently(
-    task: Task, socket: Socket, attempt: Callable[[], T], deadline: int | None, wait: bool, what: str
+    task: Task,
+    socket: Socket,
+    attempt: Callable[[], T],
+    deadline: int | None,
+    wait: bool,
+    what: str,
+    events: int = POLLIN,
 ) -> Generator[Wait, Reason, T]:
     """Repeat `attempt` until it fails otherwise than with EAGAIN, or the time is over: then with EAGAIN.
 
-    deadline: None: never; a call with one is not begun anew after a signal. wait: or fail at once.
+    deadline: None: never; a call with one is not begun anew after a signal. wait: or fail at once. events:
+    POLL* bits that it is for.
     """
     clock = task.process.clock
     reason = None
@@ -68,7 +76,7 @@ def patiently(
                     raise
             if reason is Reason.SIGNAL:
                 raise Interrupted(restart=deadline is None)
-            reason = yield from wait_for(socket, deadline, what)
+            reason = yield from wait_for(socket, deadline, what, events)
 
 
 def read_address(task: Task, socket: Socket, address: int, length: int) -> Address:
@@ -183,7 +191,8 @@ def sys_connect(task: Task, fd: int, address: int, length: int) -> Blocking:
 
     deadline = deadline_of(task, socket.options.send_timeout)
     try:
-        return (yield from patiently(task, socket, attempt, deadline, not socket.nonblocking, "a connect"))
+        wait = not socket.nonblocking
+        return (yield from patiently(task, socket, attempt, deadline, wait, "a connect", POLLOUT))
     except Errno as failure:
         if begun and failure.number == errno.EAGAIN:
             raise Errno(errno.EINPROGRESS) from None

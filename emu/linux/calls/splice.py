@@ -26,7 +26,7 @@ from emu.linux.ground.words import as_int, as_long
 from emu.linux.pseudo.dev import OpenDevice
 from emu.linux.tasks.task import Task
 from emu.linux.waiting.pipe import PipeReader, PipeWriter
-from emu.linux.waiting.readiness import held
+from emu.linux.waiting.readiness import held, wait_for
 
 _NONBLOCK, _ALL_FLAGS = 2, 0xF
 
@@ -68,7 +68,7 @@ def _wait_for_room(task: Task, end: PipeWriter, flags: int) -> _Waiting:
 def _wait(end: PipeReader | PipeWriter, flags: int, what: str) -> Generator[Wait, Reason, None]:
     if flags & _NONBLOCK:
         raise Errno(errno.EAGAIN)
-    if (yield Wait((end.changed,), None, what)) is Reason.SIGNAL:
+    if (yield from wait_for(end, None, what)) is Reason.SIGNAL:
         raise Interrupted
 
 
@@ -150,7 +150,7 @@ def _to_pipe(
         except Errno as failure:
             if failure.number != errno.EAGAIN or source.nonblocking:
                 raise
-        if (yield Wait((source.changed,), None, f"a splice from {source.name}")) is Reason.SIGNAL:
+        if (yield from wait_for(source, None, f"a splice from {source.name}")) is Reason.SIGNAL:
             raise Interrupted
     # Others may have filled the pipe meanwhile.
     return (yield from write_all(task, out, data, None, 0)) if data else 0

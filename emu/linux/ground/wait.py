@@ -61,13 +61,17 @@ class WaitQueue:
 class Wait:
     """What a handler waits for: one of the queues, or `deadline` (ns of the monotonic clock, None: for ever).
 
-    what: for people, "a read of a pipe". address: of the futex word, for the report of a deadlock.
+    For the report of who waits for whom: what: for people, "a read of a pipe". address: of the futex word.
+    files: the open files that may end it, and for which POLL* bits each. signal: it is signals that it is
+    for.
     """
 
     queues: tuple[WaitQueue, ...]
     deadline: int | None = None
     what: str = ""
     address: int | None = None
+    files: tuple[tuple[object, int], ...] = ()
+    signal: bool = False
 
 
 #: What a handler of a blocking call is.

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+#: Of many stuck tasks so many are named.
+_MOST_TOLD = 16
+
 
 class Awaited(Enum):
     """What a task waits for, and how that is said."""
@@ -16,11 +19,20 @@ class Awaited(Enum):
     TURN = "its turn"
     THREAD = "thread {owner} to end"
     MUTEX = "the mutex at {address}"
+    #: One that somebody destroyed meanwhile: nobody can unlock it.
+    DESTROYED = "the mutex at {address}, destroyed meanwhile"
+    RWLOCK = "the reader-writer lock at {address}"
     STREAM = "the lock of a stream at {address}"
     CONDITION = "the condition variable at {address}"
     FUTEX = "the futex at {address} (value {value})"
     #: What a system call says of itself: a read of a pipe, a sleep.
     CALL = "{call}"
+    #: The same where somebody outside the guest could end it: a connection to accept, a signal.
+    WORK = "work from outside: {call}"
+    #: Something of a library, by the library's name for it. Recordings do not say so: names are needed.
+    NAMED = "{call} at {address}"
+    #: The same where it is not known where that is.
+    SOMEWHERE = "{call}, wherever that is"
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,8 @@ class Waiting:
 
     tid, name: the task. address: of what it waits for, in the guest's memory, if that is a word there. owner:
     the task that it waits for, None if that is not known. value: of a futex word. call: what a system call
-    waits for, in its own words.
+    waits for, in its own words. ended: the owner has ended. registers: (name, value) of those by which the
+    callers of where it waits can be told; none in older recordings.
     """
 
     tid: int
@@ -39,6 +52,8 @@ class Waiting:
     owner: int | None = None
     value: int | None = None
     call: str = ""
+    ended: bool = False
+    registers: tuple[tuple[str, int], ...] = ()
 
     def text(self, place: Callable[[int], str] = hex) -> str:
         """In words. place: an address as it is to be shown."""
@@ -47,7 +62,8 @@ class Waiting:
         what = self.what.value.format(owner=self.owner, address=address, value=self.value, call=call)
         named = f"thread {self.tid} ({self.name})" if self.name else f"thread {self.tid}"
         known = self.owner is not None and self.what is not Awaited.THREAD
-        return f"{named} waits for {what}" + (f", held by thread {self.owner}" if known else "")
+        held = f", held by thread {self.owner}{', which has ended' if self.ended else ''}" if known else ""
+        return f"{named} waits for {what}{held}"
 
 
 def shown(text: str, most: int) -> str:
@@ -70,12 +86,37 @@ def cycle(waiting: Iterable[Waiting]) -> list[int]:
     return []
 
 
-def lines(waiting: Iterable[Waiting], place: Callable[[int], str] = hex) -> list[str]:
-    """All of it in words: a line for each task, and one for the cycle if there is one."""
+def stuck(waiting: Iterable[Waiting]) -> list[int]:
+    """Tasks that can never go on, whatever the world outside does: all where nobody waits for work from
+    there. Else those whose owner has ended, or is stuck: who waits for nobody in particular may be woken by
+    any that goes on."""
     waiting = list(waiting)
-    found = cycle(waiting)
+    freeable = [one for one in waiting if not one.ended and one.what is not Awaited.DESTROYED]
+    free = more = {one.tid for one in waiting if one.what is Awaited.WORK}
+    while more:
+        more = {one.tid for one in freeable if one.owner is None or one.owner in free} - free
+        free = free | more
+    return [one.tid for one in waiting if one.tid not in free]
+
+
+def works_for_outside(waiting: Iterable[Waiting]) -> bool:
+    """Whether somebody waits for work from outside, and nobody is stuck."""
+    waiting = list(waiting)
+    return bool(waiting) and not stuck(waiting)
+
+
+def lines(waiting: Iterable[Waiting], place: Callable[[int], str] = hex) -> list[str]:
+    """All of it in words: a line for each task, one for the cycle if there is one, and one that says who of
+    them is in the deadlock, where that is not all."""
+    waiting = list(waiting)
+    found, never = cycle(waiting), stuck(waiting)
     ring = [f"a cycle: {' -> '.join(str(tid) for tid in [*found, found[0]])}"] if found else []
-    return [*(one.text(place) for one in waiting), *ring]
+    part = never and len(never) < len(waiting)
+    named = ", ".join(str(tid) for tid in never[:_MOST_TOLD]) + (", ..." if len(never) > _MOST_TOLD else "")
+    some = (
+        [f"never to go on: {named}; the others wait for work from outside, or for who does"] if part else []
+    )
+    return [*(one.text(place) for one in waiting), *ring, *some]
 
 
 def tell(waiting: Iterable[Waiting]) -> str:

@@ -150,6 +150,10 @@ class Epoll(PlacelessFile):
             if isinstance(file, Epoll):
                 yield from file.watched()
 
+    def interests(self) -> list[tuple[OpenFile, int]]:
+        """The watched files, in the order in which they were added, and the POLL* bits asked for of each."""
+        return [(one.file, one.events & ~_PRIVATE) for one in self._interests.values()]
+
     def depth(self) -> int:
         """Instances in the longest chain from here."""
         return 1 + max((file.depth() for _, file in self._interests if isinstance(file, Epoll)), default=0)

@@ -124,6 +124,9 @@ def held(files: Sequence[OpenFile]) -> Iterator[None]:
         release(files)
 
 
-def wait_for(file: OpenFile, deadline: int | None, what: str) -> Generator[Wait, Reason, Reason]:
-    """Wait until the file's readiness may have changed; returns why the wait ended."""
-    return (yield Wait((file.changed,), earliest((file,), deadline), what))
+def wait_for(
+    file: OpenFile, deadline: int | None, what: str, events: int = POLLIN
+) -> Generator[Wait, Reason, Reason]:
+    """Wait until the file's readiness may have changed; returns why the wait ended. events: POLL* bits that
+    it is for."""
+    return (yield Wait((file.changed,), earliest((file,), deadline), what, files=((file, events),)))
