@@ -36,8 +36,10 @@ COMPILE = shlex.split(
 LINK = {
     "affinity": ["-no-pie"],
     "barriers": ["-no-pie"],
+    "bug_cache": ["-pie", "-g"],
     "float_exceptions": ["-lm"],
     "float_math": ["-lm"],
+    "good_cache": ["-pie", "-g"],
     "small_races": ["-static", "-no-pie", "-nostdlib", "-fno-stack-protector", "-s"],
     "runpath": [f"x86_64/{LIBRARY}.so", "-Wl,-rpath,$ORIGIN"],
     "static_hello": ["-static", "-no-pie", "-s"],

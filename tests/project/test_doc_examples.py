@@ -34,6 +34,9 @@ CODES = {
         "corebraid hunt --exhaustive --cores 2 -- ./small_races peterson": 1,
     },
     "docs/exhaustive.md": {"corebraid hunt --exhaustive --cores 2 -- ./small_races ticket": 1},
+    "docs/hunt.md": {
+        "corebraid hunt --schedule pct:2 --seed 151 --runs 20 -o NONE -- fixed/good_cache": 1,
+    },
     "docs/stack.md": {"corebraid record -o REC ./crash": 3},
     "docs/races.md": {"corebraid races REC": 1},
     "docs/rpc.md": {"corebraid rpc REC --seed 7 --free": 1},
