@@ -45,6 +45,7 @@ from emu.native.state import (
 )
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
+from emu.schedule.stepped import Stepped
 from isa.decoded import Block
 from isa.table import Isa
 
@@ -151,6 +152,10 @@ class Board:
     def turn(self, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None) -> None:
         """One slice of a core, with what falls in it. length: instructions, in place of the slice's own.
         begun: it has stopped, with this status, but not ended."""
+        raise NotImplementedError
+
+    def step_by_step(self, policy: Stepped) -> None:
+        """From here on tasks run step by step, as `policy` has it."""
         raise NotImplementedError
 
     def slices_ran(self) -> None:

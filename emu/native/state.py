@@ -110,6 +110,8 @@ CORE_FIELDS = (
     "left_at",
     # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
     "failed",
+    # how often an instruction has told it the time
+    "times",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -140,8 +142,9 @@ MACHINE_FIELDS = (
     "tso",
     # mail between cores (emu/devices/mail_state.py); mail_full: its log must be taken
     "post", "mail_full",
-    # shared accesses so far; before which one the slice ends, 0 for none; which words are watched
-    "shared", "shared_stop", "watched",
+    # shared accesses so far; before which one the slice ends, 0 for none; which words are watched;
+    # stepped: nonzero if accesses to device registers are counted with them
+    "shared", "shared_stop", "watched", "stepped",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])
