@@ -158,6 +158,11 @@ class Board:
         """From here on tasks run step by step, as `policy` has it."""
         raise NotImplementedError
 
+    def take_no_time(self) -> None:
+        """From here on misses take no time: a core's clock is its own instructions, whatever others do."""
+        for latency in ("latency_core", "latency_shared", "latency_memory"):
+            self.state[latency] = 0
+
     def slices_ran(self) -> None:
         """A stretch has ended, perhaps within a slice."""
 

@@ -73,8 +73,7 @@ class Machine(Board):
         """From here on cores run step by step, as `policy` has it. Nothing has run yet."""
         self.steps = CoreSteps(policy)
         self.state["stepped"] = 1
-        for latency in ("latency_core", "latency_shared", "latency_memory"):
-            self.state[latency] = 0
+        self.take_no_time()
 
     # -- running -------------------------------------------------------------------------------------
 

@@ -86,6 +86,7 @@ class LinuxMachine(Board):
         except Unsupported as refused:
             raise UsageError(refused.what, remedy=Phrase("give it more: ", Option("cores"))) from None
         self.steps = Stepping(policy, self.clock())
+        self.take_no_time()
 
     def clock(self) -> int:
         """See `Board.clock`; of a machine that runs step by step, until when time has gone on."""

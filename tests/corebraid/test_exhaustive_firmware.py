@@ -292,8 +292,8 @@ def test_a_loop_that_looks_at_the_time_is_no_circle(clock: str, tmp_path: Path) 
         code.ask(CYCLES, "rax")
     else:
         code.raw("0f 31")
-    code.compare("rax", 300).jump_if("ge", "late").load("rax", FLAG).mov("rdx", 0)
-    code.compare("rax", 0).jump_if("z", "waits").halt()
+    code.compare("rax", 300).jump_if("ge", "late").mov("rax", 0).mov("rdx", 0).compare("rbx", 0)
+    code.load("rbx", FLAG).compare("rbx", 0).jump_if("z", "waits").halt()
     code.label("late").power_off(3)
     found = search(elf(tmp_path / "guest.elf", code), 2, ["exit==3"])
     assert found.failing is not None
@@ -306,3 +306,12 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not go with"):
         corebraid.hunt(IMAGE, tmp_path / "rec", exhaustive=True, model="tso")
     assert not list(tmp_path.iterdir())
+
+
+def test_time_tells_nothing_of_others(tmp_path: Path) -> None:
+    """Whose miss comes first makes no difference to anybody's clock."""
+    code = Code().split("one", "other").label("one").label("other").load("rbx", DATA).ask(CYCLES, "rax")
+    code.compare("rax", 100).jump_if("l", "early").power_off(5).label("early").halt()
+    found = search(elf(tmp_path / "guest.elf", code), 2, ["exit==5"])
+    assert found.all_right
+    assert found.executions == 1
