@@ -319,6 +319,10 @@ class LinuxMachine(Board):
     def _die(self, number: int, death: Death) -> None:
         self.killed, self.process.killed_by, self.killed_core = death, death.signal, number
         self.process.exit_code = 128 + death.signal
+        if self.steps is not None:
+            self.steps.doubts.add(
+                "a signal ended the process: what others do right before that was not tried"
+            )
 
     # -- serving -----------------------------------------------------------------------------------------
 

@@ -148,6 +148,17 @@ def test_time_tells_nothing_of_others(tmp_path: Path) -> None:
     assert all_of(code, "exit==5", tmp_path).all_right
 
 
+def test_what_others_do_before_a_signal_ends_it_is_a_doubt(tmp_path: Path) -> None:
+    """The first thread stores, and fails behind it; the other might end the process between the two."""
+    code = with_a_thread(Code()).mov("rax", 1).store(DATA, "rax").mov("rcx", 0).load("rax", ("rcx", 0))
+    code.label("other").load("rax", DATA).compare("rax", 1).jump_if("z", "sees")
+    call(code, 60, rdi=0)
+    call(code.label("sees"), 231, rdi=77)
+    assert all_of(code, "fault", tmp_path).failing is not None
+    found = all_of(code, "exit==77", tmp_path)
+    assert "a signal ended the process" in found.unfinished
+
+
 def test_waiting_in_circles_is_found(tmp_path: Path) -> None:
     found = corebraid.hunt(
         RACES, tmp_path / "rec", arguments=["bad_mcs"], exhaustive=True, cores=2, explain=False

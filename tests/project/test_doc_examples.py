@@ -33,7 +33,10 @@ CODES = {
         "corebraid check sb.axe --model sc --explain": 1,
         "corebraid hunt --exhaustive --cores 2 -- ./small_races peterson": 1,
     },
-    "docs/exhaustive.md": {"corebraid hunt --exhaustive --cores 2 -- ./small_races ticket": 1},
+    "docs/exhaustive.md": {
+        "corebraid hunt --exhaustive --cores 2 -- ./small_races ticket": 1,
+        "corebraid hunt --exhaustive --cores 2 --input test.txt tiny_races.elf": 1,
+    },
     "docs/stack.md": {"corebraid record -o REC ./crash": 3},
     "docs/races.md": {"corebraid races REC": 1},
     "docs/rpc.md": {"corebraid rpc REC --seed 7 --free": 1},

@@ -11,7 +11,7 @@ FIXED = "the same in all runs: arguments, input, files, random bytes; time stand
 #: The same of firmware.
 TRIED_OF_CORES = "tried: every order of accesses to shared words and devices, between instructions (model sc)"
 FIXED_OF_CORES = (
-    "the same in all runs: input, the random numbers' order; a core's time is its own instructions"
+    "the same in all runs: input, the sequence of random numbers; a core's time is its own instructions"
 )
 #: More places of split instructions are not named.
 _MOST = 4
