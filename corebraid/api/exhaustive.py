@@ -42,12 +42,11 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
 
 def check_subject(subject: Subject) -> None:
     """Raises UsageError for a program that cannot be searched."""
-    if subject.spec is None:
+    if subject.spec is None and subject.options.cores < 2:
         raise UsageError(
-            Phrase(Option("exhaustive", True), " is for Linux programs"),
-            found="firmware",
+            "one core has one execution",
             where=str(subject.program),
-            remedy="hunt without it",
+            remedy=Phrase("give it more: ", Option("cores")),
         )
 
 

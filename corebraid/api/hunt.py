@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,7 +99,9 @@ def hunt(
     check_whole("jobs", jobs, 1, MOST_JOBS)
     check_seconds("reduce_time", reduce_time)
     kept = None if keep_writes is None else Path(keep_writes)
-    linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system)
+    # Of a search it is all runs', and no guest's.
+    of_a_run = None if exhaustive else time_limit
+    linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, of_a_run, given, system)
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
     find_program(str(program))
     tried = 200 if runs is None else runs
@@ -119,7 +120,7 @@ def hunt(
     if exhaustive:
         check_subject(subject)
         limits, tell = (runs, time_limit), (progress, branches)
-        found = search(asked, replace(subject, time_limit=None), place, wanted, preemptions, limits, tell)
+        found = search(asked, subject, place, wanted, preemptions, limits, tell)
         return found.explained() if explain else found
     if reduce:
         _check_reduced_place(place)

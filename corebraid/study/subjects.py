@@ -89,7 +89,7 @@ def subject_of(asked: Asked) -> Subject:
     options = _with_strata(_with_ring(options, asked), asked)
     if not is_linux:
         _check_firmware(asked)
-        return Subject(path, options, None, {}, asked.linux.time_limit, because)
+        return Subject(path, _with_steps(options, asked), None, {}, asked.linux.time_limit, because)
     spec = guest_spec(path, asked.program, asked.arguments, asked.memory, options.input, asked.linux)
     options = replace(_with_steps(options, asked), memory_bytes=ADDRESS_SPACE)
     return Subject(path, options, spec, asked.linux.facts(), asked.linux.time_limit, because)

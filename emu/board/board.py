@@ -45,6 +45,7 @@ from emu.native.state import (
 )
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
+from emu.schedule.stepped import Stepped
 from isa.decoded import Block
 from isa.table import Isa
 
@@ -152,6 +153,15 @@ class Board:
         """One slice of a core, with what falls in it. length: instructions, in place of the slice's own.
         begun: it has stopped, with this status, but not ended."""
         raise NotImplementedError
+
+    def step_by_step(self, policy: Stepped) -> None:
+        """From here on tasks run step by step, as `policy` has it."""
+        raise NotImplementedError
+
+    def take_no_time(self) -> None:
+        """From here on misses take no time: a core's clock is its own instructions, whatever others do."""
+        for latency in ("latency_core", "latency_shared", "latency_memory"):
+            self.state[latency] = 0
 
     def slices_ran(self) -> None:
         """A stretch has ended, perhaps within a slice."""

@@ -11,18 +11,21 @@ from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
 from emu.board.faults import FETCH_ACCESS, describe_exception, describe_fill
+from emu.board.stepping import CoreSteps, take_step
 from emu.board.stretch import NEVER, Calm
 from emu.board.watcher import Watcher
 from emu.bus.agents import step_dma, write_frame
 from emu.bus.runs import end_run
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.random_read import emulate_random_read
+from emu.core.unfetch import give_back_fetch
 from emu.devices.one_sided import step_transfers
 from emu.devices.post import Post
 from emu.devices.registers import CAUSE_TIMER
 from emu.hooks.access import log_input
 from emu.native.state import MACHINE_AT, address_of
 from emu.schedule.policy import Scheduler, Slice
+from emu.schedule.stepped import Stepped
 from isa.table import Isa
 
 __all__ = ["Machine", "Stopped"]
@@ -38,6 +41,8 @@ class Machine(Board):
     def __init__(self, config: MachineConfig, isa: Isa, image: Image, watcher: Watcher) -> None:
         super().__init__(config, isa, watcher)
         self._parked: set[int] = set()
+        #: Set while cores run step by step.
+        self.steps: CoreSteps | None = None
         self.post = Post(self.machine_rows, config.n_cores, config.seed, config.mail_latency)
         self._load(image)
         names = ("timers", "interrupts", "dma_left", "transfers", "console_n", "want_stratum")
@@ -64,6 +69,12 @@ class Machine(Board):
                 context = self.isa.with_register(context, name, value)
             core.restore(context)
 
+    def step_by_step(self, policy: Stepped) -> None:
+        """From here on cores run step by step, as `policy` has it. Nothing has run yet."""
+        self.steps = CoreSteps(policy)
+        self.state["stepped"] = 1
+        self.take_no_time()
+
     # -- running -------------------------------------------------------------------------------------
 
     def runnable(self) -> list[int]:
@@ -75,6 +86,9 @@ class Machine(Board):
 
     def turn(self, piece: Slice, length: int, scheduler: Scheduler, begun: int | None = None) -> None:
         """One slice of a core."""
+        if self.steps is not None:
+            take_step(self, self.steps, piece, length)
+            return
         stopped = self.run_slice(piece.core, length, exact=piece.exact, events=piece.events, begun=begun)
         self.watcher.ran(piece.core, failed=stopped is Stopped.FAULT)
 
@@ -113,6 +127,8 @@ class Machine(Board):
             read = emulate_random_read(core, self._random)
             if read is None:
                 return self._fail(number, "an illegal instruction")
+            if self.steps is not None:
+                self.steps.doubts.add("an instruction gave random numbers")
             log_input(
                 core.row, INPUT_RANDOM, np.uint64(read.count), np.uint64(1), np.uint64(read.value), read.size
             )
@@ -123,6 +139,16 @@ class Machine(Board):
         # Before it is forgotten what was refused.
         self._take_back(number)
         return self._fail(number, describe_fill(core))
+
+    def withdraw_fault(self, number: int) -> None:
+        """Let a core that has failed stand before the instruction that did: it runs once more, and fails
+        again."""
+        core = self.cores[number]
+        if core.row["exception"]:
+            core.forget_exception()
+        self.fault = None
+        core.row["failed"], core.row["fault_access"] = 0, 0
+        give_back_fetch(core.rows, self.machine_rows)
 
     def _wait(self, number: int) -> Stopped:
         core = self.cores[number]

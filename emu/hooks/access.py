@@ -19,7 +19,7 @@ from emu.bus.runs import note_forwarded
 from emu.bus.store_buffer import append_store, covers, newest_overlap
 from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
 from emu.devices.registers import device_read, device_write
-from emu.hooks.shared_access import end_is_due
+from emu.hooks.shared_access import end_is_due, end_is_due_at_device
 from emu.hooks.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
 from emu.native.registers import read_pc
 from emu.native.state import CORE, STOP_SLICE, machine_at
@@ -93,11 +93,22 @@ def _slow_access(core, is_write, first, last, held):
 
 
 @njit(cache=True)
+def _ends_before_device(core, address, size):
+    """Count an access to a device register, of a machine that runs step by step. Returns whether the core
+    stops before it. What a store has left of its page, which is plain memory, nobody reads."""
+    count = core.count + position_of(core, read_pc(core))
+    if not end_is_due_at_device(core, machine_at(core.machine), count):
+        return False
+    core.stop_at = count
+    return _preempt(core, False, address, size)
+
+
+@njit(cache=True)
 def device_access(core, is_write, address, size, value):
     """Device registers are plain memory of the core: a read hook fills in what the load will see."""
     # A device acts once: an instruction that touched one must not be taken back and run again, and one that
     # is being taken back (the stop came in a helper before it) must not touch it.
-    if core.stop_pc != _ZERO:
+    if core.stop_pc != _ZERO or _ends_before_device(core, address, size):
         return
     if (address & (np.uint64(size) - _ONE)) != _ZERO:
         core.exception = core.unaligned

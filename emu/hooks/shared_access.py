@@ -28,12 +28,26 @@ def _is_watched(machine, address, size):
 def end_is_due(core, machine, address, size, count):
     """Count the access if the instruction at `count` touches a watched word and was not counted before.
 
-    Returns whether the slice is to end before that instruction.
+    Returns whether the slice is to end before that instruction: not once the machine is powered off, which
+    stops at the end of the block.
     """
-    if machine.watched == _ZERO or core.shared_at == count + _ONE:
+    if machine.watched == _ZERO or machine.power != _ZERO or core.shared_at == count + _ONE:
         return False
     if not _is_watched(machine, address, size):
         return False
+    return _counted(core, machine, count)
+
+
+@njit(cache=True)
+def end_is_due_at_device(core, machine, count):
+    """The same of an access to a device register, of a machine that runs step by step."""
+    if machine.stepped == _ZERO or machine.power != _ZERO or core.shared_at == count + _ONE:
+        return False
+    return _counted(core, machine, count)
+
+
+@njit(cache=True)
+def _counted(core, machine, count):
     core.shared_at = count + _ONE
     machine.shared += _ONE
     return machine.shared == machine.shared_stop

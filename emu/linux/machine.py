@@ -90,6 +90,7 @@ class LinuxMachine(Board):
         except Unsupported as refused:
             raise UsageError(refused.what, remedy=Phrase("give it more: ", Option("cores"))) from None
         self.steps = Stepping(policy, self.clock())
+        self.take_no_time()
 
     def clock(self) -> int:
         """See `Board.clock`; of a machine that runs step by step, until when time has gone on."""
@@ -332,6 +333,10 @@ class LinuxMachine(Board):
     def _die(self, number: int, death: Death) -> None:
         self.killed, self.process.killed_by, self.killed_core = death, death.signal, number
         self.process.exit_code = 128 + death.signal
+        if self.steps is not None:
+            self.steps.doubts.add(
+                "a signal ended the process: what others do right before that was not tried"
+            )
 
     # -- serving -----------------------------------------------------------------------------------------
 

@@ -106,12 +106,12 @@ CORE_FIELDS = (
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)
     "shared_at",
-    # how often an instruction was told the time
-    "timed",
     # what agents had done when the core last noted that it comes after them (emu/bus/sync_points.py)
     "left_at",
     # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
     "failed",
+    # how often an instruction has told it the time
+    "times",
 )  # fmt: skip
 
 CORE = np.dtype([(name, "<u8") for name in CORE_FIELDS])
@@ -142,8 +142,9 @@ MACHINE_FIELDS = (
     "tso",
     # mail between cores (emu/devices/mail_state.py); mail_full: its log must be taken
     "post", "mail_full",
-    # shared accesses so far; before which one the slice ends, 0 for none; which words are watched
-    "shared", "shared_stop", "watched",
+    # shared accesses so far; before which one the slice ends, 0 for none; which words are watched;
+    # stepped: nonzero if accesses to device registers are counted with them
+    "shared", "shared_stop", "watched", "stepped",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

@@ -6,6 +6,7 @@ whose.
     run 1000 12
     run 1001
 
+Tasks are a Linux program's threads, or the cores of firmware.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def read_steps(path: Path) -> StepFile | None:
             tasks += [values[0] or 0] * (values[1] or 0 if len(values) > 1 else 1)
         else:
             raise UsageError(
-                "not a step", expected="'watch ADDRESS' or 'run THREAD STEPS'", found=repr(line.strip()),
+                "not a step", expected="'watch ADDRESS' or 'run TASK STEPS'", found=repr(line.strip()),
                 where=f"{path}:{number}", remedy="use the file as a search has written it",
             )  # fmt: skip
     return StepFile(words_to_watch(set(words)), tuple(tasks))

@@ -1,7 +1,8 @@
 """One step of a task after the other, where somebody decides before each whose it is.
 
 A step is one shared event (`emu.hooks.shared_access`) with what the task does alone afterwards, up to right
-before its next one; a system call is one too, and ends the step before it.
+before its next one; a system call, or an access to a device register, is one too, and ends the step before
+it. Of a Linux program the tasks are its threads, of firmware the cores.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 from emu.schedule.policy import Runner, Slice
 
+#: No task: cores have numbers from 0.
+NOBODY = -1
 #: Instructions after which somebody may say that a step is too long.
 _LONGEST = 1 << 17
 
@@ -18,14 +21,14 @@ class Stepped(Runner):
     """Asks `choose` before each step: given the tasks that can run, ascending, it says which one does.
     goes_on: asked where a step has been cut short whether it is to go on.
 
-    unfinished: the task whose step that is; 0: none. longest: instructions after which one is cut short.
+    unfinished: the task whose step that is; -1: none. longest: instructions after which one is cut short.
     """
 
     def __init__(
         self, choose: Callable[[tuple[int, ...]], int], goes_on: Callable[[], bool] = lambda: True
     ) -> None:
         self._choose, self._goes_on = choose, goes_on
-        self.unfinished, self.longest = 0, _LONGEST
+        self.unfinished, self.longest = NOBODY, _LONGEST
 
     def next(
         self,
@@ -36,7 +39,7 @@ class Stepped(Runner):
     ) -> Slice:
         """To the end of a step."""
         places = {(core if who is None else who[core]): core for core in runnable}
-        task, self.unfinished = self.unfinished, 0
+        task, self.unfinished = self.unfinished, NOBODY
         if task not in places or not self._goes_on():
             task = self._choose(tuple(sorted(places)))
         return Slice(places[task], self.longest, exact=True, events=1)

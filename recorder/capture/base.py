@@ -102,11 +102,17 @@ class BaseCapture(Watcher):
         self._checkpoints = [self._checkpointed(number, changed) for number, changed in enumerate(pages)]
 
     def _begin_schedule(self) -> Scheduler:
-        """From here on the schedule matters."""
+        """From here on the schedule matters: step by step, or by a policy."""
+        if (steps := self._options.steps) is not None:
+            self.board.step_by_step(steps)
+            return steps
         options = self.choose()
         assert options.schedule_seed is not None
         self.board.reseed(options.schedule_seed)
         return options.policy()
+
+    def close(self) -> None:
+        """Let go of what is the host's. The guest cannot go on."""
 
     def _create(self, directory: Path, manifest: Manifest) -> RecordingWriter | RingWriter:
         if self._options.unwritten:

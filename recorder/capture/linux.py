@@ -22,7 +22,6 @@ from emu.linux.machine import LinuxMachine
 from emu.linux.tasks.waiting import shown, tell, works_for_outside
 from emu.native.state import MACHINE_AT
 from emu.schedule.lone import LONE, Lone
-from emu.schedule.policy import Scheduler
 from emu.schedule.scheduler import is_named_policy, learns
 from isa.abi import LinuxAbi
 from isa.table import Isa
@@ -129,14 +128,6 @@ class LinuxCapture(BaseCapture):
         if done != self._stood[agent]:
             self._note_slice(agent, done)
         self._evidence.agents()
-
-    def _begin_schedule(self) -> Scheduler:
-        """From here on the schedule matters: step by step, or by a policy."""
-        steps = self._options.steps
-        if steps is None:
-            return super()._begin_schedule()
-        self.machine.step_by_step(steps)
-        return steps
 
     # -- the run -------------------------------------------------------------------------------------
 

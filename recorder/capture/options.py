@@ -29,7 +29,7 @@ class RecordOptions:
     (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
     policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
     schedule_seed: decides of schedules, in place of `seed`, once there are two tasks or cores to choose from,
-    and nothing before. steps: in place of the policy from then on, of a Linux program. unwritten: nothing of
+    and nothing before. steps: in place of the policy from then on. unwritten: nothing of
     the recording is written. around: of a policy that it has made, what runs in its place.
     checkpoint: how far checkpoints are apart, None for none. bus: see `emu.board.config.MachineConfig`.
     ring: what is kept of the run, None for all."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from cli_factory import ROOT, run
+from guest import DATA, Code
+from static_guest import call, static_program
 
 import corebraid
 from corebraid.base.errors import CorebraidError, UsageError
@@ -148,6 +150,52 @@ def test_an_access_to_two_lines_is_told() -> None:
     assert "or one that lies in two lines" in ran.out
 
 
+def with_a_thread(code: Code) -> Code:
+    """A thread begins at the label `other`; the first goes on."""
+    call(code, 56, rdi=0x50F00, rsi=DATA + 0x8000, rdx=0, r10=0)
+    return code.compare("rax", 0).jump_if("z", "other")
+
+
+def all_of(code: Code, until: str, tmp_path: Path) -> Searched:
+    """All executions of a program, unless the condition holds."""
+    program = static_program(tmp_path / "guest", code)
+    subject = subject_of(Asked(str(program), cores=2, schedule="chaos", evidence="none", guest="linux"))
+    return Search(subject, (Condition.parse(until),), None, Budget(), lambda made, left: None).run()
+
+
+def test_a_loop_that_looks_at_the_time_is_no_circle(tmp_path: Path) -> None:
+    """It comes back to where it was with the same registers, and ends all the same."""
+    flag = DATA + 0x100
+    code = with_a_thread(Code()).mov("rax", 0).store(flag, "rax")
+    call(code, 60, rdi=0).label("other").raw("0f 31").mov("rbx", 0)
+    code.compare("rax", 200_000).jump_if("ge", "late").mov("rax", 0).mov("rdx", 0).compare("rbx", 0)
+    code.load("rbx", flag).compare("rbx", 0).jump_if("z", "other")
+    call(code, 60, rdi=0)
+    call(code.label("late"), 231, rdi=7)
+    found = all_of(code, "exit==7", tmp_path)
+    assert found.failing is not None
+
+
+def test_time_tells_nothing_of_others(tmp_path: Path) -> None:
+    """Whose miss comes first makes no difference to anybody's clock."""
+    code = with_a_thread(Code()).label("other").raw("0f 31 49 89 c0").load("rbx", DATA).raw("0f 31 4c 29 c0")
+    code.compare("rax", 1000).jump_if("ge", "late")
+    call(code, 60, rdi=0)
+    call(code.label("late"), 231, rdi=5)
+    assert all_of(code, "exit==5", tmp_path).all_right
+
+
+def test_what_others_do_before_a_signal_ends_it_is_a_doubt(tmp_path: Path) -> None:
+    """The first thread stores, and fails behind it; the other might end the process between the two."""
+    code = with_a_thread(Code()).mov("rax", 1).store(DATA, "rax").mov("rcx", 0).load("rax", ("rcx", 0))
+    code.label("other").load("rax", DATA).compare("rax", 1).jump_if("z", "sees")
+    call(code, 60, rdi=0)
+    call(code.label("sees"), 231, rdi=77)
+    assert all_of(code, "fault", tmp_path).failing is not None
+    found = all_of(code, "exit==77", tmp_path)
+    assert "a signal ended the process" in found.unfinished
+
+
 def test_waiting_in_circles_is_found(tmp_path: Path) -> None:
     found = corebraid.hunt(
         RACES, tmp_path / "rec", arguments=["bad_mcs"], exhaustive=True, cores=2, explain=False
@@ -172,8 +220,6 @@ def test_what_cannot_be_searched_is_refused(options: dict[str, object], text: st
 
 
 def test_other_programs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is for Linux programs"):
-        corebraid.hunt(ROOT / "firmware" / "x86_64" / "fig1.elf", tmp_path / "rec", exhaustive=True)
     with pytest.raises(UsageError, match="never has two threads"):
         corebraid.hunt("/bin/true", tmp_path / "rec", exhaustive=True)
     with pytest.raises(UsageError, match="preemptions= goes with exhaustive=True"):

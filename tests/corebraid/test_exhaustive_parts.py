@@ -7,8 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from corebraid.base.memory import DEVICE_BASE
 from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
 from corebraid.study.exhaustive.calls import uses_of
+from corebraid.study.exhaustive.devices import uses_of_devices
 from corebraid.study.exhaustive.observing import is_split, touched_by, uses_in, watched_rows
 from corebraid.study.exhaustive.racing import racing_words
 from corebraid.study.exhaustive.spinning import Spins
@@ -245,3 +247,32 @@ def test_a_call_that_is_refused_memory_is_a_doubt() -> None:
         in uses_of(Served(1, "write", arguments, refused), blocked=False, last_but_main=False).doubt
     )
     assert not uses_of(Served(1, "write", arguments, 8), blocked=False, last_but_main=False).doubt
+
+
+def at_registers(*accesses: tuple[int, int]) -> np.ndarray:
+    """(kind, offset) of each."""
+    return rows(*((kind, DEVICE_BASE + offset, 8, 0, 1) for kind, offset in accesses))
+
+
+def test_what_registers_share() -> None:
+    assert uses_of_devices(at_registers()).quiet
+    constant = uses_of_devices(at_registers((READ, 0x18), (READ, 0x20)))
+    assert (constant.quiet, constant.keys, constant.doubt) == (True, {}, "")
+    own = uses_of_devices(at_registers((READ, 0x28), (WRITE, 0x48), (READ, 0x50)))
+    assert (own.quiet, own.keys, own.doubt) == (False, {}, "")
+    assert uses_of_devices(at_registers((WRITE, 0), (WRITE, 0))).keys == {("console",): True}
+    assert uses_of_devices(at_registers((READ, 8), (READ, 0x30))).keys == {
+        ("input",): True,
+        ("random",): True,
+    }
+    assert uses_of_devices(at_registers((READ, 0xA0))).keys == {("dma",): False}
+    assert uses_of_devices(at_registers((READ, 0xA0), (WRITE, 0x80))).keys == {("dma",): True}
+
+
+def test_every_register_is_known_or_a_doubt() -> None:
+    """Of all offsets only these are proven anything of: whoever adds a register is not proven wrong."""
+    silent = {k for k in range(0x1000) if not uses_of_devices(at_registers((WRITE, k))).doubt}
+    assert silent == {
+        *(0x00, 0x08, 0x10, 0x18, 0x20, 0x28, 0x30, 0x48, 0x50, 0x80, 0x88, 0x90, 0xA0),
+        *(0x200, 0x208, 0x210, 0x230, 0x238),
+    }

@@ -6,9 +6,7 @@ memory comes besides: the kernel's accesses are seen as they happen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from corebraid.study.exhaustive.steps import Key
+from corebraid.study.exhaustive.tasks import Uses
 from emu.linux.calls.table import CALLS
 from emu.linux.ground.call import Subject
 from emu.linux.stepping import Served
@@ -41,18 +39,6 @@ _PAGE = 4096
 _COMMAND, _EAGAIN, _EFAULT = 0x7F, 11, 14
 #: Clocks that stand, and that of the caller's own running time.
 _CLOCKS = (0, 1, 3, 4, 5, 6, 7, 11)
-
-
-@dataclass
-class Uses:
-    """What a call uses of the kernel: see `Footprint`. doubt: why nothing is proven of a program that makes
-    it, '' if nothing stands in the way. fixed: a choice that was not one."""
-
-    keys: dict[Key, bool] = field(default_factory=dict)
-    may: set[Key] = field(default_factory=set)
-    ranges: tuple[tuple[int, int], ...] = ()
-    doubt: str = ""
-    fixed: str = ""
 
 
 def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:

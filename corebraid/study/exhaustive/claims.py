@@ -11,6 +11,11 @@ FIXED = (
     "the same in all runs: arguments, input, files, random bytes, which memory is free; "
     "time stands while a thread can run"
 )
+#: The same of firmware.
+TRIED_OF_CORES = "tried: every order of accesses to shared words and devices, between instructions (model sc)"
+FIXED_OF_CORES = (
+    "the same in all runs: input, the sequence of random numbers; a core's time is its own instructions"
+)
 #: More places of split instructions are not named.
 _MOST = 4
 
@@ -32,7 +37,7 @@ def lines_of(searched: Searched) -> list[Text]:
 
 
 def _covers(searched: Searched) -> list[Text]:
-    lines: list[Text] = [TRIED, FIXED]
+    lines: list[Text] = [*_claim(searched)]
     if searched.fixed:
         lines.append(f"not tried: {'; '.join(searched.fixed)}")
     if searched.splits:
@@ -45,9 +50,13 @@ def _covers(searched: Searched) -> list[Text]:
     return lines
 
 
+def _claim(searched: Searched) -> tuple[str, str]:
+    return (TRIED_OF_CORES, FIXED_OF_CORES) if searched.firmware else (TRIED, FIXED)
+
+
 def _work(searched: Searched) -> str:
     parts = [
-        _many(searched.threads, "thread"),
+        _many(searched.threads, "core" if searched.firmware else "thread"),
         f"up to {_many(searched.steps, 'step')}",
         _many(len(searched.words), "shared word"),
         _many(searched.runs, "run"),
@@ -68,7 +77,7 @@ def facts_of(searched: Searched) -> dict[str, object]:
         "steps": searched.steps,
         "words": [word * 8 for word in searched.words],
         "restarts": searched.begun,
-        "covers": [TRIED, FIXED],
+        "covers": [*_claim(searched)],
         "not_tried": list(searched.fixed),
         "taken_as_one": list(searched.splits),
     }

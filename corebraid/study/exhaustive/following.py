@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corebraid.study.exhaustive.calls import uses_of
+from corebraid.base.rows.event import UNCACHED
 from corebraid.study.exhaustive.observing import (
     Observer,
     is_fetch,
@@ -18,14 +17,12 @@ from corebraid.study.exhaustive.observing import (
 )
 from corebraid.study.exhaustive.racing import Parts, Words, racing_words
 from corebraid.study.exhaustive.spinning import Spins
-from corebraid.study.exhaustive.steps import Execution, Footprint, Key, Plan, Step
+from corebraid.study.exhaustive.steps import Execution, Footprint, Plan, Step
+from corebraid.study.exhaustive.tasks import Tasks
 from corebraid.study.exhaustive.trace import Trace, asleep_after
-from emu.linux.tasks.task import State
-from emu.native.state import CODE, PAGE_SHIFT
-
-if TYPE_CHECKING:
-    from emu.linux.machine import LinuxMachine
-    from emu.linux.stepping import Stepping
+from emu.board.board import Board
+from emu.native.state import CODE, CORE_AT, PAGE_SHIFT
+from recorder.files.collectors import Rows
 
 #: Steps of a run at most: what makes more is taken not to end.
 MOST_STEPS = 20_000
@@ -83,17 +80,25 @@ class _Seen:
     ranges: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """A step under way. count, times: what the core had run, and how often it was told the time, before."""
+
+    task: int
+    number: int
+    count: int
+    times: int
+
+
 class Follower:
-    """Follows one plan on a machine that runs step by step. watched: the words whose accesses are events,
-    ascending. patience: instructions of a step at most."""
+    """Follows one plan on a machine that runs step by step. tasks: whose steps those are. watched: the words
+    whose accesses are events, ascending. patience: instructions of a step at most."""
 
     def __init__(
-        self, machine: LinuxMachine, observer: Observer, plan: Plan, watched: Words, patience: int
+        self, machine: Board, tasks: Tasks, observer: Observer, plan: Plan, watched: Words, patience: int
     ) -> None:
-        assert machine.steps is not None
         self._machine, self._observer, self._plan, self._watched = machine, observer, plan, watched
-        self._stepping: Stepping = machine.steps
-        self._patience = patience
+        self._tasks, self._patience = tasks, patience
         #: How many turns tasks may yet take.
         self._turns = 0
         self._stalled = False
@@ -105,7 +110,7 @@ class Follower:
         self._could: set[int] = set()
         #: Tasks that can go on since time has passed.
         self._late: set[int] = set()
-        self._begun: tuple[int, int, int] | None = None
+        self._begun: _Begun | None = None
         self._over = ""
         observer.active = True
 
@@ -132,34 +137,29 @@ class Follower:
             enabled = tuple(task for task in enabled if task not in self._spins.stuck)
         self._note_enabled(set(enabled))
         if not enabled:
-            self._note_deadlines()
+            if self._tasks.awaits_time():
+                # Nobody but tasks that go round in circles can run: time would go on.
+                self._seen.doubts.add("threads spin while another waits with a time limit")
             self._stop(CIRCLE)
         if len(self._seen.steps) >= MOST_STEPS:
             self._stop(ENDLESS)
         task = self._pick(enabled)
         self._seen.enabled.append(enabled)
-        number = self._machine.tasks().index(task)
-        self._begun = task, number, self._machine.cores[number].count
-        self._stepping.served = None
+        number = self._tasks.core_of(task)
+        core = self._machine.cores[number]
+        self._begun = _Begun(task, number, core.count, core.words[CORE_AT.times])
+        self._tasks.begin_step()
         return task
-
-    def _note_deadlines(self) -> None:
-        """Nobody but tasks that go round in circles can run: time would go on."""
-        tasks = self._machine.process.tasks.values()
-        blocked = (task.wait for task in tasks if task.state is State.BLOCKED)
-        if any(wait is not None and wait.deadline is not None for wait in blocked):
-            self._seen.doubts.add("threads spin while another waits with a time limit")
 
     def goes_on(self) -> bool:
         """Whether the step under way is not too long. From the first on that is, the run is no step by step:
         tasks take turns, to show what they share."""
         if self._begun is None:
             return True
-        _, number, count = self._begun
-        long = self._machine.cores[number].count - count
+        long = self._machine.cores[self._begun.number].count - self._begun.count
         if long >= self._patience and not self._turns:
             self._turns, self._stalled = _TURNS, True
-            self._stepping.policy.longest = _TURN
+            self._tasks.policy.longest = _TURN
         return not self._turns or long < _TURN
 
     def _stop(self, why: str) -> None:
@@ -167,7 +167,7 @@ class Follower:
         raise OverError(why)
 
     def _note_enabled(self, enabled: set[int]) -> None:
-        passed, self._stepping.passed = self._stepping.passed, False
+        passed = self._tasks.time_passed()
         new = enabled - self._could
         for task in new:
             self._since[task] = -1 if passed else len(self._seen.steps) - 1
@@ -199,68 +199,52 @@ class Follower:
         """The step under way is over: what it touched."""
         if self._begun is None:
             return
-        (task, number, count), self._begun = self._begun, None
-        seen, index = self._seen, len(self._seen.steps)
+        begun, self._begun = self._begun, None
+        task, seen, index = begun.task, self._seen, len(self._seen.steps)
         cores, kernel = self._observer.step()
-        seen.doubts |= self._stepping.doubts
         code = is_fetch(cores)
         seen.fetched.update(touched_by(cores[code]).used.tolist())
         cores = cores[~code]
         rows = np.concatenate([cores, kernel])
-        events, watched = watched_rows(cores, self._watched), watched_rows(rows, self._watched)
-        if len(events) and (events["count"] != count).any():
+        events = watched_rows(cores, self._watched)
+        counts = np.concatenate([events["count"], cores["count"][(cores["flags"] & np.uint8(UNCACHED)) != 0]])
+        if (counts != begun.count).any():
             seen.doubts.add("an instruction cannot be stopped before it uses what is shared")
         if is_split(events):
             seen.splits.add(int(events["pc"][0]))
-        keys, may = uses_in(watched)
-        footprint = self._footprint(keys, may, kernel)
-        seen.ranges += [(number, span) for span in footprint.ranges]
+        footprint, quiet = self._footprint(cores, kernel)
+        seen.ranges += [(begun.number, span) for span in footprint.ranges]
         since = self._since.pop(task, -1)
         seen.steps.append(Step(task, footprint, since, task in self._late))
         self._late.discard(task)
         # Behind a call the first instruction has the count at which the step began.
-        event = (cores["count"] == count) if len(events) else np.zeros(len(cores), bool)
+        event = (cores["count"] == begun.count) if len(counts) else np.zeros(len(cores), bool)
         seen.touched.append((touched_by(np.concatenate([cores[event], kernel])), touched_by(cores[~event])))
         if index >= self._plan.branch:
             self._sleep = asleep_after(self._sleep, seen.steps[-1])
-        self._look_for_circle(task, index, footprint, rows, number)
+        quiet = quiet and self._machine.cores[begun.number].words[CORE_AT.times] == begun.times
+        self._look_for_circle(begun, index, footprint, rows, quiet=quiet)
 
-    def _footprint(self, keys: dict[Key, bool], may: set[Key], kernel: np.ndarray) -> Footprint:
+    def _footprint(self, cores: Rows, agents: Rows) -> tuple[Footprint, bool]:
+        """What a step touched, and whether that was quiet (`Uses`)."""
+        keys, may = uses_in(watched_rows(np.concatenate([cores, agents]), self._watched))
+        uses = self._tasks.uses(cores, agents)
+        self._seen.doubts |= self._tasks.doubts | ({uses.doubt} - {""})
+        self._seen.fixed |= {uses.fixed} - {""}
         ended = bool(self._machine.ended())
-        served = self._stepping.served
-        ranges: tuple[tuple[int, int], ...] = ()
-        if served is not None:
-            process = self._machine.process
-            task = process.tasks.get(served.tid)
-            blocked = task is not None and task.wait is not None and task.state is State.BLOCKED
-            uses = uses_of(
-                served,
-                blocked=blocked,
-                last_but_main=process.pid not in process.tasks,
-            )
-            keys, may, ranges = keys | uses.keys, may | uses.may, uses.ranges
-            if served.name == "exit":
-                # It wakes whoever waits where it leaves a mark.
-                keys |= {("futex", row["addr"].item()): True for row in kernel if row["kind"] != 1}
-            self._seen.doubts |= {uses.doubt} - {""}
-            self._seen.fixed |= {uses.fixed} - {""}
-            if process.space.has_shared_files:
-                self._seen.doubts.add("memory is shared with a file")
-        return Footprint(keys, frozenset(may), ranges, ended)
+        return Footprint(keys | uses.keys, frozenset(may | uses.may), uses.ranges, ended), uses.quiet
 
     def _look_for_circle(
-        self, task: int, index: int, footprint: Footprint, rows: np.ndarray, number: int
+        self, begun: _Begun, index: int, footprint: Footprint, rows: Rows, *, quiet: bool
     ) -> None:
-        served = self._stepping.served
-        quiet = served is None or served.name == "sched_yield"
+        task, number = begun.task, begun.number
         if not self._spins.step(task, index, footprint, rows, quiet=quiet and not footprint.ends):
             return
-        if self._machine.queue.current[number] is None or self._machine.ended():
+        if not self._tasks.stands_on(number) or self._machine.ended():
             return
         core = self._machine.cores[number]
-        # Who asks for the time again is told another. A call that waits to be served is another place.
-        told = (core.unlisted(), int(core.row["timed"]), number in self._stepping.held)
-        self._spins.stands(task, core.pc, core.context() + repr(told).encode())
+        more = core.unlisted(), self._tasks.is_held(number)
+        self._spins.stands(task, core.pc, core.context() + repr(more).encode())
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -272,8 +256,7 @@ class Follower:
         circle = self._over == CIRCLE and self._spins.waits_in_vain(footprints)
         left: tuple[int, ...] = ()
         if self._machine.ended() and seen.steps:
-            living = {task.tid for task in self._machine.queue.current if task is not None}
-            left = tuple(sorted(living - {seen.steps[-1].task} - set(stuck)))
+            left = tuple(sorted(self._tasks.living() - {seen.steps[-1].task} - set(stuck)))
         execution = Execution(
             tuple(seen.steps), tuple(seen.enabled), left, not self._stalled and self._over in ("", CIRCLE)
         )

@@ -1,4 +1,5 @@
-"""The machine that all runs of a search are forked from: it stands where the program has a second thread.
+"""The machine that all runs of a search are forked from: it stands where the program has a second thread, or
+at its reset.
 
 Each run is a process of its own, which tells what it did and is gone. On its way it leaves processes that
 stand where other runs may go another way: those begin there. A process that stands is asked through a socket
@@ -18,7 +19,6 @@ import traceback
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,7 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Run, judged
 from corebraid.study.conditions import Condition
+from corebraid.study.exhaustive.capturing import guest_of
 from corebraid.study.exhaustive.following import Followed, Follower, OverError
 from corebraid.study.exhaustive.observing import Observer, touched_by
 from corebraid.study.exhaustive.racing import racing_words
@@ -34,12 +35,12 @@ from corebraid.study.exhaustive.steps import Footprint, Plan, Step
 from corebraid.study.exhaustive.trace import Trace
 from corebraid.study.forked_runs import NothingToChooseError
 from corebraid.study.subjects import Subject
+from emu.board.board import Board
 from emu.schedule.step_file import words_to_watch
 from emu.schedule.stepped import Stepped
 from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
-    from emu.linux.machine import LinuxMachine
     from recorder.capture.options import Outcome
 
 #: Processes that stand at once, besides the first; how many a run may leave, and how many steps apart.
@@ -107,21 +108,14 @@ class _Server:
                 os._exit(0)
 
     def _run(self) -> Made | None:
-        from isa.registry import linux_abi_of
-        from recorder.capture.linux import LinuxCapture
-
-        spec = self._subject.spec
-        assert spec is not None
         options = replace(
             self._subject.options, schedule="round-robin", steps=Stepped(self._choose, self._goes_on),
             shared=None, unwritten=True, checkpoint=None, evidence=(), evidence_options={},
         )  # fmt: skip
-        capture = LinuxCapture(
-            spec, Path(), spec.isa, linux_abi_of(spec.isa), options,
-            lambda data: self._printed.append((False, data)), lambda data: self._printed.append((True, data)),
-            self._subject.more, (self._observer,),
-        )  # fmt: skip
-        self._machine = capture.machine
+        capture, self._made_tasks = guest_of(
+            self._subject, options, lambda *piece: self._printed.append(piece), self._observer
+        )
+        self._machine = capture.board
         outcome: Outcome | None = None
         with closing(capture), suppress(OverError):
             outcome = capture.run()
@@ -140,8 +134,9 @@ class _Server:
             words = words_to_watch(self._request.watched)
             self._machine.watch(words)
             self._follower = Follower(
-                self._machine, self._observer, self._request.plan, words.words, self._request.patience
-            )
+                self._machine, self._made_tasks(), self._observer, self._request.plan, words.words,
+                self._request.patience,
+            )  # fmt: skip
         follower = self._follower
         made = follower.stand()
         if self._free and follower.is_new(_APART * len(self._left)):
@@ -217,7 +212,7 @@ def _heard(answers: socket.socket) -> tuple[bytes, list[int]]:
     return (b"" if left else b"".join(parts)), ends
 
 
-def _warm_up(machine: LinuxMachine) -> None:
+def _warm_up(machine: Board) -> None:
     """Load what every run needs."""
     from corebraid.base.rows.event import EVENT
 

@@ -57,7 +57,8 @@ class Searched:
     further: those that turned out to be another one's equal. begun: how often the search began anew, with
     further words. words: that are shared (addresses divided by 8); threads, steps: of a run, at most.
     unfinished: why it is not over, '' if it is. fixed: choices that were not tried. splits: pcs of
-    instructions that were taken as indivisible and are not. open: branches that are left.
+    instructions that were taken as indivisible and are not. open: branches that are left. firmware: the
+    threads are cores.
     """
 
     executions: int = 0
@@ -72,6 +73,7 @@ class Searched:
     fixed: tuple[str, ...] = ()
     splits: tuple[int, ...] = ()
     open: int = 0
+    firmware: bool = False
 
     @property
     def all_right(self) -> bool:
@@ -155,7 +157,7 @@ class Search:
         return Searched(
             len(gathered.signatures), self._runs, self._begun, words, gathered.threads, gathered.steps,
             self._preemptions, failing, "" if failing else why, tuple(sorted(gathered.fixed)),
-            tuple(sorted(gathered.splits)), explorer.open,
+            tuple(sorted(gathered.splits)), explorer.open, self._subject.spec is None,
         )  # fmt: skip
 
     def _check(self, made: Made, words: tuple[int, ...]) -> None:

@@ -20,7 +20,7 @@ LINUX_TICKS = np.uint64(32)
 
 _RAX, _RDX, _RCX = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RDX, x86.UC_X86_REG_RCX
 _LOW = np.uint64(0xFFFFFFFF)
-_ZERO = np.uint64(0)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True)
@@ -35,8 +35,8 @@ def _record(core, what, auxiliary):
     ticks = count + core.latency
     if core.call_words != _ZERO:
         ticks *= LINUX_TICKS
+    core.times += _ONE
     log_input(core, what, count, auxiliary, ticks, 8)
-    core.timed += np.uint64(1)
     _answer(core, ticks)
 
 

@@ -1,0 +1,51 @@
+"""The cores of a machine that runs firmware, as tasks that make steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corebraid.base.rows.event import UNCACHED
+from corebraid.study.exhaustive.devices import uses_of_devices
+from corebraid.study.exhaustive.tasks import Uses
+from emu.board.firmware import Machine
+from recorder.files.collectors import Rows
+
+
+class Cores:
+    """See `Tasks`. machine: runs step by step. A task's number is its core's."""
+
+    def __init__(self, machine: Machine) -> None:
+        assert machine.steps is not None
+        self._machine = machine
+        self.policy, self.doubts = machine.steps.policy, machine.steps.doubts
+
+    def core_of(self, task: int) -> int:
+        """Itself."""
+        return task
+
+    def stands_on(self, number: int) -> bool:
+        """Whether the core does not wait for an interrupt."""
+        return number in self._machine.runnable()
+
+    def is_held(self, number: int) -> bool:
+        """Whether it stands before an instruction that fails."""
+        return self._machine.steps is not None and number in self._machine.steps.failing
+
+    def living(self) -> set[int]:
+        """Those that do not wait."""
+        return set(self._machine.runnable())
+
+    def begin_step(self) -> None:
+        """Nothing is known of it but what it does."""
+
+    def time_passed(self) -> bool:
+        """Each core has a time of its own."""
+        return False
+
+    def awaits_time(self) -> bool:
+        """Timers are doubts already."""
+        return False
+
+    def uses(self, cores: Rows, agents: Rows) -> Uses:
+        """Of the devices."""
+        return uses_of_devices(cores[(cores["flags"] & np.uint8(UNCACHED)) != 0])

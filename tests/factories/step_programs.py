@@ -1,0 +1,129 @@
+"""Abstract programs (`abstract_programs`) as firmware: a core a task, an instruction an operation."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from abstract_programs import Op
+from guest import CONSOLE_TX, DATA, Code, elf
+
+from corebraid.study.conditions import Condition
+from corebraid.study.exhaustive.forking import Made
+from corebraid.study.exhaustive.search import Budget, Search, Searched
+from corebraid.study.exhaustive.steps import Step
+from corebraid.study.subjects import Asked, subject_of
+
+#: A variable a line; what is printed is a variable of the devices'.
+PLACES = {name: DATA + 0x40 * k for k, name in enumerate("xyz")}
+CONSOLE = "console"
+Program = tuple[tuple[Op, ...], ...]
+#: An execution: of each step that shares something, by its task and number, those before it.
+Order = frozenset[tuple[tuple[int, int], frozenset[tuple[int, int]]]]
+
+
+def random_cores(seed: int) -> Program:
+    """Two or three cores with a few operations each, on few variables and the console."""
+    draw = random.Random(f"cores/{seed}")
+    n = draw.choice((2, 2, 3))
+    names = list("xyz")[: draw.randint(1, 3)]
+    return tuple(tuple(_random_core(draw, names, draw.randint(1, 4 if n == 2 else 2))) for _ in range(n))
+
+
+def _random_core(draw: random.Random, names: list[str], length: int) -> list[Op]:
+    ops: list[Op] = []
+    while len(ops) < length:
+        x, kind = draw.choice(names), draw.choice(("r", "r", "w", "w", "inc", "cas", "if", "print"))
+        if kind == "r":
+            ops.append(("r", x))
+        elif kind == "w":
+            ops.append(("w", x, draw.randint(1, 2)))
+        elif kind == "inc":
+            ops += [("r", x), ("inc", x)]
+        elif kind == "cas":
+            ops.append(("cas", x, draw.randint(0, 1), draw.randint(0, 2)))
+        elif kind == "if":
+            ops += [("r", x), ("if", 1), ("w", x, 3)]
+        else:
+            ops.append(("w", CONSOLE, 64 + draw.randint(1, 9)))
+    return ops
+
+
+def firmware_of(program: Program, path: Path) -> Path:
+    """An image that does what the program says; each core parks at its end."""
+    code = Code().split(*(f"core{k}" for k in range(len(program))))
+    for task, ops in enumerate(program):
+        code.label(f"core{task}").mov("rax", 0)
+        for at, op in enumerate(ops):
+            code.label(f"{task}.{at}")
+            _add(code, op, f"{task}.{at + 1 + op[1]}" if op[0] == "if" else "")
+        code.label(f"{task}.{len(ops)}").halt()
+    return elf(path, code)
+
+
+def _add(code: Code, op: Op, target: str) -> None:
+    kind = op[0]
+    if kind == "if":
+        code.compare("rax", 0).jump_if("z", target)
+    elif op[1] == CONSOLE:
+        code.device(CONSOLE_TX, op[2])
+    elif kind == "r":
+        code.load("rax", PLACES[op[1]])
+    elif kind == "w":
+        code.mov("rcx", op[2]).store(PLACES[op[1]], "rcx")
+    elif kind == "inc":
+        code.raw("48 89 c1").add("rcx", 1).store(PLACES[op[1]], "rcx")
+    else:
+        # lock cmpxchg: rax is what was there, whether it was exchanged or not
+        code.mov("rax", op[2]).mov("rcx", op[3])
+        code.raw("f0 48 0f b1 0c 25").raw(PLACES[op[1]].to_bytes(4, "little").hex())
+
+
+def search(
+    image: Path,
+    cores: int,
+    until: Iterable[str] = ("exit==99",),
+    told: Callable[[Made], None] = lambda made: None,
+    *,
+    preemptions: int | None = None,
+    data: bytes = b"",
+    runs: int | None = None,
+) -> Searched:
+    """All executions of an image. told: called with each run."""
+    subject = subject_of(
+        Asked(str(image), cores=cores, schedule="chaos", evidence="none", input=data, memory=4 << 20)
+    )
+
+    class Telling(Search):
+        def _failing(self, made: Made):  # type: ignore[no-untyped-def]
+            told(made)
+            return super()._failing(made)
+
+    conditions = tuple(map(Condition.parse, until))
+    return Telling(subject, conditions, preemptions, Budget(runs), lambda made, left: None).run()
+
+
+def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> Order:
+    """The order of those steps that share something, by the definition. names: of an abstract program, the
+    variables that count; the others order steps all the same."""
+    kept, before, numbers = list(steps), list[set[int]](), list[tuple[int, int] | None]()
+    for k, step in enumerate(kept):
+        direct = {j for j in range(k) if _ordered(kept[j], step)}
+        before.append(direct.union(*(before[j] for j in direct)))
+        uses = step.footprint.uses
+        counts = bool(uses) if names is None else any(key in names for key in uses)
+        number = sum(one is not None and one[0] == step.task for one in numbers)
+        numbers.append((step.task, number) if counts else None)
+    return frozenset(
+        (name, frozenset(other for j in some if (other := numbers[j]) is not None))
+        for name, some in zip(numbers, before, strict=True)
+        if name is not None
+    )
+
+
+def _ordered(one: Step, other: Step) -> bool:
+    if one.task == other.task:
+        return True
+    mine, theirs = one.footprint.uses, other.footprint.uses
+    return any(key in theirs and (mine[key] or theirs[key]) for key in mine)
