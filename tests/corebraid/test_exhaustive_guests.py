@@ -3,6 +3,7 @@ is right is proved, what is broken is refuted, and recorded."""
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 from pathlib import Path
@@ -194,6 +195,24 @@ def test_what_others_do_before_a_signal_ends_it_is_a_doubt(tmp_path: Path) -> No
     assert all_of(code, "fault", tmp_path).failing is not None
     found = all_of(code, "exit==77", tmp_path)
     assert "a signal ended the process" in found.unfinished
+
+
+def test_what_cannot_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("corebraid.study.recording.record_subject", full)
+    with pytest.raises(UsageError, match="what fails cannot be kept") as refused:
+        corebraid.hunt(
+            RACES, tmp_path / "rec", arguments=["bad_aba"], exhaustive=True, cores=2, explain=False
+        )
+    assert str(tmp_path) in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_limit_before_there_is_a_choice_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the limit comes before the second thread"):
+        corebraid.hunt(GUESTS / "mutexes", tmp_path / "rec", exhaustive=True, limit=5)
 
 
 def test_waiting_in_circles_is_found(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corebraid.base.errors import CorebraidError
+from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Run, judged
 from corebraid.study.conditions import Condition
@@ -41,7 +41,7 @@ from emu.schedule.stepped import Stepped
 from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
 
 if TYPE_CHECKING:
-    from recorder.capture.options import Outcome
+    from recorder.capture.options import Outcome, RecordOptions
 
 #: Processes that stand at once, besides the first; how many a run may leave, and how many steps apart.
 _STANDING, _LEFT, _APART = 24, 4, 8
@@ -68,6 +68,17 @@ class Made:
     followed: Followed
     run: Run | None
     left: tuple[int, ...] = ()
+
+
+def _refuse_short(outcome: Outcome | None, options: RecordOptions) -> None:
+    """Raises UsageError: the run ended at its limit before there was anything to choose."""
+    end = None if outcome is None else outcome.end
+    if end is not None and end.reason == "limit":
+        raise UsageError(
+            "the limit comes before the second thread",
+            found=f"{options.limit:,} instructions",
+            remedy=Phrase("give it more: ", Option("limit")),
+        )
 
 
 class _Server:
@@ -120,6 +131,7 @@ class _Server:
         with closing(capture), suppress(OverError):
             outcome = capture.run()
         if self._follower is None:
+            _refuse_short(outcome, options)
             return None
         followed, run = self._follower.finished(), None
         if outcome is not None:

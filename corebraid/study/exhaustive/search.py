@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from corebraid.base.errors import CorebraidError, GuestFault, UsageError
+from corebraid.base.errors import CorebraidError, GuestFault, UsageError, unless_short
 from corebraid.base.wording import Call, Option, Phrase
 from corebraid.study.attempts import Attempt, Run, judged
 from corebraid.study.conditions import Condition, first_that_holds
@@ -214,6 +214,21 @@ def _record(subject: Subject) -> Call:
     return Call("record", str(subject.program))
 
 
+@contextmanager
+def _kept(steps: Path) -> Iterator[None]:
+    """Raises UsageError where something cannot be written; the schedule file is not left then."""
+    try:
+        yield
+    except OSError as error:
+        steps.unlink(missing_ok=True)
+        unless_short(error)
+        raise UsageError(
+            f"what fails cannot be kept ({error.strerror})",
+            where=str(steps.parent),
+            remedy="make room there, or keep it elsewhere",
+        ) from None
+
+
 def record_failing(
     subject: Subject, searched: Searched, steps: Path, directory: Path, conditions: tuple[Condition, ...]
 ) -> tuple[Run, int]:
@@ -223,7 +238,8 @@ def record_failing(
 
     failing = searched.failing
     assert failing is not None
-    steps.write_text(step_text(searched.words, failing.tasks))
+    with _kept(steps):
+        steps.write_text(step_text(searched.words, failing.tasks))
     options = replace(
         subject.options, schedule=str(steps), steps=Stepped(Listed(failing.tasks)),
         shared=words_to_watch(searched.words),
@@ -231,10 +247,11 @@ def record_failing(
     if failing.held == FOR_EVER:
         options = replace(options, limit=failing.instructions + _AROUND)
     printed: list[tuple[bool, bytes]] = []
-    outcome, _ = record_subject(
-        subject, options, directory, lambda data: printed.append((False, data)),
-        lambda data: printed.append((True, data)), lambda _: None,
-    )  # fmt: skip
+    with _kept(steps):
+        outcome, _ = record_subject(
+            subject, options, directory, lambda data: printed.append((False, data)),
+            lambda data: printed.append((True, data)), lambda _: None,
+        )  # fmt: skip
     run = judged(subject, Attempt(searched.runs - 1, options.seed, str(steps)), outcome, printed, conditions)
     everything = b"".join(data for _, data in printed)
     again = first_that_holds(conditions, outcome.end, everything)
