@@ -4,7 +4,7 @@ that knows nothing of partial orders."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from corebraid.study.exhaustive.steps import Execution, Footprint, Plan, Step
@@ -179,14 +179,15 @@ def order_of(steps: list[Step]) -> object:
     before: list[set[int]] = []
     for k, step in enumerate(steps):
         names.append((step.task, sum(other.task == step.task for other in steps[:k])))
-        direct = {j for j in range(k) if _ordered(steps, j, k)}
+        direct = {j for j in range(k) if ordered(steps, j, k)}
         before.append(direct.union(*(before[j] for j in direct)))
     return frozenset(
         (name, frozenset(names[j] for j in some)) for name, some in zip(names, before, strict=True)
     )
 
 
-def _ordered(steps: list[Step], j: int, k: int) -> bool:
+def ordered(steps: Sequence[Step], j: int, k: int) -> bool:
+    """Whether step j must come before step k, which is a later one: by the definition."""
     one, other = steps[j], steps[k]
     if one.task == other.task or other.enabled_by == j:
         return True

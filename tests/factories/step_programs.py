@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from abstract_programs import Op
+from abstract_programs import Op, ordered
 from guest import CONSOLE_TX, DATA, Code, elf
 
 from corebraid.study.conditions import Condition
@@ -109,7 +109,7 @@ def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> 
     variables that count; the others order steps all the same."""
     kept, before, numbers = list(steps), list[set[int]](), list[tuple[int, int] | None]()
     for k, step in enumerate(kept):
-        direct = {j for j in range(k) if _ordered(kept[j], step)}
+        direct = {j for j in range(k) if ordered(kept, j, k)}
         before.append(direct.union(*(before[j] for j in direct)))
         uses = step.footprint.uses
         counts = bool(uses) if names is None else any(key in names for key in uses)
@@ -120,10 +120,3 @@ def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> 
         for name, some in zip(numbers, before, strict=True)
         if name is not None
     )
-
-
-def _ordered(one: Step, other: Step) -> bool:
-    if one.task == other.task:
-        return True
-    mine, theirs = one.footprint.uses, other.footprint.uses
-    return any(key in theirs and (mine[key] or theirs[key]) for key in mine)
