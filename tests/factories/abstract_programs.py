@@ -216,18 +216,20 @@ def _random_task(draw: random.Random, variables: list[str], length: int) -> list
     while len(ops) < length:
         x = draw.choice(variables)
         kind = draw.choice(("r", "r", "w", "w", "inc", "cas", "cas", "locked", "if", "sleep", "wake"))
-        if kind == "r":
-            ops.append(("r", x))
-        elif kind == "w":
-            ops.append(("w", x, draw.randint(1, 2)))
-        elif kind == "inc":
-            ops += [("r", x), ("inc", x)]
-        elif kind == "cas":
-            ops.append(("cas", x, draw.randint(0, 1), draw.randint(0, 2)))
-        elif kind == "locked":
+        if kind == "locked":
             ops += [("lock", "m"), draw.choice((("r", x), ("w", x, 1))), ("unlock", "m")]
-        elif kind == "if":
-            ops += [("r", x), ("if", 1), ("w", x, 3)]
-        else:
+        elif kind in ("sleep", "wake"):
             ops.append((kind, "q"))
+        else:
+            ops += random_access(draw, kind, x)
     return ops
+
+
+def random_access(draw: random.Random, kind: str, x: str) -> list[Op]:
+    """Operations of a kind on a variable."""
+    if kind == "w":
+        return [("w", x, draw.randint(1, 2))]
+    if kind == "cas":
+        return [("cas", x, draw.randint(0, 1), draw.randint(0, 2))]
+    more: dict[str, list[Op]] = {"r": [], "inc": [("inc", x)], "if": [("if", 1), ("w", x, 3)]}
+    return [("r", x), *more[kind]]

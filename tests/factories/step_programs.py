@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from abstract_programs import Op, ordered
+from abstract_programs import Op, ordered, random_access
 from guest import CONSOLE_TX, DATA, Code, elf
 
 from corebraid.study.conditions import Condition
@@ -35,18 +35,10 @@ def _random_core(draw: random.Random, names: list[str], length: int) -> list[Op]
     ops: list[Op] = []
     while len(ops) < length:
         x, kind = draw.choice(names), draw.choice(("r", "r", "w", "w", "inc", "cas", "if", "print"))
-        if kind == "r":
-            ops.append(("r", x))
-        elif kind == "w":
-            ops.append(("w", x, draw.randint(1, 2)))
-        elif kind == "inc":
-            ops += [("r", x), ("inc", x)]
-        elif kind == "cas":
-            ops.append(("cas", x, draw.randint(0, 1), draw.randint(0, 2)))
-        elif kind == "if":
-            ops += [("r", x), ("if", 1), ("w", x, 3)]
-        else:
+        if kind == "print":
             ops.append(("w", CONSOLE, 64 + draw.randint(1, 9)))
+        else:
+            ops += random_access(draw, kind, x)
     return ops
 
 
