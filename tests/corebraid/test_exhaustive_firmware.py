@@ -158,6 +158,23 @@ def test_a_search_without_reduction_counts_the_same() -> None:
     assert again.all_right
 
 
+def test_no_execution_is_no_proof(tmp_path: Path) -> None:
+    """Each core waits for the other in a loop: without a preemption no run comes to its end."""
+    code = Code().split("one", "other")
+    for name, mine, theirs in (("one", DATA, FLAG), ("other", FLAG, DATA)):
+        code.label(name).load("rax", theirs).mov("rax", 1).store(mine, "rax").label(f"{name} waits")
+        code.load("rax", theirs).compare("rax", 0).jump_if("z", f"{name} waits").load("rax", theirs)
+        code.mov("rax", 2).store(mine, "rax").label(f"{name} again").load("rax", theirs)
+        code.compare("rax", 2).jump_if("nz", f"{name} again").halt()
+    image = elf(tmp_path / "guest.elf", code)
+    none, some = (search(image, 2, preemptions=bound) for bound in (0, 9))
+    assert none.executions == 0
+    assert not none.all_right
+    assert "no execution comes to its end" in none.unfinished
+    assert some.all_right
+    assert some.executions > 0
+
+
 DEFAULT = ("exit!=0", "fault", "deadlock")
 
 
