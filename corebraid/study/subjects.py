@@ -182,6 +182,13 @@ def _with_steps(options: RecordOptions, asked: Asked) -> RecordOptions:
         raise UsageError(
             "a schedule of steps is of the model sc", found=Option("model", asked.model), where=asked.schedule
         )
+    if options.bus == PAGE:
+        raise UsageError(
+            "the page bus does not see single accesses, before which steps end",
+            found=Option("bus", PAGE),
+            where=asked.schedule,
+            remedy=Phrase("leave that out, or use ", Option("bus", MESI)),
+        )
     return replace(options, steps=Stepped(Listed(steps.tasks)), shared=steps.shared)
 
 

@@ -19,6 +19,7 @@ from guest import (
     IPI_SEND,
     POWER_OFF,
     RANDOM,
+    TEXT,
     TIMER_PERIOD,
     Code,
     elf,
@@ -29,6 +30,7 @@ import corebraid
 from corebraid.base.errors import UsageError
 from corebraid.study.exhaustive.forking import Made
 from corebraid.study.exhaustive.steps import Step
+from emu.schedule.step_file import step_text
 
 IMAGE = ROOT / "firmware" / "x86_64" / "tiny_races.elf"
 FLAG = DATA + 0x100
@@ -55,9 +57,10 @@ def interleavings(program: Program) -> list[list[Step]]:
     return found
 
 
-def is_small(program: Program) -> bool:
+def many(program: Program) -> int:
+    """How many interleavings there are, if nobody leaves out an operation."""
     left = [len(ops) for ops in program]
-    return math.factorial(sum(left)) // math.prod(map(math.factorial, left)) <= MOST
+    return math.factorial(sum(left)) // math.prod(map(math.factorial, left))
 
 
 def compare(seed: int, tmp_path: Path) -> int:
@@ -79,7 +82,7 @@ def compare(seed: int, tmp_path: Path) -> int:
     return len(orders)
 
 
-SMALL = [seed for seed in range(400) if is_small(random_cores(seed))]
+SMALL = [seed for seed in range(400) if many(random_cores(seed)) <= MOST]
 
 
 def test_each_execution_once_and_none_missed(tmp_path: Path) -> None:
@@ -89,6 +92,35 @@ def test_each_execution_once_and_none_missed(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_each_execution_of_many_programs(tmp_path: Path) -> None:
     assert sum(compare(seed, tmp_path) for seed in SMALL[10:160]) > 700
+
+
+#: Of two cores that store and load; of two that count without a lock; of three in a chain.
+STRAIGHT = {
+    "sb": ((("w", "x", 1), ("r", "y")), (("w", "y", 1), ("r", "x"))),
+    "count": ((("r", "x"), ("inc", "x")), (("r", "x"), ("inc", "x"))),
+    "chain": ((("w", "x", 1),), (("r", "x"), ("w", "y", 1)), (("r", "y"), ("r", "x"))),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sb", "count", "chain"],
+)
+def test_together_they_have_all_orders_that_there_are(name: str, tmp_path: Path) -> None:
+    """Recorded, each of them fits orders of one execution alone, says `order --count`, which knows nothing of
+    the search; and all of them together every interleaving."""
+    program = STRAIGHT[name]
+    image, made = firmware_of(program, tmp_path / "guest.elf"), list[Made]()
+    found = search(image, len(program), told=made.append)
+    total = 0
+    for number, one in enumerate(made[-found.executions :]):
+        steps, path = tmp_path / f"{number}.steps", tmp_path / f"{number}.rec"
+        steps.write_text(step_text(found.words, [step.task for step in one.followed.execution.steps]))
+        run("record", "-o", path, "--cores", len(program), "--memory", "4m", "--schedule", steps, image)
+        facts = json.loads(run("order", path, "--count", "--constraints", "values", "--json").out)
+        assert facts["orders"]["all"]["executions"] == {"least": "1", "most": "1"}
+        total += int(facts["orders"]["all"]["orders"])
+    assert total == many(program)
 
 
 # -- programs of a few instructions ------------------------------------------------------------------------
@@ -124,6 +156,23 @@ def test_a_search_without_reduction_counts_the_same() -> None:
     # Three orders of the two pairs, times whether each core had to wait for the other's word.
     assert found.executions == again.executions == 12
     assert again.all_right
+
+
+def test_no_execution_is_no_proof(tmp_path: Path) -> None:
+    """Each core waits for the other in a loop: without a preemption no run comes to its end."""
+    code = Code().split("one", "other")
+    for name, mine, theirs in (("one", DATA, FLAG), ("other", FLAG, DATA)):
+        code.label(name).load("rax", theirs).mov("rax", 1).store(mine, "rax").label(f"{name} waits")
+        code.load("rax", theirs).compare("rax", 0).jump_if("z", f"{name} waits").load("rax", theirs)
+        code.mov("rax", 2).store(mine, "rax").label(f"{name} again").load("rax", theirs)
+        code.compare("rax", 2).jump_if("nz", f"{name} again").halt()
+    image = elf(tmp_path / "guest.elf", code)
+    none, some = (search(image, 2, preemptions=bound) for bound in (0, 9))
+    assert none.executions == 0
+    assert not none.all_right
+    assert "no execution comes to its end" in none.unfinished
+    assert some.all_right
+    assert some.executions > 0
 
 
 DEFAULT = ("exit!=0", "fault", "deadlock")
@@ -180,6 +229,16 @@ def test_its_command_makes_the_same_recording(ticket: tuple[Path, dict[str, obje
     names = {entry.name for entry in other.iterdir()}
     assert names == {entry.name for entry in path.iterdir()} - {"order.cert"}
     assert all((path / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+def test_steps_are_of_the_bus_of_lines(ticket: tuple[Path, dict[str, object]], tmp_path: Path) -> None:
+    path, _ = ticket
+    ran = run(
+        "record", "-o", tmp_path / "rec", "--bus", "page", "--schedule", path.with_name("rec.steps"), IMAGE
+    )
+    assert ran.code == 2
+    assert "the page bus does not see single accesses" in ran.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_claim_is_of_cores_and_devices(tmp_path: Path) -> None:
@@ -272,6 +331,14 @@ def test_what_is_not_tried_is_a_doubt(code: Code, doubt: str, tmp_path: Path) ->
     found = search(elf(tmp_path / "guest.elf", code), 2)
     assert not found.all_right
     assert doubt in found.unfinished
+
+
+def test_code_that_is_changed_is_a_doubt(tmp_path: Path) -> None:
+    """Whether somebody runs it or not: a core that had its line as data never fetches it."""
+    code = Code().split("does", "parks").label("does").store(TEXT + 0x800, "rax").label("parks").halt()
+    found = search(elf(tmp_path / "guest.elf", code.at(TEXT + 0x900)), 2)
+    assert not found.all_right
+    assert "code may run from was changed" in found.unfinished
 
 
 @pytest.mark.parametrize("register", [CYCLES, RANDOM, DMA_LEN])

@@ -4,7 +4,7 @@ that knows nothing of partial orders."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from corebraid.study.exhaustive.steps import Execution, Footprint, Plan, Step
@@ -179,14 +179,15 @@ def order_of(steps: list[Step]) -> object:
     before: list[set[int]] = []
     for k, step in enumerate(steps):
         names.append((step.task, sum(other.task == step.task for other in steps[:k])))
-        direct = {j for j in range(k) if _ordered(steps, j, k)}
+        direct = {j for j in range(k) if ordered(steps, j, k)}
         before.append(direct.union(*(before[j] for j in direct)))
     return frozenset(
         (name, frozenset(names[j] for j in some)) for name, some in zip(names, before, strict=True)
     )
 
 
-def _ordered(steps: list[Step], j: int, k: int) -> bool:
+def ordered(steps: Sequence[Step], j: int, k: int) -> bool:
+    """Whether step j must come before step k, which is a later one: by the definition."""
     one, other = steps[j], steps[k]
     if one.task == other.task or other.enabled_by == j:
         return True
@@ -215,18 +216,20 @@ def _random_task(draw: random.Random, variables: list[str], length: int) -> list
     while len(ops) < length:
         x = draw.choice(variables)
         kind = draw.choice(("r", "r", "w", "w", "inc", "cas", "cas", "locked", "if", "sleep", "wake"))
-        if kind == "r":
-            ops.append(("r", x))
-        elif kind == "w":
-            ops.append(("w", x, draw.randint(1, 2)))
-        elif kind == "inc":
-            ops += [("r", x), ("inc", x)]
-        elif kind == "cas":
-            ops.append(("cas", x, draw.randint(0, 1), draw.randint(0, 2)))
-        elif kind == "locked":
+        if kind == "locked":
             ops += [("lock", "m"), draw.choice((("r", x), ("w", x, 1))), ("unlock", "m")]
-        elif kind == "if":
-            ops += [("r", x), ("if", 1), ("w", x, 3)]
-        else:
+        elif kind in ("sleep", "wake"):
             ops.append((kind, "q"))
+        else:
+            ops += random_access(draw, kind, x)
     return ops
+
+
+def random_access(draw: random.Random, kind: str, x: str) -> list[Op]:
+    """Operations of a kind on a variable."""
+    if kind == "w":
+        return [("w", x, draw.randint(1, 2))]
+    if kind == "cas":
+        return [("cas", x, draw.randint(0, 1), draw.randint(0, 2))]
+    more: dict[str, list[Op]] = {"r": [], "inc": [("inc", x)], "if": [("if", 1), ("w", x, 3)]}
+    return [("r", x), *more[kind]]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from abstract_programs import Op
+from abstract_programs import Op, ordered, random_access
 from guest import CONSOLE_TX, DATA, Code, elf
 
 from corebraid.study.conditions import Condition
@@ -35,18 +35,10 @@ def _random_core(draw: random.Random, names: list[str], length: int) -> list[Op]
     ops: list[Op] = []
     while len(ops) < length:
         x, kind = draw.choice(names), draw.choice(("r", "r", "w", "w", "inc", "cas", "if", "print"))
-        if kind == "r":
-            ops.append(("r", x))
-        elif kind == "w":
-            ops.append(("w", x, draw.randint(1, 2)))
-        elif kind == "inc":
-            ops += [("r", x), ("inc", x)]
-        elif kind == "cas":
-            ops.append(("cas", x, draw.randint(0, 1), draw.randint(0, 2)))
-        elif kind == "if":
-            ops += [("r", x), ("if", 1), ("w", x, 3)]
-        else:
+        if kind == "print":
             ops.append(("w", CONSOLE, 64 + draw.randint(1, 9)))
+        else:
+            ops += random_access(draw, kind, x)
     return ops
 
 
@@ -109,7 +101,7 @@ def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> 
     variables that count; the others order steps all the same."""
     kept, before, numbers = list(steps), list[set[int]](), list[tuple[int, int] | None]()
     for k, step in enumerate(kept):
-        direct = {j for j in range(k) if _ordered(kept[j], step)}
+        direct = {j for j in range(k) if ordered(kept, j, k)}
         before.append(direct.union(*(before[j] for j in direct)))
         uses = step.footprint.uses
         counts = bool(uses) if names is None else any(key in names for key in uses)
@@ -120,10 +112,3 @@ def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> 
         for name, some in zip(numbers, before, strict=True)
         if name is not None
     )
-
-
-def _ordered(one: Step, other: Step) -> bool:
-    if one.task == other.task:
-        return True
-    mine, theirs = one.footprint.uses, other.footprint.uses
-    return any(key in theirs and (mine[key] or theirs[key]) for key in mine)

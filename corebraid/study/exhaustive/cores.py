@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from corebraid.base.rows.event import UNCACHED
+from corebraid.base.memory import PAGE_BYTES
+from corebraid.base.rows.event import READ, UNCACHED
 from corebraid.study.exhaustive.devices import uses_of_devices
 from corebraid.study.exhaustive.tasks import Uses
 from emu.board.firmware import Machine
@@ -18,6 +19,8 @@ class Cores:
         assert machine.steps is not None
         self._machine = machine
         self.policy, self.doubts = machine.steps.policy, machine.steps.doubts
+        #: Of each page whether code may run from it: that never changes.
+        self._executable = machine.executable() != 0
 
     def core_of(self, task: int) -> int:
         """Itself."""
@@ -48,4 +51,9 @@ class Cores:
 
     def uses(self, cores: Rows, agents: Rows) -> Uses:
         """Of the devices."""
-        return uses_of_devices(cores[(cores["flags"] & np.uint8(UNCACHED)) != 0])
+        uncached = (cores["flags"] & np.uint8(UNCACHED)) != 0
+        uses = uses_of_devices(cores[uncached])
+        written = cores["addr"][(cores["kind"] != READ) & ~uncached] // np.uint64(PAGE_BYTES)
+        if self._executable[written].any():
+            uses.doubt = "memory that code may run from was changed: when others run it was not looked at"
+        return uses

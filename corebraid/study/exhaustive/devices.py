@@ -15,6 +15,7 @@ from emu.devices.one_sided import (
     RMA_GET,
     RMA_LENGTH,
     RMA_LOCAL,
+    RMA_OUTSTANDING,
     RMA_PUT,
     RMA_REMOTE,
     SEGMENT_BASE,
@@ -24,13 +25,14 @@ from recorder.files.collectors import Rows
 
 #: What no core changes.
 _CONSTANT = frozenset(map(int, (at.CORE_ID, at.CORE_COUNT)))
-#: The core's own: others neither see it nor change it, as long as nobody is interrupted.
+#: The core's own: others neither see it nor change it, as long as nobody is interrupted, and no put or get
+#: was started.
 _OWN = frozenset(
     map(
         int,
         (
-            at.CYCLES, at.INT_HANDLER, at.INT_CAUSE, RMA_LOCAL, RMA_REMOTE, RMA_LENGTH, SEGMENT_BASE,
-            SEGMENT_LENGTH,
+            at.CYCLES, at.INT_HANDLER, at.INT_CAUSE, RMA_LOCAL, RMA_REMOTE, RMA_LENGTH, RMA_OUTSTANDING,
+            SEGMENT_BASE, SEGMENT_LENGTH,
         ),
     )
 )  # fmt: skip

@@ -154,6 +154,10 @@ class Search:
             self._progress(len(gathered.signatures), explorer.open)
             if failing is not None or why:
                 break
+        if not why and not gathered.signatures:
+            why = (
+                "no execution comes to its end so: to switch away from a loop that waits is a preemption, too"
+            )
         return Searched(
             len(gathered.signatures), self._runs, self._begun, words, gathered.threads, gathered.steps,
             self._preemptions, failing, "" if failing else why, tuple(sorted(gathered.fixed)),
@@ -186,6 +190,10 @@ class Search:
         followed = made.followed
         gathered.fixed |= set(followed.fixed)
         gathered.splits |= set(followed.splits)
+        if followed.spun and self._preemptions is not None:
+            gathered.fixed.add(
+                "switches away from loops that wait, beyond the preemptions that they count as"
+            )
         steps = followed.execution.steps
         gathered.threads = max(gathered.threads, len({step.task for step in steps}))
         gathered.steps = max(gathered.steps, len(steps))
