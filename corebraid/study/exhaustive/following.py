@@ -75,7 +75,6 @@ class _Seen:
     doubts: set[str] = field(default_factory=set)
     fixed: set[str] = field(default_factory=set)
     splits: set[int] = field(default_factory=set)
-    fetched: set[int] = field(default_factory=set)
     #: Memory whose mapping was changed, with the core that did.
     ranges: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
 
@@ -202,9 +201,7 @@ class Follower:
         begun, self._begun = self._begun, None
         task, seen, index = begun.task, self._seen, len(self._seen.steps)
         cores, kernel = self._observer.step()
-        code = is_fetch(cores)
-        seen.fetched.update(touched_by(cores[code]).used.tolist())
-        cores = cores[~code]
+        cores = cores[~is_fetch(cores)]
         rows = np.concatenate([cores, kernel])
         events = watched_rows(cores, self._watched)
         counts = np.concatenate([events["count"], cores["count"][(cores["flags"] & np.uint8(UNCACHED)) != 0]])
@@ -272,11 +269,14 @@ class Follower:
     def _doubt_code(self) -> None:
         """Code that is changed, or taken away, while several threads run is not watched."""
         seen = self._seen
-        wrote = {word for parts in seen.touched for one in parts for word in one.wrote.tolist()}
-        if wrote & seen.fetched:
-            seen.doubts.add("code was changed that a thread runs")
+        words = np.concatenate(
+            [np.zeros(0, np.uint64), *(one.wrote for both in seen.touched for one in both)]
+        )
+        pages = np.unique(words >> np.uint64(PAGE_SHIFT - 3)).astype(np.int64)
+        if any((core.page_flags[pages] & np.uint8(CODE)).any() for core in self._machine.cores):
+            seen.doubts.add("memory was changed beside code that a thread has run")
         for number, (low, high) in seen.ranges:
-            pages = slice(low >> PAGE_SHIFT, high >> PAGE_SHIFT)
+            span = slice(low >> PAGE_SHIFT, high >> PAGE_SHIFT)
             others = (core for k, core in enumerate(self._machine.cores) if k != number)
-            if any((core.page_flags[pages] & np.uint8(CODE)).any() for core in others):
+            if any((core.page_flags[span] & np.uint8(CODE)).any() for core in others):
                 seen.doubts.add("memory was mapped, protected or taken of which another thread has run code")
