@@ -23,12 +23,13 @@ from recorder.files.reader import Recording
 
 @dataclass(frozen=True)
 class Case:
-    """A program on some cores. size: of the image (`bench.programs.image`)."""
+    """A program on some cores. size: of the image (`bench.programs.image`). limit: instructions; a run of a
+    few hundredths of a second is strata more than anything else."""
 
     program: str
     cores: int
     size: str = "large"
-    limit: int = 20_000_000
+    limit: int = 100_000_000
 
     @property
     def name(self) -> str:
