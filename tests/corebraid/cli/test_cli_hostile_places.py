@@ -109,7 +109,7 @@ def test_a_signal_that_is_ignored_stays_so(rec: Path, tmp_path: Path) -> None:
     assert place.stat().st_size
 
 
-@pytest.mark.parametrize("most", range(12, 25))
+@pytest.mark.parametrize("most", range(12, 21))
 def test_a_program_for_which_there_are_too_few_files(most: int, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
