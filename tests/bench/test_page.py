@@ -46,6 +46,7 @@ def test_medians_are_of_rounds() -> None:
     assert (one.seconds("order"), one.ratio("order", "replay")) == ("> 5 s", 3)
 
 
+@pytest.mark.soak
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table has what it says, the text fits into its width, plots are there."""
     monkeypatch.setattr(report, "OUT", tmp_path / "out")

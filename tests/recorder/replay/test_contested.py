@@ -217,7 +217,10 @@ def record_linux(program: str, path: Path) -> Recording:
     return Recording.open(path)
 
 
-@pytest.mark.parametrize("program", ["mutexes", "pipes_poll", "signals", "semaphores"])
+_LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("signals", "semaphores")]
+
+
+@pytest.mark.parametrize("program", ["mutexes", "pipes_poll", *_LONG])
 def test_linux_programs(program: str, tmp_path: Path) -> None:
     record_linux(program, tmp_path / "rec")
     left_out, braided = hold(tmp_path / "rec")

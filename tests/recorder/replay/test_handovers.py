@@ -98,7 +98,7 @@ def record_linux(program: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> R
     return Recording.open(path)
 
 
-@pytest.mark.parametrize("program", ["thread_order", "condvars"])
+@pytest.mark.parametrize("program", [pytest.param("thread_order", marks=pytest.mark.soak), "condvars"])
 def test_linux(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = record_linux(program, tmp_path / "rec", monkeypatch)
     assert len(traces_of(recording).pages.spells.page)

@@ -86,7 +86,7 @@ def record_spells(program: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return Recording.open(path)
 
 
-@pytest.mark.parametrize("program", ["thread_order", "condvars"])
+@pytest.mark.parametrize("program", [pytest.param("thread_order", marks=pytest.mark.soak), "condvars"])
 def test_spells(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = record_spells(program, tmp_path / "rec", monkeypatch)
     found = spells_in(with_holds(recording))
