@@ -50,10 +50,12 @@ warm: $(READY)
 	@$(BIN)/corebraid order build/warm > /dev/null
 	@$(BIN)/corebraid verify build/warm > /dev/null
 
-# Each process begins with a half of the tests: two that run the same tests compile the same kernels.
+# Each process begins with a half of the tests: two that run the same tests compile the same kernels. Processes
+# that have compiled much are some gigabytes large, and hunts fork theirs thousands of times: those begin anew.
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/corebraid
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/corebraid
 
 # With its kernels, so that whoever installs it does not wait for them.
 wheel: $(READY)
