@@ -100,6 +100,10 @@ def test_what_a_processor_may_do_in_parts_is_told() -> None:
     assert is_split(rows((WRITE, 124, 8, 7, 7)))
     assert not is_split(rows((WRITE, 120, 8, 7, 7)))
     assert not is_split(rows((RMW, 64, 4, 7, 8)))
+    # A cmpxchg16b, and an exchange that lies in two lines, with lock.
+    assert not is_split(rows((RMW, 64, 8, 7, 8), (RMW, 72, 8, 7, 8)))
+    assert not is_split(rows((RMW, 124, 8, 7, 8)))
+    assert not is_split(rows())
 
 
 def test_a_loop_that_leaves_something_behind_does_not_wait() -> None:
@@ -191,6 +195,9 @@ def test_time_is_what_sleeps_change_and_clocks_tell() -> None:
     assert conflict(sleep, sleep)
     assert not conflict(clock, clock)
     assert conflict(sleep, call("futex", 64, 128, 0, 4096, result=None))
+    # A timer that is a file; the time at which a file was changed.
+    assert conflict(sleep, call("read", 3, 64, 8))
+    assert conflict(sleep, call("fstat", 3, 64))
     assert not conflict(sleep, call("futex", 64, 128, 0, 0, result=None))
 
 

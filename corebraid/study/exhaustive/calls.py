@@ -64,10 +64,9 @@ def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:
         uses.doubt = f"{name} tells what other threads have run"
     elif name in _TELL_TIME or name in _SLEEPS:
         uses.keys[("time",)] = name in _SLEEPS
-    elif name in _LOOKS:
-        uses.keys[("files",)] = False
-    elif name in CALLS and CALLS[name].subject in _FILES:
-        uses.keys[("files",)] = True
+    elif name in _LOOKS or (name in CALLS and CALLS[name].subject in _FILES):
+        # Files have times, and some are timers.
+        uses.keys |= {("files",): name not in _LOOKS, ("time",): False}
     elif name in _OWN_IF_NAMED and served.arguments[0] & 0xFFFFFFFF in (0, served.tid):
         pass
     elif name not in _OWN:

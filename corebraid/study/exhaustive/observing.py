@@ -89,7 +89,9 @@ def uses_in(rows: Rows) -> tuple[dict[Key, bool], set[Key]]:
 def is_split(rows: Rows) -> bool:
     """Whether a processor may let another's access come between those of an instruction, or between the parts
     of one, and the emulator does not. rows: EVENT[n], of one step's event: it uses several places, reads
-    one and then writes it without being atomic, or one lies in two lines."""
+    one and then writes it, or one lies in two lines; and it is not atomic."""
+    if (rows["kind"] == RMW).all():
+        return False
     last = rows["addr"] + rows["size"] - np.uint64(1)
     return len(rows) > 1 or bool((rows["addr"] >> _LINE != last >> _LINE).any())
 
