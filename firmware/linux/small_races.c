@@ -310,6 +310,19 @@ static void wait_with_patience(void) {
         "rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n cmp %%rsi, %%rax\n jbe 1b\n movq $1, %0\n2:"
         : "=m"(wrong) : "m"(x.v) : "rax", "rcx", "rdx", "rsi", "cc");
 }
+/* A timer that is a file, and goes off while another thread sleeps; longer than what lies between two strata. */
+static struct { long seconds, nanoseconds; } long_moment = {0, 5000000};
+static struct { long again[2], seconds, nanoseconds; } alarm = {{0, 0}, 0, 1000000};
+static long timer;
+static void prepare_timer(void) {
+    timer = call(283, 1, 2048, 0, 0);
+    call(286, timer, 0, (long)&alarm, 0);
+}
+static void sleep_long(void) { call(35, (long)&long_moment, 0, 0, 0); }
+static void read_timer(void) {
+    long times = 0;
+    seen[0] = call(0, timer, (long)&times, sizeof times, 0) == sizeof times;
+}
 static void yield_until_x(void) { while (!READ(x.v)) call(24, 0, 0, 0, 0); }
 
 /* -- another thread's affinity, which it has until it ends -- */
@@ -365,6 +378,8 @@ static const struct Test {
     {"bad_code", {run_page, take_page}, is_wrong, prepare_code},
     {"bad_sleep", {sleep_and_read, write_x}, is_done, 0},
     {"bad_sleep_late", {sleep_and_read, write_x}, is_refused, 0},
+    {"bad_timer", {read_timer, sleep_long}, is_done, prepare_timer},
+    {"bad_timer_late", {read_timer, sleep_long}, is_refused, prepare_timer},
     {"sleep", {time_a_sleep, nothing}, is_early, 0},
     {"bad_patience", {wait_with_patience, write_x}, is_wrong, 0},
     {"yield", {yield_until_x, write_x}, is_wrong, 0},

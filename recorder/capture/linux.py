@@ -174,7 +174,9 @@ class LinuxCapture(BaseCapture):
             or machine.syncs_wait
         ):
             self._drain_agents()
-        if self._timer.due(self._strata):
+        # A core that stands before a call has counted it, and its log has nothing of it yet.
+        held = machine.steps is not None and machine.steps.held
+        if not held and self._timer.due(self._strata):
             self._stratum()
 
     # -- the end -------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def test_memory_that_is_taken_or_not_yet_given_while_another_uses_it_is_found(na
     "name",
     [
         "bad_protect", "bad_protect_late", "bad_lock", "bad_lock_late", "bad_affinity", "bad_sleep",
-        "bad_sleep_late", "bad_patience",
+        "bad_sleep_late", "bad_timer", "bad_timer_late", "bad_patience",
     ],
 )  # fmt: skip
 def test_what_a_call_or_a_clock_answers_depends_on_others(name: str) -> None:
@@ -132,6 +132,14 @@ def test_what_a_call_or_a_clock_answers_depends_on_others(name: str) -> None:
     the time stamp counter has gone on."""
     found = of_calls(name)
     assert found.failing is not None
+
+
+def test_no_stratum_is_cut_where_a_thread_stands_before_a_call(tmp_path: Path) -> None:
+    """It has counted the call, and its log has nothing of it: the other sleeps past the next stratum."""
+    for name in ("bad_timer", "bad_timer_late"):
+        path = tmp_path / name
+        corebraid.hunt(RACES, path, arguments=[name], exhaustive=True, cores=2, explain=False)
+        assert corebraid.verify(path).sound
 
 
 @pytest.mark.parametrize(("name", "executions"), [("sleep", 2), ("yield", 4)])

@@ -224,7 +224,8 @@ def _record(subject: Subject) -> Call:
 
 @contextmanager
 def _kept(steps: Path) -> Iterator[None]:
-    """Raises UsageError where something cannot be written; the schedule file is not left then."""
+    """Raises UsageError where something cannot be written; where anything fails the schedule file is not
+    left."""
     try:
         yield
     except OSError as error:
@@ -235,6 +236,9 @@ def _kept(steps: Path) -> Iterator[None]:
             where=str(steps.parent),
             remedy="make room there, or keep it elsewhere",
         ) from None
+    except BaseException:
+        steps.unlink(missing_ok=True)
+        raise
 
 
 def record_failing(
