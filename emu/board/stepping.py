@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from emu.board.board import Stopped
-from emu.board.watcher import Watcher
+from emu.board.sliced import Sliced
 from emu.core.recorded import RecordedCore
 from emu.native.state import CORE_AT, MACHINE_AT
 from emu.schedule.policy import Slice
@@ -28,17 +28,8 @@ class CoreSteps:
     doubts: set[str] = field(default_factory=set)
 
 
-class StepBoard(Protocol):
+class StepBoard(Sliced, Protocol):
     """What a step needs of the machine, see `emu.board.firmware.Machine`."""
-
-    cores: list[RecordedCore]
-    words: memoryview
-    watcher: Watcher
-
-    def run_slice(
-        self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
-    ) -> Stopped:
-        """Run a core for about `length` instructions."""
 
     def withdraw_fault(self, number: int) -> None:
         """Let a core that has failed stand before the instruction that did."""

@@ -10,13 +10,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from emu.board.board import Stopped
-from emu.board.watcher import Watcher
-from emu.core.recorded import RecordedCore
 from emu.linux.ground.wait import Reason
 from emu.linux.guest import Guest
-from emu.linux.tasks.process import Process
-from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import State, Task
+from emu.linux.turn import Turning
 from emu.native.state import CORE_AT, MACHINE_AT, STOP_CALL
 from emu.schedule.policy import Slice
 from emu.schedule.stepped import Stepped
@@ -51,29 +48,13 @@ class Stepping:
     doubts: set[str] = field(default_factory=set)
 
 
-class StepMachine(Protocol):
+class StepMachine(Turning, Protocol):
     """What a step needs of the machine, see `emu.linux.machine.LinuxMachine`."""
 
-    cores: list[RecordedCore]
-    words: memoryview
-    watcher: Watcher
-    queue: RunQueue
-    process: Process
     guest: Guest
-
-    def run_slice(
-        self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
-    ) -> Stopped:
-        """Run a core for about `length` instructions."""
 
     def waits_before_refusal(self, number: int) -> bool:
         """Whether the core has stopped at an access that is refused; it has not been tried then."""
-
-    def serve(self, number: int) -> None:
-        """Serve the core, which has stopped for the kernel."""
-
-    def ended(self) -> str:
-        """Why the run is over, empty while it is not."""
 
     def go_on_to(self, deadline: int) -> None:
         """Time goes on, to a time of the guest's monotonic clock."""

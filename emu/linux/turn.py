@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from emu.board.board import Stopped
-from emu.board.watcher import Watcher
-from emu.core.recorded import RecordedCore
+from emu.board.sliced import Sliced
 from emu.linux.tasks.process import Process
 from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import Task
@@ -14,19 +13,11 @@ from emu.native.state import CORE_AT, MACHINE_AT, STOP_CALL
 from emu.schedule.policy import Scheduler, Slice
 
 
-class Turning(Protocol):
+class Turning(Sliced, Protocol):
     """What a turn needs of the machine, see `emu.linux.machine.LinuxMachine`."""
 
-    cores: list[RecordedCore]
-    words: memoryview
-    watcher: Watcher
     queue: RunQueue
     process: Process
-
-    def run_slice(
-        self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None
-    ) -> Stopped:
-        """Run a core for about `length` instructions."""
 
     def serve(self, number: int) -> None:
         """Serve the core, which has stopped for the kernel."""
