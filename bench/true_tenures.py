@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.true_order import Broken
-from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.event import ALONE, EVENT
 from recorder.files.constraints import LOSSES
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay.traces import RecordingTraces
@@ -16,10 +16,10 @@ from solver.sifting.strata import iter_regions
 from solver.tenures.edges import row_edges
 
 
-def ranks_of(recording: Recording) -> list[NDArray[np.int64]]:
-    """When each row of each stream ran, by the sealed truth: int64 (rows,) a stream. Raises Broken if rows
-    are left after the last slice."""
-    traces = RecordingTraces(recording)
+def ranks_of(recording: Recording, traces: RecordingTraces | None = None) -> list[NDArray[np.int64]]:
+    """When each row of each stream of its traces ran, by the sealed truth: int64 (rows,) a stream. Raises
+    Broken if rows are left after the last slice."""
+    traces = traces or RecordingTraces(recording)
     rows = [np.concatenate([np.zeros(0, EVENT), *chunks]) for chunks in traces.streams()]
     first_store = traces.n_streams - traces.buffered
     ranks, at, number = [np.zeros(len(stream), np.int64) for stream in rows], [0] * len(rows), 0
@@ -30,17 +30,21 @@ def ranks_of(recording: Recording) -> list[NDArray[np.int64]]:
             ranks[stream][at[stream] : upto] = number + np.arange(upto - at[stream])
             number += upto - at[stream]
             at[stream] = upto
+    for stream, done in enumerate(at):
+        # Where a core met an agent at its end: no access, and no slice has it.
+        if (rows[stream]["flags"][done:] & np.uint8(ALONE)).all():
+            ranks[stream][done:], at[stream] = number, len(rows[stream])
     if at != list(map(len, rows)):
         raise Broken(f"the sealed truth ends at rows {at} of {list(map(len, rows))}")
     return ranks
 
 
-def proved_edges(recording: Recording) -> tuple[int, list[str]]:
+def proved_edges(recording: Recording, traces: RecordingTraces | None = None) -> tuple[int, list[str]]:
     """(how many edges between rows are deduced by tenures, and by losses where the recording has them; those
-    that did not run so, and regions called contradictory)."""
-    ranks, edges, false = ranks_of(recording), 0, []
+    that did not run so, and regions called contradictory). traces: that obey these, else all accesses."""
+    traces = traces or RecordingTraces(recording, constraints=LOSSES)
+    ranks, edges, false = ranks_of(recording, traces), 0, []
     base = [0] * len(ranks)
-    traces = RecordingTraces(recording, constraints=LOSSES)
     for region in iter_regions(traces):
         if region.tenures is None:
             continue

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
+from corebraid.study.numbering import few_traces
 from recorder.files.reader import Recording
-from recorder.replay.traces import RecordingTraces
 from solver.freedom.count import ONE, Count, count_orders
 from solver.freedom.freedom import Limits
 from solver.passes.unfiltered import iter_problems
@@ -49,7 +49,8 @@ def count_regions(
     """Count the legal orders of every region. constraints: see `RecordingTraces`. progress: called with how
     many regions are done."""
     counts = []
-    for region, problem in iter_problems(RecordingTraces(recording, constraints=constraints)):
+    traces, _ = few_traces(recording, constraints)
+    for region, problem in iter_problems(traces):
         counts.append(count_orders(problem, limits))
         progress(region.index + 1)
     return Counted(counts, limits.cuts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,10 @@ from corebraid.base.errors import UsageError
 from corebraid.names.event_names import EVENT_REMEDY, EventName
 from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
 from corebraid.names.program import GuestProgram
+from corebraid.study.numbering import Numbering, numbers_among
 from solver.freedom.choose import Choice, op_of_row
 from solver.passes.unfiltered import (
+    accesses_at,
     is_unfiltered,
     iter_problems,
     number_in_instruction,
@@ -51,8 +54,12 @@ class _Access(NamedTuple):
     kept: bool
 
 
-def _accesses(name: EventName, region: Region, problem: Problem) -> list[_Access]:
+def _accesses(
+    name: EventName, region: Region, problem: Problem, numbering: Numbering | None
+) -> list[_Access]:
     """The accesses in a region of the instruction that is named."""
+    if numbering is not None and name.stream < problem.n_streams - 1:
+        return _accesses_of_some(name, region, problem, numbering)
     if not region.tails or name.stream >= len(region.tails):
         here = []
         for at, piece, nth in numbered_pieces(region.streams[name.stream]):
@@ -68,6 +75,20 @@ def _accesses(name: EventName, region: Region, problem: Problem) -> list[_Access
     return sorted(here, key=lambda access: access.number)
 
 
+def _accesses_of_some(
+    name: EventName, region: Region, problem: Problem, numbering: Numbering
+) -> list[_Access]:
+    """The same where not all accesses of the region are rows: the others are no unfiltered events."""
+    count = np.array([name.count], np.uint64)
+    every = numbering.every(name.stream, region.index, count)
+    rows, where = accesses_at(region.streams[name.stream], count)
+    numbers = numbers_among(every, rows)
+    found = _listed(name.stream, rows, where, numbers, problem)
+    others = np.setdiff1d(np.arange(len(every)), numbers).tolist()
+    found += [_Access(name.stream, -1, number, False) for number in others]
+    return sorted(found, key=lambda access: access.number)
+
+
 def _listed(
     stream: int, events: Rows, rows: NDArray[np.intp], numbers: NDArray[np.int64], problem: Problem
 ) -> list[_Access]:
@@ -76,9 +97,12 @@ def _listed(
     return [_Access(stream, *column) for column in columns]
 
 
-def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
-    """The event, if it is of this region. Raises UsageError if it needs no ordering, or is ambiguous."""
-    here = _accesses(name, region, problem)
+def find_in(
+    name: EventName, region: Region, problem: Problem, numbering: Numbering | None = None
+) -> Found | None:
+    """The event, if it is of this region. numbering: of traces that have not all accesses. Raises UsageError
+    if it needs no ordering, or is ambiguous."""
+    here = _accesses(name, region, problem, numbering)
     if not here:
         return None
     wanted = [event for event in here if name.number in (None, event.number)]
@@ -97,6 +121,9 @@ def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
             where=f"event {name.text}, region {region.index}",
             remedy="choose one that 'corebraid pairs' lists",
         )
+    if name.number is None and free[0].number == 0:
+        # So the first one is named where events are listed.
+        free = free[:1]
     if len({op_of_row(problem, event.stream, event.row) for event in free}) > 1:
         names = ", ".join(f"{name.text}.{event.number}" for event in free)
         raise UsageError(
@@ -105,20 +132,35 @@ def find_in(name: EventName, region: Region, problem: Problem) -> Found | None:
     return Found(region, problem, free[0].stream, free[0].row)
 
 
-def find_events(traces: Traces, names: list[EventName]) -> list[Found]:
-    """The events, all of one region. Raises UsageError if there is no such event, they need no ordering, or
-    are of different regions."""
+def find_events(traces: Traces, names: list[EventName], numbering: Numbering | None = None) -> list[Found]:
+    """The events, all of one region. numbering: of traces that have not all accesses. Raises UsageError if
+    there is no such event, they need no ordering, or are of different regions."""
+    missing = list(names)
     for region, problem in iter_problems(traces):
-        found = [find_in(name, region, problem) for name in names]
-        if all(found):
-            return [event for event in found if event]
-        if any(found):
-            raise UsageError(
-                "events of different regions: a stratum lies between them, so their order is certain",
-                found=" and ".join(name.text for name in names),
-                remedy="choose two events of one region",
-            )
-    raise UsageError("no such event", found=" or ".join(name.text for name in names), remedy=EVENT_REMEDY)
+        if numbering is not None and not any(_may_be_in(name, region.index, traces) for name in missing):
+            continue
+        found = {name: find_in(name, region, problem, numbering) for name in missing}
+        here = [found.get(name) for name in names]
+        if all(here):
+            return [event for event in here if event]
+        missing = [name for name in missing if not found[name]]
+        if not missing:
+            break
+    if missing:
+        text = " and ".join(name.text for name in missing)
+        raise UsageError("no such event", found=text, remedy=EVENT_REMEDY)
+    raise UsageError(
+        "events of different regions: a stratum lies between them, so their order is certain",
+        found=" and ".join(name.text for name in names),
+        remedy="choose two events of one region",
+    )
+
+
+def _may_be_in(name: EventName, region: int, traces: Traces) -> bool:
+    """Whether an event can be of a region, as the counts at the strata around it tell."""
+    counts = traces.strata[:, name.stream]
+    after = region == 0 or int(counts[region - 1]) <= name.count
+    return after and (region >= len(counts) or name.count < int(counts[region]))
 
 
 def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
@@ -144,13 +186,39 @@ def parse_choice(text: str, traces: Traces, n_cores: int) -> Choice:
 
 
 class RegionEvents:
-    """The operations of one region as a user knows them. rows: EVENT (n_ops,), the first row of each."""
+    """The operations of one region as a user knows them. rows: EVENT (n_ops,), the first row of each.
+    numbering: of traces that have not all accesses."""
 
-    def __init__(self, region: Region, problem: Problem, places: Places, n_cores: int) -> None:
-        self.rows, self._nth = rows_of_ops(region, problem)
+    def __init__(
+        self,
+        region: Region,
+        problem: Problem,
+        places: Places,
+        n_cores: int,
+        numbering: Numbering | None = None,
+    ) -> None:
+        self.rows, self._numbers = rows_of_ops(region, problem)
+        self._region, self._problem, self._numbering = region, problem, numbering
         self._places, self._n_cores = places, n_cores
         self._kinds: NDArray[np.uint8] = kind_codes(self.rows)
         self._where = places.index(self.rows)
+
+    @cached_property
+    def _nth(self) -> NDArray[np.int64]:
+        """Of each operation, its number among all accesses of its instruction."""
+        if self._numbering is None:
+            return self._numbers
+        return np.concatenate([self._numbers_of(stream) for stream in range(self._problem.n_streams)])
+
+    def _numbers_of(self, stream: int) -> NDArray[np.int64]:
+        first, end = (int(self._problem.stream_ptr[k]) for k in (stream, stream + 1))
+        rows, ours = self.rows[first:end], self._numbers[first:end]
+        if stream == self._n_cores or not len(rows) or self._numbering is None:
+            return ours
+        counts = np.unique(rows["count"])
+        here = accesses_at(self._region.streams[stream], counts)[0]
+        numbers = self._numbering.of_rows(stream, self._region.index, here)
+        return numbers[np.searchsorted(here["count"], rows["count"]) + ours]
 
     def name(self, op: int) -> str:
         """CORE:COUNT or CORE:COUNT.N."""

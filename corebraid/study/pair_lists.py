@@ -15,15 +15,14 @@ from corebraid.names.places import Places
 from corebraid.names.program import GuestProgram
 from corebraid.names.selection import Selection
 from corebraid.study.events import EventName, RegionEvents, data_name, find_events
+from corebraid.study.numbering import few_traces
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording
-from recorder.replay.traces import RecordingTraces
 from solver.freedom.count import ONE, Executions, count_orders
 from solver.freedom.freedom import Freedom, Limits, Survey, freedom_of
 from solver.freedom.pairs import Order, Pairs, iter_pairs, tally
 from solver.passes.unfiltered import iter_problems
 from solver.regions.problem import Problem
-from solver.regions.region import Region
 
 #: What can be said of a pair, as `solver.freedom.pairs.Order` numbers it.
 KINDS = ("must", "may", "undecided")
@@ -152,6 +151,11 @@ class Wanted:
     limits: Limits
     constraints: str
 
+    @property
+    def names_most(self) -> bool:
+        """Whether events of most regions are named, so that all of their accesses are looked at."""
+        return "must" in self.kinds and self.selection.region is None
+
 
 def iter_pair_list(
     recording: Recording, program: GuestProgram, wanted: Wanted, progress: Callable[[int], None]
@@ -161,14 +165,17 @@ def iter_pair_list(
     total: Counter[str] = Counter()
     illegal: list[int] = []
     executions, left, last = ONE, wanted.limit, wanted.selection.region
-    for region, problem in iter_problems(RecordingTraces(recording, constraints=wanted.constraints)):
+    n_cores = recording.manifest.n_cores
+    traces, numbering = few_traces(recording, wanted.constraints, every=wanted.names_most)
+    for region, problem in iter_problems(traces):
         if last is not None and region.index != last:
             if region.index > last:
                 break
             continue
         if problem.n_ops:
             freedom = freedom_of(problem, wanted.limits)
-            for pair in _listed(recording, program, wanted, region, problem, freedom, left):
+            events = RegionEvents(region, problem, Places(program, n_cores), n_cores, numbering)
+            for pair in _listed(program, wanted, events, problem, freedom, left):
                 left = None if left is None else left - 1
                 yield pair
             summary = _summary(problem, freedom, wanted)
@@ -192,18 +199,15 @@ def _summary(problem: Problem, freedom: Freedom, wanted: Wanted) -> RegionPairs:
 
 
 def _listed(
-    recording: Recording,
     program: GuestProgram,
     wanted: Wanted,
-    region: Region,
+    events: RegionEvents,
     problem: Problem,
     freedom: Freedom,
     limit: int | None,
 ) -> Iterator[Pair]:
     if not wanted.kinds:
         return
-    n_cores = recording.manifest.n_cores
-    events = RegionEvents(region, problem, Places(program, n_cores), n_cores)
     only = frozenset(Order(KINDS.index(kind)) for kind in wanted.kinds)
     listed = 0
     for pairs in iter_pairs(freedom, only):
@@ -244,12 +248,13 @@ def witness_of(
     if len(names) != 2:
         remedy = Phrase("write ", Option("witness"), " EVENT,EVENT")
         raise UsageError("not two events", found=repr(text), remedy=remedy)
-    found = find_events(RecordingTraces(recording, constraints=constraints), names)
+    traces, numbering = few_traces(recording, constraints)
+    found = find_events(traces, names, numbering)
     problem = found[0].problem
     a, b = (event.op for event in found)
     if names[0].stream == names[1].stream:
         raise UsageError("two events of one core: program order says which is first", found=text)
-    events = RegionEvents(found[0].region, problem, Places(program, n_cores), n_cores)
+    events = RegionEvents(found[0].region, problem, Places(program, n_cores), n_cores, numbering)
     survey, directions = Survey(problem, limits), []
     for first, second in ((a, b), (b, a)):
         order, decided = survey.witness(first, second)

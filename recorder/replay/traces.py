@@ -27,6 +27,7 @@ from recorder.replay.contested import ALL, CONTESTED, MARKED, RECEIVED, Conteste
 from recorder.replay.core import CoreReplay
 from recorder.replay.handovers import NO_HANDOVERS, Handovers
 from recorder.replay.kept_rows import KeptRows, Kind
+from recorder.replay.meetings import meeting_rows, with_meetings
 from recorder.replay.page_lines import Places, clear_pages, fill_places, lines_lost, lines_missed
 from recorder.replay.spells import no_spells
 from recorder.replay.store_streams import SideBySide
@@ -45,7 +46,8 @@ class RecordingTraces:
     (`recorder.replay.contested`); not ALL only of a recording that tells what is contested. kept: rows of
     earlier replays, which spare others. holds: of which pages holds stand for accesses
     (`recorder.replay.holds`, `corebraid.base.hold_places`); if of any, memory goes on behind its end.
-    handovers: those that are asked for (`recorder.replay.handovers`).
+    handovers: those that are asked for (`recorder.replay.handovers`). meetings: whether there is a row, too,
+    where a core met an agent (`recorder.replay.meetings`), by which more is proved; not under TSO.
     """
 
     def __init__(
@@ -58,10 +60,11 @@ class RecordingTraces:
         kept: KeptRows | None = None,
         holds: int = NO_HOLDS,
         handovers: Handovers = NO_HANDOVERS,
+        meetings: bool = False,
     ) -> None:
         self._recording, self._progress, self._asked = recording, progress, constraints
         self._rows, self._kept_rows, self._by_holds = rows, kept, holds
-        self._handovers = handovers
+        self._handovers, self._meetings = handovers, meetings and not self.buffered
 
     def showing(
         self, rows: str, *, holds: int = NO_HOLDS, handovers: Handovers = NO_HANDOVERS
@@ -146,6 +149,11 @@ class RecordingTraces:
         """What an order obeys: what was asked for, as far as the recording has it."""
         told = LOSSES in self._recording.manifest.evidence
         return TENURES if self._asked == LOSSES and not told else self._asked
+
+    @property
+    def whole_pages(self) -> bool:
+        """Whether lines come and go by pages, so that a core has one from its record on, accessed or not."""
+        return self._recording.manifest.paged
 
     @property
     def unbounded(self) -> bool:
@@ -287,4 +295,5 @@ class RecordingTraces:
         progress = self._progress
         report = None if progress is None else lambda count: progress(core, count)
         watched = None if self._rows == ALL else self.pages.of(core, self._rows)
-        yield from CoreReplay(self._recording, core, traced=True, watched=watched).run(report)
+        rows = CoreReplay(self._recording, core, traced=True, watched=watched).run(report)
+        yield from with_meetings(rows, meeting_rows(self.syncs, core)) if self._meetings else rows

@@ -39,7 +39,7 @@ class _Stoppable:
         self.memory_bytes, self.has_final = traces.memory_bytes, traces.has_final
         self.line_bytes, self.misses_prove_writes = traces.line_bytes, traces.misses_prove_writes
         self.unbounded, self.has_losses = traces.unbounded, traces.has_losses
-        self.agents_say_owned = traces.agents_say_owned
+        self.agents_say_owned, self.whole_pages = traces.agents_say_owned, traces.whole_pages
         self.contested, self.marked, self.holds = traces.contested, traces.marked, traces.holds
         self.handovers = traces.handovers
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.rows.event import EVENT, UNCACHED
+from corebraid.base.rows.event import ALONE, EVENT, UNCACHED
 from solver.passes.quiet import quiet_problems
 from solver.passes.stages import sift_region
 from solver.regions.problem import Problem
@@ -49,22 +49,35 @@ def is_unfiltered(rows: Events, problem: Problem) -> NDArray[np.bool_]:
 
 
 def numbered_pieces(rows: RowSource) -> Iterator[tuple[int, Events, NDArray[np.int64]]]:
-    """A stream's rows in a region piece by piece: (index of the first, EVENT (n,), int64 (n,) how many rows
-    of the same instruction count precede each)."""
+    """A stream's rows in a region piece by piece: (index of the first, EVENT (n,), int64 (n,) how many
+    accesses of the same instruction count precede each)."""
     at, count, run = 0, -1, 0
     for piece in rows.pieces():
-        counts = piece["count"]
+        counts, access = piece["count"], (piece["flags"] & np.uint8(ALONE)) == 0
         starts = np.flatnonzero(np.concatenate([[True], counts[1:] != counts[:-1]]))
-        nth = np.arange(len(piece)) - np.repeat(starts, np.diff(np.append(starts, len(piece))))
+        before = np.cumsum(access) - access
+        nth = before - np.repeat(before[starts], np.diff(np.append(starts, len(piece))))
         if int(counts[0]) == count:
             same = starts[1] if len(starts) > 1 else len(piece)
             nth[:same] += run
         yield at, piece, nth.astype(np.int64)
-        at, count, run = at + len(piece), int(counts[-1]), int(nth[-1]) + 1
+        at, count, run = at + len(piece), int(counts[-1]), int(nth[-1]) + int(access[-1])
+
+
+def accesses_at(rows: RowSource, counts: NDArray[np.uint64]) -> tuple[Events, NDArray[np.intp]]:
+    """A stream's accesses in a region by instructions of these counts: EVENT (n,), and their indices."""
+    found, where, at = [np.zeros(0, EVENT)], [np.zeros(0, np.intp)], 0
+    for piece in rows.pieces():
+        access = (piece["flags"] & np.uint8(ALONE)) == 0
+        here = np.flatnonzero(np.isin(piece["count"], counts) & access)
+        found.append(piece[here])
+        where.append(at + here)
+        at += len(piece)
+    return np.concatenate(found), np.concatenate(where)
 
 
 def rows_of_ops(region: Region, problem: Problem) -> tuple[Events, NDArray[np.int64]]:
-    """The first row of each operation, EVENT (n_ops,), and how many rows of its stream with the same
+    """The first row of each operation, EVENT (n_ops,), and how many accesses of its stream with the same
     instruction count precede it, int64 (n_ops,)."""
     found, numbers = np.zeros(problem.n_ops, EVENT), np.zeros(problem.n_ops, np.int64)
     if region.tails:

@@ -31,8 +31,9 @@ class Traces(Protocol):
     whether every miss but the first on a line proves a foreign write. unbounded: whether caches are.
     has_losses:
     whether the cores have noted the lines that they lost; then `losses` gives them. agents_say_owned: whether
-    agents' accesses are OWNED where a core had the line alone. contested: whether the cores' rows are only
-    those of accesses to pages that another stream may have had in the same region
+    agents' accesses are OWNED where a core had the line alone. whole_pages: whether lines come and go by
+    pages, so that a core has one from its record on, accessed or not. contested: whether the cores' rows are
+    only those of accesses to pages that another stream may have had in the same region
     (`recorder.replay.contested`). holds: of which pages not accesses are rows but what became of rights to
     them (`corebraid.base.hold_places`, `recorder.replay.holds`). handovers: of each core the regions that
     begin where it tells all that it has made of its pages (`recorder.replay.handovers`). marked: whether they
@@ -70,6 +71,10 @@ class Traces(Protocol):
     @property
     def agents_say_owned(self) -> bool:
         """Whether agents' accesses say that a core had the line alone."""
+
+    @property
+    def whole_pages(self) -> bool:
+        """Whether a core has lines that it does not access."""
 
     @property
     def unbounded(self) -> bool:
@@ -138,6 +143,7 @@ class MemoryTraces:
     misses_prove_writes: bool = False
     unbounded: bool = False
     agents_say_owned: bool = False
+    whole_pages: bool = False
     contested: bool = False
     marked: bool = False
     holds: int = NO_HOLDS

@@ -57,7 +57,8 @@ class RegionTenures:
 def scanner_of(traces: Traces, core: int) -> Scanner:
     """What finds the tenures of one core."""
     losses = traces.losses(core) if traces.has_losses else iter(())
-    return Scanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses)
+    strata = traces.strata[:, core] if traces.whole_pages else None
+    return Scanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses, strata)
 
 
 def tenures_in(traces: Traces, begins: Sequence[Begins], lines: HotLines) -> RegionTenures:

@@ -6,7 +6,9 @@ last one counts (a stopped access leaves one behind). What the core knows of a l
 what the record brought, and its own stores since.
 
 A tenure may span strata. In each region the first access to a line begins a piece of it: CONTINUED if no
-record came since the access before, which lies in an earlier region, else MISSED.
+record came since the access before, which lies in an earlier region, else MISSED. Where lines come by whole
+pages (`Traces.whole_pages`) a core has a line from its record on, accessed or not: of one that came before
+the region the first access continues the tenure.
 """
 
 from __future__ import annotations
@@ -82,13 +84,15 @@ def no_begins(line_bytes: int) -> Begins:
 class Held(NamedTuple):
     """What a core knows of its lines. shift: bits of an address within a line. memory: uint8[bytes], as it
     sees them. marks: uint8[lines], see _SEEN. last: uint32[lines], the region of each line's last access,
-    plus 1. loose: int64 (n,), how many lines of `Begins.loose` there are, then these; it has room for them.
-    recent: int64 (_RECENT,), see _COUNT."""
+    plus 1. came: the same of its last record; no lines where none is had without an access. loose: int64
+    (n,), how many lines of `Begins.loose` there are, then these; it has room for them. recent: int64
+    (_RECENT,), see _COUNT."""
 
     shift: int
     memory: NDArray[np.uint8]
     marks: NDArray[np.uint8]
     last: NDArray[np.uint32]
+    came: NDArray[np.uint32]
     loose: NDArray[np.int64]
     recent: NDArray[np.int64]
 
@@ -113,9 +117,9 @@ class Room(NamedTuple):
 
 
 @inlined
-def take_records(log, at, upto, held):  # type: ignore[no-untyped-def]
-    """Lay the lines of miss records with a count of at most `upto` over what the core knows. Returns the next
-    record."""
+def take_records(log, at, upto, place, held):  # type: ignore[no-untyped-def]
+    """Lay the lines of miss records with a count of at most `upto` over what the core knows. place: the
+    region, and the count at which it begins. Returns the next record."""
     records, blob, shift = log.records, log.blob, held.shift
     memory, marks, loose = held.memory, held.marks, held.loose
     while at < records.size and records[at].count <= upto:
@@ -128,6 +132,8 @@ def take_records(log, at, upto, held):  # type: ignore[no-untyped-def]
                 loose[0] += 1
                 loose[loose[0]] = first >> shift
             marks[first >> shift] = (marks[first >> shift] & _SEEN) | _PENDING | (record.flags & _KEPT)
+            if held.came.size:
+                held.came[first >> shift] = place[0] + (1 if record.count >= place[1] else 0)
         at += 1
     return at
 
@@ -170,15 +176,16 @@ def tells_tenures(row):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-untyped-def]
-    """Scan rows from `start` on. place: the region, and the number of rows[0] in it. log: `Log`. at: the next
-    record. held: `Held`. out: `Room`, n filled. Returns (row, record, n, status)."""
-    region, number = place
-    shift, memory, marks, last, loose, recent = held
+    """Scan rows from `start` on. place: the region, the core's count at its beginning, and the number of
+    rows[0] in it. log: `Log`. at: the next record. held: `Held`. out: `Room`, n filled. Returns (row, record,
+    n, status)."""
+    region, begin, number = place
+    shift, memory, marks, last, came, loose, recent = held
     for i in range(start, rows.size):
         row = rows[i]
         if not tells_tenures(row):
             continue
-        at = take_records(log, at, row.count, held)
+        at = take_records(log, at, row.count, (region, begin), held)
         if at == log.records.size and not log.ended:
             return i, at, n, _WANTS_RECORDS
         if n + 2 > out.row.size or loose_room(log, at, loose) < _RECENT:
@@ -194,7 +201,8 @@ def scan_rows(rows, start, place, log, at, held, out, n):  # type: ignore[no-unt
             if not pending and last[line] == region + 1:
                 continue
             out.row[n], out.line[n] = number + i, line
-            out.how[n] = CONTINUED if not pending else MISSED if marks[line] & _SEEN else FIRST
+            earlier = not pending or (came.size > 0 and came[line] <= region)
+            out.how[n] = CONTINUED if earlier else MISSED if marks[line] & _SEEN else FIRST
             out.image[n] = memory[line << shift : (line + 1) << shift]
             out.flags[n] = marks[line] & _KEPT
             if pending and (row.flags & _NO_ACCESS) == 0 and recent[_MISSES] + _MISSED_ON < recent.size:
@@ -212,7 +220,8 @@ class Scanner:
     """Finds where the tenures of one core begin, region after region.
 
     records: its miss records in the order of its log, in pieces. memory_bytes: of the guest. line_bytes: a
-    power of two. losses: LOSS (n,), in pieces. Needs memory for the lines that the core ever had.
+    power of two. losses: LOSS (n,), in pieces. strata: uint64 (strata,), the core's count at each, where it
+    has lines from their records on; else None. Needs memory for the lines that the core ever had.
     """
 
     def __init__(
@@ -221,14 +230,16 @@ class Scanner:
         memory_bytes: int,
         line_bytes: int,
         losses: Iterator[Events] = iter(()),  # noqa: B008
+        strata: NDArray[np.uint64] | None = None,
     ) -> None:
-        self._records = records
+        self._records, self._strata = records, strata
         self._piece = Log(np.empty(0, RECORD), np.empty(0, np.uint8), False)
         self._at = 0
         lines = memory_bytes // line_bytes
         self._held = Held(
             line_bytes.bit_length() - 1, zeros(memory_bytes), zeros(lines), zeros(4 * lines).view(np.uint32),
-            np.zeros(1, np.int64), np.zeros(_RECENT, np.int64),
+            zeros(0 if strata is None else 4 * lines).view(np.uint32), np.zeros(1, np.int64),
+            np.zeros(_RECENT, np.int64),
         )  # fmt: skip
         self._line_bytes, self._number = line_bytes, 0
         self._parts = [no_begins(line_bytes)]
@@ -264,12 +275,14 @@ class Scanner:
     def add(self, region: int, rows: Events) -> None:
         """Scan the rows of a region that come next."""
         self._losses.add(region, rows)
-        start = 0
+        start, begin = 0, np.uint64(0)
+        if self._strata is not None and region:
+            begin = self._strata[region - 1]
         while start < len(rows):
             out, n, status = self._out, 0, _WANTS_RECORDS
             while status == _WANTS_RECORDS:
                 start, self._at, n, status = scan_rows(
-                    rows, start, (region, self._number), self._piece, self._at, self._held, out, n
+                    rows, start, (region, begin, self._number), self._piece, self._at, self._held, out, n
                 )
                 if status == _WANTS_RECORDS:
                     self._more()
