@@ -159,7 +159,9 @@ class Hunted:
         try:
             recording, comparison = self.finding.recording, self.finding.comparison
             passed = comparison.runs(recording, compared) if comparison is not None else []
-            found = replace(self.finding, suspicions=suspicions(recording, passed))
+            small = self.finding.reduction
+            decisive = [] if small is None else small.decisive
+            found = replace(self.finding, suspicions=suspicions(recording, passed, decisive))
         except CorebraidError as error:
             found = replace(self.finding, unexplained=error)
         return replace(self, finding=found)

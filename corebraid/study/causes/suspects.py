@@ -13,6 +13,7 @@ from corebraid.names.program import GuestProgram
 from corebraid.names.threads import thread_name
 from corebraid.study.causes import encounters, patterns
 from corebraid.study.causes.code_names import CodeNames
+from corebraid.study.causes.decisive import Decisive, around_first
 from corebraid.study.causes.last_moments import Moment, last_moments
 from corebraid.study.causes.novelty import Novel, novelties
 from corebraid.study.causes.ordered_words import ordered_accesses
@@ -47,6 +48,7 @@ _NOVEL_SAYS = {
     encounters.AHEAD: _FILLED_IN,
     encounters.TORN: "one value from before a change, and another from after it",
 }
+_DECIDES = "what came between two accesses of a thread decides: without that the run passes"
 _SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a thread read it too early"
 
 
@@ -54,7 +56,7 @@ _SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a 
 class Suspicion:
     """address: of the word that it is about. title, steps: in words. times: how often at these places.
     passed: in how many runs that passed it was too, of how many; None where there were none to compare
-    with. event: the last of its steps that reads, None where none does."""
+    with. event: the last of its steps that reads, None where none does. pcs: where the steps were."""
 
     address: int
     title: str
@@ -62,6 +64,7 @@ class Suspicion:
     times: int = 1
     passed: tuple[int, int] | None = None
     event: str | None = None
+    pcs: tuple[int, ...] = ()
 
     def lines(self) -> list[str]:
         """For people."""
@@ -123,9 +126,11 @@ def shown_value(value: int) -> str:
     return f"{value:#x}" if value > 0xFFFF else str(value)
 
 
-def suspicions(path: Path, passed: Sequence[Passed] = ()) -> list[Suspicion]:
+def suspicions(
+    path: Path, passed: Sequence[Passed] = (), decisive: Sequence[Decisive] = ()
+) -> list[Suspicion]:
     """The likeliest first. Orders the recording, which keeps the certificate. passed: runs that did not fail.
-    Raises CorebraidError."""
+    decisive: preemptions without which it does not fail. Raises CorebraidError."""
     recording = Recording.open(path)
     words = [run.words for run in passed]
     program = GuestProgram.of(path, recording.manifest)
@@ -137,7 +142,13 @@ def suspicions(path: Path, passed: Sequence[Passed] = ()) -> list[Suspicion]:
         told += [_novel(one, names) for one in found]
     else:
         told += [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
-    return told[:_MOST_TOLD]
+    told = told or [_stopped(one, names) for one in decisive[:1]]
+    return around_first(told, decisive)[:_MOST_TOLD]
+
+
+def _stopped(one: Decisive, names: Names) -> Suspicion:
+    pcs = tuple(access.pc for access in one.accesses)
+    return Suspicion(one.word.word, f"{names.word(one.word.address)}: {_DECIDES}", one.steps, pcs=pcs)
 
 
 def _novel(one: Novel, names: Names) -> Suspicion:
@@ -147,8 +158,10 @@ def _novel(one: Novel, names: Names) -> Suspicion:
     wrote, read = one.encounter.steps[0], one.encounter.steps[-1]
     says = _NOVEL_SAYS.get(kind) or (_SAW if wrote.who != read.who else _TOO_EARLY)
     title = f"{names.word(read.address)}: {says}"
-    event = _event(one.steps)
-    return Suspicion(read.word, title, tuple(steps), passed=(one.passed, one.of), event=event)
+    return Suspicion(
+        read.word, title, tuple(steps), passed=(one.passed, one.of), event=_event(one.steps),
+        pcs=tuple(step.pc for step in one.steps),
+    )  # fmt: skip
 
 
 def _told(one: Ranked, names: Names) -> Suspicion:
@@ -157,7 +170,8 @@ def _told(one: Ranked, names: Names) -> Suspicion:
     if pattern.between:
         steps[1] += f", then {pattern.between} more write(s) of others"
     title = f"{names.word(pattern.steps[-1].address)}: {_SAYS[pattern.kind]}"
-    return Suspicion(pattern.address, title, tuple(steps), one.times, event=_event(pattern.steps))
+    pcs = tuple(step.pc for step in pattern.steps)
+    return Suspicion(pattern.address, title, tuple(steps), one.times, event=_event(pattern.steps), pcs=pcs)
 
 
 def _moment(one: Moment, names: Names) -> Suspicion:
@@ -166,7 +180,8 @@ def _moment(one: Moment, names: Names) -> Suspicion:
         steps.append(names.access(step) if isinstance(step, Access) else step.text(names.place, names.who))
     title = one.title.format(word=names.word(one.address))
     accesses = [step for step in one.steps if isinstance(step, Access)]
-    return Suspicion(one.address, title, tuple(steps), event=_event(accesses))
+    pcs = tuple(step.pc for step in one.steps)
+    return Suspicion(one.address, title, tuple(steps), event=_event(accesses), pcs=pcs)
 
 
 def _event(steps: Sequence[Access]) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Text, Wording, said
 from corebraid.study.attempts import Attempt, Run
+from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.passing import Comparison
 from corebraid.study.conditions import how_it_ended
 from corebraid.study.forked_runs import NothingToChooseError, can_fork
@@ -41,6 +42,11 @@ class Reduction:
     again: Text = ""
     told: tuple[Told, ...] = ()
     interrupted: bool = False
+
+    @property
+    def decisive(self) -> list[Decisive]:
+        """Preemptions without which the run does not fail so."""
+        return [one.decides for one in self.told if one.preempting and one.without and one.decides]
 
     @property
     def tried(self) -> Attempt:

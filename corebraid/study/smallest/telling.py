@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.names.program import GuestProgram
+from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.suspects import Names, shown_value
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import Access
@@ -31,7 +32,7 @@ class Told:
     thread, and who went on. done: the last access of the thread to a shared word before it, between: what
     another did meanwhile to a word of the accesses around it, following: the thread's next one; '' where
     there is none. without: how the run ends without it, '' where that was not run. begun: something had run
-    before."""
+    before. decides: the preemption, where there is an access of another that comes between."""
 
     switch: str
     preempting: bool
@@ -42,6 +43,7 @@ class Told:
     following: str
     without: str = ""
     begun: bool = True
+    decides: Decisive | None = None
 
     def lines(self) -> list[str]:
         """For people."""
@@ -99,9 +101,18 @@ class Teller:
                     self.access(between, named=True), self.access(following),
                     ends.pop(0) if one.preempting and ends else "",
                     one.core >= 0,
+                    self._decisive(done, between, following),
                 )
             )  # fmt: skip
         return found
+
+    def _decisive(self, *accesses: Access | None) -> Decisive | None:
+        """accesses: before a preemption, of another, and after it."""
+        made = tuple(one for one in accesses if one is not None)
+        if accesses[1] is None:
+            return None
+        steps = tuple(self.access(one, named=True) for one in made)
+        return Decisive(made, accesses[1], steps)
 
     def who(self, number: int) -> str:
         """A thread, or a core, by its name."""
