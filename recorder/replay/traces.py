@@ -156,6 +156,11 @@ class RecordingTraces:
         return self._recording.manifest.paged
 
     @property
+    def untold(self) -> NDArray[np.uint64]:
+        """Pages of whose bytes not all changes are rows, ascending: of which holds are told for a time."""
+        return np.unique(self.pages.spells.page) if self.holds else np.zeros(0, np.uint64)
+
+    @property
     def unbounded(self) -> bool:
         """Whether a core keeps every line that nobody takes from it, and loses none for another's sake."""
         manifest = self._recording.manifest

@@ -41,7 +41,7 @@ class _Stoppable:
         self.unbounded, self.has_losses = traces.unbounded, traces.has_losses
         self.agents_say_owned, self.whole_pages = traces.agents_say_owned, traces.whole_pages
         self.contested, self.marked, self.holds = traces.contested, traces.marked, traces.holds
-        self.handovers = traces.handovers
+        self.handovers, self.untold = traces.handovers, traces.untold
 
     @property
     def strata(self) -> NDArray[np.uint64]:

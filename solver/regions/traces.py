@@ -32,12 +32,13 @@ class Traces(Protocol):
     has_losses:
     whether the cores have noted the lines that they lost; then `losses` gives them. agents_say_owned: whether
     agents' accesses are OWNED where a core had the line alone. whole_pages: whether lines come and go by
-    pages, so that a core has one from its record on, accessed or not. contested: whether the cores' rows are
-    only those of accesses to pages that another stream may have had in the same region
-    (`recorder.replay.contested`). holds: of which pages not accesses are rows but what became of rights to
-    them (`corebraid.base.hold_places`, `recorder.replay.holds`). handovers: of each core the regions that
-    begin where it tells all that it has made of its pages (`recorder.replay.handovers`). marked: whether they
-    are all, and those that such traces leave out are UNCOUNTED.
+    pages, so that a core has one from its record on, accessed or not. untold: pages of whose bytes not
+    all changes are rows (uint64[n], numbers). contested: whether the cores' rows are only those of
+    accesses to pages that another stream may have had in the same region (`recorder.replay.contested`).
+    holds: of which pages not accesses are rows but what became of rights to them
+    (`corebraid.base.hold_places`, `recorder.replay.holds`). handovers: of each core the regions that
+    begin where it tells all that it has made of its pages (`recorder.replay.handovers`). marked: whether
+    they are all, and those that such traces leave out are UNCOUNTED.
     """
 
     @property
@@ -75,6 +76,10 @@ class Traces(Protocol):
     @property
     def whole_pages(self) -> bool:
         """Whether a core has lines that it does not access."""
+
+    @property
+    def untold(self) -> Events:
+        """Pages of whose bytes not all changes are rows."""
 
     @property
     def unbounded(self) -> bool:
@@ -144,6 +149,7 @@ class MemoryTraces:
     unbounded: bool = False
     agents_say_owned: bool = False
     whole_pages: bool = False
+    untold: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     contested: bool = False
     marked: bool = False
     holds: int = NO_HOLDS

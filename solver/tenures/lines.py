@@ -274,6 +274,11 @@ class HotLines:
         # They serve region after region: a fresh page costs more than to fill it.
         self._found = room_for(1 << 10, 1 << 10)
 
+    @property
+    def shift(self) -> int:
+        """Bits of an address within a line."""
+        return self._shift
+
     def hot(self, region: Region, begins: Sequence[Begins]) -> NDArray[np.int64]:
         """The hot lines, address / bytes in a line, int64 (n_lines,). begins: those of each core."""
         touched = self._touch(region, begins)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from corebraid.base.memory import PAGE_BYTES
 from solver.regions.hold_rows import has_one_order
 from solver.regions.problem import Problem
-from solver.regions.traces import Traces
+from solver.regions.traces import Events, Traces
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_edges import implied_by
 from solver.tenures.buffered_lines import BufferedLines
@@ -32,7 +33,7 @@ class RegionTenures:
     """Where the tenures of a region begin, core by core, and what finds the lines that matter. by_writes:
     whether a miss proves a foreign write (`solver.tenures.misses`). by_losses: whether the cores have noted
     all that they lost; unbounded: and lose nothing else; agents_say: and agents whether a core had the line
-    alone."""
+    alone. untold: see `Traces`."""
 
     begins: Sequence[Begins]
     lines: HotLines
@@ -40,6 +41,7 @@ class RegionTenures:
     by_losses: bool = False
     unbounded: bool = False
     agents_say: bool = False
+    untold: Events | None = None
 
     def deduced(self, region: Region, holds: HoldRows | None = None) -> Deduced | None:
         """What the tenures prove of the region's rows. holds: rows of it. None: nothing that their values do
@@ -48,6 +50,10 @@ class RegionTenures:
         if holds is not None and self.lines.are_places(hot, holds.address) and has_one_order(holds):
             return None
         lines, tenures, writes = self.lines.find(region, list(self.begins), hot)
+        if self.untold is not None and len(self.untold):
+            # What came while holds were rows is not known; later records say what is other than that.
+            pages = (lines << self.lines.shift) // PAGE_BYTES
+            tenures.known[np.isin(pages, self.untold.astype(np.int64))[tenures.line]] = False
         n_rows, spans = [len(rows) for rows in region.streams[: len(self.begins) + 1]], None
         if self.by_losses:
             spans = find_spans(tenures, writes, self.begins, lines, n_rows, self.unbounded, self.agents_say)
@@ -70,6 +76,7 @@ def tenures_in(traces: Traces, begins: Sequence[Begins], lines: HotLines) -> Reg
         traces.has_losses,
         traces.unbounded,
         traces.agents_say_owned,
+        traces.untold,
     )
 
 
