@@ -17,7 +17,8 @@ class Register:
 @dataclass(frozen=True)
 class Vectors:
     """Numbers of the processor exceptions that the emulator raises itself. single_step: after an instruction.
-    double_fault: one while another is delivered. faults: those below are faults."""
+    double_fault: one while another is delivered. faults: those below are faults, but for traps, which come
+    behind their instruction."""
 
     single_step: int
     invalid_opcode: int
@@ -25,6 +26,11 @@ class Vectors:
     general_protection: int
     alignment: int
     faults: int
+    traps: frozenset[int] = frozenset()
+
+    def is_fault(self, number: int) -> bool:
+        """Whether the instruction that fails with this exception has done nothing, and can be tried again."""
+        return number < self.faults and number not in self.traps
 
 
 @dataclass(frozen=True)

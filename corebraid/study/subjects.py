@@ -174,7 +174,7 @@ def _with_steps(options: RecordOptions, asked: Asked) -> RecordOptions:
     """A schedule file may hold steps in place of slices."""
     from emu.schedule.scheduler import is_named_policy
     from emu.schedule.step_file import read_steps
-    from emu.schedule.stepped import Listed, Stepped
+    from emu.schedule.stepped import listed
 
     if is_named_policy(asked.schedule) or (steps := read_steps(Path(asked.schedule))) is None:
         return options
@@ -189,7 +189,7 @@ def _with_steps(options: RecordOptions, asked: Asked) -> RecordOptions:
             where=asked.schedule,
             remedy=Phrase("leave that out, or use ", Option("bus", MESI)),
         )
-    return replace(options, steps=Stepped(Listed(steps.tasks)), shared=steps.shared)
+    return replace(options, steps=listed(steps.tasks, steps.left), shared=steps.shared)
 
 
 def _with_model(options: RecordOptions, asked: Asked) -> RecordOptions:

@@ -275,7 +275,7 @@ class Board:
         core = self.cores[number]
         if block.unsupported >= 0:
             what = f"an instruction that would be computed wrongly: {block.unsupported_text}"
-            self._fail(number, what, core.pc + block.unsupported)
+            self._fail(number, what, core.pc + block.unsupported, refused=True)
             return True
         if block.unknown >= 0:
             end = int(core.row["block_address"]) + int(core.row["block_size"])
@@ -283,7 +283,7 @@ class Board:
             # An illegal one ends its block, and fails when the core gets there.
             if not is_illegal(self.isa, code):
                 what = f"an instruction that the decoder does not know: {code[:15].hex(' ')}"
-                self._fail(number, what, core.pc + block.unknown)
+                self._fail(number, what, core.pc + block.unknown, refused=True)
                 return True
         return False
 
@@ -302,12 +302,12 @@ class Board:
         else:
             take_back_stores(core.rows)
 
-    def _fail(self, number: int, what: str, pc: int | None = None) -> Stopped:
+    def _fail(self, number: int, what: str, pc: int | None = None, *, refused: bool = False) -> Stopped:
         core = self.cores[number]
         self._take_back(number)
         pc = core.pc if pc is None else pc
         code = core.memory[pc : pc + 16].tobytes() if pc < len(core.memory) else b""
-        self.fault = Fault(number, core.count, pc, what, code)
+        self.fault = Fault(number, core.count, pc, what, code, refused)
         return Stopped.FAULT
 
     def watch(self, shared: SharedWords) -> None:

@@ -23,13 +23,15 @@ _MAIL = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A guest's failure: core, its instruction count, pc, what happened, and the bytes at pc."""
+    """A guest's failure: core, its instruction count, pc, what happened, and the bytes at pc. refused: it is
+    not the guest's, but an instruction that cannot be emulated."""
 
     core: int
     count: int
     pc: int
     what: str
     code: bytes
+    refused: bool = False
 
 
 def describe_exception(isa: Isa, number: int) -> str:

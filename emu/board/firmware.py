@@ -140,15 +140,21 @@ class Machine(Board):
         self._take_back(number)
         return self._fail(number, describe_fill(core))
 
-    def withdraw_fault(self, number: int) -> None:
+    def withdraw_fault(self, number: int) -> bool:
         """Let a core that has failed stand before the instruction that did: it runs once more, and fails
-        again."""
+        again. Returns whether it does; else the machine has ended: what is refused is so once alone, and
+        after a trap a core stands behind the instruction."""
         core = self.cores[number]
-        if core.row["exception"]:
+        assert self.fault is not None
+        exception = int(core.row["exception"])
+        if self.fault.refused or (exception and not core.isa.vectors.is_fault(exception - 1)):
+            return False
+        if exception:
             core.forget_exception()
         self.fault = None
         core.row["failed"], core.row["fault_access"] = 0, 0
         give_back_fetch(core.rows, self.machine_rows)
+        return True
 
     def _wait(self, number: int) -> Stopped:
         core = self.cores[number]

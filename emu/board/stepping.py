@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from emu.board.board import Stopped
+from emu.board.faults import Fault
 from emu.board.sliced import Sliced
 from emu.core.recorded import RecordedCore
 from emu.native.state import CORE_AT, MACHINE_AT
@@ -31,8 +32,10 @@ class CoreSteps:
 class StepBoard(Sliced, Protocol):
     """What a step needs of the machine, see `emu.board.firmware.Machine`."""
 
-    def withdraw_fault(self, number: int) -> None:
-        """Let a core that has failed stand before the instruction that did."""
+    fault: Fault | None
+
+    def withdraw_fault(self, number: int) -> bool:
+        """Let a core that has failed stand before the instruction that did, if it can be tried again."""
 
 
 def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -> None:
@@ -40,12 +43,15 @@ def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -
     number, words = piece.core, machine.words
     core = machine.cores[number]
     stopped = machine.run_slice(number, length, exact=True, events=1)
-    if stopped is Stopped.FAULT and not _fails_now(core, words, steps, number):
+    if machine.fault is not None and machine.fault.refused:
+        steps.doubts.add(f"not emulated: {machine.fault.what}")
+    elif stopped is Stopped.FAULT and not _fails_now(core, words, steps, number):
         # What others do before the machine ends with it is theirs to choose.
-        machine.withdraw_fault(number)
-        steps.failing.add(number)
-        machine.watcher.ran(number, failed=False)
-        return
+        if machine.withdraw_fault(number):
+            steps.failing.add(number)
+            machine.watcher.ran(number, failed=False)
+            return
+        steps.doubts.add("an instruction trapped (int3, int, a system call): others were not tried before it")
     machine.watcher.ran(number, failed=stopped is Stopped.FAULT)
     if stopped is Stopped.SLICE and words[MACHINE_AT.shared] != words[MACHINE_AT.shared_stop]:
         steps.policy.unfinished = number

@@ -5,13 +5,15 @@ whose.
     watch 0x100004028
     run 1000 12
     run 1001
+    leave 1000 4
 
-Tasks are a Linux program's threads, or the cores of firmware.
+Tasks are a Linux program's threads, or the cores of firmware. A step that has no end, since its task goes
+round in a circle, is left after so many times 131,072 instructions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -28,10 +30,11 @@ _MOST_DIGITS = 20
 
 
 class StepFile(NamedTuple):
-    """shared: the words. tasks: whose steps."""
+    """shared: the words. tasks: whose steps. left: see `Listed`."""
 
     shared: SharedWords
     tasks: tuple[int, ...]
+    left: dict[int, int]
 
 
 def words_to_watch(words: Iterable[int]) -> SharedWords:
@@ -45,11 +48,12 @@ def is_step_file(raw: bytes) -> bool:
     return next((words for words in lines if words), []) == [_STEPS]
 
 
-def step_text(words: Iterable[int], tasks: Sequence[int]) -> str:
-    """What such a file holds. words: addresses divided by 8."""
-    lines = ["steps", *(f"watch {word * WORD:#x}" for word in sorted(words))]
-    for task, steps in groupby(tasks):
-        lines.append(f"run {task} {len(list(steps))}")
+def step_text(words: Iterable[int], tasks: Sequence[int], left: Mapping[int, int] | None = None) -> str:
+    """What such a file holds. words: addresses divided by 8. left: see `Listed`."""
+    lines, ends = ["steps", *(f"watch {word * WORD:#x}" for word in sorted(words))], left or {}
+    numbered = ((task, ends.get(number, 0)) for number, task in enumerate(tasks))
+    for (task, cuts), steps in groupby(numbered):
+        lines.append(f"leave {task} {cuts}" if cuts else f"run {task} {len(list(steps))}")
     return "\n".join(lines) + "\n"
 
 
@@ -60,6 +64,7 @@ def read_steps(path: Path) -> StepFile | None:
         return None
     words: list[int] = []
     tasks: list[int] = []
+    left: dict[int, int] = {}
     begun = False
     for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
         parts = line.split("#")[0].split()
@@ -74,12 +79,16 @@ def read_steps(path: Path) -> StepFile | None:
             words.append((values[0] or 0) // WORD)
         elif good and parts[0] == "run" and len(values) <= 2:
             tasks += [values[0] or 0] * (values[1] or 0 if len(values) > 1 else 1)
+        elif good and parts[0] == "leave" and len(values) == 2 and values[1]:
+            left[len(tasks)] = values[1]
+            tasks.append(values[0] or 0)
         else:
             raise UsageError(
-                "not a step", expected="'watch ADDRESS' or 'run TASK STEPS'", found=repr(line.strip()),
+                "not a step", expected="'watch ADDRESS', 'run TASK STEPS' or 'leave TASK TIMES'",
+                found=repr(line.strip()),
                 where=f"{path}:{number}", remedy="use the file as a search has written it",
             )  # fmt: skip
-    return StepFile(words_to_watch(set(words)), tuple(tasks))
+    return StepFile(words_to_watch(set(words)), tuple(tasks), left)
 
 
 def _number(text: str) -> int | None:

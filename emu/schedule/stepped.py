@@ -7,7 +7,7 @@ it. Of a Linux program the tasks are its threads, of firmware the cores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from emu.schedule.policy import Runner, Slice
 
@@ -45,20 +45,35 @@ class Stepped(Runner):
         return Slice(places[task], self.longest, exact=True, events=1)
 
 
+def listed(tasks: Sequence[int], left: Mapping[int, int] | None = None) -> Stepped:
+    """What makes the steps of a list (`Listed`)."""
+    steps = Listed(tasks, left)
+    return Stepped(steps, steps.goes_on)
+
+
 class Listed:
     """Steps of a list; behind them the task goes on that made the last one, as long as it can, then that of
-    the lowest number."""
+    the lowest number. left: of steps that have no end, by their numbers in the list, after how many times
+    that somebody may say so they are left."""
 
-    def __init__(self, tasks: Sequence[int]) -> None:
-        self._tasks = iter(tasks)
-        self._last = 0
+    def __init__(self, tasks: Sequence[int], left: Mapping[int, int] | None = None) -> None:
+        self._tasks = iter(enumerate(tasks))
+        self._left = left or {}
+        self._last, self._number, self._cuts = 0, NOBODY, 0
+
+    def goes_on(self) -> bool:
+        """Whether the step under way is not left."""
+        self._cuts += 1
+        return self._cuts != self._left.get(self._number)
 
     def __call__(self, enabled: tuple[int, ...]) -> int:
         """Whose step is next. A task that cannot run is left out."""
-        for task in self._tasks:
+        self._cuts = 0
+        for number, task in self._tasks:
             if task in enabled:
-                self._last = task
+                self._last, self._number = task, number
                 return task
+        self._number = NOBODY
         if self._last not in enabled:
             self._last = enabled[0]
         return self._last

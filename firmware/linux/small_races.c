@@ -323,7 +323,46 @@ static void read_timer(void) {
     long times = 0;
     seen[0] = call(0, timer, (long)&times, sizeof times, 0) == sizeof times;
 }
+/* How long a thread has run, behind a loop that waits, and behind a sleep. */
+static long counted(void) {
+    unsigned low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (long)high << 32 | low;
+}
+static void wait_and_count(void) {
+    long begin = counted();
+    UNTIL(READ(x.v));
+    wrong = counted() - begin > 5000;
+}
+static void sleep_and_count(void) {
+    long begin = counted();
+    call(35, (long)&moment, 0, 0, 0);
+    wrong = counted() - begin > 5000;
+}
+/* A wait with a time limit, and who wakes it, if it is there. */
+static void wait_a_moment(void) { seen[0] = call(202, (long)&x.v, FUTEX_WAIT, 0, (long)&moment); }
+static void wake_one(void) { seen[1] = call(202, (long)&x.v, FUTEX_WAKE, 1, 0); }
+/* Nobody writes y. */
+static void wait_for_y(void) { UNTIL(READ(y.v)); }
 static void yield_until_x(void) { while (!READ(x.v)) call(24, 0, 0, 0, 0); }
+
+/* -- a file that is mapped, and changed before or after its page is first used -- */
+static long file;
+static volatile char *mapped;
+static void prepare_file(void) {
+    file = call(2, (long)"/tmp/mapped", 0102, 0600, 0);
+    call(1, file, (long)"a", 1, 0);
+    register long flags __asm__("r10") = 2;
+    register long descriptor __asm__("r8") = file, offset __asm__("r9") = 0;
+    long at;
+    __asm__ volatile("syscall" : "=a"(at) : "a"(9), "D"(0), "S"(4096), "d"(1), "r"(flags), "r"(descriptor),
+                     "r"(offset) : "rcx", "r11", "memory");
+    mapped = (volatile char *)at;
+}
+static int has_seen(void) { return seen[0] != 0; }
+static void use_file(void) { seen[0] = *mapped == 'b'; }
+static void change_file(void) { call(18, file, (long)"b", 1, 0); }
+static void cut_file(void) { call(77, file, 0, 0, 0); }
 
 /* -- another thread's affinity, which it has until it ends -- */
 static long mask[16];
@@ -382,6 +421,12 @@ static const struct Test {
     {"bad_timer_late", {read_timer, sleep_long}, is_refused, prepare_timer},
     {"sleep", {time_a_sleep, nothing}, is_early, 0},
     {"bad_patience", {wait_with_patience, write_x}, is_wrong, 0},
+    {"bad_count", {wait_and_count, write_x}, is_wrong, 0},
+    {"bad_counter", {sleep_and_count, nothing}, is_wrong, 0},
+    {"moment", {wait_a_moment, wake_one}, is_wrong, 0},
+    {"bad_forgotten", {wait_for_y, write_x}, is_wrong, 0},
+    {"bad_mapped", {use_file, change_file}, has_seen, prepare_file},
+    {"bad_cut", {use_file, cut_file}, is_wrong, prepare_file},
     {"yield", {yield_until_x, write_x}, is_wrong, 0},
     {"bad_affinity", {ask_affinity, nothing}, is_gone, 0},
     {"torn", {write_across, read_across}, is_torn, 0},

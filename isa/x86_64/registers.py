@@ -42,7 +42,13 @@ X86_64 = Isa(
     entry_fetch=0xF4,
     # SDM volume 3, table 6-1.
     vectors=Vectors(
-        single_step=1, invalid_opcode=6, double_fault=8, general_protection=13, alignment=17, faults=32
+        single_step=1,
+        invalid_opcode=6,
+        double_fault=8,
+        general_protection=13,
+        alignment=17,
+        faults=32,
+        traps=frozenset((1, 3, 4)),
     ),
     exceptions=(
         (0, "a division error"),

@@ -299,6 +299,70 @@ def test_what_is_printed_behind_the_power_off_is_printed(tmp_path: Path) -> None
     assert printed == {b"A"}
 
 
+def breaks(*what: str) -> Code:
+    """Core 0 does something if it sees 1, core 1 stores it."""
+    code = (
+        Code().split("does", "stores").label("does").load("rax", DATA).compare("rax", 0).jump_if("z", "not")
+    )
+    for one in what:
+        code.raw(one)
+    code.label("not").halt()
+    return code.label("stores").mov("rax", 1).store(DATA, "rax").halt()
+
+
+@pytest.mark.parametrize("what", ["cc", "cd 03", "cd 80", "0f 05", "0f 34"])
+def test_a_trap_is_found(what: str, tmp_path: Path) -> None:
+    """Behind it a core stands behind its instruction, which cannot be tried again."""
+    image = elf(tmp_path / "guest.elf", breaks(what))
+    found = corebraid.hunt(
+        image, tmp_path / "rec", until=["fault"], exhaustive=True, cores=2, explain=False, memory=4 << 20
+    ).finding
+    assert found is not None
+    assert found.run.held == "fault"
+    assert corebraid.verify(found.recording).sound
+    other = search(image, 2, ["exit==7"])
+    assert "an instruction trapped" in other.unfinished
+
+
+@pytest.mark.parametrize("what", ["c5 f9 fe c8", "f2 0f bc c1"])
+def test_what_cannot_be_emulated_proves_nothing(what: str, tmp_path: Path) -> None:
+    """It is refused each time."""
+    code = breaks(what, "b9 07 00 00 00")
+    found = search(elf(tmp_path / "guest.elf", code), 2, ["exit==7"])
+    assert not found.all_right
+    assert "not emulated: an instruction" in found.unfinished
+
+
+def test_a_core_may_wait_for_what_nobody_writes(tmp_path: Path) -> None:
+    """It makes no steps, and others go on."""
+    code = Code().split("waits", "ends").label("waits").load("rax", FLAG).compare("rax", 0)
+    code.jump_if("z", "waits").halt().label("ends").mov("rax", 1).store(DATA, "rax")
+    halted = elf(tmp_path / "halts.elf", code.halt())
+    found = search(halted, 2, DEFAULT)
+    assert found.failing is not None
+    assert found.failing.held == "waits for ever"
+    code = Code().split("waits", "ends").label("waits").load("rax", FLAG).compare("rax", 0)
+    code.jump_if("z", "waits").halt().label("ends").mov("rax", 1).store(DATA, "rax").power_off(5)
+    ends = elf(tmp_path / "ends.elf", code)
+    found = corebraid.hunt(
+        ends, tmp_path / "rec", until=["exit==5"], exhaustive=True, cores=2, explain=False, memory=4 << 20
+    )
+    assert found.finding is not None
+    assert corebraid.verify(found.finding.recording).sound
+    assert search(ends, 2, ["exit==6"]).all_right
+
+
+def test_time_behind_a_loop_that_waits_is_a_doubt(tmp_path: Path) -> None:
+    """Before it, it is none."""
+    for told, looks in ((True, "0f 31"), (False, "90")):
+        code = Code().split("begins", "stores").label("begins").raw("0f 31").mov("rax", 0).mov("rdx", 0)
+        code.label("waits").load("rbx", DATA).compare("rbx", 0).jump_if("z", "waits").raw(looks).halt()
+        code.label("stores").mov("rax", 1).store(DATA, "rax").halt()
+        found = search(elf(tmp_path / f"{told}.elf", code), 2, ["exit==7"])
+        assert ("is told how much it has run" in found.unfinished) == told
+        assert found.all_right != told
+
+
 # -- what is not proven ------------------------------------------------------------------------------------
 
 

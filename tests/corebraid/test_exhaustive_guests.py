@@ -111,6 +111,13 @@ def of_calls(name: str, condition: str = "exit!=0") -> Searched:
     return Search(subject, (Condition.parse(condition),), None, Budget(), lambda made, left: None).run()
 
 
+def bounded_search(name: str, preemptions: int) -> Searched:
+    """With so many preemptions at most."""
+    subject = subject_of(Asked(str(RACES), (name,), cores=2, schedule="chaos", evidence="none"))
+    condition = Condition.parse("exit!=0")
+    return Search(subject, (condition,), preemptions, Budget(), lambda made, left: None).run()
+
+
 @pytest.mark.parametrize("name", ["bad_unmap", "bad_close", "bad_grow", "bad_grow_late"])
 def test_memory_that_is_taken_or_not_yet_given_while_another_uses_it_is_found(name: str) -> None:
     """Of a mapping that changes the bytes count as changed, though nobody has written them. Where it changes
@@ -147,6 +154,40 @@ def test_a_sleep_lasts_and_who_yields_waits(name: str, executions: int) -> None:
     found = of_calls(name)
     assert found.all_right
     assert found.executions == executions
+
+
+@pytest.mark.parametrize(
+    ("name", "doubt"),
+    [
+        ("bad_mapped", "a file was changed that is mapped"),
+        ("bad_cut", "a file was changed that is mapped"),
+        ("bad_count", "waits in a loop and is told how much it has run behind it"),
+        ("bad_counter", "stands while a thread sleeps"),
+    ],
+)
+def test_what_depends_on_what_was_not_tried_is_a_doubt(name: str, doubt: str) -> None:
+    """Which bytes of a file a page has that is used for the first time; how long a loop has waited, or a
+    sleep has taken."""
+    found = of_calls(name, "exit==1")
+    assert found.failing is None
+    assert doubt in found.unfinished
+
+
+def test_a_wait_with_a_limit_comes_again_as_it_was() -> None:
+    """The one whose time is over is the only one that can run: it waits, and goes on, in one step."""
+    found, bounded = of_calls("moment"), bounded_search("moment", 4)
+    assert found.all_right
+    assert bounded.all_right
+    assert found.executions == bounded.executions > 2
+
+
+def test_a_wait_for_what_nobody_writes_is_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    found = corebraid.hunt(RACES, path, arguments=["bad_forgotten"], exhaustive=True, cores=2, explain=False)
+    assert found.finding is not None
+    assert found.finding.run.held == "waits for ever"
+    assert "leave 1000 " in path.with_name("rec.steps").read_text()
+    assert corebraid.verify(path).sound
 
 
 def test_code_that_is_taken_away_is_a_doubt() -> None:

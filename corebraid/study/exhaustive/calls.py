@@ -38,7 +38,8 @@ _WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 
 _PAGE = 4096
 _COMMAND, _EAGAIN, _EFAULT = 0x7F, 11, 14
 #: Clocks that stand, and that of the caller's own running time.
-_CLOCKS = (0, 1, 3, 4, 5, 6, 7, 11)
+_OWN_CLOCKS = (3,)
+_CLOCKS = (0, 1, *_OWN_CLOCKS, 4, 5, 6, 7, 11)
 
 
 def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:
@@ -64,6 +65,8 @@ def uses_of(served: Served, *, blocked: bool, last_but_main: bool) -> Uses:
         uses.doubt = f"{name} tells what other threads have run"
     elif name in _TELL_TIME or name in _SLEEPS:
         uses.keys[("time",)] = name in _SLEEPS
+        uses.slept = name in _SLEEPS
+        uses.timed = name == "clock_gettime" and served.arguments[0] in _OWN_CLOCKS
     elif name in _LOOKS or (name in CALLS and CALLS[name].subject in _FILES):
         # Files have times, and some are timers.
         uses.keys |= {("files",): name not in _LOOKS, ("time",): False}

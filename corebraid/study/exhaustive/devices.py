@@ -73,6 +73,7 @@ def _add(uses: Uses, register: int, *, writes: bool) -> None:
     if register in _CONSTANT:
         return
     uses.quiet = False
+    uses.timed = uses.timed or register == int(at.CYCLES)
     if register in _OWN:
         return
     if register in _SHARED:

@@ -46,11 +46,13 @@ _TURNS, _TURN = 1_000, 1_000
 
 @dataclass(frozen=True)
 class Followed:
-    """What was learnt of a run. circle: its tasks go round in circles for ever; spun: one of them would have
-    gone on, in a run that is another one's equal. endless, stalled: it was broken off. racing: words that
-    should have been watched; atomic: those of them that are changed atomically. doubts: why nothing can be
-    proven of the program. fixed: choices that were not tried. splits: pcs of instructions that were taken as
-    indivisible and are not. instructions: of all cores, at its end."""
+    """What was learnt of a run. circle: its tasks go round in circles for ever; spun: one of them would
+    have gone on, in a run that is another one's equal. endless, stalled: it was broken off. racing: words
+    that should have been watched; atomic: those of them that are changed atomically. doubts: why nothing
+    can be proven of the program. fixed: choices that were not tried. splits: pcs of instructions that
+    were taken as indivisible and are not. instructions: of all cores, at its end. circles: where tasks
+    stood in loops that they went round: a task and a pc each; timed: where they stood before they were
+    told how much they have run. left: of steps that have no end, by their numbers, see `Listed`."""
 
     execution: Execution
     circle: bool = False
@@ -63,6 +65,9 @@ class Followed:
     fixed: tuple[str, ...] = ()
     splits: tuple[int, ...] = ()
     instructions: int = 0
+    circles: frozenset[tuple[int, int]] = frozenset()
+    timed: frozenset[tuple[int, int]] = frozenset()
+    left: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass
@@ -75,6 +80,12 @@ class _Seen:
     doubts: set[str] = field(default_factory=set)
     fixed: set[str] = field(default_factory=set)
     splits: set[int] = field(default_factory=set)
+    timed: set[tuple[int, int]] = field(default_factory=set)
+    #: Where tasks stood before their steps: a task and a pc each.
+    stood: set[tuple[int, int]] = field(default_factory=set)
+    #: Whether the processor's counter was read, and whether somebody has slept.
+    counted: bool = False
+    slept: bool = False
     #: Memory whose mapping was changed, with the core that did.
     ranges: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
 
@@ -110,6 +121,9 @@ class Follower:
         #: Tasks that can go on since time has passed.
         self._late: set[int] = set()
         self._begun: _Begun | None = None
+        #: How often the step under way was cut short; of those that were left then.
+        self._cuts = 0
+        self._left: dict[int, int] = {}
         self._over = ""
         observer.active = True
 
@@ -133,7 +147,7 @@ class Follower:
         """Whose step is next. Raises OverError."""
         self._end_step()
         if not self._turns:
-            enabled = tuple(task for task in enabled if task not in self._spins.stuck)
+            enabled = tuple(task for task in enabled if task not in self._spins.waiting)
         self._note_enabled(set(enabled))
         if not enabled:
             if self._tasks.awaits_time():
@@ -146,6 +160,8 @@ class Follower:
         self._seen.enabled.append(enabled)
         number = self._tasks.core_of(task)
         core = self._machine.cores[number]
+        self._cuts = 0
+        self._seen.stood.add((task, core.pc))
         self._begun = _Begun(task, number, core.count, core.words[CORE_AT.times])
         self._tasks.begin_step()
         return task
@@ -155,11 +171,23 @@ class Follower:
         tasks take turns, to show what they share."""
         if self._begun is None:
             return True
+        self._cuts += 1
         long = self._machine.cores[self._begun.number].count - self._begun.count
+        if not self._turns and self._stands_alone(self._begun):
+            self._left[len(self._seen.steps)] = self._cuts
+            return False
         if long >= self._patience and not self._turns:
             self._turns, self._stalled = _TURNS, True
             self._tasks.policy.longest = _TURN
         return not self._turns or long < _TURN
+
+    def _stands_alone(self, begun: _Begun) -> bool:
+        """Whether the task has come back to where it was, in a step that has no end: it waits for a word that
+        nobody has changed yet. Whoever does makes it one that is watched."""
+        core = self._machine.cores[begun.number]
+        changed = self._observer.changes() or core.words[CORE_AT.times] != begun.times
+        registers = core.context() + repr(core.unlisted()).encode()
+        return self._spins.goes_on(begun.task, core.pc, registers, changed=changed)
 
     def _stop(self, why: str) -> None:
         self._over = why
@@ -167,7 +195,8 @@ class Follower:
 
     def _note_enabled(self, enabled: set[int]) -> None:
         passed = self._tasks.time_passed()
-        new = enabled - self._could
+        # Time passes when nobody can run: whoever can now could not, if only since the step just made.
+        new = enabled if passed else enabled - self._could
         for task in new:
             self._since[task] = -1 if passed else len(self._seen.steps) - 1
         if passed:
@@ -209,7 +238,10 @@ class Follower:
             seen.doubts.add("an instruction cannot be stopped before it uses what is shared")
         if is_split(events):
             seen.splits.add(int(events["pc"][0]))
-        footprint, quiet = self._footprint(cores, kernel)
+        if self._machine.cores[begun.number].words[CORE_AT.times] != begun.times:
+            self._note_time(task)
+            seen.counted = True
+        footprint, quiet = self._footprint(task, cores, kernel)
         seen.ranges += [(begun.number, span) for span in footprint.ranges]
         since = self._since.pop(task, -1)
         seen.steps.append(Step(task, footprint, since, task in self._late))
@@ -222,14 +254,21 @@ class Follower:
         quiet = quiet and self._machine.cores[begun.number].words[CORE_AT.times] == begun.times
         self._look_for_circle(begun, index, footprint, rows, quiet=quiet)
 
-    def _footprint(self, cores: Rows, agents: Rows) -> tuple[Footprint, bool]:
+    def _footprint(self, task: int, cores: Rows, agents: Rows) -> tuple[Footprint, bool]:
         """What a step touched, and whether that was quiet (`Uses`)."""
         keys, may = uses_in(watched_rows(np.concatenate([cores, agents]), self._watched))
         uses = self._tasks.uses(cores, agents)
         self._seen.doubts |= self._tasks.doubts | ({uses.doubt} - {""})
         self._seen.fixed |= {uses.fixed} - {""}
+        if uses.timed:
+            self._note_time(task)
+        self._seen.slept = self._seen.slept or uses.slept
         ended = bool(self._machine.ended())
         return Footprint(keys | uses.keys, frozenset(may | uses.may), uses.ranges, ended), uses.quiet
+
+    def _note_time(self, task: int) -> None:
+        """A task was told how much it has run."""
+        self._seen.timed |= {place for place in self._seen.stood if place[0] == task}
 
     def _look_for_circle(
         self, begun: _Begun, index: int, footprint: Footprint, rows: Rows, *, quiet: bool
@@ -249,21 +288,25 @@ class Follower:
         """The run is over, or was stopped."""
         self._end_step()
         seen = self._seen
-        stuck, footprints = self._spins.stuck, [step.footprint for step in seen.steps]
+        stuck, waiting = self._spins.stuck, self._spins.waiting
+        footprints = [step.footprint for step in seen.steps]
         circle = self._over == CIRCLE and self._spins.waits_in_vain(footprints)
         left: tuple[int, ...] = ()
         if self._machine.ended() and seen.steps:
-            left = tuple(sorted(self._tasks.living() - {seen.steps[-1].task} - set(stuck)))
+            left = tuple(sorted(self._tasks.living() - {seen.steps[-1].task} - waiting))
         execution = Execution(
             tuple(seen.steps), tuple(seen.enabled), left, not self._stalled and self._over in ("", CIRCLE)
         )
         trace = Trace(seen.steps)
         racing, atomic = racing_words(trace, seen.touched, self._watched)
         self._doubt_code()
+        if seen.counted and seen.slept:
+            seen.doubts.add("the processor's counter (rdtsc) is read, and stands while a thread sleeps")
         return Followed(
             execution, circle, bool(stuck) and not circle, self._over == ENDLESS, self._stalled,
             tuple(racing), tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)),
             tuple(sorted(seen.splits)), sum(core.count for core in self._machine.cores),
+            frozenset(self._spins.places), frozenset(seen.timed), tuple(self._left.items()),
         )  # fmt: skip
 
     def _doubt_code(self) -> None:

@@ -23,6 +23,7 @@ class Observer:
         self._n_cores = n_cores
         self._cores: list[Rows] = []
         self._kernel: list[Rows] = []
+        self._looked = 0
         self.active = False
 
     def take(self, stream: int, rows: Rows) -> None:
@@ -39,11 +40,16 @@ class Observer:
     def finish(self) -> None:
         """Nothing."""
 
+    def changes(self) -> bool:
+        """Whether cores have changed anything in memory since the last call, in the step under way."""
+        new, self._looked = self._cores[self._looked :], len(self._cores)
+        return any(((rows["kind"] != READ) & (rows["old"] != rows["new"])).any() for rows in new)
+
     def step(self) -> tuple[Rows, Rows]:
         """The accesses of cores and those of the kernel since the last call, EVENT[n] each; without those
         that make a page present, which are the same whoever asks for it."""
         cores, kernel = (_joined(parts) for parts in (self._cores, self._kernel))
-        self._cores, self._kernel = [], []
+        self._cores, self._kernel, self._looked = [], [], 0
         return cores, kernel[kernel["pc"] != CAUSE_PAGE]
 
 

@@ -20,7 +20,7 @@ from corebraid.study.forked_runs import NothingToChooseError
 from corebraid.study.subjects import Subject
 from emu.linux.tasks.home_queue import CROWDED
 from emu.schedule.step_file import step_text, words_to_watch
-from emu.schedule.stepped import Listed, Stepped
+from emu.schedule.stepped import listed
 
 #: Instructions of a run at most, unless somebody says otherwise; those that a run which goes round in a
 #: circle is given when it is recorded, beyond what it took to see that.
@@ -44,11 +44,14 @@ class Budget:
 
 @dataclass(frozen=True)
 class Failing:
-    """An execution for which a condition holds. tasks: whose steps make it. instructions: of all cores."""
+    """An execution for which a condition holds. tasks: whose steps make it. instructions: of all cores.
+    limited: it was broken off when it had so many as a run may have. left: see `Followed`."""
 
     held: str
     tasks: tuple[int, ...]
     instructions: int
+    limited: bool = False
+    left: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class _Gathered:
     runs: int = 0
     threads: int = 0
     steps: int = 0
+    circles: set[tuple[int, int]] = field(default_factory=set)
+    timed: set[tuple[int, int]] = field(default_factory=set)
 
 
 class _AnewError(Exception):
@@ -150,7 +155,7 @@ class Search:
             self._check(made[0], words)
             failing = self._failing(made[0])
             self._gather(gathered, made[0], trace.signature())
-            why = self._stops(made[0], explorer.open)
+            why = self._stops(made[0], gathered, explorer.open)
             self._progress(len(gathered.signatures), explorer.open)
             if failing is not None or why:
                 break
@@ -184,12 +189,17 @@ class Search:
             texts = {condition.text for condition in self._conditions}
             held = FOR_EVER if texts & {"deadlock", "timeout"} else ""
         tasks = tuple(step.task for step in made.followed.execution.steps)
-        return Failing(held, tasks, made.followed.instructions) if held else None
+        end = made.run.manifest.end if made.run is not None else None
+        limited = end is not None and end.reason == "limit"
+        followed = made.followed
+        return Failing(held, tasks, followed.instructions, limited, followed.left) if held else None
 
     def _gather(self, gathered: _Gathered, made: Made, signature: int) -> None:
         followed = made.followed
         gathered.fixed |= set(followed.fixed)
         gathered.splits |= set(followed.splits)
+        gathered.circles |= followed.circles
+        gathered.timed |= followed.timed
         if followed.spun and self._preemptions is not None:
             gathered.fixed.add(
                 "switches away from loops that wait, beyond the preemptions that they count as"
@@ -200,10 +210,14 @@ class Search:
         if followed.execution.whole and not followed.spun and not followed.endless and not followed.stalled:
             gathered.signatures.add(signature)
 
-    def _stops(self, made: Made, left: int) -> str:
+    def _stops(self, made: Made, gathered: _Gathered, left: int) -> str:
         """Why the search ends here, '' if it does not."""
         if made.followed.doubts:
             return made.followed.doubts[0]
+        if both := gathered.circles & gathered.timed:
+            what = "core" if self._subject.spec is None else "thread"
+            told = f"{what} {min(both)[0]} waits in a loop and is told how much it has run behind it"
+            return f"{told}: how long it waits was not tried"
         end = made.run.manifest.end if made.run is not None else None
         if (
             made.followed.endless
@@ -251,13 +265,15 @@ def record_failing(
     failing = searched.failing
     assert failing is not None
     with _kept(steps):
-        steps.write_text(step_text(searched.words, failing.tasks))
+        steps.write_text(step_text(searched.words, failing.tasks, dict(failing.left)))
     options = replace(
-        subject.options, schedule=str(steps), steps=Stepped(Listed(failing.tasks)),
+        subject.options, schedule=str(steps), steps=listed(failing.tasks, dict(failing.left)),
         shared=words_to_watch(searched.words),
     )  # fmt: skip
     if failing.held == FOR_EVER:
         options = replace(options, limit=failing.instructions + _AROUND)
+    elif failing.limited:
+        options = replace(options, limit=subject.options.limit or _LIMIT)
     printed: list[tuple[bool, bytes]] = []
     with _kept(steps):
         outcome, _ = record_subject(

@@ -32,12 +32,19 @@ class Spins:
 
     def __init__(self) -> None:
         self._ways: dict[int, _Way] = {}
+        #: Where a task was in the step under way, since it last changed something.
+        self._within: dict[int, set[tuple[int, bytes]]] = {}
+        #: Those whose step has no end.
+        self._alone: set[int] = set()
+        #: Where a task stood on its way round: it, and a pc.
+        self.places: set[tuple[int, int]] = set()
         #: Of each that has: what it read on its way, with the number of the step that did.
         self.stuck: dict[int, list[tuple[int, tuple[Key, ...]]]] = {}
 
     def step(self, task: int, index: int, footprint: Footprint, rows: Rows, *, quiet: bool) -> bool:
         """A task has made a step. rows: its accesses, EVENT[n]. quiet: besides memory it has touched nothing
         of anybody's. Returns whether `stands` must be asked."""
+        self._within.pop(task, None)
         if not quiet or any(footprint.uses.get(key) for key in footprint.uses if isinstance(key, int)):
             self._ways.pop(task, None)
             return False
@@ -46,6 +53,23 @@ class Spins:
         way.reads.append((index, tuple(key for key in footprint.uses if isinstance(key, int))))
         return True
 
+    def goes_on(self, task: int, pc: int, registers: bytes, *, changed: bool) -> bool:
+        """A task is still in its step, and stands there. changed: it has changed something since this was
+        last asked. Returns whether it goes round in a circle without an event: its step has no end."""
+        if changed:
+            self._within.pop(task, None)
+        places = self._within.setdefault(task, set())
+        if (pc, registers) in places:
+            self._alone.add(task)
+            return True
+        places.add((pc, registers))
+        return False
+
+    @property
+    def waiting(self) -> set[int]:
+        """Tasks that have gone round in a circle, within a step or not."""
+        return self._alone | set(self.stuck)
+
     def stands(self, task: int, pc: int, registers: bytes) -> bool:
         """Where a task stands now, after a step. registers: whatever else decides what it does next. Returns
         whether it has gone round in a circle."""
@@ -53,6 +77,7 @@ class Spins:
         before = way.places.get((pc, registers))
         if before is not None and not _left(way.writes[before:]):
             self.stuck[task] = way.reads[before:]
+            self.places |= {(task, place) for (place, _), made in way.places.items() if made >= before}
             return True
         way.places[pc, registers] = len(way.writes)
         return False

@@ -14,7 +14,8 @@ from recorder.files.collectors import Rows
 class Uses:
     """What a step used besides memory, of a kernel or of devices: see `Footprint`. doubt: why nothing is
     proven of a program that does so, '' if nothing stands in the way. fixed: a choice that was not one.
-    quiet: it neither changed anything there nor was told anything that another time may be otherwise."""
+    quiet: it neither changed anything there nor was told anything that another time may be otherwise. timed:
+    it was told how much its task has run. slept: it has waited for a time."""
 
     keys: dict[Key, bool] = field(default_factory=dict)
     may: set[Key] = field(default_factory=set)
@@ -22,6 +23,8 @@ class Uses:
     doubt: str = ""
     fixed: str = ""
     quiet: bool = True
+    timed: bool = False
+    slept: bool = False
 
 
 class Tasks(Protocol):

@@ -16,6 +16,9 @@ class Threads:
         assert machine.steps is not None
         self._machine, self._stepping = machine, machine.steps
         self.policy, self.doubts = machine.steps.policy, machine.steps.doubts
+        self._brought, self._changed = machine.process.space.brought, machine.guest.filesystem.layer.changed
+        self._brought.clear()
+        self._changed.clear()
 
     def core_of(self, task: int) -> int:
         """The core that it keeps."""
@@ -51,6 +54,8 @@ class Threads:
     def uses(self, cores: Rows, agents: Rows) -> Uses:
         """Of the kernel: that of the call that was served."""
         served, process = self._stepping.served, self._machine.process
+        if self._brought & self._changed:
+            self.doubts.add("a file was changed that is mapped: when its pages are first used was not tried")
         if served is None:
             return Uses()
         task = process.tasks.get(served.tid)

@@ -28,11 +28,13 @@ class Base(Protocol):
 class PrivateLayer:
     """Counts bytes and hands out inode numbers, in the order of first visit, so that every run has the same.
 
-    used: bytes held, never more than `limit`.
+    used: bytes held, never more than `limit`. changed: files of which bytes were, (device, inode) each, since
+    somebody has emptied it.
     """
 
     def __init__(self, clock: Clock, limit: int) -> None:
         self.clock, self.limit, self.used = clock, limit, 0
+        self.changed: set[object] = set()
         self._inodes = 1
 
     def now(self) -> int:

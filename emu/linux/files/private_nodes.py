@@ -118,6 +118,7 @@ class PrivateFile(FileNode):
 
     def _modified(self) -> None:
         now = self._layer.now()
+        self._layer.changed.add((self.device, self.inode))
         mode = without_set_ids(self._status.mode)
         self._status = replace(self._status, mode=mode, modified=now, changed=now)
         self.touched = True

@@ -103,6 +103,7 @@ class WritableFile(HostMetadata, FileNode):
     def __init__(self, volume: WritableVolume, status: Stat, identity: tuple[int, int]) -> None:
         super().__init__(status)
         self.volume: object = volume
+        self._changed = volume.layer.changed
         self._volume = volume
         self.identity = identity
         self.parent: WritableDirectory | None = None
@@ -158,6 +159,7 @@ class WritableFile(HostMetadata, FileNode):
         if offset + len(data) > MAX_FILE:
             raise Errno(errno.EFBIG)
         descriptor = self._descriptor()
+        self._changed.add((self.device, self.inode))
         with host_errors():
             return os.pwrite(descriptor, data, offset)
 
@@ -166,6 +168,7 @@ class WritableFile(HostMetadata, FileNode):
         if size > MAX_FILE:
             raise Errno(errno.EFBIG)
         descriptor = self._descriptor()
+        self._changed.add((self.device, self.inode))
         with host_errors():
             os.ftruncate(descriptor, size)
 

@@ -62,6 +62,9 @@ class AddressSpace:
         self.rights: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
         self.state: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
         self._rights_of = self.rights.data
+        #: Files from which pages came that are the process's own from then on (`MappedFile.key`), since
+        #: somebody has emptied it.
+        self.brought: set[object] = set()
         #: Groups of pages in which some have been used.
         self._used: set[int] = set()
         self.fill: Fill = lambda address, data: None
@@ -281,6 +284,8 @@ class AddressSpace:
         if file is not None:
             within = mapping.offset + first * PAGE_BYTES - mapping.start
             pages = (page_ceiling(file.size()) - within) // PAGE_BYTES
+            if not mapping.shared:
+                self.brought.add(file.key)
             if pages <= 0:
                 raise Errno(errno.EFAULT)
             last = min(last, first + pages)
