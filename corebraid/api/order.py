@@ -243,7 +243,7 @@ def _looked_at(
 ) -> Ordering:
     """With the number of orders, if limits are given for that, and why regions have none."""
     if limits is not None:
-        from corebraid.study.counting import count_regions
+        from corebraid.study.freedom.counting import count_regions
 
         with shown.counting() as advance:
             counted = count_regions(recording, limits, constraints, advance)

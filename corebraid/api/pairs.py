@@ -12,7 +12,7 @@ from corebraid.api.record import ignore
 from recorder.files.constraints import CONSTRAINTS, LOSSES
 
 if TYPE_CHECKING:
-    from corebraid.study.pair_lists import AllPairs, Pair, RegionPairs, Witness
+    from corebraid.study.freedom.pair_lists import AllPairs, Pair, RegionPairs, Witness
     from recorder.files.reader import Recording
 
 
@@ -44,7 +44,7 @@ def pairs(
     from corebraid.names.program import GuestProgram
     from corebraid.names.selection import Selection
     from corebraid.names.streams import stream_named
-    from corebraid.study.pair_lists import KINDS, Wanted, iter_pair_list
+    from corebraid.study.freedom.pair_lists import KINDS, Wanted, iter_pair_list
     from solver.freedom.freedom import Limits
 
     only = texts_of("only", only)
@@ -80,7 +80,7 @@ def witness(
     pairs --witness` takes them. Others: as in `pairs`. Raises UsageError, FormatError, Divergence."""
     from corebraid.names.devices import device_symbols
     from corebraid.names.program import GuestProgram
-    from corebraid.study.pair_lists import witness_of
+    from corebraid.study.freedom.pair_lists import witness_of
     from solver.freedom.freedom import Limits
 
     check_text("events", events)

@@ -13,7 +13,7 @@ from corebraid.base.errors import UsageError
 from corebraid.names.event_names import EVENT_REMEDY, EventName
 from corebraid.names.places import KIND_NAMES, Place, Places, Rows, kind_codes
 from corebraid.names.program import GuestProgram
-from corebraid.study.numbering import Numbering, numbers_among
+from corebraid.study.freedom.numbering import Numbering, numbers_among
 from solver.freedom.choose import Choice, op_of_row
 from solver.passes.unfiltered import (
     accesses_at,

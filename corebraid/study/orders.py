@@ -13,8 +13,8 @@ from solver.regions.problem import Verdict
 from solver.sifting.filters import Counts
 
 if TYPE_CHECKING:
-    from corebraid.study.counting import Counted
     from corebraid.study.explaining import Explained
+    from corebraid.study.freedom.counting import Counted
 
 DISCLAIMER = "a legal order, not necessarily the one that ran"
 

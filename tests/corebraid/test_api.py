@@ -20,7 +20,7 @@ from corebraid.base.errors import FormatError, UsageError
 from corebraid.base.wording import said
 from corebraid.cli.group import cli
 from corebraid.cli.wording import TYPED
-from corebraid.study.pair_lists import Pair
+from corebraid.study.freedom.pair_lists import Pair
 from recorder.replay.core import CoreReplay
 from solver.evidence.lightplay.engine import SlicesEngine
 from solver.regions.problem import Solution, Verdict

@@ -162,7 +162,7 @@ def test_a_sleep_lasts_and_who_yields_waits(name: str, executions: int) -> None:
         ("bad_mapped", "a file was changed that is mapped"),
         ("bad_cut", "a file was changed that is mapped"),
         ("bad_count", "waits in a loop and is told how much it has run behind it"),
-        ("bad_counter", "stands while a thread sleeps"),
+        ("bad_counter", "which stands while another sleeps"),
     ],
 )
 def test_what_depends_on_what_was_not_tried_is_a_doubt(name: str, doubt: str) -> None:

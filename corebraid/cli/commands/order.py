@@ -23,7 +23,7 @@ from corebraid.study.engines import ENGINES, engines_said, ordering_engines
 from recorder.files.constraints import LOSSES, TENURES, VALUES
 
 if TYPE_CHECKING:
-    from corebraid.study.counting import Counted
+    from corebraid.study.freedom.counting import Counted
     from corebraid.study.orders import Ordering
     from solver.freedom.count import Count
     from solver.passes.results import RegionResult

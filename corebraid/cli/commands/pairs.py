@@ -21,7 +21,7 @@ from corebraid.cli.options import (
 
 if TYPE_CHECKING:
     from corebraid.study.events import RegionEvents
-    from corebraid.study.pair_lists import AllPairs, Pair, RegionPairs, Witness
+    from corebraid.study.freedom.pair_lists import AllPairs, Pair, RegionPairs, Witness
 
 #: What stands between the two events of a pair.
 _SIGNS = {"must": "<", "may": "<>", "undecided": "?"}
@@ -73,7 +73,7 @@ def command(recording: Path, witness: str | None, as_json: bool, **asked: Any) -
     from corebraid.api.info import open_recording
     from corebraid.api.pairs import pairs
     from corebraid.api.pairs import witness as find_witness
-    from corebraid.study.pair_lists import AllPairs
+    from corebraid.study.freedom.pair_lists import AllPairs
 
     opened = open_recording(recording)
     console.note_missing_order(opened.manifest)
@@ -112,7 +112,7 @@ _MUST = (
 
 
 def _line(one: Pair | RegionPairs) -> str:
-    from corebraid.study.pair_lists import Pair
+    from corebraid.study.freedom.pair_lists import Pair
 
     if isinstance(one, Pair):
         first, second = one.events.text(one.first), one.events.text(one.second)

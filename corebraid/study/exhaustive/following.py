@@ -301,7 +301,7 @@ class Follower:
         racing, atomic = racing_words(trace, seen.touched, self._watched)
         self._doubt_code()
         if seen.counted and seen.slept:
-            seen.doubts.add("the processor's counter (rdtsc) is read, and stands while a thread sleeps")
+            seen.doubts.add("a thread reads the processor's own counter, which stands while another sleeps")
         return Followed(
             execution, circle, bool(stuck) and not circle, self._over == ENDLESS, self._stalled,
             tuple(racing), tuple(atomic), tuple(sorted(seen.doubts)), tuple(sorted(seen.fixed)),

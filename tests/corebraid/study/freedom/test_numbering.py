@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import corebraid
 from corebraid.base.errors import FormatError, UsageError
 from corebraid.base.rows.event import EVENT, READ, WRITE
-from corebraid.study import numbering
-from corebraid.study.numbering import Numbering, numbers_among
-from corebraid.study.pair_lists import Pair, RegionPairs
+from corebraid.study.freedom import numbering
+from corebraid.study.freedom.numbering import Numbering, numbers_among
+from corebraid.study.freedom.pair_lists import Pair, RegionPairs
 
-LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
+LINUX = Path(__file__).parents[4] / "firmware" / "linux" / "x86_64"
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans(), st.booleans())))

@@ -15,7 +15,7 @@ from corebraid.names.places import Places
 from corebraid.names.program import GuestProgram
 from corebraid.names.selection import Selection
 from corebraid.study.events import EventName, RegionEvents, data_name, find_events
-from corebraid.study.numbering import few_traces
+from corebraid.study.freedom.numbering import few_traces
 from recorder.files.missing_order import missing_edges
 from recorder.files.reader import Recording
 from solver.freedom.count import ONE, Executions, count_orders

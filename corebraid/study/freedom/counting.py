@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
-from corebraid.study.numbering import few_traces
+from corebraid.study.freedom.numbering import few_traces
 from recorder.files.reader import Recording
 from solver.freedom.count import ONE, Count, count_orders
 from solver.freedom.freedom import Limits
