@@ -87,7 +87,7 @@ def test_an_edge_that_did_not_run_so_is_found(tmp_path: Path, monkeypatch: pytes
     assert record(path, "uts", "--cores", 3).code == 0
     recording = Recording.open(path)
     backwards = [ranks.max(initial=0) - ranks for ranks in true_tenures.ranks_of(recording)]
-    monkeypatch.setattr(true_tenures, "ranks_of", lambda _: backwards)
+    monkeypatch.setattr(true_tenures, "ranks_of", lambda *_: backwards)
     edges, false = proved_edges(recording)
     assert 0 < len(false) <= edges
 
