@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase, Wording
 from corebraid.study.engines import ENGINES, evidence_engine, whole_runs
-from corebraid.study.truth import TruthScores
+from corebraid.study.evidence.truth import TruthScores
 from corebraid.study.whole_runs import WholeRun, values_against
 from recorder.files.evidence_names import OPR, evidence_log
 from recorder.files.reader import Recording, no_evidence
@@ -49,10 +49,10 @@ class CrossChecked:
     def _untrue(self) -> list[str]:
         """Engines whose evidence tells every order, and whose order is another one."""
         return [
-            f"engine {name}: {score.other:,} of {score.reads:,} shared reads have another source than in the "
-            "sealed truth, though its evidence tells the order of all that it orders"
+            f"engine {name}: {score.changed:,} of {score.reads:,} shared reads have another change as their "
+            "source than in the sealed truth, though its evidence tells the order of all that it orders"
             for name, score in self.scores.items()
-            if ENGINES[name].exact and score.other
+            if ENGINES[name].exact and score.changed
         ]
 
     @property
@@ -134,6 +134,7 @@ class CrossChecked:
         if score is None:
             return {"against_truth": None}
         reads = {"shared": score.reads, "right": score.same, "wrong": score.other, "undetermined": score.none}
+        reads["wrong_change"] = score.changed
         return {"against_truth": {**reads, "nearer_than_first": self.nearer(engine)}}
 
 
@@ -154,14 +155,14 @@ def crosschecked(
     return CrossChecked(recording, names, found, wholes, truth, scores.scores if scores else {})
 
 
-def evidence_against(recording: Recording, traces: RecordingTraces) -> dict[str, list[str]]:
+def evidence_against(recording: Recording, traces: RecordingTraces) -> dict[str, list[str | CorebraidError]]:
     """What contradicts the replay in each evidence stream that an engine orders from. Raises FormatError,
     OrderError if the recording itself has no order."""
-    wrong: dict[str, list[str]] = {}
+    wrong: dict[str, list[str | CorebraidError]] = {}
     for row in ENGINES.values():
         if row.stream and row.orders and row.applies(recording):
             found = crosscheck(traces, _contenders(recording, [row.name], 60.0)).disagreements
-            wrong[row.stream] = found
+            wrong[row.stream] = [*found]
             if not found and row.name == OPR:
                 wrong[row.stream] = values_against(recording)
     return wrong

@@ -26,7 +26,7 @@ class Engine:
     that needs none is known to `solver.passes.answers`. make: makes, of a recording, what solves its regions.
     replay: replays the whole run. Both raise UsageError if the recording lacks the evidence, FormatError.
     exact: whether its evidence tells of every two accesses that it orders which one ran first: no read of its
-    order may have another source than it had."""
+    order may have another change as its source than it had (stores of what was there are not ordered)."""
 
     name: str
     says: str

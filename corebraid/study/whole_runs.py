@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corebraid.base.errors import CorebraidError, Divergence
-from corebraid.base.wording import Wording
+from corebraid.base.errors import Contradiction, CorebraidError, Divergence
+from corebraid.base.wording import Phrase, Wording
 from recorder.evidence.opr.log import OprLog, read_opr
 from recorder.files.reader import Recording
 from recorder.replay.value_check import compare_replays
@@ -26,10 +26,9 @@ class WholeRun:
         return [one.line(wording) if isinstance(one, CorebraidError) else one for one in self.wrong]
 
 
-def values_against(recording: Recording) -> list[str]:
+def values_against(recording: Recording) -> list[str | CorebraidError]:
     """What contradicts the replay from miss records in OPR's value logs. Raises FormatError, UsageError."""
-    _, wrong = _compare_members(recording, read_opr(recording))
-    return [one.line() if isinstance(one, CorebraidError) else one for one in wrong]
+    return _compare_members(recording, read_opr(recording))[1]
 
 
 def _compare_members(recording: Recording, log: OprLog) -> tuple[int, list[str | CorebraidError]]:
@@ -40,7 +39,8 @@ def _compare_members(recording: Recording, log: OprLog) -> tuple[int, list[str |
         try:
             compared += compare_replays(recording, log, core)
         except Divergence as error:
-            wrong.append(f"the evidence contradicts the replay: stream {core}, {error.line()}")
+            what = "the evidence contradicts the replay"
+            wrong.append(Contradiction(what, found=Phrase(error.line), where=f"evidence opr, stream {core}"))
     return compared, wrong
 
 

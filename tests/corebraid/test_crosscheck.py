@@ -188,7 +188,7 @@ def test_an_engine_that_ignores_its_evidence_is_no_nearer_to_the_truth(
     assert honest["engines"]["linkage"]["against_truth"]["nearer_than_first"] > 0
     assert blind["engines"]["linkage"]["against_truth"]["nearer_than_first"] <= 0
     ran = run(*asked)
-    assert "wrong, 0 undetermined; no nearer than cut" in ran.out
+    assert ", 0 undetermined; no nearer than cut" in ran.out
 
 
 def test_a_wrong_source_is_a_disagreement_where_evidence_tells_every_order(
@@ -201,13 +201,13 @@ def test_a_wrong_source_is_a_disagreement_where_evidence_tells_every_order(
     asked = ("crosscheck", recording.path, "--truth")
     facts = json.loads(run(*asked, "--json").out)
     assert facts["disagreements"] == []
-    assert facts["engines"]["opr"]["against_truth"]["wrong"] == 0
+    assert facts["engines"]["opr"]["against_truth"]["wrong_change"] == 0
     monkeypatch.setattr(OprEngine, "of", lambda *_: Blind("opr"))
     ran = run(*asked)
     assert ran.code == 1
     assert "disagreement: engine opr: " in ran.out
-    assert "another source than in the sealed truth" in ran.out
-    assert json.loads(run(*asked, "--json").out)["engines"]["opr"]["against_truth"]["wrong"] > 0
+    assert "another change as their source than in the sealed truth" in ran.out
+    assert json.loads(run(*asked, "--json").out)["engines"]["opr"]["against_truth"]["wrong_change"] > 0
     # Without the truth it cannot be told: the order is legal.
     assert run("crosscheck", recording.path).code == 0
 

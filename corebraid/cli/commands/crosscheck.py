@@ -100,7 +100,7 @@ def _show_truth(checked: CrossChecked) -> None:
             told = f"; no nearer than {checked.names[0]}"
         click.echo(
             f"{'truth':>7} {name:<9} {score.reads:,} shared reads: {score.same:,} right, "
-            f"{score.other:,} wrong, {score.none:,} undetermined{told}"
+            f"{score.other:,} wrong ({score.changed:,} of another change), {score.none:,} undetermined{told}"
         )
 
 
