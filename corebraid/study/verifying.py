@@ -10,10 +10,10 @@ from pathlib import Path
 from corebraid.base.errors import CorebraidError, FormatError, OrderError, ShortageError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check, ordered_rows, traces_of
+from corebraid.study.evidence.truth import slices_that_ran
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
 from corebraid.study.replays.keeping import received_rows, replay_and_keep_parts, room_for_rows
 from corebraid.study.replays.unfinished import Unfinished
-from corebraid.study.evidence.truth import slices_that_ran
 from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
 from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log
