@@ -36,7 +36,7 @@ from recorder.files.evidence_names import GROUPS, STREAMS, settled  # noqa: E402
 from recorder.files.reader import Recording  # noqa: E402
 from recorder.replay.traces import RecordingTraces  # noqa: E402
 from solver.passes.answers import Options  # noqa: E402
-from solver.passes.crosscheck import Contender, crosscheck  # noqa: E402
+from solver.passes.crosscheck import CONTRADICTS, Contender, crosscheck  # noqa: E402
 
 IMAGES = FIRMWARE / "x86_64"
 #: Programs that end before they share anything.
@@ -82,6 +82,9 @@ def one(
     wholes = whole_runs(recording, ENGINES)
     counts: Counter[str] = Counter(recordings=1)
     for row in found.rows:
+        if not row.events and row.agrees != CONTRADICTS:
+            counts[f"{row.engine} empty regions"] += 1
+            continue
         counts[f"{row.engine} regions"] += 1
         counts[f"{row.engine} {row.verdict.value}"] += 1
         counts[f"{row.engine} {row.agrees}"] += 1

@@ -58,15 +58,17 @@ def crosscheck(
     *,
     engines: str | Iterable[str] | None = None,
     region_timeout: float = 60.0,
+    truth: bool = False,
     progress: Callable[[int], None] = ignore,
 ) -> CrossChecked:
     """Order a recording by every engine that can, and compare what they say.
 
     engines: names, with commas or not; the first is what the others are compared with; None: "auto", and
-    every one that the recording has evidence for. region_timeout: seconds. progress: called with how many
+    every one that the recording has evidence for. region_timeout: seconds. truth: also compare every
+    order with the sealed truth, which nothing else here opens. progress: called with how many
     regions are done. Disagreement is no error: see `CrossChecked.wrong`. Raises UsageError, FormatError,
     Divergence.
     """
     from corebraid.study.crosschecks import crosschecked
 
-    return crosschecked(open_recording(recording), engines, region_timeout, progress)
+    return crosschecked(open_recording(recording), engines, region_timeout, progress, truth)

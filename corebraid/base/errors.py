@@ -100,6 +100,12 @@ class Divergence(CorebraidError):
     exit_code = 1
 
 
+class Contradiction(CorebraidError):
+    """Evidence that tells of another run than the replayed cores. It says nothing of the recording itself."""
+
+    exit_code = 1
+
+
 class ShortageError(CorebraidError):
     """The machine has no more of something: memory, open files. That is no finding about any file, so whoever
     looks for what is wrong with a recording lets it pass."""

@@ -1,35 +1,84 @@
-"""Every engine that can order a recording does, and all are held against each other."""
+"""Every engine that can order a recording does, and all are held against each other, and against what ran."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from corebraid.base.errors import UsageError
+from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase, Wording
 from corebraid.study.engines import ENGINES, evidence_engine, whole_runs
-from corebraid.study.whole_runs import WholeRun
-from recorder.files.evidence_names import evidence_log
+from corebraid.study.evidence.truth import TruthScores
+from corebraid.study.whole_runs import WholeRun, values_against
+from recorder.files.evidence_names import OPR, evidence_log
 from recorder.files.reader import Recording, no_evidence
 from recorder.replay.traces import RecordingTraces
 from solver.passes.answers import Options
-from solver.passes.crosscheck import Contender, CrossCheck, Row, crosscheck
+from solver.passes.crosscheck import (
+    CONTRADICTS,
+    DIFFERS,
+    EQUIVALENT,
+    IDENTICAL,
+    Contender,
+    CrossCheck,
+    Row,
+    crosscheck,
+)
+from solver.score import Score
+
+_COMPARED = (IDENTICAL, EQUIVALENT, DIFFERS)
 
 
 @dataclass(frozen=True)
 class CrossChecked:
     """What engines say of a recording. names: of all. found: of those that order. wholes: of those that
-    replay."""
+    replay. truth: whether orders were compared with the sealed truth; scores: those that were, by engine."""
 
     recording: Recording
     names: list[str]
     found: CrossCheck
     wholes: list[WholeRun]
+    truth: bool = False
+    scores: dict[str, Score] = field(default_factory=dict)
 
     def wrong(self, wording: Wording | None = None) -> list[str]:
         """What they disagree on. wording: how options are called."""
         told = [f"engine {one.engine}: {why}" for one in self.wholes for why in one.wrong_lines(wording)]
-        return self.found.disagreements + told
+        return self.found.disagreements + self._untrue() + told
+
+    def _untrue(self) -> list[str]:
+        """Engines whose evidence tells every order, and whose order is another one."""
+        return [
+            f"engine {name}: {score.changed:,} of {score.reads:,} shared reads have another change as their "
+            "source than in the sealed truth, though its evidence tells the order of all that it orders"
+            for name, score in self.scores.items()
+            if ENGINES[name].exact and score.changed
+        ]
+
+    @property
+    def to_order(self) -> int:
+        """Regions in which something is left to order."""
+        return len({row.region for row in self.found.rows if row.events})
+
+    @property
+    def compared(self) -> int:
+        """Orders of such regions that were compared with the first engine's."""
+        return sum(row.events > 0 and row.agrees in _COMPARED for row in self.found.rows)
+
+    @property
+    def idle(self) -> list[str]:
+        """Engines that had something to order, and ordered nothing."""
+        return [
+            n for n, rows in self.by_engine().items() if (s := sums(rows))["to_order"] and not s["decided"]
+        ]
+
+    def nearer(self, engine: str) -> int | None:
+        """How many reads fewer than with the first engine have another source than in the truth; None if one
+        of the two was not compared with it, or they did not decide the same reads."""
+        first, this = self.scores.get(self.names[0]), self.scores.get(engine)
+        if first is None or this is None or first.none != this.none:
+            return None
+        return first.other - this.other
 
     def by_engine(self) -> dict[str, list[Row]]:
         """Rows of the engines that order."""
@@ -48,7 +97,12 @@ class CrossChecked:
         return {
             "recording": str(self.recording.path),
             "engines": {
-                name: {**sums(rows), "bytes": self.bytes_of(name)}
+                name: {
+                    **sums(rows),
+                    "decided_nothing": name in self.idle,
+                    "bytes": self.bytes_of(name),
+                    **self._truth_of(name),
+                }
                 for name, rows in self.by_engine().items()
                 if rows
             },
@@ -59,6 +113,7 @@ class CrossChecked:
                 {
                     "region": row.region,
                     "engine": row.engine,
+                    "events": row.events,
                     "verdict": row.verdict.value,
                     "checked": row.checked,
                     "agrees": row.agrees,
@@ -67,8 +122,20 @@ class CrossChecked:
                 }
                 for row in self.found.rows
             ],
+            "to_order": self.to_order,
+            "compared": self.compared,
             "disagreements": self.wrong(wording),
         }
+
+    def _truth_of(self, engine: str) -> dict[str, object]:
+        if not self.truth:
+            return {}
+        score = self.scores.get(engine)
+        if score is None:
+            return {"against_truth": None}
+        reads = {"shared": score.reads, "right": score.same, "wrong": score.other, "undetermined": score.none}
+        reads["wrong_change"] = score.changed
+        return {"against_truth": {**reads, "nearer_than_first": self.nearer(engine)}}
 
 
 def crosschecked(
@@ -76,12 +143,29 @@ def crosschecked(
     engines: str | Iterable[str] | None,
     region_timeout: float,
     progress: Callable[[int], None],
+    truth: bool = False,
 ) -> CrossChecked:
     """See `corebraid.crosscheck`."""
     names = names_of(recording, engines)
     contenders = _contenders(recording, names, region_timeout)
-    found = crosscheck(RecordingTraces(recording), contenders, progress)
-    return CrossChecked(recording, names, found, whole_runs(recording, names))
+    traces = RecordingTraces(recording)
+    scores = TruthScores(recording, traces) if truth else None
+    found = crosscheck(traces, contenders, progress, scores.take if scores else None)
+    wholes = whole_runs(recording, names)
+    return CrossChecked(recording, names, found, wholes, truth, scores.scores if scores else {})
+
+
+def evidence_against(recording: Recording, traces: RecordingTraces) -> dict[str, list[str | CorebraidError]]:
+    """What contradicts the replay in each evidence stream that an engine orders from. Raises FormatError,
+    OrderError if the recording itself has no order."""
+    wrong: dict[str, list[str | CorebraidError]] = {}
+    for row in ENGINES.values():
+        if row.stream and row.orders and row.applies(recording):
+            found = crosscheck(traces, _contenders(recording, [row.name], 60.0)).disagreements
+            wrong[row.stream] = [*found]
+            if not found and row.name == OPR:
+                wrong[row.stream] = values_against(recording)
+    return wrong
 
 
 def names_of(recording: Recording, asked: str | Iterable[str] | None) -> list[str]:
@@ -114,15 +198,18 @@ def _contenders(recording: Recording, names: list[str], timeout_s: float) -> lis
 
 
 def sums(rows: list[Row]) -> dict[str, object]:
-    """What became of an engine's regions, as JSON."""
+    """What became of an engine's regions, as JSON; all but the first count those with something to order."""
+    regions, rows = len(rows), [row for row in rows if row.events or row.agrees == CONTRADICTS]
     said = [row.agrees for row in rows]
     return {
-        "regions": len(rows),
+        "regions": regions,
+        "to_order": len(rows),
         "decided": sum(row.verdict.value != "undecided" for row in rows),
         "legal": sum(row.verdict.value == "legal" for row in rows),
         "checked": sum(row.checked for row in rows),
         "identical": said.count("identical"),
         "equivalent": said.count("equivalent"),
         "differs": said.count("differs"),
+        "contradicts": said.count(CONTRADICTS),
         "seconds": round(sum(row.seconds for row in rows), 6),
     }

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 class Engine:
     """One engine. says: what it does, in a few words. stream: the evidence that it needs, "" for none; one
     that needs none is known to `solver.passes.answers`. make: makes, of a recording, what solves its regions.
-    replay: replays the whole run. Both raise UsageError if the recording lacks the evidence, FormatError."""
+    replay: replays the whole run. Both raise UsageError if the recording lacks the evidence, FormatError.
+    exact: whether its evidence tells of every two accesses that it orders which one ran first: no read of its
+    order may have another change as its source than it had (stores of what was there are not ordered)."""
 
     name: str
     says: str
     stream: str = ""
     make: Callable[[Recording], EvidenceEngine] | None = None
     replay: Callable[[Recording], WholeRun] | None = None
+    exact: bool = False
 
     @property
     def orders(self) -> bool:
@@ -50,7 +53,7 @@ class Engine:
 def _linkage(recording: Recording) -> EvidenceEngine:
     from solver.evidence.linkage.engine import LinkageEngine
 
-    return LinkageEngine.of(recording)
+    return LinkageEngine.of(recording, with_values=True)
 
 
 def _slices(recording: Recording) -> EvidenceEngine:
@@ -83,7 +86,7 @@ _ROWS = (
     Engine("smt", "the paper's formulas, by z3"),
     Engine(LINKAGE, "Stride's inference", LINKAGE, _linkage),
     Engine(SLICES, "LightPlay's search, slice by slice", SLICES, _slices),
-    Engine(OPR, "OPR's order log; replays its group too", OPR, _opr, _opr_run),
+    Engine(OPR, "OPR's order log; replays its group too", OPR, _opr, _opr_run, exact=True),
     Engine(RPC, "executes again under the receipts", RPC, replay=_rpc_run),
 )
 #: All engines by name.

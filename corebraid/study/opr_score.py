@@ -41,14 +41,14 @@ class Score:
     outside_right: int
 
     @property
-    def precision(self) -> float:
-        """Of what was said to come from a member, how much did come from it."""
-        return self.right / self.claimed if self.claimed else 1.0
+    def precision(self) -> float | None:
+        """Of what was said to come from a member, how much did come from it; None if nothing was."""
+        return self.right / self.claimed if self.claimed else None
 
     @property
-    def recall(self) -> float:
-        """Of what came from a member, how much was said to."""
-        return self.right / self.within if self.within else 1.0
+    def recall(self) -> float | None:
+        """Of what came from a member, how much was said to; None if nothing did."""
+        return self.right / self.within if self.within else None
 
 
 @njit(cache=True)

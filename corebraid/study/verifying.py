@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from corebraid.base.errors import CorebraidError, FormatError, ShortageError
+from corebraid.base.errors import CorebraidError, FormatError, OrderError, ShortageError
 from corebraid.base.wording import Call, Phrase, Text, Wording, said
 from corebraid.study.certificates import check, ordered_rows, traces_of
+from corebraid.study.evidence.truth import slices_that_ran
 from corebraid.study.replays.cores import CoreVerdict, replay_cores, replay_in_intervals
 from corebraid.study.replays.keeping import received_rows, replay_and_keep_parts, room_for_rows
 from corebraid.study.replays.unfinished import Unfinished
@@ -20,7 +18,7 @@ from recorder.evidence.integrity import Finding, integrity
 from recorder.files.frame import DamageError
 from recorder.files.manifest import MANIFEST, ORDER_CERT, checkpoint_log, core_log
 from recorder.files.missing_order import missing_edges
-from recorder.files.reader import Recording, iter_sealed_truth
+from recorder.files.reader import Recording
 from recorder.replay.checkpoint_check import check_memory
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
@@ -77,6 +75,7 @@ class Verdict:
     truth: Judgement = field(default_factory=lambda: Judgement(None, "not checked"))
     score: Score | None = None
     checkpoints: int = 0
+    evidence: dict[str, Judgement] = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
@@ -86,6 +85,7 @@ class Verdict:
             and all(replay.result is not None for replay in self.replays)
             and self.certificate.legal is not False
             and self.truth.legal is not False
+            and all(judgement.legal is not False for judgement in self.evidence.values())
         )
 
     def facts(self, wording: Wording | None = None) -> dict[str, object]:
@@ -100,6 +100,7 @@ class Verdict:
             "replays": [replay.facts(wording) for replay in self.replays],
             "certificate": self.certificate.facts(wording),
             "truth": self.truth.facts(wording),
+            "evidence": {name: one.facts(wording) for name, one in self.evidence.items()},
             "missing_edges": missing_edges(manifest),
             "score": None if self.score is None else self.score.facts(),
         }
@@ -165,7 +166,7 @@ def _with_orders(verdict: Verdict, show: Show, traces: RecordingTraces) -> Verdi
     with show("checking orders", None):
         certificate = _judge_certificate(recording, traces)
         if recording.manifest.complete:
-            truth = _judge(lambda: check_slices(traces, _slices(recording)))
+            truth = _judge(lambda: check_slices(traces, slices_that_ran(recording)))
         else:
             # Its streams end at different moments, so that no order holds all that the logs hold.
             truth = Judgement(None, "not checked: the recording is incomplete")
@@ -173,7 +174,11 @@ def _with_orders(verdict: Verdict, show: Show, traces: RecordingTraces) -> Verdi
     if certificate.legal and truth.legal:
         with show("scoring the order", None):
             score = _score(recording, traces)
-    return replace(verdict, certificate=certificate, truth=truth, score=score)
+    evidence = dict[str, Judgement]()
+    if recording.manifest.evidence and truth.legal is not False:
+        with show("checking evidence", None):
+            evidence = _judge_evidence(recording, traces)
+    return replace(verdict, certificate=certificate, truth=truth, score=score, evidence=evidence)
 
 
 def _judge_certificate(recording: Recording, traces: RecordingTraces) -> Judgement:
@@ -198,13 +203,24 @@ def _judge(checked: Callable[[], CheckReport]) -> Judgement:
     return Judgement(True, f"{report.events:,} events in order{passed}", report)
 
 
-def _slices(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
-    """The sealed truth, as the checker takes it."""
-    for rows in iter_sealed_truth(recording):
-        yield rows["stream"].astype("int64"), rows["end"].astype("uint64")
+def _judge_evidence(recording: Recording, traces: RecordingTraces) -> dict[str, Judgement]:
+    """Every stream that an engine orders from, held against the replay."""
+    from corebraid.study.crosschecks import evidence_against
+
+    try:
+        against = evidence_against(recording, traces)
+    except OrderError:
+        # The recording's own events have no order: that is told of its certificate, and of the truth.
+        return {}
+    except FormatError as error:
+        return {"evidence": Judgement(False, error)}
+    fits = "goes with the replay"
+    return {name: Judgement(not lines, lines[0] if lines else fits) for name, lines in against.items()}
 
 
 def _score(recording: Recording, traces: RecordingTraces) -> Score:
     """The order of order.cert against the one that ran; both are legal."""
     certificate = Certificate(recording.path / ORDER_CERT, recording.manifest.id)
-    return score_certificate(traces_of(recording, certificate, traces), certificate, _slices(recording))
+    return score_certificate(
+        traces_of(recording, certificate, traces), certificate, slices_that_ran(recording)
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corebraid.base.errors import CorebraidError, Divergence
-from corebraid.base.wording import Wording
-from recorder.evidence.opr.log import read_opr
+from corebraid.base.errors import Contradiction, CorebraidError, Divergence
+from corebraid.base.wording import Phrase, Wording
+from recorder.evidence.opr.log import OprLog, read_opr
 from recorder.files.reader import Recording
 from recorder.replay.value_check import compare_replays
 from solver.evidence.opr.inference import OUTSIDE, replay_group
@@ -26,19 +26,31 @@ class WholeRun:
         return [one.line(wording) if isinstance(one, CorebraidError) else one for one in self.wrong]
 
 
-def opr_run(recording: Recording) -> WholeRun:
-    """OPR: every member from its value log, held against its replay from miss records.
+def values_against(recording: Recording) -> list[str | CorebraidError]:
+    """What contradicts the replay from miss records in OPR's value logs. Raises FormatError, UsageError."""
+    return _compare_members(recording, read_opr(recording))[1]
 
-    Raises FormatError, UsageError.
-    """
-    log = read_opr(recording)
+
+def _compare_members(recording: Recording, log: OprLog) -> tuple[int, list[str | CorebraidError]]:
+    """Accesses compared, and what differs."""
     wrong: list[str | CorebraidError] = []
     compared = 0
     for core in log.members:
         try:
             compared += compare_replays(recording, log, core)
         except Divergence as error:
-            wrong.append(error)
+            what = "the evidence contradicts the replay"
+            wrong.append(Contradiction(what, found=Phrase(error.line), where=f"evidence opr, stream {core}"))
+    return compared, wrong
+
+
+def opr_run(recording: Recording) -> WholeRun:
+    """OPR: every member from its value log, held against its replay from miss records.
+
+    Raises FormatError, UsageError.
+    """
+    log = read_opr(recording)
+    compared, wrong = _compare_members(recording, log)
     values = within = 0
     if not wrong:
         found = replay_group(recording, log).communications

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
-from corebraid.base.memory import ADDRESS_SPACE, PAGE_BYTES
+from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.base.rows.record import CONTEXT_START, END_EXIT, END_FAULT, END_HALTED, END_LIMIT, END_STOPPED
 from emu.board.run import run
 from emu.bus.names import PAGE
@@ -90,8 +90,8 @@ class LinuxCapture(BaseCapture):
             self._objects = ObjectKeeper(directory, self.writer.manifest)
             guest = Guest(
                 options.cores, self.machine.bus.line, options.seed, self.machine.home, options.symbols,
-                # Libraries come when they are asked for: any page may hold code.
-                np.ones(ADDRESS_SPACE // PAGE_BYTES if "opr" in options.evidence else 0, np.uint8),
+                # Libraries come when they are asked for: it grows.
+                self.guest.process.space.code, late_code=self.guest.process.space.late_code,
                 used=self._pages(), losses=self.machine.losses,
             )  # fmt: skip
             self._collect(guest, watchers)

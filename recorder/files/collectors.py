@@ -27,9 +27,10 @@ Rows = npt.NDArray[np.void]
 class Guest:
     """What a collector is told of the machine. memory: uint8[memory_bytes], home memory before the run; it
     changes once that begins. symbols: (first byte, bytes) of each object that the program names. executable:
-    uint8[pages], nonzero for pages from which the program may run code. mail: the messages between cores,
-    which evidence rpc is made of. used: numbers of the pages that may hold something; None: any may. losses:
-    of all cores, which evidence losses is made of."""
+    uint8[pages], nonzero for pages from which the program may run code; late_code: numbers of pages that
+    became such when they held something. Both grow as it runs where there is such a list; else it is None.
+    mail: the messages between cores, which evidence rpc is made of. used: numbers of the pages that may hold
+    something; None: any may. losses: of all cores, which evidence losses is made of."""
 
     n_cores: int
     line: int
@@ -40,6 +41,7 @@ class Guest:
     mail: Post | None = None
     used: npt.NDArray[np.int64] | None = None
     losses: LossNotes | None = None
+    late_code: list[int] | None = None
 
 
 class Collector(Protocol):

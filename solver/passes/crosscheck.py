@@ -2,7 +2,8 @@
 other.
 
 Every order passes the independent checker (solver/check/region_walk.py), region by region and across their
-seams. One that does not, or a region that is legal to one engine and illegal to another, is a disagreement.
+seams. One that does not, evidence that contradicts the replay, or a region that is legal to one engine and
+illegal to another, is a disagreement. Regions in which nothing is left to order tell nothing of an engine.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
-from corebraid.base.errors import OrderError
+from corebraid.base.errors import Contradiction, OrderError
+from corebraid.base.wording import said
 from solver.passes.ahead import regions_ahead
 from solver.passes.answers import Options, answer_of, solution_of
 from solver.passes.ledger import Ledger
@@ -29,6 +31,10 @@ from solver.sifting.words import WordTable
 
 #: How an engine's order stands to the first engine's.
 FIRST, IDENTICAL, EQUIVALENT, DIFFERS, NOTHING = "first", "identical", "equivalent", "differs", "-"
+#: It has none, since its evidence contradicts the replay; there is nothing to order.
+CONTRADICTS, EMPTY = "contradicts", "empty"
+#: Told with the event.
+_EVIDENCE = "the evidence contradicts the replay"
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ class Contender:
 @dataclass(frozen=True)
 class Row:
     """One engine, one region. checked: whether its order passed the checker; False also if it has none.
-    agrees: FIRST, IDENTICAL, EQUIVALENT (`why` says in what they differ), DIFFERS or NOTHING."""
+    agrees: FIRST, IDENTICAL, EQUIVALENT (`why` says in what they differ), DIFFERS, CONTRADICTS (`why` says at
+    which event), EMPTY, or NOTHING, not compared. events: the region's unfiltered operations."""
 
     engine: str
     region: int
@@ -51,6 +58,7 @@ class Row:
     seconds: float
     agrees: str
     why: str
+    events: int = 0
 
 
 @dataclass
@@ -73,10 +81,14 @@ class CrossCheck:
 
 
 def crosscheck(
-    traces: Traces, contenders: list[Contender], on_region: Callable[[int], None] | None = None
+    traces: Traces,
+    contenders: list[Contender],
+    on_region: Callable[[int], None] | None = None,
+    on_order: Callable[[str, Ledger], None] | None = None,
 ) -> CrossCheck:
     """Let every contender order every region; the first is what the others are compared with.
 
+    on_order: given, of each engine of which no order was refused, its name and all that it answered.
     Raises OrderError if the recording itself is damaged, so that no order can exist.
     """
     if not contenders:
@@ -92,6 +104,9 @@ def crosscheck(
                     on_region(standings[0].ledger.composed)
         if traces.has_final:
             disagreements += _ends(standings, traces.final())
+        for standing in standings:
+            if on_order is not None and not standing.out:
+                on_order(standing.contender.name, standing.ledger)
     finally:
         for standing in standings:
             standing.ledger.close()
@@ -119,13 +134,16 @@ def _one_region(region: Region, problem: Problem, standings: list[_Standing]) ->
         row, source = _solve(region, problem, standing)
         if standing is standings[0]:
             first = row.verdict, source
-            row = replace(row, agrees=FIRST)
-        elif first is not None:
-            row, said = _compare(problem, standings[0].contender.name, first, row, source)
-            wrong += said
-        if standing.out and row.verdict is Verdict.LEGAL and not row.checked:
-            wrong.append(f"region {region.index}, engine {row.engine}: {row.why}")
-        standing.rows.append(row)
+            row = row if row.agrees == CONTRADICTS else replace(row, agrees=FIRST)
+        elif first is not None and row.agrees != CONTRADICTS:
+            row, told = _compare(problem, standings[0].contender.name, first, row, source)
+            wrong += told
+        if row.agrees == CONTRADICTS or (row.verdict is Verdict.LEGAL and not row.checked):
+            by = f"{_EVIDENCE}: " if standing.contender.options.evidence is not None else ""
+            wrong.append(f"region {region.index}, engine {row.engine}: {by}{row.why}")
+        if not problem.n_ops and row.checked:
+            row = replace(row, agrees=EMPTY)
+        standing.rows.append(replace(row, events=problem.n_ops))
     return wrong
 
 
@@ -137,7 +155,12 @@ def _solve(region: Region, problem: Problem, standing: _Standing) -> tuple[Row, 
         return Row(name, region.index, Verdict.UNDECIDED, False, 0.0, NOTHING, standing.out), nothing
     began = working_time()
     checked, why = False, ""
-    solution = solution_of(problem, options, region)
+    try:
+        solution = solution_of(problem, options, region)
+    except Contradiction as error:
+        standing.out = "out since its evidence contradicts the replay"
+        why, seconds = said(error.found), working_time() - began
+        return Row(name, region.index, Verdict.UNDECIDED, False, seconds, CONTRADICTS, why), nothing
     seconds = working_time() - began
     try:
         got = answer_of(problem, solution)
@@ -169,13 +192,14 @@ def _compare(
     """The row with how it agrees, and what is wrong."""
     decided = {row.verdict, first[0]} <= {Verdict.LEGAL, Verdict.ILLEGAL}
     if decided and row.verdict is not first[0]:
-        said = f"region {row.region}: {row.verdict.value} to {row.engine}, {first[0].value} to {named}"
-        return replace(row, agrees=DIFFERS), [f"{said}{'; ' + row.why if row.why else ''}"]
+        told = f"region {row.region}: {row.verdict.value} to {row.engine}, {first[0].value} to {named}"
+        return replace(row, agrees=DIFFERS), [f"{told}{'; ' + row.why if row.why else ''}"]
     if row.verdict is not Verdict.LEGAL or first[0] is not Verdict.LEGAL:
         return row, []
     if not row.checked:
         return replace(row, agrees=DIFFERS), []
-    if len(first[1]) != len(source):
+    if len(first[1]) != len(source) or problem.buffered:
+        # What a store buffer answers is not told apart.
         return row, []
     found = compare(problem, first[1], source)
     if not found.other:
@@ -214,5 +238,7 @@ def _ends(standings: list[_Standing], final: NDArray[np.uint8]) -> list[str]:
         try:
             standing.ledger.finish(final)
         except OrderError as error:
-            wrong.append(f"engine {standing.contender.name}: {error.line()}")
+            standing.out = "out since the checker refused its order"
+            by = f"{_EVIDENCE}: " if standing.contender.options.evidence is not None else ""
+            wrong.append(f"engine {standing.contender.name}: {by}{error.line()}")
     return wrong

@@ -194,6 +194,10 @@ class Ledger:
         passed = sum(self._counts[region].total for region, _ in left)
         return OrderResult(results, total, CheckReport(self._seams.events, passed, left), kept)
 
+    def write(self, path: Path, recording: bytes, engine: str) -> None:
+        """Write the certificate of what is answered as it is. Raises FormatError if it cannot be written."""
+        self._write(path, recording, [self._results[region] for region in range(self.n)], engine)
+
     def _write(self, path: Path, recording: bytes, results: list[RegionResult], engine: str) -> None:
         traces, n_streams = self._traces, self._traces.n_streams
         head = Head(engine, n_streams, len(results), traces.contested, traces.holds, traces.handovers)

@@ -26,6 +26,7 @@ from solver.passes.quiet import quiet_answers
 from solver.passes.results import Answer, OrderResult
 from solver.passes.schedule import Schedule
 from solver.passes.stages import Walks, sift_region
+from solver.regions.contradiction import contradicts
 from solver.regions.problem import Problem, Verdict
 from solver.regions.quiet import Quiet
 from solver.regions.region import Region
@@ -69,7 +70,8 @@ def order_recording(
     unless given. The certificate is the same whatever they are.
     A region that cannot be decided within the limits is reported and the others are ordered nevertheless.
     Raises OrderError if the recording is damaged (no order can exist, whatever the regions' insides), or
-    if the checker rejects what an engine returned; UsageError for the paper's encoding under TSO.
+    if the checker rejects what an engine returned; of one with evidence, Contradiction;
+    UsageError for the paper's encoding under TSO.
     """
     options, resources = options or Options(), resources or Resources()
     options.check()
@@ -133,6 +135,11 @@ def _order_all(
             _alone(traces, ledger, options, kept, show)
         else:
             _together(traces, ledger, options, kept, show, resources)
+        if options.evidence is not None and traces.has_final:
+            try:
+                ledger.finish(traces.final())
+            except OrderError as error:
+                raise contradicts(options.engine, ledger.n - 1, error.line()) from None
         used = VALUES if options.evidence is not None else _used(traces)
         result = ledger.certify(
             certificate, recording, options.engine + OBEYED[used], spare_complete=options.evidence is not None
@@ -168,7 +175,10 @@ def _alone(
             found = kept.find(problem) if kept is not None and problem.n_ops else None
             try:
                 _settle(ledger, walks, region, found or _fresh(region, problem, options, kept))
-            except OrderError:
+            except OrderError as error:
+                if options.evidence is not None:
+                    # The recording's own events have been composed, and fit.
+                    raise contradicts(options.engine, region.index, error.line()) from None
                 if found is None:
                     raise
                 ledger.take_back(region.index)

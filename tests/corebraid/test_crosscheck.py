@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from recorder.replay.traces import RecordingTraces
 from solver.cuts.search import solve_cut
 from solver.evidence.linkage.engine import LinkageEngine
 from solver.evidence.linkage.log import read_linkage
+from solver.evidence.opr.engine import OprEngine
 from solver.passes.answers import Options
 from solver.passes.crosscheck import Contender, CrossCheck, crosscheck
 from solver.passes.reads_from import compare, reads_from
@@ -50,8 +52,10 @@ def test_engines_agree(racy: Recording) -> None:
     assert found.disagreements == []
     assert len(found.rows) == 2 * (len(RecordingTraces(racy).strata) + 1)
     assert all(row.checked and row.verdict is Verdict.LEGAL for row in found.rows)
-    assert {row.agrees for row in found.rows if row.engine == "linkage"} <= {"identical", "equivalent"}
-    assert {row.agrees for row in found.rows if row.engine == "auto"} == {"first"}
+    some = [row for row in found.rows if row.events]
+    assert {row.agrees for row in some if row.engine == "linkage"} <= {"identical", "equivalent"}
+    assert {row.agrees for row in some if row.engine == "auto"} == {"first"}
+    assert {row.agrees for row in found.rows if not row.events} <= {"empty"}
 
 
 class Planted:
@@ -105,11 +109,12 @@ def test_a_bound_that_is_one_too_low_is_named_by_the_command(
 ) -> None:
     log = read_linkage(racy)
     log.bounds.version[:] = np.maximum(log.bounds.version - 2, 0)
-    monkeypatch.setattr(LinkageEngine, "of", lambda *_: LinkageEngine(log))
+    monkeypatch.setattr(LinkageEngine, "of", lambda *_, **__: LinkageEngine(log))
     ran = run("crosscheck", racy.path)
     assert ran.code == 1
     assert "disagreement: region" in ran.out
-    assert "row" in ran.out
+    assert "the evidence contradicts the replay" in ran.out
+    assert "event" in ran.out
     assert "up to its bound" in ran.out
 
 
@@ -120,10 +125,11 @@ def test_the_command_shows_and_counts(racy: Recording) -> None:
     assert set(facts["engines"]) == {"auto", "linkage"}
     regions = len(RecordingTraces(racy).strata) + 1
     for sums in facts["engines"].values():
-        assert sums["regions"] == sums["checked"] == sums["legal"] == regions
+        assert sums["regions"] == regions
+        assert 0 < sums["to_order"] == sums["checked"] == sums["legal"]
         assert sums["bytes"] > 0
     sums = facts["engines"]["linkage"]
-    assert sums["identical"] + sums["equivalent"] == regions
+    assert sums["identical"] + sums["equivalent"] == sums["to_order"] == facts["compared"] > 0
     assert facts["disagreements"] == []
     shown = run("crosscheck", racy.path, "--engines", "cut,smt,linkage")
     assert shown.code == 0
@@ -135,6 +141,99 @@ def test_a_recording_without_evidence_has_the_pipeline_alone(tmp_path: Path) -> 
     ran = run("crosscheck", tmp_path / "rec")
     assert ran.code == 0
     assert "linkage" not in ran.out
+
+
+class Idle:
+    """An engine that does nothing."""
+
+    name = "linkage"
+
+    def solve(self, region: Region, problem: Problem) -> Solution:
+        verdict = Verdict.UNDECIDED if problem.n_ops else Verdict.LEGAL
+        return Solution(verdict, "idle", 0.0, no_order(), "gave up" if problem.n_ops else "")
+
+
+class Blind:
+    """An engine that does not look at its evidence: its order is legal, but its sources are a search's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def solve(self, region: Region, problem: Problem) -> Solution:
+        if not problem.n_ops:
+            return Solution(Verdict.LEGAL, self.name, 0.0, no_order())
+        return solve_cut(problem, timeout_s=20.0, nodes=1_000_000)
+
+
+def test_an_engine_that_does_nothing_shows(racy: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinkageEngine, "of", lambda *_, **__: Idle())
+    ran = run("crosscheck", racy.path, "--truth")
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1].endswith("no order was compared with another; linkage decided nothing")
+    facts = json.loads(run("crosscheck", racy.path, "--truth", "--json").out)
+    told = facts["engines"]["linkage"]
+    assert told["decided_nothing"]
+    assert not facts["engines"]["auto"]["decided_nothing"]
+    assert facts["compared"] == 0
+    assert told["against_truth"]["right"] < told["against_truth"]["undetermined"]
+
+
+def test_an_engine_that_ignores_its_evidence_is_no_nearer_to_the_truth(
+    racy: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = json.loads(run("crosscheck", racy.path, "--truth", "--json", "--engines", "cut,linkage").out)
+    monkeypatch.setattr(LinkageEngine, "of", lambda *_, **__: Blind("linkage"))
+    asked = ("crosscheck", racy.path, "--truth", "--engines", "cut,linkage")
+    blind = json.loads(run(*asked, "--json").out)
+    assert honest["engines"]["linkage"]["against_truth"]["nearer_than_first"] > 0
+    assert blind["engines"]["linkage"]["against_truth"]["nearer_than_first"] <= 0
+    ran = run(*asked)
+    assert ", 0 undetermined; no nearer than cut" in ran.out
+
+
+def test_a_wrong_source_is_a_disagreement_where_evidence_tells_every_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = record_with(
+        FIRMWARE / "bug_lost_update.elf", tmp_path / "rec", cores=3, seed=6, longest_slice=40,
+        evidence=("opr",), evidence_options={"rset": "0,1,2"}, strata=StrataPolicy(cycles=3000),
+    )  # fmt: skip
+    asked = ("crosscheck", recording.path, "--truth")
+    facts = json.loads(run(*asked, "--json").out)
+    assert facts["disagreements"] == []
+    assert facts["engines"]["opr"]["against_truth"]["wrong_change"] == 0
+    monkeypatch.setattr(OprEngine, "of", lambda *_: Blind("opr"))
+    ran = run(*asked)
+    assert ran.code == 1
+    assert "disagreement: engine opr: " in ran.out
+    assert "another change as their source than in the sealed truth" in ran.out
+    assert json.loads(run(*asked, "--json").out)["engines"]["opr"]["against_truth"]["wrong_change"] > 0
+    # Without the truth it cannot be told: the order is legal.
+    assert run("crosscheck", recording.path).code == 0
+
+
+def test_the_truth_is_opened_only_when_asked_for(racy: Recording, tmp_path: Path) -> None:
+    copy = tmp_path / "rec"
+    shutil.copytree(racy.path, copy)
+    (copy / "truth.log").unlink()
+    assert run("crosscheck", copy).code == 0
+    ran = run("crosscheck", copy, "--truth")
+    assert ran.code == 2
+    assert len(ran.lines) == 1
+
+
+def test_nothing_to_order_is_no_agreement(tmp_path: Path) -> None:
+    record_with(
+        FIRMWARE / "fig1.elf", tmp_path / "rec", cores=1, evidence=("linkage",),
+        evidence_options={"group": "word"},
+    )  # fmt: skip
+    ran = run("crosscheck", tmp_path / "rec")
+    assert ran.code == 0
+    assert "0 of 0 decided" in ran.out
+    assert ran.out.splitlines()[-1] == (
+        "no disagreement; no region has anything to order: no engine was put to the test"
+    )
+    assert json.loads(run("crosscheck", tmp_path / "rec", "--json").out)["to_order"] == 0
 
 
 @pytest.mark.parametrize("engines", ["", "auto,auto", "axe", "auto,linkage"])

@@ -70,7 +70,7 @@ def test_shadow_memory(seed: int, unit: int) -> None:
     draw = random.Random(f"{seed}/{unit}")
     page = np.zeros(MEMORY >> 12, np.uint8)
     page[CODE_PAGE] = 1
-    code = CodePages(page, np.zeros(MEMORY, np.uint8), np.uint64(unit))
+    code = CodePages(page, np.zeros(MEMORY, np.uint8), np.uint64(unit), False)
     logger, twin, rows = ValueLogger(0, code), NaiveShadow(unit), np.zeros(2000, EVENT)
     logged: list[Any] = []
     for k, row in enumerate(rows):
@@ -105,7 +105,7 @@ def test_new_values_are_marked() -> None:
             old,
             9 if kind == WRITE else old,
         )
-    code = CodePages(np.zeros(MEMORY >> 12, np.uint8), np.zeros(MEMORY, np.uint8), np.uint64(64))
+    code = CodePages(np.zeros(MEMORY >> 12, np.uint8), np.zeros(MEMORY, np.uint8), np.uint64(64), False)
     logged, fresh = ValueLogger(2, code).take(rows)
     assert fresh.tolist() == [1, 0, 0, 0]
     assert logged[["kind", "member", "sn", "value"]].tolist() == [(VALUE, 2, 1, 5)]

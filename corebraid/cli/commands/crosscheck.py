@@ -27,15 +27,22 @@ _MOST_ROWS = 60
     "[default: auto, and every one that REC has evidence for]",
 )
 @region_timeout_option("Longest time that an engine may take for one region; then it stays undecided.")
+@click.option(
+    "--truth",
+    is_flag=True,
+    help="Also compare every order with the sealed truth: shared reads right, wrong, undetermined.",
+)
 @json_option
-def command(recording: Path, engines: str | None, region_timeout: float, as_json: bool) -> int:
+def command(recording: Path, engines: str | None, region_timeout: float, truth: bool, as_json: bool) -> int:
     """Order REC by every engine that can, and compare what they say.
 
     Every order passes the independent checker. Reads-from maps (which write each access found) are compared:
-    identical, or equivalent, which means that an access found another write of the same value. Engines that
-    replay rather than order (opr, rpc) are checked as a whole.
+    identical, or equivalent, which means that an access found another write of the same value. Regions in
+    which nothing is left to order are not counted. Engines that replay rather than order (opr, rpc) are
+    checked as a whole. Whether an order is nearer to what ran only --truth can tell.
 
-    Exit code 1: engines disagree, or the checker refused an order; each case is named down to the event.
+    Exit code 1: engines disagree, the checker refused an order, evidence contradicts the replay, or an order
+    is untrue whose evidence tells every order (opr, --truth); each case is named down to the event.
 
     \b
     Examples:
@@ -43,6 +50,7 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
       corebraid record -o REC --evidence all --cores 4 uts.elf
       corebraid crosscheck REC
       corebraid crosscheck REC --engines cut,linkage
+      corebraid crosscheck REC --truth
     """
     console.announce_compilation()
     from corebraid.api.info import open_recording
@@ -51,7 +59,9 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
     opened = open_recording(recording)
     console.note_missing_order(opened.manifest)
     with console.progress("regions cross-checked") as show:
-        checked = crosscheck(opened, engines=engines, region_timeout=region_timeout, progress=show)
+        checked = crosscheck(
+            opened, engines=engines, region_timeout=region_timeout, truth=truth, progress=show
+        )
     wrong = checked.wrong(TYPED)
     if as_json:
         console.facts(checked.facts(TYPED))
@@ -60,18 +70,52 @@ def command(recording: Path, engines: str | None, region_timeout: float, as_json
         for line in wrong:
             click.echo(f"disagreement: {line}")
         if not wrong:
-            click.echo("no disagreement")
+            click.echo(_verdict(checked))
     return 1 if wrong else 0
+
+
+def _verdict(checked: CrossChecked) -> str:
+    """What it means that nothing disagrees."""
+    if not checked.to_order:
+        told = "no region has anything to order: no engine was put to the test"
+    elif not checked.compared:
+        told = "no order was compared with another"
+    else:
+        orders = "order was" if checked.compared == 1 else "orders were"
+        told = f"{checked.compared:,} {orders} compared with {checked.names[0]}'s"
+    return f"no disagreement; {told}" + "".join(f"; {name} decided nothing" for name in checked.idle)
+
+
+def _show_truth(checked: CrossChecked) -> None:
+    for name, rows in checked.by_engine().items():
+        if not rows:
+            continue
+        score = checked.scores.get(name)
+        if score is None:
+            click.echo(f"{'truth':>7} {name:<9} not compared: it has no order of all regions")
+            continue
+        nearer = checked.nearer(name)
+        told = ""
+        if name != checked.names[0] and nearer is not None and nearer <= 0 < score.other:
+            told = f"; no nearer than {checked.names[0]}"
+        click.echo(
+            f"{'truth':>7} {name:<9} {score.reads:,} shared reads: {score.same:,} right, "
+            f"{score.other:,} wrong ({score.changed:,} of another change), {score.none:,} undetermined{told}"
+        )
 
 
 def _show(checked: CrossChecked) -> None:
     from corebraid.study.crosschecks import sums
 
     rows_of_all = checked.found.rows
-    click.echo(f"{'region':>7} {'engine':<9} {'verdict':<10} {'checked':<8} {'agrees':<11} {'seconds':>9}")
+    click.echo(
+        f"{'region':>7} {'engine':<9} {'events':>7} {'verdict':<10} {'checked':<8} {'agrees':<11} "
+        f"{'seconds':>9}"
+    )
     for row in rows_of_all[:_MOST_ROWS]:
         click.echo(
-            f"{row.region:>7} {row.engine:<9} {row.verdict.value:<10} {'yes' if row.checked else 'no':<8} "
+            f"{row.region:>7} {row.engine:<9} {row.events:>7,} {row.verdict.value:<10} "
+            f"{'yes' if row.checked else 'no':<8} "
             f"{row.agrees:<11} {row.seconds:>9.4f}{'  ' + row.why if row.why else ''}"
         )
     if len(rows_of_all) > _MOST_ROWS:
@@ -80,9 +124,11 @@ def _show(checked: CrossChecked) -> None:
         if rows:
             said = sums(rows)
             click.echo(
-                f"{'all':>7} {name:<9} {said['decided']} of {said['regions']} decided, {said['checked']} "
+                f"{'all':>7} {name:<9} {said['decided']} of {said['to_order']} decided, {said['checked']} "
                 f"checked, {said['identical']} identical, {said['equivalent']} equivalent, "
                 f"{said['differs']} different; {said['seconds']:.4f} s; {checked.bytes_of(name):,} bytes"
             )
+    if checked.truth:
+        _show_truth(checked)
     for one in checked.wholes:
         click.echo(f"{'all':>7} {one.engine:<9} {one.text}; {checked.bytes_of(one.engine):,} bytes")

@@ -69,6 +69,10 @@ def _name(core: int) -> str:
     return _OUTSIDE if core < 0 else str(core)
 
 
+def _share(of: float | None) -> str:
+    return "-" if of is None else f"{of:.1%}"
+
+
 def _show(result: GroupResult, found: Score | None) -> None:
     for member in result.members:
         click.echo(
@@ -90,9 +94,9 @@ def _show(result: GroupResult, found: Score | None) -> None:
         click.echo(f"{_name(writer):>10}" + "".join(f"{cell:>9,}" for cell in cells))
     if found is not None:
         click.echo(
-            f"\nagainst the sealed truth: precision {found.precision:.1%} "
+            f"\nagainst the sealed truth: precision {_share(found.precision)} "
             f"({found.right:,} of {found.claimed:,}), "
-            f"recall {found.recall:.1%} ({found.right:,} of {found.within:,}), "
+            f"recall {_share(found.recall)} ({found.right:,} of {found.within:,}), "
             f"from outside {found.outside_right:,} of {found.values - found.own - found.within:,}"
         )
 

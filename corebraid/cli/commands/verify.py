@@ -31,12 +31,14 @@ def command(recording: Path, jobs: int | None, fresh: bool, as_json: bool) -> in
     The order is that of order.cert, if there is one. The sealed truth is the interleaving that really ran,
     which nothing else opens: it must be one of the legal orders. An order is also held against it: how many
     reads of shared bytes have the source that they had, how many conflicting pairs stand as they ran.
+    Evidence that an engine orders from must not contradict the replay; receipts (rpc) are left to
+    'corebraid rpc'.
 
     Of a long recording, what was replayed from one checkpoint to another is kept in REC/verify.rows until all
     is done: when it is killed, the next run goes on from there.
 
-    Exit code 0: nothing is wrong. 1: damage, a divergence or an illegal order, each on a line of its own (the
-    first 40).
+    Exit code 0: nothing is wrong. 1: damage, a divergence, an illegal order or a contradiction, each on a
+    line of its own (the first 40).
 
     \b
     Examples:
@@ -84,6 +86,9 @@ def _show(verdict: Verdict) -> None:
         if judgement.legal is not False:
             legal = "legal, " if judgement.legal else ""
             click.echo(f"{name:<12} {legal}{judgement.message(TYPED)}")
+    for name, judgement in verdict.evidence.items():
+        if judgement.legal:
+            click.echo(f"evidence     {name}: {judgement.message(TYPED)}")
     if verdict.truth.legal:
         click.echo("             the interleaving that ran is one of the legal orders")
     if verdict.score is not None:
@@ -101,5 +106,8 @@ def _complain(verdict: Verdict) -> None:
     for name, judgement in ((ORDER_CERT, verdict.certificate), ("the sealed truth", verdict.truth)):
         if judgement.legal is False:
             console.note(f"{recording.path}: {name} is not legal: {judgement.message(TYPED)}")
+    for name, judgement in verdict.evidence.items():
+        if judgement.legal is False:
+            console.note(f"{recording.path}: evidence {name}: {judgement.message(TYPED)}")
     if not recording.manifest.complete:
         console.note(f"{recording.path}: incomplete: the recorder was stopped before the guest's end")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from corebraid.base.errors import Contradiction
+from corebraid.base.wording import said
 from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, PREDICT, RUNS, Head, iter_linkage
 from recorder.files.evidence_names import LINKAGE, evidence_log
 from recorder.files.reader import Recording
@@ -50,7 +52,11 @@ def _infer(
     """Run the engine over all regions; what contradicts, by region."""
     wrong: list[dict[str, object]] = []
     for region, problem in iter_problems(RecordingTraces(recording)):
-        solution = engine.solve(region, problem)
+        try:
+            solution = engine.solve(region, problem)
+        except Contradiction as error:
+            wrong.append({"region": region.index, "reason": said(error.found)})
+            break
         if solution.verdict is not Verdict.LEGAL:
             wrong.append({"region": region.index, "reason": solution.reason})
             break

@@ -65,6 +65,10 @@ class AddressSpace:
         #: Files from which pages came that are the process's own from then on (`MappedFile.key`), since
         #: somebody has emptied it.
         self.brought: set[object] = set()
+        #: uint8[pages], 1 for those that cores may execute from, or once might; and pages that came to be so
+        #: while they held something, in that order.
+        self.code: NDArray[np.uint8] = host_memory(size // PAGE_BYTES)
+        self.late_code: list[int] = []
         #: Groups of pages in which some have been used.
         self._used: set[int] = set()
         self.fill: Fill = lambda address, data: None
@@ -186,6 +190,10 @@ class AddressSpace:
             self.history.append(changed)
         first, last = piece.start // PAGE_BYTES, piece.end // PAGE_BYTES
         self.rights[first:last] = np.where(self.state[first:last] == PRESENT, effective(rights), 0)
+        if rights & RIGHT_EXECUTE:
+            new = (self.state[first:last] == PRESENT) & (self.code[first:last] == 0)
+            self.late_code += (first + np.flatnonzero(new)).tolist()
+            self.code[first:last] |= new
         self.flush()
 
     def discard(self, start: int, end: int) -> None:
@@ -227,6 +235,8 @@ class AddressSpace:
             self.fill(there * PAGE_BYTES, self.copy_out(page * PAGE_BYTES, PAGE_BYTES))
             self.state[page], self.rights[page] = STALE, 0
             self.state[there], self.rights[there] = PRESENT, effective(part.rights)
+            if part.rights & RIGHT_EXECUTE:
+                self.code[there] = 1
         self._drop(start, start + size)
         self.flush()
         return to
@@ -307,6 +317,8 @@ class AddressSpace:
         self.state[first:last] = PRESENT
         self._used.update(range(first // _GROUP, (last - 1) // _GROUP + 1))
         self.rights[first:last] = effective(mapping.rights)
+        if mapping.rights & RIGHT_EXECUTE:
+            self.code[first:last] = 1
         self.present_pages += n
         self.most_pages = max(self.most_pages, self.present_pages)
 

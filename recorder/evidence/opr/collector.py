@@ -24,6 +24,8 @@ from recorder.files.evidence_names import is_core_number
 
 #: Rows that are held back until a frame is worth it, and events that are taken down at once.
 _HELD_ROWS, _AT_ONCE = 1 << 14, 1 << 12
+#: A count that no event has.
+_NEVER = (1 << 64) - 1
 
 
 def parse_members(text: str, cores: int) -> tuple[int, ...]:
@@ -53,6 +55,7 @@ class OprCollector:
         self._relaxed = RelaxedClocks(len(members), self._affinities)
         self._held = np.empty(2 * _HELD_ROWS, OPR_ROW)
         self._held_rows = 0
+        self._late_code, self._late_done = guest.late_code, 0
 
     @property
     def shadow_bytes(self) -> list[int]:
@@ -61,6 +64,8 @@ class OprCollector:
 
     def take(self, stream: int, rows: Rows) -> None:
         """See `Collector`."""
+        if self._late_code and self._late_done < len(self._late_code):
+            self._come_to_hold_code()
         self._affinities.take(stream, rows)
         place = self._place.get(stream)
         if place is None:
@@ -68,6 +73,13 @@ class OprCollector:
             return
         for start in range(0, len(rows), _AT_ONCE):
             self._take(place, rows[start : start + _AT_ONCE])
+
+    def _come_to_hold_code(self) -> None:
+        assert self._late_code is not None
+        pages = self._late_code[self._late_done :]
+        self._late_done += len(pages)
+        for logger in self._loggers:
+            logger.come_to_hold_code(pages)
 
     def _take(self, place: int, rows: Rows) -> None:
         logged, fresh = self._loggers[place].take(rows)
@@ -107,7 +119,8 @@ class OprCollector:
 
     def finish(self) -> None:
         """See `Collector`."""
-        for place in range(len(self._digests)):
+        for place, logger in enumerate(self._loggers):
+            self._hold(logger.settle(_NEVER))
             self._hold(self._relaxed.settle(place))
         self.stratum()
         self.flush()
@@ -115,11 +128,12 @@ class OprCollector:
 
 def _code_pages(guest: Guest, unit: int) -> CodePages:
     image = host_memory(len(guest.memory))
-    page = (guest.executable != 0).astype(np.uint8)
+    grows = guest.late_code is not None
+    page = guest.executable if grows else (guest.executable != 0).astype(np.uint8)
     for number in (np.flatnonzero(page) if guest.used is None else guest.used).tolist():
         at = slice(number * PAGE_BYTES, (number + 1) * PAGE_BYTES)
         image[at] = guest.memory[at]
-    return CodePages(page, image, np.uint64(unit))
+    return CodePages(page, image, np.uint64(unit), grows)
 
 
 def make_opr(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> OprCollector:

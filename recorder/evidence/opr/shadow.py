@@ -29,6 +29,8 @@ _BYTE = np.uint64(0xFF)
 #: The longest line, 256 bytes, and an access across two of them: blocks and rows that one event may need.
 _MOST_BLOCKS, MOST_ROWS = 16, 80
 _FIRST_BLOCKS = 1 << 6
+#: Blocks of a page.
+_PAGE_BLOCKS = 64
 
 
 class Shadow(NamedTuple):
@@ -47,11 +49,13 @@ class Shadow(NamedTuple):
 
 class CodePages(NamedTuple):
     """Pages from which code may run. page: uint8[pages], 1 for those. image: uint8[memory], what they hold
-    now (other pages are not kept). unit: bytes that are taken at once, a power of two, 64 to 256."""
+    now. unit: bytes that are taken at once, a power of two, 64 to 256. whole: whether the image has the other
+    pages too, which may yet come to hold code."""
 
     page: npt.NDArray[np.uint8]
     image: npt.NDArray[np.uint8]
     unit: np.uint64
+    whole: bool
 
 
 def new_shadow() -> Shadow:
@@ -190,7 +194,7 @@ def follow_stores(rows, code):  # type: ignore[no-untyped-def]
     """Stores of somebody who is no member. rows: EVENT[n]."""
     for i in range(rows.shape[0]):
         row = rows[i]
-        if row.kind != READ and (row.flags & UNCACHED) == 0 and _in_code(code, row):
+        if row.kind != READ and (row.flags & UNCACHED) == 0 and (code.whole or _in_code(code, row)):
             keep_image(code, row)
 
 
@@ -221,6 +225,8 @@ def log_values(rows, start, shadow, code, member, sn, fresh, out):  # type: igno
             n = _take_units(shadow, code, row, member, out, n)
             if row.kind != READ:
                 keep_image(code, row)
+        elif code.whole and row.kind != READ:
+            keep_image(code, row)
         if reads and not knows(shadow, row.addr, size, row.old):
             n = _put(out, n, member, VALUE, sn, row.old, _ZERO, row.size)
             learn(shadow, row.addr, size, row.old)
@@ -231,19 +237,50 @@ def log_values(rows, start, shadow, code, member, sn, fresh, out):  # type: igno
     return rows.shape[0], sn, n
 
 
+@njit(cache=True)
+def log_page(page, shadow, code, member, count, out):  # type: ignore[no-untyped-def]
+    """A page comes to hold code when the member may hold lines of it as data, and will fetch none of those:
+    log what it does not know of units of which it knows some, for the instructions from `count` (uint64) on.
+
+    out: OPR_ROW[], with room for a page's words. Returns the rows put, or -1 if shadow memory must grow."""
+    if (
+        not has_room(shadow.table, _PAGE_BLOCKS)
+        or shadow.table.used[0] + _PAGE_BLOCKS > shadow.known.shape[0]
+    ):
+        return -1
+    n, at, words = 0, np.uint64(page) << _PAGE_SHIFT, np.int64(code.unit) // 8
+    for _ in range(4096 // np.int64(code.unit)):
+        some = False
+        for k in range(words):
+            some = some or _knows_any(shadow, at + np.uint64(8 * k))
+        for k in range(words if some else 0):
+            place = at + np.uint64(8 * k)
+            value = _word_of(code.image, place)
+            if not knows(shadow, place, 8, value):
+                late = 1 if _knows_any(shadow, place) else 0
+                n = _put(out, n, member, CODE, count, value, place, late)
+                learn(shadow, place, 8, value)
+        at += code.unit
+    return n
+
+
 class ValueLogger:
     """Algorithm 1 for one member: shadow memory and its SN."""
 
     def __init__(self, member: int, code: CodePages) -> None:
         self.member, self._code = member, code
         self.shadow = new_shadow()
-        self.sn = 0
+        self.sn = self._count = 0
+        self._owed: list[int] = []
         self._out = np.zeros(1 << 12, OPR_ROW)
 
     def take(self, rows: Rows) -> tuple[Rows, npt.NDArray[np.uint8]]:
         """The rows to log for the member's next events (EVENT[n]), OPR_ROW[]; and which of the events read
         something new, uint8[n]."""
-        fresh, pieces, done = np.empty(len(rows), np.uint8), [], 0
+        fresh, done = np.empty(len(rows), np.uint8), 0
+        pieces = [self.settle(int(rows["count"][0]))] if self._owed and len(rows) else []
+        if len(rows):
+            self._count = int(rows["count"][-1]) + 1
         while done < len(rows):
             start = done
             done, sn, n = log_values(
@@ -255,3 +292,18 @@ class ValueLogger:
             if done == start:
                 self.shadow = grow_shadow(self.shadow)
         return joined(pieces), fresh
+
+    def come_to_hold_code(self, pages: list[int]) -> None:
+        """Pages (numbers) may be executed from now on."""
+        self._owed += pages
+
+    def settle(self, before: int) -> Rows:
+        """The rows for pages that have come to hold code since the member's last event: OPR_ROW[n]. before:
+        the count of its next one."""
+        pieces, owed, self._owed = [], self._owed, []
+        count = np.uint64(min(self._count, before))
+        for page in owed:
+            while (n := log_page(page, self.shadow, self._code, self.member, count, self._out)) < 0:
+                self.shadow = grow_shadow(self.shadow)
+            pieces.append(self._out[:n].copy())
+        return joined(pieces)

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
-from corebraid.base.errors import FormatError
-from corebraid.base.wording import Option, Phrase
+from corebraid.base.errors import Contradiction
 from recorder.evidence.slices.codec import SliceTable, iter_regions_of
 from recorder.evidence.slices.log import iter_slices
 from recorder.files.evidence_names import SLICES, evidence_log
@@ -27,6 +26,7 @@ from solver.evidence.lightplay.decide import (
 )
 from solver.evidence.lightplay.place import Rows, Runs, accesses_of, ends_in
 from solver.evidence.lightplay.slice_problem import Misfit, SliceProblem, make_problem
+from solver.regions.contradiction import contradicts, event_of_row
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.regions.region import Region
 
@@ -72,10 +72,9 @@ class SlicesEngine:
         return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice)
 
     def solve(self, region: Region, problem: Problem) -> Solution:
-        """An order of the region: its slices one after the other. UNDECIDED where a slice is; ILLEGAL where a
-        slice's evidence contradicts its events, and `reason` says in which; "no evidence"
-        where the recorder was killed before it had written it. Raises FormatError where the evidence is not
-        about these events."""
+        """An order of the region: its slices one after the other. UNDECIDED where a slice is, "no evidence"
+        where the recorder was killed before it had written it. Raises Contradiction where a slice's evidence
+        does not go with its events, which are named."""
         began = working_time()
         table = next(self._tables, None)
         if table is None:
@@ -87,8 +86,9 @@ class SlicesEngine:
             ends = ends_in(table, self._begin, rows)
             decided = self._decide(self._problems(table, ends, rows))
             verdict, why = _verdict([one for one, _ in decided.values()])
+            broken = next((one for one in decided.values() if one[0].how == CONTRADICTED), None)
             order = no_order()
-            if verdict is Verdict.LEGAL:
+            if verdict is Verdict.LEGAL and broken is None:
                 kept = keep_edges(problem, self._order(problem, ends, decided))
                 if kept is None:
                     verdict, why = Verdict.UNDECIDED, "gave up"
@@ -97,6 +97,8 @@ class SlicesEngine:
             self._begin = table.end[-1].copy()
             self.slices += int(table.slices.sum())
             self.entries += len(table)
+            if broken is not None:
+                raise contradicts(NAME, region.index, _told(*broken))
             return self._answer(began, verdict, why, order)
         except Misfit as error:
             if self._killed:
@@ -151,13 +153,10 @@ class SlicesEngine:
                 runs.advance(stream, to)
         return runs.order()
 
-    def _misfit(self, region: Region, what: str) -> FormatError:
-        return FormatError(
-            "evidence slices is not about the events of this recording",
-            found=what,
-            where=f"region {region.index}, slice {self.entries} and later",
-            remedy=Phrase("record again with ", Option("evidence", "slices")),
-        )
+    def _misfit(self, region: Region, what: str) -> Contradiction:
+        stream = next((s for s, rows in enumerate(region.streams) if len(rows)), 0)
+        where = f"slice {self.entries} or later, from {event_of_row(region, stream, 0)} on"
+        return contradicts(NAME, region.index, f"{where}: {what}")
 
     def _answer(
         self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None
@@ -168,8 +167,15 @@ class SlicesEngine:
 
 def _verdict(decided: list[Decided]) -> tuple[Verdict, str]:
     """Of a region, from those of its slices, and why there is no order."""
-    for one in decided:
-        if one.how == CONTRADICTED:
-            return Verdict.ILLEGAL, f"slice {one.problem.number}: {one.why}"
     undecided = next((one for one in decided if one.how == UNDECIDED), None)
     return (Verdict.UNDECIDED, undecided.why) if undecided else (Verdict.LEGAL, "")
+
+
+def _told(decided: Decided, events: Any) -> str:
+    """A slice whose evidence contradicts its accesses (EVENT (n,)), and where it begins."""
+    problem = decided.problem
+    where = f"slice {problem.number}"
+    if problem.n:
+        seq = int(events["seq"][problem.access[0]])
+        where += f", from stream {int(problem.stream[0])}, event {seq} on"
+    return f"{where}: {decided.why}"

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
+from corebraid.base.errors import Contradiction
 from recorder.files.reader import Recording
 from recorder.replay.traces import Progress, RecordingTraces
 from solver.evidence.lightplay.constraints import Constraint, minimal_constraints
@@ -116,12 +117,19 @@ def survey(
     constraints: bool = True,
 ) -> Report:
     """Decide all slices of a recording. wanted: one to show; the slices after it are left out then. Raises
-    UsageError (no such evidence; a slice too long for the back end), FormatError."""
+    UsageError (no such evidence; a slice too long for the back end), FormatError, Contradiction where the
+    evidence is not of these events at all."""
     taking = Survey(settings, wanted, constraints=constraints)
     engine = SlicesEngine.of(recording, settings, taking.take)
     for region, problem in iter_problems(RecordingTraces(recording, progress)):
-        solution = engine.solve(region, problem)
-        taking.report.regions[solution.verdict.value] += 1
+        before = engine.entries
+        try:
+            verdict = engine.solve(region, problem).verdict.value
+        except Contradiction:
+            if engine.entries == before:
+                raise
+            verdict = CONTRADICTED
+        taking.report.regions[verdict] += 1
         taking.report.slices, taking.report.entries = engine.slices, engine.entries
         if wanted is not None and engine.entries > wanted:
             break

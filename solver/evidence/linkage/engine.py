@@ -12,6 +12,7 @@ from solver.engines.reorder import keep_edges
 from solver.evidence.linkage.log import LinkageLog, read_linkage
 from solver.evidence.linkage.match import COMPARED, CYCLE, MATCHED, OTHER_VALUE, Linkages, link
 from solver.evidence.linkage.place import MISSING, Misfit, place
+from solver.regions.contradiction import contradicts, event_of_row
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.regions.region import Region
 
@@ -44,21 +45,21 @@ class LinkageEngine:
         return dict(zip(("written", "predicted", "left_out"), self._log.values.tally.tolist(), strict=True))
 
     def solve(self, region: Region, problem: Problem) -> Solution:
-        """An order of the region from its linkages. Where the evidence contradicts the events, ILLEGAL, and
-        `reason` says at which event."""
+        """An order of the region from its linkages. Raises Contradiction, which names the event, where the
+        evidence does not go with the events; the engine cannot go on then."""
         began = working_time()
         placed = place(self._log, region, problem)
         if isinstance(placed, Misfit):
             if self._killed:
                 return self._answer(began, Verdict.UNDECIDED, "no evidence")
             where = f"stream {placed.stream}, event {placed.seq}: {placed.what}"
-            return self._answer(began, Verdict.ILLEGAL, where)
+            raise contradicts(NAME, region.index, where)
         self.reads += placed.reads
         if problem.n_ops == 0:
             return self._answer(began, Verdict.LEGAL, "")
         if (placed.kind == MISSING).any():
             part = int(np.flatnonzero(placed.kind == MISSING)[0])
-            return self._answer(began, Verdict.ILLEGAL, f"{_named(problem, part)} no event of the traces")
+            raise contradicts(NAME, region.index, f"{_named(region, problem, part)} no event of the traces")
         linked = link(problem, placed)
         self.compared += linked.compared
         if linked.status == MATCHED:
@@ -67,7 +68,7 @@ class LinkageEngine:
                 # Of values that repeat it linked reads to other writes than they saw.
                 return self._answer(began, Verdict.UNDECIDED, "gave up")
             return self._answer(began, Verdict.LEGAL, "", order)
-        return self._answer(began, Verdict.ILLEGAL, _why(problem, linked))
+        raise contradicts(NAME, region.index, _why(region, problem, linked))
 
     def _answer(
         self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None
@@ -77,20 +78,20 @@ class LinkageEngine:
         return Solution(verdict, NAME, seconds, no_order() if order is None else order, why)
 
 
-def _named(problem: Problem, part: int) -> str:
+def _named(region: Region, problem: Problem, part: int) -> str:
     op = int(problem.part_op[part])
-    stream = int(problem.op_stream[op])
-    row = int(problem.end_row[op]) - 1
-    address = int(problem.address[problem.granule[part]])
-    return f"stream {stream}, row {row} of region {problem.region}, address {address:#x}:"
+    event = event_of_row(region, int(problem.op_stream[op]), int(problem.end_row[op]) - 1)
+    return f"{event}, address {int(problem.address[problem.granule[part]]):#x}:"
 
 
-def _why(problem: Problem, linked: Linkages) -> str:
+def _why(region: Region, problem: Problem, linked: Linkages) -> str:
     if linked.status == CYCLE:
-        return "the linkages have a cycle"
+        return (
+            f"{_named(region, problem, linked.part)} the linkages have a cycle, which is before this or in it"
+        )
     what = (
         "found another value than the write before it left"
         if linked.status == OTHER_VALUE
         else ("returned what no write up to its bound wrote")
     )
-    return f"{_named(problem, linked.part)} {what}"
+    return f"{_named(region, problem, linked.part)} {what}"

@@ -30,7 +30,8 @@ MATCHED, NO_MATCH, OTHER_VALUE, CYCLE = 0, 1, 2, 3
 class Linkages:
     """The linkages of a region. source: int64 (n_parts,), for each part the write part whose value it found,
     -1 for the value at the region's begin. compared: int64 (COMPARED,), reads by comparisons. order: int64
-    (n_ops,), a legal order; empty if `status` is not MATCHED. part: the part that is wrong, else -1."""
+    (n_ops,), a legal order; empty if `status` is not MATCHED. part: the part that is wrong, of
+    a CYCLE one of the first operation without a place; else -1."""
 
     status: int
     part: int
@@ -217,7 +218,8 @@ def link(problem: Problem, placed: Placed) -> Linkages:
             problem.stream_ptr, problem.part_op, problem.granule, placed.kind, written, source, order
         )
         if done < problem.n_ops:
-            status, order = CYCLE, order[:0]
+            left = np.setdiff1d(np.arange(problem.n_ops), order[:done])
+            status, part, order = CYCLE, int(problem.part_ptr[left[0]]), order[:0]
     known = source >= begin[problem.granule]
     found = (
         np.where(known, writes[np.where(known, source, 0)], -1) if len(writes) else np.full(len(source), -1)

@@ -14,6 +14,7 @@ from recorder.files.evidence_names import OPR
 from recorder.files.reader import Recording
 from solver.engines.reorder import keep_edges
 from solver.evidence.opr.order_log import OrderLog
+from solver.regions.contradiction import contradicts
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.regions.region import Region
 
@@ -88,6 +89,7 @@ class OprEngine:
         self._wait_bounds = np.cumsum([0, *(len(waits) for waits in orders.waits)]).astype(np.int64)
         self._at = self._wait_bounds[:-1].copy()
         self._done = np.zeros(len(members), np.int64)
+        self._begun = self._done.copy()
 
     @classmethod
     def of(cls, recording: Recording) -> OprEngine:
@@ -97,7 +99,7 @@ class OprEngine:
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region; UNDECIDED where others than members, or fetches of code, are in
-        conflict."""
+        conflict. Raises Contradiction where members wait for each other for ever."""
         began = working_time()
         rows = [
             np.concatenate([np.zeros(0, EVENT), *region.streams[core].pieces()]) for core in self._members
@@ -106,7 +108,7 @@ class OprEngine:
         if position is None:
             if self._killed:
                 return self._answer(began, Verdict.UNDECIDED, _NOTHING)
-            return self._answer(began, Verdict.ILLEGAL, "the event orders have a cycle")
+            raise contradicts(NAME, region.index, self._stuck(rows))
         placed = np.zeros(problem.n_ops, np.int64)
         ops, offset = 0, 0
         for core, mine in zip(self._members, rows, strict=True):
@@ -125,6 +127,7 @@ class OprEngine:
 
     def _merged(self, rows: list[NDArray[np.void]]) -> NDArray[np.int64] | None:
         sns, untils = [], []
+        self._begun = self._done.copy()
         for k, mine in enumerate(rows):
             sn = self._done[k] + np.cumsum((mine["flags"] & FETCH) == 0, dtype=np.int64)
             until = sn.copy()
@@ -139,6 +142,21 @@ class OprEngine:
             self._done, position,
         )  # fmt: skip
         return position if merged else None
+
+    def _stuck(self, rows: list[NDArray[np.void]]) -> str:
+        """Which event waits for ever, after `merge_members` has given up."""
+        for k, mine in enumerate(rows):
+            at = int(self._at[k])
+            if at == self._wait_bounds[k + 1]:
+                continue
+            wait = self._waits[at]
+            peer = self._members[int(wait["peer"])]
+            sn = self._begun[k] + np.cumsum((mine["flags"] & FETCH) == 0, dtype=np.int64)
+            row = int(np.searchsorted(sn, int(wait["sn"])))
+            if row < len(mine) and self._done[int(wait["peer"])] < int(wait["place"]):
+                event = f"stream {self._members[k]}, event {int(mine['seq'][row])}"
+                return f"{event}: waits for access {int(wait['place'])} of core {peer}, which never comes"
+        return "the event orders have a cycle"
 
     def _answer(self, began: float, verdict: Verdict, why: str) -> Solution:
         return Solution(verdict, NAME, working_time() - began, no_order(), why)
