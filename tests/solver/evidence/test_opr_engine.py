@@ -9,7 +9,7 @@ import pytest
 from cli_factory import run
 from opr_factory import recorded
 
-from corebraid.base.errors import OrderError
+from corebraid.base.errors import Contradiction
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
 from solver.evidence.opr.engine import OprEngine
@@ -59,7 +59,7 @@ def test_wrong_orders_are_refused(tmp_path: Path) -> None:
     engine = OprEngine.of(recording)
     assert ordered(recording, engine).verdict is Verdict.LEGAL
     none = OrderLog([np.zeros(0, engine._waits.dtype) for _ in range(3)])
-    with pytest.raises(OrderError, match="region 0"):
+    with pytest.raises(Contradiction, match="region 0"):
         ordered(recording, OprEngine((0, 1, 2), none))
 
 
