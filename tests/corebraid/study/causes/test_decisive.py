@@ -22,6 +22,7 @@ LINUX = ROOT / "firmware" / "linux" / "x86_64"
 class Hint:
     name: str
     pcs: tuple[int, ...]
+    passed: tuple[int, int] | None = (0, 16)
 
 
 def access(pc: int, kind: int = READ) -> Access:
@@ -49,6 +50,12 @@ HINTS = [Hint("one", (1, 9)), Hint("none", (7, 8)), Hint("two", (2, 3, 7)), Hint
 def test_order(around: list[tuple[int, ...]], expected: list[str]) -> None:
     found = around_first(HINTS, [at(*pcs) for pcs in around])
     assert [hint.name for hint in found] == expected
+
+
+def test_what_runs_have_that_pass_is_not_preferred() -> None:
+    hints = [Hint("other", (7, 8)), Hint("passed", (1, 2), (3, 16)), Hint("alone", (2, 3), None)]
+    found = around_first(hints, [at(1, 2, 3)])
+    assert [hint.name for hint in found] == ["alone", "other", "passed"]
 
 
 @pytest.fixture(scope="module")
