@@ -54,8 +54,8 @@ warm: $(READY)
 # that have compiled much are some gigabytes large, and hunts fork theirs thousands of times: those begin anew.
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/corebraid
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/corebraid
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/corebraid --ignore tests/project
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/project tests/corebraid
 
 # With its kernels, so that whoever installs it does not wait for them.
 wheel: $(READY)
