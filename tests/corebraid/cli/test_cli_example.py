@@ -131,7 +131,7 @@ def test_a_directory_without_a_name_or_that_cannot_be_made_is_refused(tmp_path: 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert record(tmp_path / "rec", "fig1", "--cores", 2).code == 0
-    monkeypatch.delitem(sys.modules, "corebraid.cli.export.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "corebraid.study.export.parquet", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     ran = run("trace", tmp_path / "rec", "--format", "parquet", "-o", tmp_path / "t")
     assert ran.code == 2
