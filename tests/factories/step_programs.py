@@ -81,10 +81,15 @@ def search(
     preemptions: int | None = None,
     data: bytes = b"",
     runs: int | None = None,
+    model: str = "sc",
+    store_buffer: int | None = None,
 ) -> Searched:
     """All executions of an image. told: called with each run."""
     subject = subject_of(
-        Asked(str(image), cores=cores, schedule="chaos", evidence="none", input=data, memory=4 << 20)
+        Asked(
+            str(image), cores=cores, schedule="chaos", evidence="none", input=data, memory=4 << 20,
+            model=model, store_buffer=store_buffer,
+        )  # fmt: skip
     )
 
     class Telling(Search):
