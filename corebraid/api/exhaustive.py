@@ -47,14 +47,10 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
 def check_subject(subject: Subject) -> None:
     """Raises UsageError for a program that cannot be searched."""
     if subject.spec is not None and subject.options.model != "sc":
+        model, way = Option("model", subject.options.model), Option("exhaustive", True)
         raise UsageError(
-            Phrase(
-                Option("model", subject.options.model),
-                " goes with ",
-                Option("exhaustive", True),
-                " of firmware",
-            ),
-            found="a Linux program, of whose threads no buffered stores are tried",
+            Phrase(model, " does not go with ", way, " of Linux programs"),
+            found="when their threads' buffered stores commit is not tried",
             where=str(subject.program),
             remedy="leave one of them out",
         )

@@ -346,8 +346,7 @@ class Board:
         commit_core(self.core_rows, self.machine_rows, number)
 
     def commit_step(self, number: int, *, own: bool) -> None:
-        """Of a core that stands between steps the oldest store commits, if `own`, and then those to words that
-        nobody watches."""
+        """Between a core's steps: its oldest store commits, if `own`, and then those that nobody looks at."""
         commit_step(self.core_rows, self.machine_rows, number, int(own))
 
     def clock(self) -> int:

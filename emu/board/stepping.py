@@ -24,8 +24,7 @@ from emu.schedule.stepped import Stepped
 _FORCED = {
     FORCED_OLD: f"a store was buffered for {OLDEST} instructions, and had to commit: later was not tried",
     FORCED_FULL: "a store buffer was full, and its oldest store had to commit: a larger one was not tried",
-    FORCED_PART: "a load overlapped a buffered store in part, which had to commit: when others see that was not "
-    "tried",
+    FORCED_PART: "a load overlapped a buffered store in part, which had to commit: later was not tried",
     FORCED_DRAIN: "an instruction that waits for the store buffer could not be stopped before it",
 }
 

@@ -5,8 +5,7 @@ before its next one; a system call, or an access to a device register, is one to
 it. Of a Linux program the tasks are its threads, of firmware the cores.
 
 Under TSO each core's store buffer is a task, too, whose steps are the commits of its oldest store (the core's
-shadow: Abdulla, Aronis, Atig, Jonsson, Leonardsson, Sagonas, "Stateless model checking for TSO and PSO", TACAS
-2015).
+shadow: Abdulla and others, "Stateless model checking for TSO and PSO", TACAS 2015).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Store buffers under TSO, as tasks whose steps are commits: what those touch, and what loads from them do.
 
-A store to a watched word is issued in a step of its core, which touches nothing of others, and is made in a step
-of the buffer, which comes after. A load that the buffer answers conflicts with the commit of the store that it
-sees, and with nothing else: behind it the load would look at memory.
+A store to a watched word is issued in a step of its core, which touches nothing of others, and is made in a
+step of the buffer, which comes after. A load that the buffer answers conflicts with the commit of the store
+that it sees, and with nothing else: behind that the load would look at memory.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Held:
 @dataclass
 class _Core:
     """One core's buffer. issued: of each of its stores to watched words the step that did. commits: the steps
-    in which they committed. drained: those of the core's steps that began with the buffer empty, since they had
-    to: by its number among them. steps: how many steps the core has made."""
+    in which they committed. drained: the core's steps that had to begin with the buffer empty, by their
+    numbers among its steps. steps: how many steps the core has made."""
 
     issued: list[int] = field(default_factory=list)
     commits: list[int] = field(default_factory=list)
@@ -52,8 +52,8 @@ class _Core:
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a core's step stands: its core, its number among those of the core, and how many stores to watched
-    words the core had issued by then."""
+    """Where a core's step stands: its core, its number among those of the core, and how many stores to
+    watched words the core had issued by then."""
 
     core: int
     number: int
@@ -87,7 +87,8 @@ class StoreBuffers:
         self._board, self._watched = board, watched
         self._cores = [_Core() for _ in board.cores]
         self._stored: list[Stored | None] = []
-        #: Of the core whose step is under way: what its buffer held before it, and whether it had to be empty.
+        #: Of the core whose step is under way: what its buffer held before it, and whether it had to be
+        #: empty.
         self._held: list[Held] = []
         self._drains = False
 
