@@ -25,7 +25,11 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
         return
     against = [
         (schedule != "mixed", Option("schedule", schedule), "it has no policy: every schedule is tried"),
-        (asked.model != "sc", Option("model", asked.model), "when buffered stores commit is not tried"),
+        (
+            asked.model != "sc" and preemptions is not None,
+            Option("model", asked.model),
+            Phrase("commits are no preemptions, and not bounded by ", Option("preemptions", preemptions)),
+        ),
         (asked.cache != "unbounded", Option("cache", asked.cache), "what it costs depends on the schedule"),
         (
             asked.linux.clock != "virtual",
@@ -42,6 +46,14 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
 
 def check_subject(subject: Subject) -> None:
     """Raises UsageError for a program that cannot be searched."""
+    if subject.spec is not None and subject.options.model != "sc":
+        model, way = Option("model", subject.options.model), Option("exhaustive", True)
+        raise UsageError(
+            Phrase(model, " does not go with ", way, " of Linux programs"),
+            found="when their threads' buffered stores commit is not tried",
+            where=str(subject.program),
+            remedy="leave one of them out",
+        )
     if subject.spec is None and subject.options.cores < 2:
         raise UsageError(
             "one core has one execution",

@@ -14,7 +14,7 @@ from emu.board.config import MachineConfig
 from emu.board.faults import Fault
 from emu.board.stretch import Calm, Ran, fastest, run_slices
 from emu.board.watcher import Watcher
-from emu.bus.commit import commit_between_slices, commit_core
+from emu.bus.commit import commit_between_slices, commit_core, commit_step
 from emu.bus.lines import forget_pages
 from emu.bus.losses import LossNotes
 from emu.bus.names import PAGE
@@ -332,7 +332,7 @@ class Board:
 
     def step_store_buffers(self) -> bool:
         """Let stores commit, at random. Returns whether any may have (`RecordedCore.take_commits`)."""
-        if not self.words[MACHINE_AT.tso]:
+        if not self.words[MACHINE_AT.tso] or self.words[MACHINE_AT.stepped]:
             return False
         return bool(commit_between_slices(self.core_rows, self.machine_rows))
 
@@ -344,6 +344,10 @@ class Board:
     def empty_store_buffer(self, number: int) -> None:
         """All stores of a core commit."""
         commit_core(self.core_rows, self.machine_rows, number)
+
+    def commit_step(self, number: int, *, own: bool) -> None:
+        """Between a core's steps: its oldest store commits, if `own`, and then those that nobody looks at."""
+        commit_step(self.core_rows, self.machine_rows, number, int(own))
 
     def clock(self) -> int:
         """The fastest core's cycle count."""

@@ -23,7 +23,7 @@ from emu.devices.one_sided import step_transfers
 from emu.devices.post import Post
 from emu.devices.registers import CAUSE_TIMER
 from emu.hooks.access import log_input
-from emu.native.state import MACHINE_AT, address_of
+from emu.native.state import CORE_AT, MACHINE_AT, address_of
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.stepped import Stepped
 from isa.table import Isa
@@ -73,7 +73,15 @@ class Machine(Board):
         """From here on cores run step by step, as `policy` has it. Nothing has run yet."""
         self.steps = CoreSteps(policy)
         self.state["stepped"] = 1
+        if self.words[MACHINE_AT.tso]:
+            policy.buffers = self.buffers
         self.take_no_time()
+
+    def buffers(self) -> tuple[list[int], list[int]]:
+        """Cores that wait until their store buffers are empty, and cores whose buffers hold stores."""
+        holding = [k for k, core in enumerate(self.cores) if core.words[CORE_AT.buffered]]
+        drains = [(k, self.cores[k].words[CORE_AT.drains], self.cores[k].count) for k in holding]
+        return [k for k, drain, count in drains if drain == count + 1], holding
 
     # -- running -------------------------------------------------------------------------------------
 
@@ -103,7 +111,11 @@ class Machine(Board):
         return not (waits | words[MACHINE_AT.transfers] or self.post.under_way)
 
     def stands_still(self) -> str:
-        """Whether nothing can wake a core."""
+        """Whether nothing can wake a core. Step by step a store may yet commit, somebody chooses which."""
+        if self.steps is not None and self.words[MACHINE_AT.tso] and self.buffers()[1]:
+            piece = self.steps.policy.next([], [core.count for core in self.cores])
+            self.turn(piece, piece.length, self.steps.policy)
+            return ""
         return "halted" if self.deadlocked() else ""
 
     def ended(self) -> str:

@@ -13,10 +13,20 @@ from typing import Protocol
 from emu.board.board import Stopped
 from emu.board.faults import Fault
 from emu.board.sliced import Sliced
+from emu.bus.commit import FORCED_DRAIN, FORCED_FULL, FORCED_OLD, FORCED_PART
+from emu.bus.store_buffer import OLDEST
 from emu.core.recorded import RecordedCore
 from emu.native.state import CORE_AT, MACHINE_AT
 from emu.schedule.policy import Slice
 from emu.schedule.stepped import Stepped
+
+#: What a step does not show, of stores that had to commit within it.
+_FORCED = {
+    FORCED_OLD: f"a store was buffered for {OLDEST} instructions, and had to commit: later was not tried",
+    FORCED_FULL: "a store buffer was full, and its oldest store had to commit: a larger one was not tried",
+    FORCED_PART: "a load overlapped a buffered store in part, which had to commit: later was not tried",
+    FORCED_DRAIN: "an instruction that waits for the store buffer could not be stopped before it",
+}
 
 
 @dataclass
@@ -34,15 +44,23 @@ class StepBoard(Sliced, Protocol):
 
     fault: Fault | None
 
+    def commit_step(self, number: int, *, own: bool) -> None:
+        """See `Board`."""
+
     def withdraw_fault(self, number: int) -> bool:
         """Let a core that has failed stand before the instruction that did, if it can be tried again."""
 
 
 def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -> None:
-    """Let a core make its step, or `length` instructions of it."""
+    """Let a core make its step, or `length` instructions of it; or its store buffer."""
     number, words = piece.core, machine.words
     core = machine.cores[number]
+    if not piece.length:
+        machine.commit_step(number, own=True)
+        machine.watcher.stores_committed()
+        return
     stopped = machine.run_slice(number, length, exact=True, events=1)
+    _settle(machine, steps, number)
     if machine.fault is not None and machine.fault.refused:
         steps.doubts.add(f"not emulated: {machine.fault.what}")
     elif stopped is Stopped.FAULT and not _fails_now(core, words, steps, number):
@@ -55,6 +73,15 @@ def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -
     machine.watcher.ran(number, failed=stopped is Stopped.FAULT)
     if stopped is Stopped.SLICE and words[MACHINE_AT.shared] != words[MACHINE_AT.shared_stop]:
         steps.policy.unfinished = number
+
+
+def _settle(machine: StepBoard, steps: CoreSteps, number: int) -> None:
+    """Behind a step under TSO: what nobody looks at commits, and what had to is a doubt."""
+    if not machine.words[MACHINE_AT.tso]:
+        return
+    machine.commit_step(number, own=False)
+    if forced := machine.words[MACHINE_AT.forced]:
+        steps.doubts |= {why for bit, why in _FORCED.items() if forced & bit}
 
 
 def _fails_now(core: RecordedCore, words: memoryview, steps: CoreSteps, number: int) -> bool:

@@ -3,6 +3,10 @@
 When: before a fence, an atomic instruction or a device access of the core all of them; before a load that
 the buffer answers only in part, those up to the newest it overlaps; the oldest when the buffer is full or a
 store in it is old; and some at random, while the core accesses memory and between slices.
+
+Of a machine that runs step by step nothing is random: somebody chooses when the oldest store commits
+(`commit_step`). Stores to words that are not watched, which nobody else looks at, commit as soon as they are
+the oldest. What has to commit within a step all the same is noted in `MACHINE.forced`.
 """
 
 from __future__ import annotations
@@ -13,14 +17,16 @@ from corebraid.base.compiled import carray, njit
 from corebraid.base.random_bits import next_random
 from emu.bus.lines import need
 from emu.bus.store_buffer import ADDRESS, COUNT, OLDEST, SIZE, VALUE, buffer_rows, drop_oldest, nth
-from emu.code.blocks import position_of
-from emu.native.state import CORE, STOP_MISPLACED, core_at, machine_at
-from emu.native.unicorn import BLOCK_HOOK, hook, pointer
+from emu.bus.watched_words import touches_watched
+from emu.native.unicorn import pointer
 
 #: A core that accesses memory lets stores go once in so many accesses (a power of two).
 _ONCE_IN = np.uint64(16)
 #: Words of a row of `commits`: the core's instruction count, and how many of its stores had committed then.
 COMMIT_WORDS = 2
+#: Why stores had to commit within a step: one was old; the buffer was full; a load overlaps one in part; the
+#: core could not be stopped before it waits until the buffer is empty.
+FORCED_OLD, FORCED_FULL, FORCED_PART, FORCED_DRAIN = 1, 2, 4, 8
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
@@ -83,11 +89,31 @@ def commit_all(core, cores, machine, count):
 
 
 @njit(cache=True)
-def commit_due(core, cores, machine, count):
-    """What is old commits, and at random some."""
-    while core.buffered != _ZERO and _oldest_count(core) + OLDEST <= count:
+def note_forced(machine, why):
+    """Stores have to commit within a step, if the machine makes steps and has not been powered off."""
+    if machine.stepped != _ZERO and machine.power == _ZERO:
+        machine.forced |= np.uint64(why)
+
+
+@njit(cache=True)
+def commit_unwatched(core, cores, machine, count):
+    """The oldest stores of instructions before `count` commit, up to the first one to a watched word."""
+    while core.buffered != _ZERO and _oldest_count(core) < count:
+        row = buffer_rows(core)[nth(core, _ZERO)]
+        if machine.watched != _ZERO and touches_watched(machine, row[ADDRESS], row[SIZE]):
+            return
         commit_oldest(core, cores, machine, count)
-    if core.buffered != _ZERO:
+
+
+@njit(cache=True)
+def commit_due(core, cores, machine, count):
+    """What is old commits, and at random some; step by step what nobody looks at."""
+    if machine.stepped != _ZERO:
+        commit_unwatched(core, cores, machine, count)
+    while core.buffered != _ZERO and _oldest_count(core) + OLDEST <= count:
+        note_forced(machine, FORCED_OLD)
+        commit_oldest(core, cores, machine, count)
+    if core.buffered != _ZERO and machine.stepped == _ZERO:
         core.buffer_random, drawn = next_random(core.buffer_random)
         if drawn % _ONCE_IN == _ZERO:
             commit_some(core, cores, machine, count, _ONE + (drawn // _ONCE_IN) % core.buffered)
@@ -117,11 +143,11 @@ def commit_core(cores, machines, number):
     commit_all(cores[number], cores, machines[0], cores[number].count)
 
 
-@hook(BLOCK_HOOK)
-def on_fence(handle, address, size, user):
-    """Before an instruction that waits until the store buffer is empty (SDM volume 3, 12.10)."""
-    core = core_at(user)
-    if core.entered == _ZERO or core.buffered == _ZERO or core.stop_reason == np.uint64(STOP_MISPLACED):
-        return
-    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    commit_all(core, cores, machine_at(core.machine), core.count + position_of(core, address))
+@njit(cache=True)
+def commit_step(cores, machines, number, own):
+    """Of a core that stands between steps the oldest store commits, if own is nonzero, and then those that
+    nobody looks at."""
+    core = cores[number]
+    if own != 0 and core.buffered != _ZERO:
+        commit_oldest(core, cores, machines[0], core.count)
+    commit_unwatched(core, cores, machines[0], core.count)

@@ -12,12 +12,13 @@ from unicorn import unicorn_const as uc
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import RECORD
-from emu.bus.commit import COMMIT_WORDS, on_fence
+from emu.bus.commit import COMMIT_WORDS
 from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
 from emu.core.core import Core
 from emu.core.line_bus import Bus
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.hooks.call import CALL_WORDS, on_illegal
+from emu.hooks.fence import on_fence
 from emu.hooks.record import on_exception
 from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired
 from emu.hooks.undo import EDGE_ROWS
@@ -99,6 +100,11 @@ class RecordedCore(Core):
     def map_devices(self, page: NDArray[np.uint8]) -> None:
         """As the bus has it."""
         self._bus.map_devices(self, page)
+
+    @property
+    def buffered_rows(self) -> NDArray[np.uint64]:
+        """The ring of its store buffer, see `emu.bus.store_buffer`."""
+        return self._buffer
 
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""

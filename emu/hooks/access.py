@@ -12,7 +12,16 @@ from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_MMIO, RECORD
 from emu.bus.cache import touch_line
-from emu.bus.commit import commit_all, commit_due, commit_some, store_home
+from emu.bus.commit import (
+    FORCED_DRAIN,
+    FORCED_FULL,
+    FORCED_PART,
+    commit_all,
+    commit_due,
+    commit_some,
+    note_forced,
+    store_home,
+)
 from emu.bus.line_state import holds, is_watched
 from emu.bus.lines import need
 from emu.bus.runs import note_forwarded
@@ -104,12 +113,23 @@ def _ends_before_device(core, address, size):
 
 
 @njit(cache=True)
+def _drain(core):
+    """All stores commit, before the core goes on within a step."""
+    machine = machine_at(core.machine)
+    note_forced(machine, FORCED_DRAIN)
+    cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
+    commit_all(core, cores, machine, core.count + position_of(core, read_pc(core)))
+
+
+@njit(cache=True)
 def device_access(core, is_write, address, size, value):
     """Device registers are plain memory of the core: a read hook fills in what the load will see."""
     # A device acts once: an instruction that touched one must not be taken back and run again, and one that
     # is being taken back (the stop came in a helper before it) must not touch it.
     if core.stop_pc != _ZERO or _ends_before_device(core, address, size):
         return
+    if core.buffered != _ZERO:
+        _drain(core)
     if (address & (np.uint64(size) - _ONE)) != _ZERO:
         core.exception = core.unaligned
         uc_emu_stop(core.handle)
@@ -158,7 +178,9 @@ def _buffered_access(core, is_write, address, size, value):
     position = position_of(core, read_pc(core))
     count = core.count + position
     if _is_atomic(core, position):
-        commit_all(core, cores, machine, count)
+        if core.buffered != _ZERO:
+            note_forced(machine, FORCED_DRAIN)
+            commit_all(core, cores, machine, count)
         _obtain_lines(core, is_write, address, size)
         if is_write:
             store_home(machine, address, np.uint64(size), value)
@@ -166,6 +188,7 @@ def _buffered_access(core, is_write, address, size, value):
     commit_due(core, cores, machine, count)
     if is_write:
         if core.buffered >= core.buffer_limit:
+            note_forced(machine, FORCED_FULL)
             commit_some(core, cores, machine, count, core.buffered - core.buffer_limit + _ONE)
         append_store(core, address, np.uint64(size), value, count, _ZERO)
         return
@@ -174,7 +197,9 @@ def _buffered_access(core, is_write, address, size, value):
         note_forwarded(core, address >> core.line_shift)
         note_forwarded(core, (address + np.uint64(size) - _ONE) >> core.line_shift)
         return
-    commit_some(core, cores, machine, count, newest)
+    if newest != _ZERO:
+        note_forced(machine, FORCED_PART)
+        commit_some(core, cores, machine, count, newest)
     _obtain_lines(core, False, address, size)
 
 
@@ -194,15 +219,32 @@ def _ends_before(core, is_write, address, size):
 
 
 @njit(cache=True)
+def _ends_before_atomic(core, is_write, address, size):
+    """The same of an atomic instruction's access, to any word, of a machine that runs step by step under TSO:
+    it waits until the store buffer is empty."""
+    machine = machine_at(core.machine)
+    if machine.stepped == _ZERO:
+        return False
+    position = position_of(core, read_pc(core))
+    count = core.count + position
+    if not _is_atomic(core, position) or not end_is_due_at_device(core, machine, count):
+        return False
+    core.stop_at = count
+    core.armed |= ARMED_SLICE
+    _preempt(core, is_write, address, size)
+    return core.stop_reason == np.uint64(STOP_SLICE)
+
+
+@njit(cache=True)
 def access_with_care(core, is_write, address, size, value):
     """Any access that is not to a single line held with the right that it needs."""
     if address + np.uint64(size) > core.memory_bytes:
         if address >= core.memory_bytes:
-            if core.buffered != _ZERO:
-                cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-                count = core.count + position_of(core, read_pc(core))
-                commit_all(core, cores, machine_at(core.machine), count)
+            if core.buffered != _ZERO and machine_at(core.machine).stepped == _ZERO:
+                _drain(core)
             device_access(core, is_write, address, size, value)
+        return
+    if core.buffering != _ZERO and _ends_before_atomic(core, is_write, address, size):
         return
     if _ends_before(core, is_write, address, size):
         return

@@ -9,19 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import njit
-from emu.native.unicorn import peek8
+from emu.bus.watched_words import touches_watched
 
-_ZERO, _ONE, _THREE, _SEVEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(7)
-
-
-@njit(cache=True)
-def _is_watched(machine, address, size):
-    word, last = address >> _THREE, (address + size - _ONE) >> _THREE
-    while word <= last:
-        if (np.uint64(peek8(machine.watched + (word >> _THREE))) >> (word & _SEVEN)) & _ONE:
-            return True
-        word += _ONE
-    return False
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True)
@@ -33,16 +23,18 @@ def end_is_due(core, machine, address, size, count):
     """
     if machine.watched == _ZERO or machine.power != _ZERO or core.shared_at == count + _ONE:
         return False
-    if not _is_watched(machine, address, size):
+    if not touches_watched(machine, address, size):
         return False
     return _counted(core, machine, count)
 
 
 @njit(cache=True)
 def end_is_due_at_device(core, machine, count):
-    """The same of an access to a device register, of a machine that runs step by step."""
+    """The same of an access to a device register, of a machine that runs step by step; under TSO also of any
+    other instruction before which the store buffer must be empty."""
     if machine.stepped == _ZERO or machine.power != _ZERO or core.shared_at == count + _ONE:
         return False
+    core.drains = count + _ONE
     return _counted(core, machine, count)
 
 

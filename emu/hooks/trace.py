@@ -159,7 +159,7 @@ def _trace_atomic(core, is_write, count, pc, address, value, size, old):
     """Join the accesses of an atomic instruction: R then W is one RMW, two halves are glued."""
     rows = carray(pointer(core.trace), np.int64(core.trace_n) + 1, EVENT)
     if is_write:
-        if core.buffering != _ZERO:
+        if core.received != _ZERO:
             store_received(core, address, size, value)
         for back in (1, 2):
             index = _earlier_read(core, back, count, address, size)
@@ -203,7 +203,7 @@ def trace_data(core, is_write, atomic, count, pc, address, value, size):
     if atomic:
         _trace_atomic(core, is_write, count, pc, address, value, size, old)
     elif is_write:
-        if core.buffering != _ZERO:
+        if core.received != _ZERO:
             trace_store(core, address, size, value, count)
         old = _old_of_first_try(core, count, address, old)
         append_row(core, count, pc, Access(WRITE, address, size, old, value), 0)

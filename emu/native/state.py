@@ -106,6 +106,9 @@ CORE_FIELDS = (
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)
     "shared_at",
+    # of a machine that runs step by step under TSO, one more than the count of the last instruction before
+    # which the core's store buffer had to be empty
+    "drains",
     # what agents had done when the core last noted that it comes after them (emu/bus/sync_points.py)
     "left_at",
     # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
@@ -144,7 +147,8 @@ MACHINE_FIELDS = (
     "post", "mail_full",
     # shared accesses so far; before which one the slice ends, 0 for none; which words are watched;
     # stepped: nonzero if accesses to device registers are counted with them
-    "shared", "shared_stop", "watched", "stepped",
+    # forced: why stores had to commit within a step (emu/bus/commit.py), a bit each
+    "shared", "shared_stop", "watched", "stepped", "forced",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

@@ -8,7 +8,8 @@ whose.
     leave 1000 4
 
 Tasks are a Linux program's threads, or the cores of firmware. A step that has no end, since its task goes
-round in a circle, is left after so many times 131,072 instructions.
+round in a circle, is left after so many times 131,072 instructions. Under TSO `commit 1 2` says that the two
+oldest stores in the buffer of core 1 commit, with those behind each that are to words which are not watched.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from corebraid.base.errors import UsageError
 from emu.schedule.scheduler import schedule_bytes
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
+from emu.schedule.stepped import BUFFER, core_of, is_buffer
 
 #: The first word of such a file.
 _STEPS = b"steps"
@@ -53,7 +55,8 @@ def step_text(words: Iterable[int], tasks: Sequence[int], left: Mapping[int, int
     lines, ends = ["steps", *(f"watch {word * WORD:#x}" for word in sorted(words))], left or {}
     numbered = ((task, ends.get(number, 0)) for number, task in enumerate(tasks))
     for (task, cuts), steps in groupby(numbered):
-        lines.append(f"leave {task} {cuts}" if cuts else f"run {task} {len(list(steps))}")
+        way = "commit" if is_buffer(task) else "run"
+        lines.append(f"leave {task} {cuts}" if cuts else f"{way} {core_of(task)} {len(list(steps))}")
     return "\n".join(lines) + "\n"
 
 
@@ -79,12 +82,15 @@ def read_steps(path: Path) -> StepFile | None:
             words.append((values[0] or 0) // WORD)
         elif good and parts[0] == "run" and len(values) <= 2:
             tasks += [values[0] or 0] * (values[1] or 0 if len(values) > 1 else 1)
+        elif good and parts[0] == "commit" and len(values) <= 2 and (values[0] or 0) < BUFFER:
+            tasks += [BUFFER + (values[0] or 0)] * (values[1] or 0 if len(values) > 1 else 1)
         elif good and parts[0] == "leave" and len(values) == 2 and values[1]:
             left[len(tasks)] = values[1]
             tasks.append(values[0] or 0)
         else:
             raise UsageError(
-                "not a step", expected="'watch ADDRESS', 'run TASK STEPS' or 'leave TASK TIMES'",
+                "not a step",
+                expected="'watch ADDRESS', 'run TASK STEPS', 'commit CORE STORES' or 'leave TASK TIMES'",
                 found=repr(line.strip()),
                 where=f"{path}:{number}", remedy="use the file as a search has written it",
             )  # fmt: skip

@@ -3,6 +3,9 @@
 A step is one shared event (`emu.hooks.shared_access`) with what the task does alone afterwards, up to right
 before its next one; a system call, or an access to a device register, is one too, and ends the step before
 it. Of a Linux program the tasks are its threads, of firmware the cores.
+
+Under TSO each core's store buffer is a task, too, whose steps are the commits of its oldest store (the core's
+shadow: Abdulla and others, "Stateless model checking for TSO and PSO", TACAS 2015).
 """
 
 from __future__ import annotations
@@ -15,6 +18,21 @@ from emu.schedule.policy import Runner, Slice
 NOBODY = -1
 #: Instructions after which somebody may say that a step is too long.
 _LONGEST = 1 << 17
+#: The task that is the store buffer of core 0; those of the other cores follow. Cores have lower numbers.
+BUFFER = 64
+
+#: Tells which cores wait until their store buffers are empty, and which buffers hold stores.
+Buffers = Callable[[], tuple[list[int], list[int]]]
+
+
+def core_of(task: int) -> int:
+    """The core whose step this is, or its store buffer's."""
+    return task - BUFFER if is_buffer(task) else task
+
+
+def is_buffer(task: int) -> bool:
+    """Whether a task is the store buffer of a core."""
+    return BUFFER <= task < 2 * BUFFER
 
 
 class Stepped(Runner):
@@ -22,6 +40,7 @@ class Stepped(Runner):
     goes_on: asked where a step has been cut short whether it is to go on.
 
     unfinished: the task whose step that is; -1: none. longest: instructions after which one is cut short.
+    buffers: set under TSO by a machine whose cores are the tasks. A slice of no length is a commit.
     """
 
     def __init__(
@@ -29,6 +48,7 @@ class Stepped(Runner):
     ) -> None:
         self._choose, self._goes_on = choose, goes_on
         self.unfinished, self.longest = NOBODY, _LONGEST
+        self.buffers: Buffers | None = None
 
     def next(
         self,
@@ -39,10 +59,15 @@ class Stepped(Runner):
     ) -> Slice:
         """To the end of a step."""
         places = {(core if who is None else who[core]): core for core in runnable}
+        if self.buffers is not None:
+            waiting, holding = self.buffers()
+            places = {core: core for core in runnable if core not in waiting}
+            places |= {BUFFER + core: core for core in holding}
         task, self.unfinished = self.unfinished, NOBODY
         if task not in places or not self._goes_on():
             task = self._choose(tuple(sorted(places)))
-        return Slice(places[task], self.longest, exact=True, events=1)
+        length = 0 if self.buffers is not None and is_buffer(task) else self.longest
+        return Slice(places[task], length, exact=True, events=1)
 
 
 def listed(tasks: Sequence[int], left: Mapping[int, int] | None = None) -> Stepped:

@@ -74,6 +74,19 @@ static void iriw(long me) {
         seen[2 * me - 3] = second->v;
     }
 }
+/* Under TSO: with a fence between; and where each sees its own store before others do. */
+static void fenced_sb(long me) {
+    struct word *mine = me ? &y : &x, *other = me ? &x : &y;
+    mine->v = 1;
+    full_fence();
+    seen[me] = other->v;
+}
+static void rfi(long me) {
+    struct word *mine = me ? &y : &x, *other = me ? &x : &y;
+    mine->v = 1;
+    wrong[me] = mine->v != 1;
+    seen[me] = other->v;
+}
 static long two(void) { return seen[0] * 2 + seen[1]; }
 static long four(void) { return two() * 4 + seen[2] * 2 + seen[3]; }
 static long two_left(void) { return (x.v - 1) * 2 + y.v - 1; }
@@ -86,6 +99,13 @@ static void leave(long me) {
 static void peterson(long me) {
     want[me].v = 1;
     turn.v = !me;
+    UNTIL(!want[!me].v || turn.v == me);
+    leave(me);
+}
+static void fenced_peterson(long me) {
+    want[me].v = 1;
+    turn.v = !me;
+    full_fence();
     UNTIL(!want[!me].v || turn.v == me);
     leave(me);
 }
@@ -102,6 +122,21 @@ static void dekker(long me) {
             want[me].v = 0;
             UNTIL(turn.v == me);
             want[me].v = 1;
+        }
+    }
+    critical();
+    turn.v = !me;
+    want[me].v = 0;
+}
+static void fenced_dekker(long me) {
+    want[me].v = 1;
+    full_fence();
+    while (want[!me].v) {
+        if (turn.v != me) {
+            want[me].v = 0;
+            UNTIL(turn.v == me);
+            want[me].v = 1;
+            full_fence();
         }
     }
     critical();
@@ -203,6 +238,7 @@ static void unguarded(long me) {
     critical();
 }
 static long is_wrong(void) { return wrong[0] || wrong[1]; }
+static long two_or_wrong(void) { return is_wrong() ? 4 : two(); }
 static long never(void) { return 0; }
 
 static const struct test {
@@ -217,9 +253,13 @@ static const struct test {
     {"corr", corr, two, 2},
     {"2+2w", two_writes, two_left, 2},
     {"iriw", iriw, four, 4},
+    {"sb+fence", fenced_sb, two, 2},
+    {"sb+rfi", rfi, two_or_wrong, 2},
     {"peterson", peterson, both, 2},
+    {"peterson+fence", fenced_peterson, both, 2},
     {"bad_peterson", bad_peterson, both, 2},
     {"dekker", dekker, both, 2},
+    {"dekker+fence", fenced_dekker, both, 2},
     {"bad_dekker", bad_dekker, both, 2},
     {"spin", spinning, both, 2},
     {"bad_spin", bad_spinning, both, 2},

@@ -435,7 +435,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one core has one execution"):
         corebraid.hunt(IMAGE, tmp_path / "rec", exhaustive=True, cores=1)
     with pytest.raises(UsageError, match="does not go with"):
-        corebraid.hunt(IMAGE, tmp_path / "rec", exhaustive=True, model="tso")
+        corebraid.hunt(IMAGE, tmp_path / "rec", exhaustive=True, model="tso", preemptions=2)
     assert not list(tmp_path.iterdir())
 
 

@@ -58,6 +58,8 @@ def _add(code: Code, op: Op, target: str) -> None:
     kind = op[0]
     if kind == "if":
         code.compare("rax", 0).jump_if("z", target)
+    elif kind == "fence":
+        code.raw("0f ae f0")
     elif op[1] == CONSOLE:
         code.device(CONSOLE_TX, op[2])
     elif kind == "r":
@@ -81,10 +83,21 @@ def search(
     preemptions: int | None = None,
     data: bytes = b"",
     runs: int | None = None,
+    model: str = "sc",
+    store_buffer: int | None = None,
 ) -> Searched:
     """All executions of an image. told: called with each run."""
     subject = subject_of(
-        Asked(str(image), cores=cores, schedule="chaos", evidence="none", input=data, memory=4 << 20)
+        Asked(
+            str(image),
+            cores=cores,
+            schedule="chaos",
+            evidence="none",
+            input=data,
+            memory=4 << 20,
+            model=model,
+            store_buffer=store_buffer,
+        )
     )
 
     class Telling(Search):

@@ -11,8 +11,12 @@ FIXED = (
     "the same in all runs: arguments, input, files, random bytes, which memory is free; "
     "time stands while a thread can run"
 )
-#: The same of firmware.
+#: The same of firmware; and of firmware under TSO, given how many stores a buffer holds.
 TRIED_OF_CORES = "tried: every order of accesses to shared words and devices, between instructions (model sc)"
+TRIED_UNDER_TSO = (
+    "tried: every order of loads, commits of buffered stores, and accesses to devices, between instructions "
+    "(model tso: store buffers of {}, never full)"
+)
 FIXED_OF_CORES = (
     "the same in all runs: input, the sequence of random numbers; a core's time is its own instructions"
 )
@@ -51,6 +55,8 @@ def _covers(searched: Searched) -> list[Text]:
 
 
 def _claim(searched: Searched) -> tuple[str, str]:
+    if searched.buffered:
+        return TRIED_UNDER_TSO.format(_many(searched.buffered, "store")), FIXED_OF_CORES
     return (TRIED_OF_CORES, FIXED_OF_CORES) if searched.firmware else (TRIED, FIXED)
 
 

@@ -9,6 +9,7 @@ from corebraid.base.rows.event import READ, UNCACHED
 from corebraid.study.exhaustive.devices import uses_of_devices
 from corebraid.study.exhaustive.tasks import Uses
 from emu.board.firmware import Machine
+from emu.schedule.stepped import BUFFER, core_of
 from recorder.files.collectors import Rows
 
 
@@ -23,8 +24,8 @@ class Cores:
         self._executable = machine.executable() != 0
 
     def core_of(self, task: int) -> int:
-        """Itself."""
-        return task
+        """Itself, or the one whose store buffer it is."""
+        return core_of(task)
 
     def stands_on(self, number: int) -> bool:
         """Whether the core does not wait for an interrupt."""
@@ -35,8 +36,12 @@ class Cores:
         return self._machine.steps is not None and number in self._machine.steps.failing
 
     def living(self) -> set[int]:
-        """Those that do not wait."""
-        return set(self._machine.runnable())
+        """Those that do not wait, and store buffers that are not empty."""
+        living = set(self._machine.runnable())
+        if self.policy.buffers is None:
+            return living
+        waiting, holding = self._machine.buffers()
+        return living - set(waiting) | {BUFFER + core for core in holding}
 
     def begin_step(self) -> None:
         """Nothing is known of it but what it does."""

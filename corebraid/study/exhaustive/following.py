@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from corebraid.base.rows.event import UNCACHED
+from corebraid.base.rows.event import UNCACHED, WRITE
+from corebraid.study.exhaustive.buffers import StoreBuffers, seen_in
 from corebraid.study.exhaustive.observing import (
     Observer,
     is_fetch,
@@ -15,13 +16,14 @@ from corebraid.study.exhaustive.observing import (
     uses_in,
     watched_rows,
 )
-from corebraid.study.exhaustive.racing import Parts, Words, racing_words
+from corebraid.study.exhaustive.racing import NOTHING, Parts, Words, racing_words
 from corebraid.study.exhaustive.spinning import Spins
 from corebraid.study.exhaustive.steps import Execution, Footprint, Plan, Step
 from corebraid.study.exhaustive.tasks import Tasks
 from corebraid.study.exhaustive.trace import Trace, asleep_after
 from emu.board.board import Board
 from emu.native.state import CODE, CORE_AT, PAGE_SHIFT
+from emu.schedule.stepped import is_buffer
 from recorder.files.collectors import Rows
 
 #: Steps of a run at most: what makes more is taken not to end.
@@ -125,6 +127,8 @@ class Follower:
         self._cuts = 0
         self._left: dict[int, int] = {}
         self._over = ""
+        #: Under TSO, of cores.
+        self._buffers = None if tasks.policy.buffers is None else StoreBuffers(machine, watched)
         observer.active = True
 
     def stand(self) -> int:
@@ -164,6 +168,8 @@ class Follower:
         self._seen.stood.add((task, core.pc))
         self._begun = _Begun(task, number, core.count, core.words[CORE_AT.times])
         self._tasks.begin_step()
+        if self._buffers is not None:
+            self._buffers.begin(number)
         return task
 
     def goes_on(self) -> bool:
@@ -229,6 +235,9 @@ class Follower:
             return
         begun, self._begun = self._begun, None
         task, seen, index = begun.task, self._seen, len(self._seen.steps)
+        if self._buffers is not None and is_buffer(task):
+            self._end_commit(self._buffers, begun, index)
+            return
         cores, kernel = self._observer.step()
         cores = cores[~is_fetch(cores)]
         rows = np.concatenate([cores, kernel])
@@ -236,7 +245,7 @@ class Follower:
         counts = np.concatenate([events["count"], cores["count"][(cores["flags"] & np.uint8(UNCACHED)) != 0]])
         if (counts != begun.count).any():
             seen.doubts.add("an instruction cannot be stopped before it uses what is shared")
-        if is_split(events):
+        if self._is_split(events):
             seen.splits.add(int(events["pc"][0]))
         if self._machine.cores[begun.number].words[CORE_AT.times] != begun.times:
             self._note_time(task)
@@ -244,6 +253,10 @@ class Follower:
         footprint, quiet = self._footprint(task, cores, kernel)
         seen.ranges += [(begun.number, span) for span in footprint.ranges]
         since = self._since.pop(task, -1)
+        looked = footprint
+        if self._buffers is not None:
+            footprint, looked, since, stores = self._of_buffers(self._buffers, begun, footprint, events)
+            quiet = quiet and not stores
         seen.steps.append(Step(task, footprint, since, task in self._late))
         self._late.discard(task)
         # Behind a call the first instruction has the count at which the step began.
@@ -252,7 +265,39 @@ class Follower:
         if index >= self._plan.branch:
             self._sleep = asleep_after(self._sleep, seen.steps[-1])
         quiet = quiet and self._machine.cores[begun.number].words[CORE_AT.times] == begun.times
-        self._look_for_circle(begun, index, footprint, rows, quiet=quiet)
+        self._look_for_circle(begun, index, looked, rows, quiet=quiet)
+
+    def _is_split(self, events: Rows) -> bool:
+        """Whether the step's event is taken as one and is not. A buffer lets others in between what an
+        instruction reads and what it writes."""
+        if self._buffers is None:
+            return is_split(events)
+        stores = events[events["kind"] == WRITE]
+        return any(
+            map(is_split, (events[events["kind"] != WRITE], *(stores[k : k + 1] for k in range(len(stores)))))
+        )
+
+    def _end_commit(self, buffers: StoreBuffers, begun: _Begun, index: int) -> None:
+        """The step under way was a commit."""
+        seen, task = self._seen, begun.task
+        self._since.pop(task, None)
+        # What it moves between the cores' memories no core has asked for.
+        self._observer.step()
+        footprint, since = buffers.commit(begun.number, index)
+        seen.steps.append(Step(task, footprint, since))
+        seen.touched.append(NOTHING)
+        if index >= self._plan.branch:
+            self._sleep = asleep_after(self._sleep, seen.steps[-1])
+
+    def _of_buffers(
+        self, buffers: StoreBuffers, begun: _Begun, footprint: Footprint, events: Rows
+    ) -> tuple[Footprint, Footprint, int, bool]:
+        """Under TSO: what a step of a core touched; what it looked at, whoever has answered; the step since
+        which it could be made; and whether it has issued stores."""
+        keys, may, stores, since = buffers.step(begun.number, len(self._seen.steps), events)
+        others = {key: changed for key, changed in footprint.uses.items() if not isinstance(key, int)}
+        looked = replace(footprint, uses={**others, **seen_in(events), **keys})
+        return replace(footprint, uses={**others, **keys}, may=frozenset(may)), looked, since, stores
 
     def _footprint(self, task: int, cores: Rows, agents: Rows) -> tuple[Footprint, bool]:
         """What a step touched, and whether that was quiet (`Uses`)."""
@@ -298,7 +343,8 @@ class Follower:
             tuple(seen.steps), tuple(seen.enabled), left, not self._stalled and self._over in ("", CIRCLE)
         )
         trace = Trace(seen.steps)
-        racing, atomic = racing_words(trace, seen.touched, self._watched)
+        commits = None if self._buffers is None else self._buffers.committed()
+        racing, atomic = racing_words(trace, seen.touched, self._watched, commits)
         self._doubt_code()
         if seen.counted and seen.slept:
             seen.doubts.add("a thread reads the processor's own counter, which stands while another sleeps")

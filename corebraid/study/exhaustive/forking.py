@@ -231,6 +231,7 @@ def _warm_up(machine: Board) -> None:
     touched = touched_by(np.ones(2, EVENT))
     for number in range(len(machine.cores)):
         machine.empty_store_buffer(number)
+        machine.commit_step(number, own=False)
     steps = [Step(1, Footprint({8: True}, ranges=((0, 8),))), Step(2, Footprint({8: True}))]
     racing_words(Trace(steps), [(touched, touched)] * 2, np.zeros(1, np.uint64))
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.study.exhaustive.trace import Trace
+from corebraid.study.exhaustive.trace import Clock, Trace
 
 Words = NDArray[np.uint64]
 #: A use of a word: the step; 1: behind its event, 0: in it; whether it wrote.
@@ -31,13 +32,26 @@ class Touched:
 
 #: What a step used in its event, and behind it.
 Parts = tuple[Touched, Touched]
+_NONE = Touched(*(np.zeros(0, np.uint64) for _ in range(3)))
+#: What a step used that has used nothing.
+NOTHING: Parts = (_NONE, _NONE)
 
 
-def racing_words(trace: Trace, touched: Sequence[Parts], watched: Words) -> tuple[list[int], list[int]]:
+class Commits(Protocol):
+    """Under TSO, when stores have committed."""
+
+    def before(self, step: int, clock: Clock) -> bool:
+        """Whether those of a step have, before a step with this clock."""
+
+
+def racing_words(
+    trace: Trace, touched: Sequence[Parts], watched: Words, commits: Commits | None = None
+) -> tuple[list[int], list[int]]:
     """The words that two tasks use, one of them to write, with no order between the two; and those of them
-    that somebody changes atomically. watched: words that do not count, ascending."""
+    that somebody changes atomically. watched: words that do not count, ascending. commits: None: stores are
+    made where they stand."""
     rows = _rows(trace, touched, watched)
-    found = sorted({word for word, uses in _of_several(rows, trace) if _unordered(uses, trace)})
+    found = sorted({word for word, uses in _of_several(rows, trace) if _unordered(uses, trace, commits)})
     found = sorted({*found, *_in_ranges(trace, touched, watched)})
     atomic = {word for parts in touched for part in parts for word in part.atomic.tolist()}
     return found, [word for word in found if word in atomic]
@@ -78,7 +92,7 @@ def _before(trace: Trace, step: int, late: int, other: int) -> bool:
     return trace.clocks[other].get(trace.steps[step].task, 0) >= trace.numbers[step] + late
 
 
-def _unordered(uses: list[Use], trace: Trace) -> bool:
+def _unordered(uses: list[Use], trace: Trace, commits: Commits | None) -> bool:
     """Whether two of these uses, one of them a write, have no order. Of each task it is enough to know its
     last use, and its last write, before each one."""
     last: dict[int, dict[bool, tuple[int, int]]] = {}
@@ -87,9 +101,12 @@ def _unordered(uses: list[Use], trace: Trace) -> bool:
         for other, kinds in last.items():
             if other == task:
                 continue
-            befores = kinds.values() if wrote else [kinds[True]] if True in kinds else []
-            if any(not _before(trace, *before, step) for before in befores):
-                return True
+            for stored, before in kinds.items():
+                if stored and commits is not None:
+                    if not commits.before(before[0], trace.clocks[step]):
+                        return True
+                elif (stored or wrote) and not _before(trace, *before, step):
+                    return True
         last.setdefault(task, {})[wrote] = step, late
     return False
 

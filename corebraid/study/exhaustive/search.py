@@ -20,7 +20,7 @@ from corebraid.study.forked_runs import NothingToChooseError
 from corebraid.study.subjects import Subject
 from emu.linux.tasks.home_queue import CROWDED
 from emu.schedule.step_file import step_text, words_to_watch
-from emu.schedule.stepped import listed
+from emu.schedule.stepped import core_of, listed
 
 #: Instructions of a run at most, unless somebody says otherwise; those that a run which goes round in a
 #: circle is given when it is recorded, beyond what it took to see that.
@@ -61,7 +61,7 @@ class Searched:
     further words. words: that are shared (addresses divided by 8); threads, steps: of a run, at most.
     unfinished: why it is not over, '' if it is. fixed: choices that were not tried. splits: pcs of
     instructions that were taken as indivisible and are not. open: branches that are left. firmware: the
-    threads are cores.
+    threads are cores. buffered: under TSO, stores that a store buffer holds.
     """
 
     executions: int = 0
@@ -77,6 +77,7 @@ class Searched:
     splits: tuple[int, ...] = ()
     open: int = 0
     firmware: bool = False
+    buffered: int = 0
 
     @property
     def all_right(self) -> bool:
@@ -167,6 +168,7 @@ class Search:
             len(gathered.signatures), self._runs, self._begun, words, gathered.threads, gathered.steps,
             self._preemptions, failing, "" if failing else why, tuple(sorted(gathered.fixed)),
             tuple(sorted(gathered.splits)), explorer.open, self._subject.spec is None,
+            self._subject.options.store_buffer if self._subject.options.model == "tso" else 0,
         )  # fmt: skip
 
     def _check(self, made: Made, words: tuple[int, ...]) -> None:
@@ -205,7 +207,7 @@ class Search:
                 "switches away from loops that wait, beyond the preemptions that they count as"
             )
         steps = followed.execution.steps
-        gathered.threads = max(gathered.threads, len({step.task for step in steps}))
+        gathered.threads = max(gathered.threads, len({core_of(step.task) for step in steps}))
         gathered.steps = max(gathered.steps, len(steps))
         if followed.execution.whole and not followed.spun and not followed.endless and not followed.stalled:
             gathered.signatures.add(signature)

@@ -1,0 +1,161 @@
+"""Store buffers under TSO, as tasks whose steps are commits: what those touch, and what loads from them do.
+
+A store to a watched word is issued in a step of its core, which touches nothing of others, and is made in a
+step of the buffer, which comes after. A load that the buffer answers conflicts with the commit of the store
+that it sees, and with nothing else: behind that the load would look at memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from corebraid.base.rows.event import READ, RMW, WRITE
+from corebraid.study.exhaustive.observing import uses_in
+from corebraid.study.exhaustive.racing import Words
+from corebraid.study.exhaustive.steps import Footprint, Key
+from corebraid.study.exhaustive.trace import Clock
+from emu.board.board import Board
+from emu.bus.store_buffer import ADDRESS, BUFFER_ROWS, SIZE
+from emu.native.state import CORE_AT
+from emu.schedule.stepped import BUFFER
+from recorder.files.collectors import Rows
+
+
+@dataclass(frozen=True)
+class Held:
+    """A store to a watched word that is buffered. number: among those of its core, from 1."""
+
+    number: int
+    address: int
+    size: int
+
+    def uses(self) -> dict[Key, bool]:
+        """The bytes that it changes."""
+        return dict.fromkeys(range(self.address, self.address + self.size), True)
+
+
+@dataclass
+class _Core:
+    """One core's buffer. issued: of each of its stores to watched words the step that did. commits: the steps
+    in which they committed. drained: the core's steps that had to begin with the buffer empty, by their
+    numbers among its steps. steps: how many steps the core has made."""
+
+    issued: list[int] = field(default_factory=list)
+    commits: list[int] = field(default_factory=list)
+    drained: list[int] = field(default_factory=list)
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a core's step stands: its core, its number among those of the core, and how many stores to
+    watched words the core had issued by then."""
+
+    core: int
+    number: int
+    issued: int
+
+
+@dataclass(frozen=True)
+class Committed:
+    """When stores to words that nobody watches have committed for sure. stored: of each step; None: a commit.
+    drained: of each core, see `_Core`."""
+
+    stored: Sequence[Stored | None]
+    drained: Sequence[Sequence[int]]
+
+    def before(self, step: int, clock: Clock) -> bool:
+        """Whether what was stored in a core's step has committed before a step with this clock: a later store
+        of the core has, or it has waited until its buffer was empty."""
+        stored = self.stored[step]
+        assert stored is not None
+        if clock.get(BUFFER + stored.core, 0) > stored.issued:
+            return True
+        drained = self.drained[stored.core]
+        at = bisect_right(drained, stored.number)
+        return at < len(drained) and clock.get(stored.core, 0) >= drained[at]
+
+
+class StoreBuffers:
+    """The buffers of a board's cores. watched: the words whose accesses are events, ascending."""
+
+    def __init__(self, board: Board, watched: Words) -> None:
+        self._board, self._watched = board, watched
+        self._cores = [_Core() for _ in board.cores]
+        self._stored: list[Stored | None] = []
+        #: Of the core whose step is under way: what its buffer held before it, and whether it had to be
+        #: empty.
+        self._held: list[Held] = []
+        self._drains = False
+
+    def begin(self, core: int) -> None:
+        """A core, or its buffer, is about to make a step."""
+        self._held = self._holds(core)
+        words = self._board.cores[core].words
+        self._drains = words[CORE_AT.drains] == words[CORE_AT.count] + 1
+
+    def _holds(self, core: int) -> list[Held]:
+        """The stores to watched words that a core's buffer holds, the oldest first."""
+        words = self._board.cores[core].words
+        first, n = words[CORE_AT.buffer_first], words[CORE_AT.buffered]
+        rows = self._board.cores[core].buffered_rows[(first + np.arange(n)) % BUFFER_ROWS]
+        spans = [(int(row[ADDRESS]), int(row[SIZE])) for row in rows]
+        spans = [span for span in spans if self._is_watched(*span)]
+        number = len(self._cores[core].commits)
+        return [Held(number + k, *span) for k, span in enumerate(spans, 1)]
+
+    def _is_watched(self, address: int, size: int) -> bool:
+        low, high = np.searchsorted(
+            self._watched, np.array([address >> 3, (address + size + 7) >> 3], np.uint64)
+        )
+        return bool(low < high)
+
+    def commit(self, core: int, index: int) -> tuple[Footprint, int]:
+        """The buffer's step is over: what it touched, and the step since which it could be made."""
+        held, buffer = self._held[0], self._cores[core]
+        buffer.commits.append(index)
+        self._stored.append(None)
+        return Footprint({**held.uses(), _key(core, held): True}), buffer.issued[held.number - 1]
+
+    def step(self, core: int, index: int, events: Rows) -> tuple[dict[Key, bool], set[Key], bool, int]:
+        """The core's step is over. events: its accesses to watched words, EVENT[n]. Returns what it has used
+        of them (`Footprint`), whether it has issued stores, and the step since which it could be made."""
+        buffer = self._cores[core]
+        keys, may = uses_in(events[events["kind"] == RMW])
+        for address, size in events[events["kind"] == READ][["addr", "size"]].tolist():
+            keys |= self._read(core, address, size)
+        stores = int((events["kind"] == WRITE).sum())
+        buffer.issued += [index] * stores
+        buffer.steps += 1
+        if self._drains:
+            buffer.drained.append(buffer.steps)
+        self._stored.append(Stored(core, buffer.steps, len(buffer.issued)))
+        since = buffer.commits[-1] if self._drains and buffer.commits else -1
+        return keys, may, stores > 0, since
+
+    def _read(self, core: int, address: int, size: int) -> dict[Key, bool]:
+        for held in reversed(self._held):
+            if held.address < address + size and address < held.address + held.size:
+                return {_key(core, held): False}
+        return dict.fromkeys(range(address, address + size), False)
+
+    def committed(self) -> Committed:
+        """What is known at the end."""
+        return Committed(self._stored, [buffer.drained for buffer in self._cores])
+
+
+def _key(core: int, held: Held) -> Key:
+    return ("store", core, held.number)
+
+
+def seen_in(events: Rows) -> dict[Key, bool]:
+    """The bytes that a core's loads have looked at, whoever answered. events: EVENT[n]."""
+    return {
+        byte: False
+        for address, size in events[events["kind"] == READ][["addr", "size"]].tolist()
+        for byte in range(address, address + size)
+    }
