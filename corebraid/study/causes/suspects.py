@@ -12,6 +12,7 @@ import numpy as np
 from corebraid.names.program import GuestProgram
 from corebraid.names.threads import thread_name
 from corebraid.study.causes import encounters, patterns
+from corebraid.study.causes.bad_pointer import pointer_read
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import Decisive, around_first
 from corebraid.study.causes.last_moments import Moment, last_moments
@@ -136,12 +137,14 @@ def suspicions(
     program = GuestProgram.of(path, recording.manifest)
     names, code = Names(program, recording.manifest), CodeNames(program)
     accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None, code)
-    told = [_moment(one, names) for one in last_moments(recording, accesses)]
     if passed:
         found = novelties(accesses, [run.accesses for run in passed], code.kind)
-        told += [_novel(one, names) for one in found]
+        told = [_novel(one, names) for one in found]
     else:
-        told += [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
+        told = [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
+    if (died_of := pointer_read(recording, accesses)) is not None:
+        told.sort(key=lambda hint: hint.event != _name(died_of))
+    told = [_moment(one, names) for one in last_moments(recording, accesses)] + told
     told = told or [_stopped(one, names) for one in decisive[:1]]
     return around_first(told, decisive)[:_MOST_TOLD]
 
@@ -186,4 +189,8 @@ def _moment(one: Moment, names: Names) -> Suspicion:
 
 def _event(steps: Sequence[Access]) -> str | None:
     """What the last access that reads is called."""
-    return next((f"{one.core}:{one.retired}" for one in reversed(steps) if one.reads), None)
+    return next((_name(one) for one in reversed(steps) if one.reads), None)
+
+
+def _name(one: Access) -> str:
+    return f"{one.core}:{one.retired}"
