@@ -15,6 +15,10 @@ MOST_SECONDS = 1e9
 MOST_PREEMPTIONS = 1000
 
 
+def ignore(_: object) -> None:
+    """Where goes what nobody asked for."""
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raises UsageError unless the option's value is one of these words."""
     known = list(choices)

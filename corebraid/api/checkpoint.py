@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_whole
+from corebraid.api.asked import MOST_JOBS, check_whole, ignore
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from corebraid.base.descriptors import locked
 from corebraid.base.errors import UsageError, unless_short
 from corebraid.base.wording import Option, Phrase

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corebraid.api.asked import ignore
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Call, Phrase
 

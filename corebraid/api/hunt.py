@@ -14,10 +14,11 @@ from corebraid.api.asked import (
     check_place,
     check_seconds,
     check_whole,
+    ignore,
     texts_of,
 )
 from corebraid.api.exhaustive import check_exhaustive, check_subject, search
-from corebraid.api.record import check_guest, ignore
+from corebraid.api.record import check_guest
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
 from corebraid.study.conditions import DEFAULT, Condition

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_choice, check_number, check_text, check_whole
+from corebraid.api.asked import MOST_JOBS, check_choice, check_number, check_text, check_whole, ignore
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from corebraid.base.clock import working_time
 from corebraid.base.errors import ExcessError, FormatError, OrderError, UsageError
 from corebraid.base.wording import Call, Option, Phrase, Text, said

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import check_choice, check_seconds, check_text, check_whole, texts_of
+from corebraid.api.asked import check_choice, check_seconds, check_text, check_whole, ignore, texts_of
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from recorder.files.constraints import CONSTRAINTS, LOSSES
 
 if TYPE_CHECKING:

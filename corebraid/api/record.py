@@ -15,6 +15,7 @@ from corebraid.api.asked import (
     check_seconds,
     check_text,
     check_whole,
+    ignore,
     texts_of,
 )
 from corebraid.base.errors import UsageError, unless_short
@@ -25,10 +26,6 @@ from recorder.capture.guest import LinuxOptions, recording_name
 
 if TYPE_CHECKING:
     from corebraid.study.recorded import Recorded
-
-
-def ignore(_: object) -> None:
-    """Where goes what nobody asked for."""
 
 
 def record(

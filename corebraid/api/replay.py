@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, overload
 
-from corebraid.api.asked import MOST_JOBS, check_integer, check_whole
+from corebraid.api.asked import MOST_JOBS, check_integer, check_whole, ignore
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
 

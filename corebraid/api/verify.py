@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import MOST_JOBS, check_whole
+from corebraid.api.asked import MOST_JOBS, check_whole, ignore
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from corebraid.base.errors import FormatError
 from corebraid.base.wording import Text
 from recorder.files.manifest import MANIFEST

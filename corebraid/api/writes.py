@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corebraid.api.asked import check_choice, check_seconds, check_text, check_whole
+from corebraid.api.asked import check_choice, check_seconds, check_text, check_whole, ignore
 from corebraid.api.info import open_recording
-from corebraid.api.record import ignore
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Call, Option, Phrase
 from recorder.files.constraints import CONSTRAINTS, LOSSES

@@ -106,7 +106,6 @@ class Recorded:
     @cached_property
     def _failed_at(self) -> dict[str, object] | None:
         """Where the guest failed: a fault that nobody handles, or a signal that killed a Linux program."""
-        from corebraid.names.program import GuestProgram
         from corebraid.study.ended import end_place
         from recorder.files.reader import Recording
 
@@ -115,6 +114,8 @@ class Recorded:
         place = fault or (end_place(Recording(self.directory, manifest)) if signalled else None)
         if place is None:
             return None
+        from corebraid.names.program import GuestProgram
+
         program = GuestProgram.of(self.directory, manifest)
         text = program.disassemble(fault.code, fault.pc) if fault and fault.code else None
         return {

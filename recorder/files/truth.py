@@ -107,7 +107,7 @@ def advance(rows: Rows, reached: npt.NDArray[np.uint64]) -> bool:
 
     Returns False if a slice ends before where its stream stands.
     """
-    for stream in np.unique(rows["stream"]):
+    for stream in np.flatnonzero(np.bincount(rows["stream"])):
         ends = rows["end"][rows["stream"] == stream]
         if ends[0] < reached[stream]:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from corebraid.base.errors import OrderError, UsageError
 from recorder.files.evidence_names import STREAMS
 from solver.cuts.search import DEFAULT_NODES, solve_cut
 from solver.engines.decide import solve_auto
-from solver.freedom.choose import Choice, choose_order
 from solver.passes.apart import keep_apart
 from solver.passes.results import Answer
 from solver.regions.links import with_links
@@ -21,6 +20,9 @@ from solver.regions.problem import DROPPED, Problem, Solution, Verdict, implied_
 from solver.regions.region import Region
 from solver.sifting.buffered_runs import buffered_runs_of
 from solver.sifting.sync_runs import synced_runs_of
+
+if TYPE_CHECKING:
+    from solver.freedom.choose import Choice
 
 
 class EvidenceEngine(Protocol):
@@ -124,6 +126,8 @@ def solve(problem: Problem, options: Options) -> Solution:
 
 def _solve_linked(problem: Problem, options: Options) -> Solution:
     if options.choice and options.choice.concerns(problem.region):
+        from solver.freedom.choose import choose_order
+
         return choose_order(problem, options.choice, cuts=options.nodes, timeout_s=options.timeout_s)
     return SOLVERS[options.engine](problem, options)
 

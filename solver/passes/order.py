@@ -24,7 +24,6 @@ from solver.passes.ledger import Ledger
 from solver.passes.partial import Partial
 from solver.passes.quiet import quiet_answers
 from solver.passes.results import Answer, OrderResult
-from solver.passes.schedule import Schedule
 from solver.passes.stages import Walks, sift_region
 from solver.regions.contradiction import contradicts
 from solver.regions.problem import Problem, Verdict
@@ -213,6 +212,8 @@ def _together(
     resources: Resources,
 ) -> None:
     """Regions in several processes, on a cluster, or both."""
+    from solver.passes.schedule import Schedule
+
     schedule = Schedule(traces, ledger, options, kept, resources.cluster, resources.jobs, show)
     try:
         schedule.run()

@@ -24,9 +24,10 @@ from solver.regions.traces import Events, Traces
 from solver.sifting.strata import Cursor
 from solver.tenures.buffered_deduce import BufferedTenures
 from solver.tenures.buffered_lines import BufferedLines
+from solver.tenures.buffered_region import buffered_scanner_of
 from solver.tenures.buffered_scan import BufferedBegins, BufferedScanner
 from solver.tenures.lines import HotLines
-from solver.tenures.region import RegionTenures, buffered_scanner_of, scanner_of, tenures_in
+from solver.tenures.region import RegionTenures, scanner_of, tenures_in
 from solver.tenures.scan import Begins, Scanner
 from solver.tenures.spool import BeginsSpool
 from solver.tenures.spool import Border as BeginsBorder

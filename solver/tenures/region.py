@@ -12,11 +12,6 @@ from corebraid.base.memory import PAGE_BYTES
 from solver.regions.hold_rows import has_one_order
 from solver.regions.problem import Problem
 from solver.regions.traces import Events, Traces
-from solver.tenures.buffered_deduce import BufferedTenures
-from solver.tenures.buffered_edges import implied_by
-from solver.tenures.buffered_lines import BufferedLines
-from solver.tenures.buffered_placed import LossMatcher
-from solver.tenures.buffered_scan import BufferedScanner
 from solver.tenures.deduce import Deduced, deduce
 from solver.tenures.edges import op_edges
 from solver.tenures.holds import find_spans
@@ -26,6 +21,8 @@ from solver.tenures.scan import Begins, Scanner
 if TYPE_CHECKING:
     from solver.regions.hold_rows import HoldRows
     from solver.regions.region import Region, RowSource
+    from solver.tenures.buffered_region import BufferedTenuresOfRegions
+    from solver.tenures.buffered_scan import BufferedScanner
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,11 @@ class TenuresOfRegions:
         """Those of traces, None if they are not to be used."""
         if not traces.line_bytes:
             return None
-        return BufferedTenuresOfRegions(traces) if traces.buffered else TenuresOfRegions(traces)
+        if not traces.buffered:
+            return TenuresOfRegions(traces)
+        from solver.tenures.buffered_region import BufferedTenuresOfRegions
+
+        return BufferedTenuresOfRegions(traces)
 
     def of_region(self, index: int, streams: Sequence[RowSource]) -> RegionTenures:
         """Those of the next region. streams: its rows."""
@@ -117,48 +118,12 @@ def first_of(scanners: Sequence[Scanner | BufferedScanner]) -> int | None:
     return min((at for scanner in scanners if (at := scanner.next_loss) is not None), default=None)
 
 
-def buffered_scanner_of(traces: Traces, core: int) -> BufferedScanner:
-    """`scanner_of` under TSO."""
-    losses = None
-    if traces.has_losses:
-        lost, records = traces.losses(core), traces.records(core)
-        losses = LossMatcher(lost, records, traces.memory_bytes, traces.line_bytes)
-    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses)
-
-
-class BufferedTenuresOfRegions:
-    """`TenuresOfRegions` under TSO."""
-
-    def __init__(self, traces: Traces) -> None:
-        n_cores = traces.buffered
-        self._scanners = [buffered_scanner_of(traces, core) for core in range(n_cores)]
-        self._lines = BufferedLines(traces.memory_bytes, traces.line_bytes, n_cores)
-        self._by_writes, self._by_losses = traces.misses_prove_writes, traces.has_losses
-
-    def of_region(self, index: int, streams: Sequence[RowSource]) -> BufferedTenures:
-        """Those of the next region. streams: its rows."""
-        n_cores = len(self._scanners)
-        begins = [
-            scanner.scan((streams[core].pieces(), streams[n_cores + 1 + core].pieces()))
-            for core, scanner in enumerate(self._scanners)
-        ]
-        return BufferedTenures(begins, self._lines, self._by_writes, self._by_losses)
-
-    @property
-    def next_loss(self) -> int | None:
-        """As of `TenuresOfRegions`."""
-        return first_of(self._scanners)
-
-    def pass_over(self, regions: int) -> None:
-        """As of `TenuresOfRegions`."""
-        for scanner in self._scanners:
-            scanner.pass_over(regions)
-
-
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:
     """The problem with the edges that were deduced, beside those it has."""
     more = op_edges(deduced.clocks, problem.stream_ptr, problem.end_row)
     if problem.buffered:
+        from solver.tenures.buffered_edges import implied_by
+
         more = more[~implied_by(problem.edges, more, problem.op_stream, problem.n_streams)]
     told, deduced_too = (edges[:, 0] * problem.n_ops + edges[:, 1] for edges in (problem.edges, more))
     edges = np.concatenate([problem.edges, more[~np.isin(deduced_too, told)]])

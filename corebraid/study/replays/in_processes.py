@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
 
-from corebraid.base.errors import CorebraidError
-from corebraid.base.wording import Option, Phrase
-from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
-
 Item = TypeVar("Item")
 Done = TypeVar("Done")
-_HEARD_WITHIN_S = 0.1
 
 
 def usable_processors() -> int:
@@ -36,27 +26,7 @@ def in_processes(work: Callable[[Item], Done], items: Sequence[Item], jobs: int)
     if jobs <= 1:
         yield (work(item) for item in items)
         return
-    # Forked, the workers have this process's kernels; it runs no emulator and no thread of its own yet.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
-        try:
-            with interrupts_held():
-                futures = [pool.submit(work, item) for item in items]
-            yield (future.result() for future in as_completed(futures))
-        except BrokenProcessPool:
-            # What asks all processes of a command to end may reach its workers before this one.
-            time.sleep(_HEARD_WITHIN_S)
-            raise CorebraidError(
-                "a replaying process was killed",
-                remedy=Phrase("try again with ", Option("jobs", 1), ", or with more memory"),
-            ) from None
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_workers(multiprocessing.active_children())
-            raise
+    from corebraid.study.replays.at_once import at_once
 
-
-def _begin(parent: int) -> None:
-    """What ends this command ends its workers; a Ctrl-C is for the command to hear."""
-    end_with(parent)
-    set_interrupts(signal.SIG_IGN)
+    with at_once(work, items, jobs) as done:
+        yield done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import socket
+import ipaddress
 from dataclasses import dataclass
 
 from emu.linux.ground.failure import Errno
@@ -112,5 +112,4 @@ def text(address: Address) -> str:
     """For people."""
     if isinstance(address, UnixAddress):
         return repr(address.name.decode(errors="replace")) if address.name else "an unnamed socket"
-    kind = socket.AF_INET if len(address.host) == 4 else socket.AF_INET6
-    return f"{socket.inet_ntop(kind, address.host)}:{address.port}"
+    return f"{ipaddress.ip_address(address.host)}:{address.port}"
