@@ -22,8 +22,10 @@ Rows = NDArray[np.void]
 Own = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
 WORD = 8
 _FIELDS = ("core", "count", "pc", "addr", "size", "kind", "old", "new")
-#: Accesses that are looked at, at most: the last ones.
-_MOST = 400_000
+#: Accesses that are looked at, at most: the last ones; and those of a recording that are kept.
+_MOST, _MOST_KEPT = 400_000, 1_000_000
+#: Place in the order of the first row, rows, thread of each: data accesses of cores only.
+_Piece = tuple[int, Rows, NDArray[np.int64]]
 
 
 class Access(NamedTuple):
@@ -74,9 +76,24 @@ class OrderedAccesses:
     def __init__(self, recording: Recording, own: Own) -> None:
         self._recording, self._own = recording, own
         self._n_cores = recording.manifest.n_cores
+        self._kept: list[_Piece] | None = None
 
-    def _pieces(self) -> Iterator[tuple[int, Rows, NDArray[np.int64]]]:
-        """(place in the order of the first row, rows, thread of each), data accesses of cores only."""
+    def _pieces(self) -> Iterator[_Piece]:
+        """All of them, as often as somebody asks: of a short recording they are kept."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept, n = [], 0
+        for piece in self._braided():
+            n += len(piece[1])
+            if n <= _MOST_KEPT:
+                kept.append(piece)
+            else:
+                kept.clear()
+            yield piece
+        self._kept = kept if n <= _MOST_KEPT else None
+
+    def _braided(self) -> Iterator[_Piece]:
         certificate = Certificate(self._recording.path / ORDER_CERT, self._recording.manifest.id)
         threads: Threads | None = threads_of(self._recording)
         at = 0

@@ -55,7 +55,7 @@ def command(recording: Path, place: str, as_json: bool, **asked: Any) -> None:
     \b
     Examples:
       corebraid who-wrote REC idle_cores
-      corebraid who-wrote REC stealStack:4 --at 3:72179
+      corebraid who-wrote REC stealStack:4 --at 3:72179 --only-order
       corebraid who-wrote REC 0x102080:8 --chain 3
     """
     console.announce_compilation()

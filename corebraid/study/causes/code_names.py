@@ -24,35 +24,48 @@ class CodeNames:
     def __init__(self, program: GuestProgram) -> None:
         self._program = program
         self._kinds: dict[int, str] = {}
+        #: Of functions, by the number of the symbol; and which of them need lines to be the program's own.
+        self._of_functions: dict[int, tuple[str, bool]] = {}
 
     def kind(self, pc: int) -> str:
         """What the code at a pc is: `OWN`, `LIBRARY` or `GROUND`."""
-        if pc not in self._kinds:
-            self._kinds[pc] = self._kind(pc)
-        return self._kinds[pc]
+        return self._all([pc])[0]
 
     def own(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether each pc is in the program's own code: bool[n]."""
         every, back = np.unique(pcs, return_inverse=True)
-        kinds = np.array([self.kind(pc) == OWN for pc in every.tolist()], np.bool_)
+        kinds = np.array([kind == OWN for kind in self._all(every.tolist())], np.bool_)
         found: NDArray[np.bool_] = kinds[back]
         return found
 
     def told(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether each pc is in code that is worth telling of, the program's own or a library's: bool[n]."""
         every, back = np.unique(pcs, return_inverse=True)
-        kinds = np.array([self.kind(pc) != GROUND for pc in every.tolist()], np.bool_)
+        kinds = np.array([kind != GROUND for kind in self._all(every.tolist())], np.bool_)
         found: NDArray[np.bool_] = kinds[back]
         return found
 
-    def _kind(self, pc: int) -> str:
-        name = self._program.symbols.name(pc)
-        function = name.partition("+")[0]
-        if name.startswith(_LOADER) or function in _BENEATH or function.endswith("@plt"):
-            return GROUND
-        if function.rpartition("!")[2].startswith(_BEGINS):
-            return GROUND
-        if name.startswith(_LIBRARIES):
-            return LIBRARY
-        linked = self._program.linux and "!" not in function and self._program.lines.known
-        return LIBRARY if linked and not self._program.lines.at(pc) else OWN
+    def _all(self, pcs: list[int]) -> list[str]:
+        new = [pc for pc in pcs if pc not in self._kinds]
+        if new:
+            functions, _ = self._program.symbols.find(np.array(new, np.uint64))
+            for pc, function in zip(new, functions.tolist(), strict=True):
+                self._kinds[pc] = self._kind(pc, function)
+        return [self._kinds[pc] for pc in pcs]
+
+    def _kind(self, pc: int, function: int) -> str:
+        if function not in self._of_functions:
+            name = self._program.symbols.names[function] if function >= 0 else ""
+            linked = self._program.linux and "!" not in name and self._program.lines.known
+            self._of_functions[function] = _kind_of(name), linked
+        kind, linked = self._of_functions[function]
+        return LIBRARY if kind == OWN and linked and not self._program.lines.at(pc) else kind
+
+
+def _kind_of(name: str) -> str:
+    """By what a function is called."""
+    if name.startswith(_LOADER) or name in _BENEATH or name.endswith("@plt"):
+        return GROUND
+    if name.rpartition("!")[2].startswith(_BEGINS):
+        return GROUND
+    return LIBRARY if name.startswith(_LIBRARIES) else OWN
