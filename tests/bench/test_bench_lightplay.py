@@ -26,6 +26,7 @@ def _results_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "OUT", tmp_path / "out")
 
 
+@pytest.mark.soak
 def test_the_benchmark_runs(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=300)
     log, seconds, search, speed = lightplay.main(

@@ -19,8 +19,11 @@ def test_every_image_has_an_expectation() -> None:
 @pytest.mark.parametrize(
     ("model", "cores", "wild"),
     [
-        ("sc", 2, True), ("sc", 4, False), ("tso", 3, True),
-        *(pytest.param(*one, False, marks=pytest.mark.soak) for one in (("sc", 1), ("sc", 8), ("tso", 1))),
+        ("sc", 2, True), ("tso", 3, True),
+        *(
+            pytest.param(*one, False, marks=pytest.mark.soak)
+            for one in (("sc", 1), ("sc", 4), ("sc", 8), ("tso", 1))
+        ),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT, run
 
+from corebraid.study.causes import passing
 from corebraid.study.causes.passing import Comparison
 
 GUESTS = ROOT / "firmware" / "linux" / "x86_64"
@@ -148,9 +149,14 @@ def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
     ],
 )  # fmt: skip
 def test_what_no_run_has_that_passed_is_said_first(
-    name: str, function: str, processes: tuple[int, ...], tmp_path: Path
+    name: str,
+    function: str,
+    processes: tuple[int, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The number of processes does not matter to that, and nothing of those runs is left."""
+    monkeypatch.setattr(passing, "COMPARED", 6)
     told = []
     for jobs in processes:
         place = tmp_path / str(jobs)

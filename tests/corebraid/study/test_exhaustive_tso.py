@@ -63,12 +63,12 @@ def compare(program: Program, path: Path) -> int:
 
 
 def test_each_execution_once_and_none_missed(tmp_path: Path) -> None:
-    assert sum(compare(random_tso(seed), tmp_path / f"{seed}.elf") for seed in range(14)) > 40
+    assert sum(compare(random_tso(seed), tmp_path / f"{seed}.elf") for seed in range(7)) > 20
 
 
 @pytest.mark.soak
 def test_each_execution_of_many_programs(tmp_path: Path) -> None:
-    assert sum(compare(random_tso(seed), tmp_path / f"{seed}.elf") for seed in range(14, 400)) > 700
+    assert sum(compare(random_tso(seed), tmp_path / f"{seed}.elf") for seed in range(7, 400)) > 700
 
 
 def test_a_store_that_nobody_watches_is_ordered_once_it_must_have_committed() -> None:
@@ -116,7 +116,7 @@ def outcomes(name: str, cores: int = 2, model: str = "tso") -> set[int | None]:
         ("sb", {0, 1, 2, 3}),
         ("sb+fence", {1, 2, 3}),
         # Each core sees its own store, and not the other's.
-        ("sb+rfi", {0, 1, 2, 3}),
+        pytest.param("sb+rfi", {0, 1, 2, 3}, marks=pytest.mark.soak),
         ("mp", {0, 1, 3}),
         ("lb", {0, 1, 2}),
         ("corr", {0, 1, 3}),
@@ -156,7 +156,7 @@ def test_n6_has_an_outcome_that_needs_forwarding(tmp_path: Path) -> None:
     assert under["tso"].failing is not None
 
 
-@pytest.mark.parametrize("name", ["peterson", "dekker"])
+@pytest.mark.parametrize("name", ["peterson", pytest.param("dekker", marks=pytest.mark.soak)])
 def test_locks_of_loads_and_stores_need_a_fence(name: str) -> None:
     def found(test: str, model: str) -> Searched:
         return search(IMAGE, 2, DEFAULT, data=test.encode(), model=model)

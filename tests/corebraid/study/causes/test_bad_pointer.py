@@ -7,15 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cli_factory import ROOT
 
-import corebraid
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.causes import bad_pointer, suspects
 from corebraid.study.causes.bad_pointer import pointer_read
+from corebraid.study.findings import Hunted
 from corebraid.study.shared_rows import Access
-
-LINUX = ROOT / "firmware" / "linux" / "x86_64"
 
 
 def access(at: int, old: int, who: int = 7, size: int = 8, kind: int = READ) -> Access:
@@ -54,11 +51,9 @@ def test_which_read_it_was(
     assert (None if read is None else read.at) == found
 
 
-def test_its_hint_comes_first(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path_factory.mktemp("pointer") / "rec"
-    hunted = corebraid.hunt(LINUX / "bug_lost_update", place, explain=False, reduce=False, jobs=1)
+def test_its_hint_comes_first(small: Hunted, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert small.finding is not None
+    hunted = replace(small, finding=replace(small.finding, reduction=None))
     told, read = suspects.novelties, access(3, 0)
 
     def misled(*asked: Any) -> Any:

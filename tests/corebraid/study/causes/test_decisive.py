@@ -6,16 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from cli_factory import ROOT
 
-import corebraid
 from corebraid.base.rows.event import READ, WRITE
 from corebraid.study.causes import suspects
 from corebraid.study.causes.decisive import Decisive, around_first
 from corebraid.study.findings import Finding, Hunted
 from corebraid.study.shared_rows import Access
-
-LINUX = ROOT / "firmware" / "linux" / "x86_64"
 
 
 @dataclass(frozen=True)
@@ -56,13 +52,6 @@ def test_what_runs_have_that_pass_is_not_preferred() -> None:
     hints = [Hint("other", (7, 8)), Hint("passed", (1, 2), (3, 16)), Hint("alone", (2, 3), None)]
     found = around_first(hints, [at(1, 2, 3)])
     assert [hint.name for hint in found] == ["alone", "other", "passed"]
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Hunted:
-    """A lost update, reduced."""
-    place = tmp_path_factory.mktemp("decisive") / "rec"
-    return corebraid.hunt(LINUX / "bug_lost_update", place, explain=False, reduce_time=60.0, jobs=1)
 
 
 def finding(hunted: Hunted) -> Finding:

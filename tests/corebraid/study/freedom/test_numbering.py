@@ -56,7 +56,7 @@ def test_a_part_of_an_access_has_its_number() -> None:
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("numbering") / "rec"
-    corebraid.record(LINUX / "mutexes", path, cores=2, strata="cycles:20000", limit=200_000)
+    corebraid.record(LINUX / "mutexes", path, cores=2, strata="cycles:5000", limit=140_000)
     return path
 
 

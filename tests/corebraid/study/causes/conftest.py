@@ -1,0 +1,39 @@
+"""A lost update that was found and reduced; runs to compare with are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_factory import ROOT
+
+import corebraid
+from corebraid.study.causes.passing import Comparison, Passed
+from corebraid.study.findings import Hunted
+
+
+@pytest.fixture(scope="package")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Hunted:
+    """A lost update, reduced."""
+    program = ROOT / "firmware" / "linux" / "x86_64" / "bug_lost_update"
+    place = tmp_path_factory.mktemp("decisive") / "rec"
+    return corebraid.hunt(program, place, explain=False, reduce_time=60.0, jobs=1)
+
+
+@pytest.fixture(scope="package")
+def runs_made() -> list[list[Passed]]:
+    """Filled in by whoever compares first."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def _compared_once(monkeypatch: pytest.MonkeyPatch, runs_made: list[list[Passed]]) -> None:
+    make = Comparison.runs
+
+    def made(comparison: Comparison, recording: Path, done: Callable[[int], None]) -> list[Passed]:
+        if not runs_made:
+            runs_made.append(make(comparison, recording, done))
+        return runs_made[0]
+
+    monkeypatch.setattr(Comparison, "runs", made)
