@@ -22,9 +22,8 @@ from solver.regions.region import Region
 from solver.regions.sync_order import SyncsOfRegions
 from solver.regions.traces import Events, Traces
 from solver.sifting.strata import Cursor
-from solver.tenures.buffered_deduce import BufferedTenures
+from solver.tenures.buffered_deduce import BufferedTenures, buffered_scanner_of
 from solver.tenures.buffered_lines import BufferedLines
-from solver.tenures.buffered_region import buffered_scanner_of
 from solver.tenures.buffered_scan import BufferedBegins, BufferedScanner
 from solver.tenures.lines import HotLines
 from solver.tenures.region import RegionTenures, scanner_of, tenures_in

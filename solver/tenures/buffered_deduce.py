@@ -12,22 +12,25 @@ from numpy.typing import NDArray
 
 from solver.regions.problem import LOSSES, NOTHING, TENURES
 from solver.regions.program_order import core_rows
+from solver.regions.traces import Traces
 from solver.tenures.buffered_causes import Taken, apply_takers, make_taken
 from solver.tenures.buffered_clocks import make_buffered_clocks, of_rows
 from solver.tenures.buffered_lines import BufferedLines, Followed, Ties, ties_of
 from solver.tenures.buffered_losses import Times, apply_alone_times, make_times, none_noted, noted
 from solver.tenures.buffered_misses import parts_before
-from solver.tenures.buffered_scan import BufferedBegins
+from solver.tenures.buffered_placed import LossMatcher
+from solver.tenures.buffered_scan import BufferedBegins, BufferedScanner
 from solver.tenures.clocks import CHANGED, CYCLE, Clocks, Places, close
 from solver.tenures.contents import apply_contents, make_contents
 from solver.tenures.deduce import Deduced, take_too_long
 from solver.tenures.foreign import apply_foreign
 from solver.tenures.misses import apply_misses
+from solver.tenures.scan import first_loss
 from solver.tenures.spans import no_spans
 from solver.tenures.syncs import learn_syncs
 
 if TYPE_CHECKING:
-    from solver.regions.region import Region
+    from solver.regions.region import Region, RowSource
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,41 @@ def _apply_rules(
         if not clocks.state[CHANGED] or take_too_long(rounds, len(found.parts.last_write), clocks):
             break
     return rounds, wrong
+
+
+def buffered_scanner_of(traces: Traces, core: int) -> BufferedScanner:
+    """`scanner_of` under TSO."""
+    losses = None
+    if traces.has_losses:
+        lost, records = traces.losses(core), traces.records(core)
+        losses = LossMatcher(lost, records, traces.memory_bytes, traces.line_bytes)
+    return BufferedScanner(traces.records(core), traces.memory_bytes, traces.line_bytes, losses)
+
+
+class BufferedTenuresOfRegions:
+    """`TenuresOfRegions` under TSO."""
+
+    def __init__(self, traces: Traces) -> None:
+        n_cores = traces.buffered
+        self._scanners = [buffered_scanner_of(traces, core) for core in range(n_cores)]
+        self._lines = BufferedLines(traces.memory_bytes, traces.line_bytes, n_cores)
+        self._by_writes, self._by_losses = traces.misses_prove_writes, traces.has_losses
+
+    def of_region(self, index: int, streams: Sequence[RowSource]) -> BufferedTenures:
+        """Those of the next region. streams: its rows."""
+        n_cores = len(self._scanners)
+        begins = [
+            scanner.scan((streams[core].pieces(), streams[n_cores + 1 + core].pieces()))
+            for core, scanner in enumerate(self._scanners)
+        ]
+        return BufferedTenures(begins, self._lines, self._by_writes, self._by_losses)
+
+    @property
+    def next_loss(self) -> int | None:
+        """As of `TenuresOfRegions`."""
+        return first_loss(self._scanners)
+
+    def pass_over(self, regions: int) -> None:
+        """As of `TenuresOfRegions`."""
+        for scanner in self._scanners:
+            scanner.pass_over(regions)

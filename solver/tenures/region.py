@@ -16,13 +16,12 @@ from solver.tenures.deduce import Deduced, deduce
 from solver.tenures.edges import op_edges
 from solver.tenures.holds import find_spans
 from solver.tenures.lines import HotLines
-from solver.tenures.scan import Begins, Scanner
+from solver.tenures.scan import Begins, Scanner, first_loss
 
 if TYPE_CHECKING:
     from solver.regions.hold_rows import HoldRows
     from solver.regions.region import Region, RowSource
-    from solver.tenures.buffered_region import BufferedTenuresOfRegions
-    from solver.tenures.buffered_scan import BufferedScanner
+    from solver.tenures.buffered_deduce import BufferedTenuresOfRegions
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class TenuresOfRegions:
             return None
         if not traces.buffered:
             return TenuresOfRegions(traces)
-        from solver.tenures.buffered_region import BufferedTenuresOfRegions
+        from solver.tenures.buffered_deduce import BufferedTenuresOfRegions
 
         return BufferedTenuresOfRegions(traces)
 
@@ -107,15 +106,10 @@ class TenuresOfRegions:
     @property
     def next_loss(self) -> int | None:
         """The next region in which a core loses a line, None if none does."""
-        return first_of(self._scanners)
+        return first_loss(self._scanners)
 
     def pass_over(self, regions: int) -> None:
         """Go on over so many regions without rows or losses, which leave everything as it is."""
-
-
-def first_of(scanners: Sequence[Scanner | BufferedScanner]) -> int | None:
-    """The next region in which one of these cores loses a line, None if none does."""
-    return min((at for scanner in scanners if (at := scanner.next_loss) is not None), default=None)
 
 
 def with_deduced(problem: Problem, deduced: Deduced) -> Problem:

@@ -13,8 +13,8 @@ the region the first access continues the tenure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,3 +315,16 @@ def _joined(parts: list[Begins]) -> Begins:
         np.concatenate([part.how for part in parts]), np.concatenate([part.image for part in parts]),
         np.concatenate([part.flags for part in parts]), nothing_lost(), np.empty(0, np.int64),
     )  # fmt: skip
+
+
+class Loser(Protocol):
+    """What scans a core's rows. next_loss: the next region in which the core loses a line, None if none."""
+
+    @property
+    def next_loss(self) -> int | None:
+        """See above."""
+
+
+def first_loss(scanners: Sequence[Loser]) -> int | None:
+    """The next region in which one of these cores loses a line, None if none does."""
+    return min((at for scanner in scanners if (at := scanner.next_loss) is not None), default=None)
