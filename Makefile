@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/installed
 
-.PHONY: demo test lint apart warm soak bench wheel clean
+.PHONY: demo test lint warm soak bench wheel clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml
@@ -50,17 +50,12 @@ warm: $(READY)
 	@$(BIN)/corebraid order build/warm > /dev/null
 	@$(BIN)/corebraid verify build/warm > /dev/null
 
-# What compiles kernels that nothing else needs goes beside the compilation of those that all need.
-APART := tests/solver/axe tests/isa
-apart: lint
-	$(BIN)/python -m pytest $(APART)
-
 # Each process begins with a half of the tests: two that run the same tests compile the same kernels. Processes
 # that have compiled much are some gigabytes large, and hunts fork theirs thousands of times: those begin anew.
 LATE := tests/project tests/corebraid
 test: $(READY)
-	@$(MAKE) --no-print-directory -j2 -O apart warm
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(patsubst %,--ignore %,$(APART) $(LATE))
+	@$(MAKE) --no-print-directory -j2 -O lint warm
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(patsubst %,--ignore %,$(LATE))
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(LATE)
 
 # With its kernels, so that whoever installs it does not wait for them.
