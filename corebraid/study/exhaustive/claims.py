@@ -31,10 +31,9 @@ def lines_of(searched: Searched) -> list[Text]:
     if searched.preemptions is not None:
         bound = f" with at most {_many(searched.preemptions, 'preemption')}"
     if searched.unfinished:
-        head: list[Text] = [
-            f"not proven: {searched.unfinished}; {many}{bound} so far, all right; "
-            f"{_many(searched.open, 'branch', 'branches')} open"
-        ]
+        seen = f"{many}{bound} so far, all right" if searched.executions else "no execution came to its end"
+        left = _many(searched.open, "branch", "branches")
+        head: list[Text] = [f"not proven: {searched.unfinished}; {seen}; {left} open"]
     else:
         head = [f"all right: {many}{bound}, each made, none fails ({_work(searched)})"]
     return [*head, *_covers(searched)]
@@ -91,6 +90,8 @@ def facts_of(searched: Searched) -> dict[str, object]:
 
 def nothing_proven(searched: Searched) -> Text:
     """What to do where a search cannot end."""
+    if searched.open and searched.buffered:
+        return "fewer executions has a smaller input; or hunt without exhaustive"
     if searched.open:
         return Phrase("fewer executions have ", Option("preemptions", 2), ", or a smaller input")
     return "hunt without exhaustive"

@@ -17,6 +17,7 @@ from tso_programs import random_tso, tso_runs
 import corebraid
 from corebraid.base.errors import UsageError
 from corebraid.study.exhaustive.buffers import Committed, Stored
+from corebraid.study.exhaustive.claims import lines_of, nothing_proven
 from corebraid.study.exhaustive.forking import Made
 from corebraid.study.exhaustive.racing import NOTHING, Touched, racing_words
 from corebraid.study.exhaustive.search import Searched
@@ -291,6 +292,9 @@ def test_stores_that_had_to_commit_are_a_doubt(code: Code, buffer: int, doubt: s
     found = search(elf(tmp_path / "guest.elf", code), 2, model="tso", store_buffer=buffer)
     assert not found.all_right
     assert doubt in found.unfinished
+    assert ("all right" in str(lines_of(found)[0])) == (found.executions > 0)
+    # Which is refused under TSO.
+    assert "preemptions" not in repr(nothing_proven(found))
 
 
 def test_what_is_not_searched_under_tso_is_refused(tmp_path: Path) -> None:
