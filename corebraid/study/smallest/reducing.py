@@ -254,11 +254,11 @@ class Reducing:
         for fired in course.fired:
             if not switches[fired.number].by_instructions:
                 continue
-            made = next(
-                stay.made + (not stay.before)
-                for stay in course.stays
-                if (stay.core, stay.end) == (fired.core, fired.retired)
-            )
+            ended = (stay for stay in course.stays if (stay.core, stay.end) == (fired.core, fired.retired))
+            # None ends there where nothing had run since the switch before.
+            if (stay := next(ended, None)) is None:
+                continue
+            made = stay.made + (not stay.before)
             switches[fired.number] = switches[fired.number]._replace(at=max(1, made), by_instructions=False)
         if tuple(switches) != self._best.switches:
             self._take([switches])

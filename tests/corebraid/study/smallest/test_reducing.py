@@ -70,3 +70,9 @@ def test_nothing_fails_again() -> None:
 def test_places_are_as_early_as_they_can_be() -> None:
     found = reduced([2], lambda some: any(one.to == 2 and one.at >= 3 for one in some))
     assert [one.at for one in found.switches] == [3]
+
+
+def test_a_switch_before_which_nothing_ran_is_said_as_it_is() -> None:
+    """No stay ends there, of which could be told by how many events that is."""
+    found = reduced([2], lambda some: any(one.to == 2 and one.by_instructions for one in some))
+    assert [(one.to, one.by_instructions) for one in found.switches] == [(2, True)]
