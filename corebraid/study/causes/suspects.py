@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.names.program import GuestProgram
 from corebraid.names.threads import thread_name
 from corebraid.study.causes import encounters, patterns
@@ -92,10 +93,13 @@ class Names:
 
     def __init__(self, program: GuestProgram, manifest: Manifest) -> None:
         self._program, self._manifest = program, manifest
+        self._calls = InlinedCalls(program.lines)
 
     def place(self, pc: int) -> str:
-        """'function+0x12 (file.c:34)' or the bare pc."""
+        """'function+0x12 (file.c:34)' or the bare pc; of code of another file, a header's, also the line of
+        the compiled file that it was called from."""
         name, line = self._program.symbols.name(pc) or f"{pc:#x}", self._program.lines.at(pc)
+        line += f", called at {called}" if (called := self._calls.at(pc)) else ""
         return f"{name} ({line})" if line else name
 
     def called(self, pc: int, caller: int) -> str:
