@@ -96,53 +96,42 @@ static void leave(long me) {
     critical();
     want[me].v = 0;
 }
-static void peterson(long me) {
+static inline void peterson_with(long me, int fenced) {
     want[me].v = 1;
     turn.v = !me;
+    if (fenced)
+        full_fence();
     UNTIL(!want[!me].v || turn.v == me);
     leave(me);
 }
-static void fenced_peterson(long me) {
-    want[me].v = 1;
-    turn.v = !me;
-    full_fence();
-    UNTIL(!want[!me].v || turn.v == me);
-    leave(me);
-}
+static void peterson(long me) { peterson_with(me, 0); }
+static void fenced_peterson(long me) { peterson_with(me, 1); }
 static void bad_peterson(long me) {
     turn.v = !me;
     want[me].v = 1;
     UNTIL(!want[!me].v || turn.v == me);
     leave(me);
 }
-static void dekker(long me) {
+static inline void want_it(long me, int fenced) {
     want[me].v = 1;
+    if (fenced)
+        full_fence();
+}
+static inline void dekker_with(long me, int fenced) {
+    want_it(me, fenced);
     while (want[!me].v) {
         if (turn.v != me) {
             want[me].v = 0;
             UNTIL(turn.v == me);
-            want[me].v = 1;
+            want_it(me, fenced);
         }
     }
     critical();
     turn.v = !me;
     want[me].v = 0;
 }
-static void fenced_dekker(long me) {
-    want[me].v = 1;
-    full_fence();
-    while (want[!me].v) {
-        if (turn.v != me) {
-            want[me].v = 0;
-            UNTIL(turn.v == me);
-            want[me].v = 1;
-            full_fence();
-        }
-    }
-    critical();
-    turn.v = !me;
-    want[me].v = 0;
-}
+static void dekker(long me) { dekker_with(me, 0); }
+static void fenced_dekker(long me) { dekker_with(me, 1); }
 static void bad_dekker(long me) {
     UNTIL(!want[!me].v);
     want[me].v = 1;
