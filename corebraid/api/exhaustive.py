@@ -24,23 +24,27 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
             raise UsageError(Phrase(Option("preemptions"), " goes with ", way))
         return
     against = [
-        (schedule != "mixed", Option("schedule", schedule), "it has no policy: every schedule is tried"),
+        (schedule != "mixed", Option("schedule", schedule), ("every schedule is tried",)),
         (
             asked.model != "sc" and preemptions is not None,
             Option("model", asked.model),
-            Phrase("commits are no preemptions, and not bounded by ", Option("preemptions", preemptions)),
+            ("commits are no preemptions, and not bounded by ", Option("preemptions", preemptions)),
         ),
-        (asked.cache != "unbounded", Option("cache", asked.cache), "what it costs depends on the schedule"),
+        (
+            asked.cache != "unbounded",
+            Option("cache", asked.cache),
+            ("misses follow the schedule",),
+        ),
         (
             asked.linux.clock != "virtual",
             Option("clock", asked.linux.clock),
-            "runs would differ by themselves",
+            ("runs would differ by themselves",),
         ),
     ]
     for wrong, option, why in against:
         if wrong:
             raise UsageError(
-                Phrase(option, " does not go with ", way), found=why, remedy="leave one of them out"
+                Phrase(option, " does not go with ", way, ": ", *why), remedy="leave one of them out"
             )
 
 
@@ -49,8 +53,7 @@ def check_subject(subject: Subject) -> None:
     if subject.spec is not None and subject.options.model != "sc":
         model, way = Option("model", subject.options.model), Option("exhaustive", True)
         raise UsageError(
-            Phrase(model, " does not go with ", way, " of Linux programs"),
-            found="when their threads' buffered stores commit is not tried",
+            Phrase(model, " does not go with ", way, " of Linux programs: when stores commit is not tried"),
             where=str(subject.program),
             remedy="leave one of them out",
         )

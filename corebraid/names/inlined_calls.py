@@ -30,7 +30,9 @@ class InlinedCalls:
         unit, line = table.unit_of(address), table.at(address)
         if unit is None or not line:
             return ""
-        scopes = self._scopes.setdefault(id(table), Scopes(table))
+        if id(table) not in self._scopes:
+            self._scopes[id(table)] = Scopes(table)
+        scopes = self._scopes[id(table)]
         try:
             compiled = PurePath(scopes.entries.text(scopes.entries.unit(unit), "DW_AT_name")).name
         except ENTRY_DAMAGE:

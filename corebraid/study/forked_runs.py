@@ -11,7 +11,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import signal
 import traceback
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
@@ -26,7 +25,7 @@ from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.course import OnLooker
 from corebraid.study.subjects import Subject
-from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
+from solver.passes.pool import begin_worker, end_with, end_workers, interrupts_held
 
 if TYPE_CHECKING:
     from recorder.capture.options import RecordOptions
@@ -142,8 +141,7 @@ def _serve(
     connection: Connection, others: Sequence[Connection], subject: Subject,
     conditions: tuple[Condition, ...], parent: int,
 ) -> None:  # fmt: skip
-    set_interrupts(signal.SIG_IGN)
-    end_with(parent)
+    begin_worker(parent)
     for other in others:
         other.close()
     _Machine(connection, subject, conditions).serve()

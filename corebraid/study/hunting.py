@@ -26,7 +26,7 @@ from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
 from corebraid.study.subjects import Subject
-from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
+from solver.passes.pool import begin_worker, end_workers, interrupts_held
 
 if TYPE_CHECKING:
     from recorder.capture.options import Outcome
@@ -209,7 +209,7 @@ def _hunt_together(
     context = multiprocessing.get_context("fork")
     found: Run | None = None
     done = 0
-    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
         pending: set[Future[Run]] = set()
         try:
             while True:
@@ -238,12 +238,6 @@ def _hunt_together(
             pool.shutdown(wait=False, cancel_futures=True)
             end_workers(multiprocessing.active_children())
             raise
-
-
-def _begin(parent: int) -> None:
-    """The parent hears Ctrl-C, and ends its children, which do not outlive it."""
-    set_interrupts(signal.SIG_IGN)
-    end_with(parent)
 
 
 def keep(place: Path, run: Run, directory: Path) -> None:

@@ -62,6 +62,12 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
+def begin_worker(parent: int) -> None:
+    """This process works for `parent`, which hears Ctrl-C, and does not outlive it."""
+    set_interrupts(signal.SIG_IGN)
+    end_with(parent)
+
+
 def end_workers(workers: Sequence[BaseProcess]) -> None:
     """When this returns they do nothing any more, such as making a file that is to be removed."""
     for worker in workers:
@@ -72,9 +78,7 @@ def end_workers(workers: Sequence[BaseProcess]) -> None:
 
 def _serve(connection: Connection, others: Sequence[Connection], calls: Calls, parent: int) -> None:
     """A worker's life: tasks, until the other end is closed."""
-    # An interrupt is the parent's business, which then ends its workers; and nobody outlives the parent.
-    set_interrupts(signal.SIG_IGN)
-    end_with(parent)
+    begin_worker(parent)
     for other in others:
         other.close()
     # Loads Numba, which commands that only look up how many processes to use do without.

@@ -317,14 +317,14 @@ def _joined(parts: list[Begins]) -> Begins:
     )  # fmt: skip
 
 
-class Loser(Protocol):
-    """What scans a core's rows. next_loss: the next region in which the core loses a line, None if none."""
+class CoreScanner(Protocol):
+    """What scans a core's rows, with store buffers or without."""
 
     @property
     def next_loss(self) -> int | None:
-        """See above."""
+        """The next region in which the core loses a line, None if none does."""
 
 
-def first_loss(scanners: Sequence[Loser]) -> int | None:
+def first_loss(scanners: Sequence[CoreScanner]) -> int | None:
     """The next region in which one of these cores loses a line, None if none does."""
     return min((at for scanner in scanners if (at := scanner.next_loss) is not None), default=None)

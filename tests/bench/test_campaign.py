@@ -1,5 +1,5 @@
-"""Every program, on 2, 4 and 8 cores, as `record` runs it or wildly: short slices, finite caches, dense
-strata. `make soak` is the long form (bench/soak.py, which says what each recording is held to)."""
+"""Every program, run wildly: short slices, finite caches, dense strata; with `-m soak` also as `record` runs
+it. `make soak` is the long form (bench/soak.py, which says what each recording is held to)."""
 
 from __future__ import annotations
 

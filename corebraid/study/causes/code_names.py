@@ -33,16 +33,17 @@ class CodeNames:
 
     def own(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether each pc is in the program's own code: bool[n]."""
-        every, back = np.unique(pcs, return_inverse=True)
-        kinds = np.array([kind == OWN for kind in self._all(every.tolist())], np.bool_)
-        found: NDArray[np.bool_] = kinds[back]
-        return found
+        return self._among(pcs, (OWN,))
 
     def told(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether each pc is in code that is worth telling of, the program's own or a library's: bool[n]."""
+        return self._among(pcs, (OWN, LIBRARY))
+
+    def _among(self, pcs: NDArray[np.uint64], kinds: tuple[str, ...]) -> NDArray[np.bool_]:
         every, back = np.unique(pcs, return_inverse=True)
-        kinds = np.array([kind != GROUND for kind in self._all(every.tolist())], np.bool_)
-        found: NDArray[np.bool_] = kinds[back]
+        found: NDArray[np.bool_] = np.array([kind in kinds for kind in self._all(every.tolist())], np.bool_)[
+            back
+        ]
         return found
 
     def _all(self, pcs: list[int]) -> list[str]:

@@ -91,7 +91,7 @@ def facts_of(searched: Searched) -> dict[str, object]:
 def nothing_proven(searched: Searched) -> Text:
     """What to do where a search cannot end."""
     if searched.open and searched.buffered:
-        return "fewer executions has a smaller input; or hunt without exhaustive"
+        return "a smaller input has fewer executions; or hunt without exhaustive"
     if searched.open:
         return Phrase("fewer executions have ", Option("preemptions", 2), ", or a smaller input")
     return "hunt without exhaustive"

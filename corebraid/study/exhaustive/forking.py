@@ -38,7 +38,7 @@ from corebraid.study.subjects import Subject
 from emu.board.board import Board
 from emu.schedule.step_file import words_to_watch
 from emu.schedule.stepped import Stepped
-from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
+from solver.passes.pool import begin_worker, end_with, end_workers, interrupts_held
 
 if TYPE_CHECKING:
     from recorder.capture.options import Outcome, RecordOptions
@@ -240,10 +240,9 @@ def _serve(
     asked: Connection, answers: socket.socket, others: tuple[Connection, socket.socket], subject: Subject,
     conditions: tuple[Condition, ...], parent: int,
 ) -> None:  # fmt: skip
-    set_interrupts(signal.SIG_IGN)
+    begin_worker(parent)
     # Nobody waits for processes that end.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    end_with(parent)
     for other in others:
         other.close()
     _Server(asked, answers, subject, conditions).serve()

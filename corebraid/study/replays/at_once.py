@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -14,7 +13,7 @@ from typing import TypeVar
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
-from solver.passes.pool import end_with, end_workers, interrupts_held, set_interrupts
+from solver.passes.pool import begin_worker, end_workers, interrupts_held
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -29,7 +28,7 @@ def at_once(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> I
     """
     # Forked, the workers have this process's kernels; it runs no emulator and no thread of its own yet.
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
         try:
             with interrupts_held():
                 futures = [pool.submit(work, item) for item in items]
@@ -45,9 +44,3 @@ def at_once(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> I
             pool.shutdown(wait=False, cancel_futures=True)
             end_workers(multiprocessing.active_children())
             raise
-
-
-def _begin(parent: int) -> None:
-    """What ends this command ends its workers; a Ctrl-C is for the command to hear."""
-    end_with(parent)
-    set_interrupts(signal.SIG_IGN)

@@ -22,18 +22,19 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Hunted:
 
 
 @pytest.fixture(scope="package")
-def runs_made() -> list[list[Passed]]:
-    """Filled in by whoever compares first."""
-    return []
+def runs_made() -> dict[Path, list[Passed]]:
+    """By program; filled in by whoever compares first."""
+    return {}
 
 
 @pytest.fixture(autouse=True)
-def _compared_once(monkeypatch: pytest.MonkeyPatch, runs_made: list[list[Passed]]) -> None:
+def _compared_once(monkeypatch: pytest.MonkeyPatch, runs_made: dict[Path, list[Passed]]) -> None:
     make = Comparison.runs
 
     def made(comparison: Comparison, recording: Path, done: Callable[[int], None]) -> list[Passed]:
-        if not runs_made:
-            runs_made.append(make(comparison, recording, done))
-        return runs_made[0]
+        program = comparison.subject.program
+        if program not in runs_made:
+            runs_made[program] = make(comparison, recording, done)
+        return runs_made[program]
 
     monkeypatch.setattr(Comparison, "runs", made)
