@@ -265,14 +265,6 @@ def _with_ring(options: RecordOptions, asked: Asked) -> RecordOptions:
     if asked.last is None:
         return options
     ring, last = RingPolicy.parse(asked.last), Option("last", asked.last)
-    if options.bus != PAGE:
-        because = [*pages_cannot(options, asked), *_schedule_file(options)]
-        cannot = because[0] if because and asked.bus is None else Option("bus", MESI)
-        raise UsageError(
-            "only the page bus can begin anew in the middle of a run",
-            found=Phrase(last, " ", cannot),
-            remedy="leave one of them out",
-        )
     others = [name for name in options.evidence if name != LOSSES]
     if others:
         raise UsageError(

@@ -23,6 +23,8 @@ SEEN = np.uint8(8)
 WATCHED = np.uint8(16)
 #: Lost to another, not by eviction, since it was last received.
 TAKEN = np.uint8(32)
+#: Was received once, though it counts as never received (where an interval of a ring begins).
+FORGOTTEN = np.uint8(64)
 
 
 @njit(cache=True)
@@ -62,6 +64,12 @@ def is_received(core, line):
     return (peek8(core.line_state + line) & SEEN) != np.uint8(0)
 
 
+@njit(cache=True, inline="always")
+def was_here(core, line):
+    """Whether the core has received the line, even if it has forgotten that."""
+    return (peek8(core.line_state + line) & (SEEN | FORGOTTEN)) != np.uint8(0)
+
+
 @njit(cache=True)
 def received_lines(rows):
     """Numbers of the lines that a core has ever received: uint64[n], ascending. rows: the core, as an
@@ -81,10 +89,18 @@ def received_lines(rows):
     return found[:n]
 
 
+@njit(cache=True, inline="always")
+def forgotten(state):
+    """A line's byte, as it is once the core has forgotten the line, which it does not hold."""
+    kept = state & ~(SEEN | TAKEN | LOST)
+    return kept | FORGOTTEN if state & SEEN else kept
+
+
 @njit(cache=True)
 def mark_never_received(core, line):
-    """The core has not received the line."""
-    carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)[line] &= ~SEEN
+    """The core has not received the line, or has forgotten it."""
+    states = carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)
+    states[line] = forgotten(states[line])
 
 
 @njit(cache=True)

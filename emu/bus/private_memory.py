@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit
-from emu.bus.line_state import is_received
+from emu.bus.line_state import was_here
 from emu.code.blocks import mark_unstable
 from emu.code.broken_off import received_before
 from emu.native.state import CODE, DIRTY, PADDED, PAGE_SHIFT
@@ -40,7 +40,7 @@ def put_line(core, base, line):
     flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
     if changed and (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
         # No known block holds bytes of a line that never was here: not even the padding.
-        if is_received(core, base >> core.line_shift):
+        if was_here(core, base >> core.line_shift):
             mark_unstable(core, page)
         core.stale_low = min(core.stale_low, base)
         core.stale_high = max(core.stale_high, base + np.uint64(line.size))

@@ -88,15 +88,16 @@ def drop_pages(core: Core, numbers: NDArray[np.uint64], line_bytes: int) -> None
     _drop(core.rows, np.ascontiguousarray(numbers), line_bytes)
 
 
-def received_pages(core: Core) -> NDArray[np.uint64]:
-    """Numbers of the pages that the core has received, uint64[n], ascending, where lines are pages."""
+def lines_received(core: Core) -> NDArray[np.uint64]:
+    """Numbers of the lines that the core has received, uint64[n], ascending."""
     found: NDArray[np.uint64] = received_lines(core.rows)
     return found
 
 
 def forget_received(core: Core) -> None:
-    """The core is as if it had received nothing, where lines are pages."""
-    drop_pages(core, received_pages(core), PAGE_BYTES)
+    """The core is as if it had received nothing."""
+    shift = core.words[CORE_AT.line_shift]
+    drop_pages(core, np.unique(lines_received(core) >> (PAGE_SHIFT - np.uint64(shift))), 1 << shift)
 
 
 def take_pages(core: Core, numbers: NDArray[np.uint64], line_bytes: int) -> Iterator[SavedPages]:

@@ -317,6 +317,7 @@ class BaseCapture(Watcher):
 
     def _stratum(self) -> None:
         """A cut: every stream's progress at this instant, and a digest of every core."""
+        ring = self._ring_due()
         self._drain_agents()
         self._agent_rows.mark(int(self.board.state["agent_number"]), self._strata)
         for number, core in enumerate(self.board.cores):
@@ -328,13 +329,23 @@ class BaseCapture(Watcher):
                 checkpoints.at_stratum(self._strata)
         self._strata += 1
         self._evidence.stratum(self._strata)
-        if isinstance(self.writer, RingWriter) and self.writer.due(base := self._base()):
-            self._begin_interval(self.writer, base)
+        if ring is not None:
+            self._begin_interval(ring, self._base())
+
+    def _ring_due(self) -> RingWriter | None:
+        """The ring, if a new interval is to begin at the stratum that comes: stores commit before that."""
+        if not (isinstance(self.writer, RingWriter) and self.writer.due(self._base())):
+            return None
+        self.board.empty_store_buffers()
+        self._note_all_commits()
+        return self.writer
 
     def _base(self) -> Base:
         """Where the run is, at a stratum."""
-        counts = tuple(core.count for core in self.board.cores)
-        return Base(counts, int(self.board.state["agent_number"]), self._strata)
+        cores = self.board.cores
+        committed = tuple(int(core.row["committed"]) for core in cores)
+        counts = tuple(core.count for core in cores)
+        return Base(counts, int(self.board.state["agent_number"]), self._strata, committed)
 
     def _begin_interval(self, writer: RingWriter, base: Base) -> None:
         """All that was recorded so far may go: what follows stands for itself."""

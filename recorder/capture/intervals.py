@@ -47,11 +47,17 @@ def place_of(directory: Path, number: int) -> Path:
     return directory / INTERVALS / str(number)
 
 
+def beginning(manifest: Manifest) -> Base:
+    """Where a run begins."""
+    return Base((0,) * manifest.n_cores, committed=(0,) * manifest.n_cores)
+
+
 def write_base(place: Path, manifest: Manifest, base: Base) -> None:
     """Say where an interval begins."""
     fields = {"id": manifest.id.hex(), "counts": list(base.counts), "accesses": base.accesses}
+    stores = {"committed": list(base.committed)} if manifest.model == "tso" else {}
     with in_one_step(place / _BASE) as partial:
-        partial.write_bytes(seal({**fields, "strata": base.strata}))
+        partial.write_bytes(seal({**fields, "strata": base.strata, **stores}))
 
 
 def _read_base(place: Path, manifest: Manifest) -> Base:
@@ -59,8 +65,11 @@ def _read_base(place: Path, manifest: Manifest) -> Base:
     with open_regular(path) as file:
         data = read_bytes(file, _MOST, path)
     fields = sealed_fields(data, path, "an interval's beginning", manifest.id)
-    counts = fields.integers("counts", manifest.n_cores)
-    base = Base(tuple(counts), fields.integer("accesses"), fields.integer("strata"))
+    n_cores, committed = manifest.n_cores, beginning(manifest).committed
+    counts = tuple(fields.integers("counts", n_cores))
+    if manifest.model == "tso":
+        committed = tuple(fields.integers("committed", n_cores))
+    base = Base(counts, fields.integer("accesses"), fields.integer("strata"), committed)
     fields.done()
     return base
 
@@ -113,18 +122,19 @@ class Joining:
         self._directory, self._place = directory, directory / _JOINED
         shutil.rmtree(self._place, ignore_errors=True)
         self._place.unlink(missing_ok=True)
-        begins = Recording.open(first)
-        self._manifest = manifest = begins.manifest
-        if not manifest.paged or not is_ring(manifest):
+        opened = Recording.open(first)
+        self._manifest = manifest = opened.manifest
+        if not is_ring(manifest):
             raise FormatError("not an interval of a ring", where=str(first))
         self.base = _read_base(first, manifest)
         self.writer = RecordingWriter.create(self._place, manifest)
-        pages = ((at, np.frombuffer(page, np.uint8)) for at, page in iter_image(begins, "initial"))
+        pages = ((at, np.frombuffer(page, np.uint8)) for at, page in iter_image(opened, "initial"))
         self.writer.write_image("initial", pages)
         self.writer.note(dropped(self.base))
         self._losses = 0
         #: Where those that were added end.
         self._counts, self._accesses, self._strata = [0] * manifest.n_cores, 0, 0
+        self._committed = [0] * manifest.n_cores
 
     def add(self, place: Path, *, last: bool) -> None:
         """Add the next interval. last: none comes behind it, so that its files may end anywhere. Raises
@@ -142,7 +152,9 @@ class Joining:
                 moved = by.of_core(core, rows)
                 self.writer.append_core(core, moved, blob)
                 self._counts[core] = int(moved["count"][-1]) if len(moved) else self._counts[core]
-                self._strata += int((moved["kind"] == STRATUM).sum()) if core == 0 else 0
+                cuts = moved[moved["kind"] == STRATUM]
+                self._strata += len(cuts) if core == 0 else 0
+                self._committed[core] = int(cuts["addr"][-1]) if len(cuts) else self._committed[core]
         for rows in iter_agent_rows(recording):
             self.writer.append_agent(by.of_agents(rows))
             self._accesses += int(is_access(rows).sum())
@@ -154,7 +166,7 @@ class Joining:
 
     def _check_that_it_goes_on(self, by: Base, place: Path) -> None:
         """An interval ends at a stratum, and the next one begins there."""
-        expected = Base(tuple(self._counts), self._accesses, self._strata)
+        expected = Base(tuple(self._counts), self._accesses, self._strata, tuple(self._committed))
         if by != expected:
             raise FormatError(
                 "an interval does not begin where the one before it ends",
@@ -195,7 +207,9 @@ def intervals(directory: Path) -> list[Path]:
 
 def _where_text(place: Base) -> str:
     counts = ", ".join(map(str, place.counts))
-    return f"instructions {counts}, access {place.accesses} and stratum {place.strata} of what is kept"
+    stores = ", ".join(map(str, place.committed))
+    more = f", committed stores {stores}" if any(place.committed) else ""
+    return f"instructions {counts}{more}, access {place.accesses} and stratum {place.strata} of what is kept"
 
 
 def _has_begun(place: Path) -> bool:

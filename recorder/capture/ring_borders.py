@@ -1,4 +1,7 @@
-"""Where an interval of a ring begins: cores that have forgotten what they had received, and say so."""
+"""Where an interval of a ring begins: cores that have forgotten what they had received, and say so.
+
+Their store buffers are empty there (MICRO 2009, section 3, has such checkpoints; it knows no store buffers).
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN
 from emu.board.board import Board
 from emu.bus.losses import LOSS_LIMIT
 from emu.bus.sync_points import ENTER, LEAVE
-from emu.core.saved_pages import received_pages
+from emu.core.saved_pages import lines_received
 
 
 def forget_everything(board: Board, write_losses: Callable[[], None]) -> None:
-    """Let all cores give back and forget their pages: home memory is all of memory then. write_losses: called
-    before there are too many."""
+    """Let all cores give back and forget their lines: home memory is all of memory then. write_losses: called
+    before there are too many losses."""
     for number, core in enumerate(board.cores):
-        pages = received_pages(core)
-        for start in range(0, len(pages), LOSS_LIMIT):
-            board.forget_pages(number, pages[start : start + LOSS_LIMIT])
+        lines = lines_received(core)
+        for start in range(0, len(lines), LOSS_LIMIT):
+            board.forget_lines(number, lines[start : start + LOSS_LIMIT])
             write_losses()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from corebraid.base.rows.record import STRATUM
+from corebraid.base.rows.record import MISS, STRATUM
 from recorder.files.agent_codec import SYNC
 
 Rows = npt.NDArray[np.void]
@@ -15,34 +16,49 @@ Rows = npt.NDArray[np.void]
 _WORD = (1 << 64) - 1
 
 
+def _words(numbers: Sequence[int]) -> npt.NDArray[np.uint64]:
+    return np.array([number & _WORD for number in numbers], np.uint64)
+
+
 @dataclass(frozen=True)
 class Base:
-    """How far a run is: instructions of each core, accesses of agents, strata; or how much farther than
-    another one, negative where it is not as far."""
+    """How far a run is: instructions of each core, accesses of agents, strata, stores of each core that have
+    left its store buffer (none without such); or how much farther than another one, negative where it is not
+    as far."""
 
     counts: tuple[int, ...]
     accesses: int = 0
     strata: int = 0
+    committed: tuple[int, ...] = ()
 
     def since(self, other: Base) -> Base:
         """How much farther this is than `other`."""
-        counts = tuple(here - there for here, there in zip(self.counts, other.counts, strict=True))
-        return Base(counts, self.accesses - other.accesses, self.strata - other.strata)
+        counts, committed = (
+            tuple(here - there for here, there in zip(one, another, strict=True))
+            for one, another in ((self.counts, other.counts), (self.committed, other.committed))
+        )
+        return Base(counts, self.accesses - other.accesses, self.strata - other.strata, committed)
 
     @property
     def back(self) -> Base:
         """The way back."""
-        return Base(tuple(-count for count in self.counts), -self.accesses, -self.strata)
+        committed = tuple(-stores for stores in self.committed)
+        return Base(tuple(-count for count in self.counts), -self.accesses, -self.strata, committed)
 
     @property
     def _counts(self) -> npt.NDArray[np.uint64]:
-        return np.array([count & _WORD for count in self.counts], np.uint64)
+        return _words(self.counts)
 
     def of_core(self, core: int, rows: Rows) -> Rows:
         """A core's rows (RECORD[n]), so much later."""
         moved = rows.copy()
         moved["count"] += self._counts[core]
-        moved["value"][rows["kind"] == STRATUM] += np.uint64(self.strata & _WORD)
+        cuts = rows["kind"] == STRATUM
+        moved["value"][cuts] += np.uint64(self.strata & _WORD)
+        if self.committed:
+            stores = np.uint64(self.committed[core] & _WORD)
+            moved["addr"][cuts] += stores
+            moved["value"][rows["kind"] == MISS] += stores
         return moved
 
     def of_agents(self, rows: Rows) -> Rows:
@@ -57,7 +73,7 @@ class Base:
     def of_truth(self, rows: Rows) -> Rows:
         """The sealed truth's (TRUTH[n])."""
         moved = rows.copy()
-        by = np.append(self._counts, np.uint64(self.accesses & _WORD))
+        by = np.concatenate([self._counts, _words([self.accesses]), _words(self.committed)])
         moved["end"] += by[rows["stream"]]
         return moved
 

@@ -29,6 +29,7 @@ from emu.core.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, Trace
 from isa.decoder import decoder_of
 from isa.table import Isa
 from recorder.files.digest import Digest
+from recorder.files.manifest import is_ring
 from recorder.files.reader import Recording, iter_core_records
 
 #: Kind of the rows that stand for stops; the log has none of it.
@@ -72,7 +73,7 @@ class ReplayDriver:
         self._stops = stops
         self._contexts = 0
         self._complete = False
-        self._forgets = recording.manifest.paged
+        self._forgets = is_ring(recording.manifest)
 
     def run(self, progress: Callable[[int], None] | None = None) -> Iterator[NDArray[np.void]]:
         """Replay to the log's end; yields the trace in bounded pieces, EVENT[n].

@@ -4,11 +4,12 @@ A loss has the core's instruction count, as a miss record has; what came first a
 stood there, neither says. But a line that is held is lost before it is fetched again, and one that is not
 fetched before it is lost: so of each line losses and records take turns. Where they do not, as with a line
 that was fetched for an instruction that did not run and given back, nothing is told of the line from there
-on.
+on, or until the core gives back all of its lines, where an interval of a ring begins.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.rows.record import MISS
+from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, MISS, STRATUM
 from emu.bus.losses import INSIDE, LOST
 from solver.regions.image import zeros
 from solver.regions.traces import Events
@@ -158,9 +159,16 @@ class LossMatcher:
     ) -> None:
         self._losses, self._records = LossesOfRegions(losses), records
         self._shift = np.uint64(line_bytes.bit_length() - 1)
-        self._held = zeros(8 * (memory_bytes // line_bytes)).view(np.int64)
+        self._lines = memory_bytes // line_bytes
+        self._held = self._nothing_held()
         none = np.empty(0, np.int64)
         self._at, self._line, self._first, self._ended = none, none, 0, False
+        self._read, self._cuts = 0, 0
+        #: Where the core gave back all: the region that begins there, the number of the next record.
+        self._forgot: deque[tuple[int, int]] = deque()
+
+    def _nothing_held(self) -> NDArray[np.int64]:
+        return zeros(8 * self._lines).view(np.int64)
 
     @property
     def next_region(self) -> int | None:
@@ -177,15 +185,30 @@ class LossMatcher:
         way = (here["way"] & ~np.uint8(INSIDE)).astype(np.uint8)
         self._read_behind(int(at[-1]) if len(at) else -1)
         number = np.empty(len(at), np.int64)
-        records = _Records(self._at, self._line, np.zeros(len(self._at), np.bool_))
-        n = match_losses(_Losses(at, line, way), records, self._first, self._held, number)
-        self._at, self._line, self._first = self._at[n:], self._line[n:], self._first + n
+        while self._forgot and self._forgot[0][0] <= region:
+            self._take_in(self._forgot.popleft()[1] - self._first)
+            self._held = self._nothing_held()
+        here_end = self._forgot[0][1] - self._first if self._forgot else len(self._at)
+        records = _Records(self._at[:here_end], self._line[:here_end], np.zeros(here_end, np.bool_))
+        self._take_in(match_losses(_Losses(at, line, way), records, self._first, self._held, number))
         return line, way, at, number
+
+    def _take_in(self, n: int) -> None:
+        """So many records have been dealt with."""
+        self._at, self._line, self._first = self._at[n:], self._line[n:], self._first + n
 
     def loose(self, lines: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Of which lines nothing is told."""
         answer: NDArray[np.bool_] = self._held[lines] == _LOOSE
         return answer
+
+    def _note_forgotten(self, rows: Events) -> None:
+        kind = rows["kind"]
+        missed, cuts = kind == MISS, kind == STRATUM
+        for at in np.flatnonzero((kind == CONTEXT) & (rows["flags"] == CONTEXT_FORGOTTEN)).tolist():
+            region, records = self._cuts + int(cuts[:at].sum()), self._read + int(missed[:at].sum())
+            self._forgot.append((region, records))
+        self._cuts += int(cuts.sum())
 
     def _read_behind(self, count: int) -> None:
         parts_at, parts_line = [self._at], [self._line]
@@ -194,7 +217,9 @@ class LossMatcher:
             if piece is None:
                 self._ended = True
                 break
+            self._note_forgotten(piece[0])
             rows = piece[0][piece[0]["kind"] == MISS]
+            self._read += len(rows)
             if len(rows):
                 parts_at.append(rows["count"].astype(np.int64))
                 parts_line.append((rows["addr"] >> self._shift).astype(np.int64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from corebraid.base.errors import Divergence, FormatError, UsageError
 from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, RECORD, STRATUM
 from emu.bus.line_state import SEEN, received_lines
 from emu.bus.losses import LOSS_NOTE
-from emu.bus.names import PAGE
+from emu.bus.names import MESI, PAGE
 from emu.core.isolated import IsolatedCore
 from emu.native.state import CORE_AT
 from isa.x86_64.registers import X86_64
@@ -45,6 +46,17 @@ class Fixed(RingPolicy):
         return self.every
 
 
+#: Whose rings there are.
+MACHINES: dict[str, dict[str, Any]] = {
+    "pages": {"bus": PAGE},
+    "lines": {"bus": MESI},
+    "caches": {"bus": MESI, "cache": "512:1:32"},
+    "buffers": {"bus": MESI, "model": "tso", "store_buffer": 4},
+}
+#: Longest slice, strata, and of what a ring is made and how much of it is kept, in instructions.
+RINGS = ((5, "cycles:400", 60, 50), (50, "cycles:1000", 100, 50), (13, "cycles:20", 1, 5))
+
+
 def dropped(recording: Recording) -> list[int]:
     """Instructions of each core before what is kept."""
     return [int(text) for text in str(recording.manifest.totals["dropped_by_core"]).split(",")]
@@ -60,19 +72,18 @@ def rows_from(recording: Recording, core: int, first: int) -> list[tuple[object,
     return found
 
 
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-def test_the_end_is_that_of_the_whole(body: Callable[[Code], None], tmp_path: Path) -> None:
+def test_the_end_is_that_of_the_whole(body: Callable[[Code], None], machine: str, tmp_path: Path) -> None:
     program, cores = build(tmp_path, body), GUESTS[body]
-    cut = 0
-    for number, (longest, strata, every, kept) in enumerate(
-        ((5, "cycles:400", 60, 50), (50, "cycles:1000", 100, 50), (13, "cycles:20", 1, 5))
-    ):
+    cut, how = 0, MACHINES[machine]
+    for number, (longest, strata, every, kept) in enumerate(RINGS if machine == "pages" else RINGS[1:]):
         schedule = write_schedule(tmp_path / f"schedule-{number}", cores, number, longest)
         whole, end = (
             run_guest(
                 program, tmp_path / f"{name}-{number}", cores, strata=strata, schedule=str(schedule),
-                input=b"input", limit=200_000, bus=PAGE, evidence=("losses",), checkpoint=None,
-                ring=Fixed(amount, every=every),
+                input=b"input", limit=200_000, evidence=("losses",), checkpoint=None,
+                ring=Fixed(amount, every=every), **how,
             )
             for name, amount in (("whole", 1 << 40), ("end", kept))
         )  # fmt: skip
@@ -148,11 +159,9 @@ def test_a_replay_that_remembers_diverges(tmp_path: Path, monkeypatch: pytest.Mo
     [({"last": "0"}, "no such part"), ({"last": "x"}, "no such part"), ({"last": "-5"}, "no such part"),
      ({"last": "1" * 40}, "no such part"), ({"last": "s"}, "no such part"),
      ({"last": "399999"}, "smaller than one interval"),
-     ({"last": "1M", "bus": "mesi"}, "only the page bus"),
-     ({"last": "1M", "model": "tso"}, "only the page bus"),
      ({"last": "1M", "strata": "none"}, "may be none"), ({"last": "1M", "strata": "events:9"}, "may be none"),
      ({"last": "1M", "checkpoint": 5}, "no other checkpoints"),
-     ({"last": "1M", "evidence": "linkage"}, "only the page bus"),
+     ({"last": "1M", "evidence": "linkage"}, "cannot begin anew"),
      ({"last": "1M", "evidence": "rpc"}, "cannot begin anew"),
      ({"last": "1M", "evidence": "losses,rpc"}, "cannot begin anew"), ({"last": 0}, "last")],
 )  # fmt: skip
@@ -217,8 +226,8 @@ def test_received_lines_are_those_that_are_marked() -> None:
     assert core.words[CORE_AT.memory_bytes] == 4 << 20
 
 
-def test_lines_are_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log of lines that says so, with checksums that are right."""
+def test_nothing_is_forgotten_but_in_a_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that says so, with checksums that are right."""
     path = tmp_path / "rec"
     corebraid.record(FIRMWARE / "fig1.elf", path, cores=1, bus="mesi")
     read = iter_core_records
