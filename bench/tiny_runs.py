@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, FENCE, OWNED, READ, RMW, UNCACHED, WRITE
-from corebraid.base.rows.record import MISS, MISS_OWNED, MISS_WRITE, RECEIVED, RECORD
+from corebraid.base.rows.record import (
+    CONTEXT,
+    CONTEXT_FORGOTTEN,
+    MISS,
+    MISS_OWNED,
+    MISS_WRITE,
+    RECEIVED,
+    RECORD,
+    STRATUM,
+)
 from emu.bus.sync_points import ENTER, LEAVE, SYNC_POINT
 from recorder.evidence.losses.log import DOWNGRADED, LOSS, LOST
 from solver.regions.traces import Events, MemoryTraces
@@ -49,11 +58,18 @@ class _Core:
 class Run:
     """A random run of 2 to 4 cores. model: "tso", or "sc": a store commits at once, and is one of the core's
     other rows. agents: there are such, which meet cores, where threads move between them. evicting: now and
-    then a core gives a line back. strata: where each stream stands at each stratum. order: the stream of each
-    row, as it ran."""
+    then a core gives a line back. forgetting: at half of the strata all cores give back all, their store
+    buffers empty, as where an interval of a ring begins. strata: where each stream stands at each stratum.
+    order: the stream of each row, as it ran."""
 
     def __init__(
-        self, seed: int, model: str = "tso", *, agents: bool = False, evicting: bool = False
+        self,
+        seed: int,
+        model: str = "tso",
+        *,
+        agents: bool = False,
+        evicting: bool = False,
+        forgetting: bool = False,
     ) -> None:
         self.order: list[int] = []
         self.unbounded, self._evict = not evicting, random.Random(seed)
@@ -75,8 +91,14 @@ class Run:
             self._step(rng.randrange(len(self._cores)))
             if evicting and self._evict.random() < 0.2:
                 self._cores[self._evict.randrange(len(self._cores))].held.clear()
-            if rng.random() < 0.08:
+            if rng.random() < (0.2 if forgetting else 0.08):
+                forgets = forgetting and rng.random() < 0.5
+                for k, core in enumerate(self._cores):
+                    while forgets and core.buffer:
+                        self._commit(k)
                 self._cut()
+                if forgets:
+                    self._forget()
         for k, core in enumerate(self._cores):
             while core.buffer:
                 self._commit(k)
@@ -138,8 +160,15 @@ class Run:
     def _cut(self) -> None:
         loads = [core.count for core in self._cores]
         stores = [len(core.stores) for core in self._cores]
+        for core, committed in zip(self._cores, stores, strict=True):
+            core.records.append((core.count, committed, self._stratum, 0, len(core.buffer), STRATUM, 0))
         self.strata.append([*loads, len(self._of_agents), *(stores if self._tso else [])])
         self._stratum += 1
+
+    def _forget(self) -> None:
+        for core in self._cores:
+            core.held.clear()
+            core.records.append((core.count, 0, 0, len(core.blob), 0, CONTEXT, CONTEXT_FORGOTTEN))
 
     def _commit(self, k: int) -> None:
         core = self._cores[k]

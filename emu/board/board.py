@@ -15,7 +15,7 @@ from emu.board.faults import Fault
 from emu.board.stretch import Calm, Ran, fastest, run_slices
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core, commit_step
-from emu.bus.lines import forget_lines
+from emu.bus.lines import forget_pages
 from emu.bus.losses import LossNotes
 from emu.bus.names import PAGE
 from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
@@ -357,10 +357,10 @@ class Board:
         """An agent meets a core, which stands between two instructions: see `emu.bus.sync_points`."""
         note_sync_of(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
 
-    def forget_lines(self, number: int, lines: NDArray[np.uint64]) -> None:
-        """Let a core give back these lines (uint64[n], numbers), and all that it knew of them. Between two
-        slices; its store buffer must be empty."""
-        forget_lines(self.core_rows, self.machine_rows, number, lines)
+    def forget_pages(self, number: int, pages: NDArray[np.uint64]) -> None:
+        """Let a core give back what it holds of these pages (uint64[n], numbers), and all that it knew of
+        them. Between two slices; its store buffer must be empty."""
+        forget_pages(self.core_rows, self.machine_rows, number, pages)
 
     # -- what the recorder takes out -----------------------------------------------------------------
 

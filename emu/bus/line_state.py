@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import carray, njit
-from emu.native.unicorn import peek8, peek64, pointer
+from emu.native.unicorn import peek8, pointer
 
 #: MESI state, in the low two bits.
 INVALID, SHARED, EXCLUSIVE, MODIFIED = 0, 1, 2, 3
@@ -68,25 +68,6 @@ def is_received(core, line):
 def was_here(core, line):
     """Whether the core has received the line, even if it has forgotten that."""
     return (peek8(core.line_state + line) & (SEEN | FORGOTTEN)) != np.uint8(0)
-
-
-@njit(cache=True)
-def received_lines(rows):
-    """Numbers of the lines that a core has ever received: uint64[n], ascending. rows: the core, as an
-    array."""
-    core = rows[0]
-    states, lines = core.line_state, core.memory_bytes >> core.line_shift
-    found, n = np.empty(64, np.uint64), 0
-    for first in range(np.uint64(0), lines, np.uint64(8)):
-        if peek64(states + first) == np.uint64(0):
-            continue
-        for line in range(first, first + np.uint64(8)):
-            if (peek8(states + line) & SEEN) != np.uint8(0):
-                if n == found.size:
-                    found = np.concatenate((found, np.empty(n, np.uint64)))
-                found[n] = line
-                n += 1
-    return found[:n]
 
 
 @njit(cache=True, inline="always")

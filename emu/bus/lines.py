@@ -4,7 +4,7 @@ Every fetch on a read or write miss is logged with the line as received, before 
 An upgrade (SHARED to MODIFIED) invalidates the other copies and fetches nothing.
 
 Seven kernels are all that the rest of a machine asks of a bus: `holds` (`emu.bus.line_state`), `need`,
-`fetch_code`, `claim`, `give_back`, `forget_lines` and `image`. Whoever writes to another core's rows does so
+`fetch_code`, `claim`, `give_back`, `forget_pages` and `image`. Whoever writes to another core's rows does so
 behind `need`, `fetch_code` or `claim`. Which hooks call them is the bus's choice, too: `emu.core.line_bus`.
 
 Under TSO a core's memory also holds stores that have not committed (`emu.bus.store_buffer`). Committed ones
@@ -43,7 +43,7 @@ from emu.native.state import PAGE_SHIFT
 from emu.native.unicorn import pointer
 
 __all__ = [
-    "claim", "fetch_code", "forget_lines", "give_back", "holds", "image", "image_of_pages", "need", "newest",
+    "claim", "fetch_code", "forget_pages", "give_back", "holds", "image", "image_of_pages", "need", "newest",
 ]  # fmt: skip
 
 #: The bus's name for an agent: not a core.
@@ -263,24 +263,27 @@ def give_back(core, machine, line):
 
 
 @njit(cache=True)
-def forget_lines(cores, machines, number, lines):
-    """A core gives back these lines (uint64[n], numbers), and is as if it had never received them: what it
-    has changed goes to home memory. Where lines are pages each that it held is a loss, too. cores: CORE[n],
-    machines: MACHINE[1]. The core must stand between two slices, and its store buffer be empty."""
+def forget_pages(cores, machines, number, pages):
+    """A core gives back what it holds of these pages of memory (uint64[n], numbers), and is as if it had
+    never received any of it: what it has changed goes to home memory. Where lines are pages each that it held
+    is a loss, too. cores: CORE[n], machines: MACHINE[1]. The core must stand between two slices, and its
+    store buffer be empty."""
     core, machine = cores[number], machines[0]
     states = line_states(core, machine)
     # A replay begins a new run here, too. What this one has pushed out does not come back to it as it went.
     end_run(core, machine)
-    for line in lines:
-        state = states[line] & MESI
-        if state == np.uint8(MODIFIED):
-            _write_back(core, machine, line)
-        if state != np.uint8(INVALID):
-            _drop_line(core, machine, line)
-            if machine.paged != _ZERO:
-                _count_downgrade(core, machine, line, LINE_LOST)
-        states[line] = forgotten(states[line])
-        mark_dirty(core, line << core.line_shift >> PAGE_SHIFT)
+    in_page = PAGE_SHIFT - core.line_shift
+    for page in pages:
+        for line in range(page << in_page, (page + _ONE) << in_page):
+            state = states[line] & MESI
+            if state == np.uint8(MODIFIED):
+                _write_back(core, machine, line)
+            if state != np.uint8(INVALID):
+                _drop_line(core, machine, line)
+                if machine.paged != _ZERO:
+                    _count_downgrade(core, machine, line, LINE_LOST)
+            states[line] = forgotten(states[line])
+        mark_dirty(core, page)
 
 
 @njit(cache=True)

@@ -55,6 +55,11 @@ class ChangedPages:
         """Those that ever did, uint64[n] in no order: all that the core has received."""
         return self._ever[: self._n[1]]
 
+    def received(self) -> NDArray[np.uint64]:
+        """All that the core has received by now, uint64[n] in no order."""
+        self.note()
+        return self.ever
+
     def forget(self) -> None:
         """Nothing has changed yet."""
         self._marks[self.changed] &= ~_CHANGED

@@ -16,7 +16,7 @@ from corebraid.base.rows.record import INPUT, INPUT_RANDOM, RECORD, STRATUM
 from emu.bus.store_buffer import new_buffer
 from emu.core.core import Core
 from emu.core.random_read import finish_random_read
-from emu.core.saved_pages import forget_received
+from emu.core.saved_pages import drop_pages
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
 from emu.core.watched_pages import WatchedPages, Watching
@@ -255,10 +255,11 @@ class IsolatedCore:
         self._row["awaiting"] = 0
         self.core.restore(context)
 
-    def forget(self, unlisted: Sequence[int]) -> None:
-        """The core has given back all that it had received. unlisted: its registers that no context has."""
+    def forget(self, pages: NDArray[np.uint64], unlisted: Sequence[int]) -> None:
+        """The core has given back all that it had received, of these pages (uint64[n]). unlisted: its
+        registers that no context has."""
         self.core.restore_unlisted(unlisted)
-        forget_received(self.core)
+        drop_pages(self.core, pages, 1 << int(self._row["line_shift"]))
 
     def set_stratum(self, number: int, committed: int, buffered: int) -> Diverged | None:
         """Events from here on belong to this strata region. committed, buffered: stores that had left the

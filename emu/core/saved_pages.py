@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
-from emu.bus.line_state import is_received, mark_never_received, mark_received, received_lines
+from emu.bus.line_state import is_received, mark_never_received, mark_received
 from emu.bus.private_memory import mark_dirty
 from emu.core.core import Core
 from emu.native.state import CORE_AT, PAGE_SHIFT
@@ -84,20 +84,8 @@ def _drop(rows, numbers, line_bytes):  # type: ignore[no-untyped-def]
 
 
 def drop_pages(core: Core, numbers: NDArray[np.uint64], line_bytes: int) -> None:
-    """Nothing of these pages (uint64[n]) was ever received, in a core that only holds memory."""
+    """Nothing of these pages (uint64[n]) was ever received, in a core that no bus serves."""
     _drop(core.rows, np.ascontiguousarray(numbers), line_bytes)
-
-
-def lines_received(core: Core) -> NDArray[np.uint64]:
-    """Numbers of the lines that the core has received, uint64[n], ascending."""
-    found: NDArray[np.uint64] = received_lines(core.rows)
-    return found
-
-
-def forget_received(core: Core) -> None:
-    """The core is as if it had received nothing."""
-    shift = core.words[CORE_AT.line_shift]
-    drop_pages(core, np.unique(lines_received(core) >> (PAGE_SHIFT - np.uint64(shift))), 1 << shift)
 
 
 def take_pages(core: Core, numbers: NDArray[np.uint64], line_bytes: int) -> Iterator[SavedPages]:

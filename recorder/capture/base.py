@@ -76,7 +76,8 @@ class BaseCapture(Watcher):
     ) -> None:  # fmt: skip
         self._options, self._isa = options, isa
         self.board = board
-        pages = [ChangedPages(core) if options.checkpoint else None for core in board.cores]
+        kept = options.checkpoint or options.ring
+        pages = self._changed = [ChangedPages(core) if kept else None for core in board.cores]
         pairs = zip(board.cores, pages, strict=True)
         self._fingerprints = [Fingerprint(core, board.bus.line, changed) for core, changed in pairs]
         self._truth = Slices()
@@ -350,7 +351,8 @@ class BaseCapture(Watcher):
     def _begin_interval(self, writer: RingWriter, base: Base) -> None:
         """All that was recorded so far may go: what follows stands for itself."""
         self._drain_all()
-        forget_everything(self.board, self._evidence.write_ahead)
+        received = [changed.received() for changed in self._changed if changed is not None]
+        forget_everything(self.board, received, self._evidence.write_ahead)
         writer.turn(base, self._counted(), nonzero_pages(self.board.home, pages=self._pages()))
         self._evidence.begin_interval(writer, base)
         for number in range(len(self.board.cores)):

@@ -6,22 +6,27 @@ Their store buffers are empty there (MICRO 2009, section 3, has such checkpoints
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN
 from emu.board.board import Board
 from emu.bus.losses import LOSS_LIMIT
 from emu.bus.sync_points import ENTER, LEAVE
-from emu.core.saved_pages import lines_received
 
 
-def forget_everything(board: Board, write_losses: Callable[[], None]) -> None:
-    """Let all cores give back and forget their lines: home memory is all of memory then. write_losses: called
-    before there are too many losses."""
-    for number, core in enumerate(board.cores):
-        lines = lines_received(core)
-        for start in range(0, len(lines), LOSS_LIMIT):
-            board.forget_lines(number, lines[start : start + LOSS_LIMIT])
+def forget_everything(
+    board: Board, received: Sequence[NDArray[np.uint64]], write_losses: Callable[[], None]
+) -> None:
+    """Let all cores give back and forget what they have: home memory is all of memory then. received: of each
+    core the pages of which it has received anything, uint64[n]. write_losses: called before there are too
+    many losses."""
+    for number, pages in enumerate(received):
+        in_order = np.sort(pages)
+        for start in range(0, len(in_order), LOSS_LIMIT):
+            board.forget_pages(number, in_order[start : start + LOSS_LIMIT])
             write_losses()
 
 

@@ -18,6 +18,7 @@ from emu.core.isolated import IsolatedCore
 from emu.core.saved_pages import put_pages, take_pages
 from emu.core.surroundings import DEVICES, KERNEL
 from recorder.files.digest import Digest
+from recorder.files.manifest import is_ring
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.contested import Watched
 from recorder.replay.driver import Piece, ReplayDriver
@@ -101,7 +102,8 @@ class CoreReplay(ReplayDriver):
         region = 0 if start is None else start.state.strata
         isolated = isolated_core(recording, core, traced=traced, watched=watched, region=region)
         super().__init__(recording, core, manifest.instruction_set, isolated, stops)
-        self._pages = ChangedPages(isolated.core) if paged else None
+        self._forgets = is_ring(manifest)
+        self._pages = ChangedPages(isolated.core) if paged or self._forgets else None
         self._fingerprint = Fingerprint(isolated.core, manifest.line, self._pages)
         self._strata = self._digests = 0
         self._watched = watched
@@ -139,12 +141,16 @@ class CoreReplay(ReplayDriver):
         """Where this replay stands, for another to go on from there: this one is over then. It must keep
         track of its pages."""
         assert self._pages is not None
-        self._pages.note()
+        received = self._pages.received()
         core, line = self._core, self._recording.manifest.line
         piece = core.left_over()
         follow = chain([piece], self._source) if len(piece[0]) else self._source
-        pages = take_pages(core.core, self._pages.ever, line)
+        pages = take_pages(core.core, received, line)
         return Start(core.state(self._strata), pages, follow, complete=self._complete)
+
+    def _received(self) -> NDArray[np.uint64]:
+        assert self._pages is not None
+        return self._pages.received()
 
     def _pieces(self) -> Iterator[Piece]:
         return self._source

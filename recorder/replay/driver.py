@@ -29,7 +29,6 @@ from emu.core.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, Trace
 from isa.decoder import decoder_of
 from isa.table import Isa
 from recorder.files.digest import Digest
-from recorder.files.manifest import is_ring
 from recorder.files.reader import Recording, iter_core_records
 
 #: Kind of the rows that stand for stops; the log has none of it.
@@ -73,7 +72,8 @@ class ReplayDriver:
         self._stops = stops
         self._contexts = 0
         self._complete = False
-        self._forgets = is_ring(recording.manifest)
+        #: Whether the core may be told to forget what it has received.
+        self._forgets = False
 
     def run(self, progress: Callable[[int], None] | None = None) -> Iterator[NDArray[np.void]]:
         """Replay to the log's end; yields the trace in bounded pieces, EVENT[n].
@@ -139,6 +139,10 @@ class ReplayDriver:
     def _interrupted(self) -> None:
         """New registers are about to come, not the first ones."""
 
+    def _received(self) -> NDArray[np.uint64]:
+        """The pages of which the core has received anything, uint64[n], if it may forget them."""
+        raise NotImplementedError
+
     def _forgotten(self) -> None:
         """The core has given back all that it had received."""
 
@@ -191,7 +195,7 @@ class ReplayDriver:
             self._interrupted()
         core.restore(context[:registers])
         if forgotten:
-            core.forget(struct.unpack(f"<{more}Q", context[registers:]))
+            core.forget(self._received(), struct.unpack(f"<{more}Q", context[registers:]))
             self._forgotten()
 
     def _compare(self, expected: Digest, fingerprint: int) -> None:

@@ -36,12 +36,21 @@ class Run:
     row, as it ran. careless: records of a line that is lost are left out now and then, which no machine does.
     steps: how many there are, of 2 or 3 cores; else it is drawn. stops: whether instructions make more than
     one access, of which losses say less (`Begins.loose`), and reads are stopped after they obtained their
-    lines. agents_say: whether agents' rows are OWNED where a core had the line alone, as of all but some
+    lines. forgetting: at some strata all cores give back all, as where an interval of a ring begins.
+    agents_say: whether agents' rows are OWNED where a core had the line alone, as of all but some
     seeds."""
 
-    def __init__(self, seed: int, careless: bool = False, *, steps: int = 0, stops: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        careless: bool = False,
+        *,
+        steps: int = 0,
+        stops: bool = True,
+        forgetting: bool = False,
+    ) -> None:
         self._rng = rng = random.Random(seed)
-        self._careless, self._several = careless, stops
+        self._careless, self._several, self._forgetting = careless, stops, forgetting
         self.memory = bytearray(rng.randrange(3) for _ in range(MEMORY))
         self.before = bytes(self.memory)
         self.cores = [_Core() for _ in range(rng.randint(2, 3 if steps else 4))]
@@ -49,7 +58,8 @@ class Run:
         self._domain = rng.choice((2, 3, 200))
         self._agent, self._evict = rng.choice((0, 0, 0.1)), rng.choice((0, 0, 0.1))
         self.unbounded, self.agents_say = not self._evict, seed % 5 > 0
-        self._cut, self._stop = rng.choice((0, 0.05)), rng.choice((0, 0.1)) if stops else 0
+        self._cut = 0.1 if forgetting else rng.choice((0, 0.05))
+        self._stop = rng.choice((0, 0.1)) if stops else 0
         self._reads, self._stay = rng.choice((0.3, 0.6)), rng.choice((0.3, 0.8))
         self.strata: list[list[int]] = []
         self.order: list[int] = []
@@ -136,6 +146,9 @@ class Run:
             for one in self.cores:
                 one.count += 1
             self.strata.append([*(one.count for one in self.cores), len(self.agents)])
+            if self._forgetting:
+                for one in self.cores:
+                    one.held.clear()
 
     def lost(self) -> list[Events]:
         """What each core lost: LOSS (n,)."""

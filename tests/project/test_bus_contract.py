@@ -10,7 +10,7 @@ from cli_factory import ROOT
 
 #: The seven: `image` for all memory, for some pages and for one word (`newest`).
 CONTRACT = {
-    "holds", "need", "fetch_code", "claim", "forget_lines", "give_back", "image", "image_of_pages", "newest",
+    "holds", "need", "fetch_code", "claim", "forget_pages", "give_back", "image", "image_of_pages", "newest",
 }  # fmt: skip
 #: State of the bus, and where others may name it: where it is allocated.
 _STATE = re.compile(r"\b(line_state|line_states|sharers|owner)\b")

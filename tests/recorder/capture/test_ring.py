@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cli_factory import FIRMWARE
+from engine_suite import SOAK
 from guest import Code, run_guest, write_schedule
-from guest_bodies import GUESTS, build
+from guest_bodies import GUESTS, build, sizes
 from numpy.typing import NDArray
 
 import corebraid
-from bench.soak import examine
-from corebraid.base.errors import Divergence, FormatError, UsageError
-from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, RECORD, STRATUM
-from emu.bus.line_state import SEEN, received_lines
+from bench.soak import Broken, examine
+from corebraid.base.errors import Divergence, FormatError, OrderError, UsageError
+from corebraid.base.rows.record import CONTEXT, CONTEXT_FORGOTTEN, MISS, RECORD, STRATUM
+from emu.board.board import Board
+from emu.bus.line_state import LOST, SEEN
+from emu.bus.line_state import MESI as MESI_BITS
 from emu.bus.losses import LOSS_NOTE
 from emu.bus.names import MESI, PAGE
-from emu.core.isolated import IsolatedCore
-from emu.native.state import CORE_AT
-from isa.x86_64.registers import X86_64
+from emu.core.core import Core
+from recorder.capture.base import BaseCapture
+from recorder.capture.ring import RingWriter
+from recorder.capture.ring_borders import begin_core
 from recorder.capture.ring_policy import RingPolicy
 from recorder.files.agent_codec import AGENT_OP, SYNC
 from recorder.files.manifest import INTERVALS
@@ -77,7 +82,9 @@ def rows_from(recording: Recording, core: int, first: int) -> list[tuple[object,
 def test_the_end_is_that_of_the_whole(body: Callable[[Code], None], machine: str, tmp_path: Path) -> None:
     program, cores = build(tmp_path, body), GUESTS[body]
     cut, how = 0, MACHINES[machine]
-    for number, (longest, strata, every, kept) in enumerate(RINGS if machine == "pages" else RINGS[1:]):
+    for number, (longest, strata, every, kept) in enumerate(
+        RINGS if machine == "pages" or SOAK else RINGS[2:]
+    ):
         schedule = write_schedule(tmp_path / f"schedule-{number}", cores, number, longest)
         whole, end = (
             run_guest(
@@ -101,13 +108,22 @@ def test_the_end_is_that_of_the_whole(body: Callable[[Code], None], machine: str
     assert cut
 
 
-@pytest.mark.parametrize(
-    "program", ["uts", "radix", "laplace", "timer", "dma_race", "smc", "pgas_uts", "rpc_queens"]
-)
-def test_firmware(program: str, tmp_path: Path) -> None:
+#: Options that choose the machines above.
+_OPTIONS: tuple[dict[str, Any], ...] = ({}, {"bus": MESI}, {"cache": "1k:2:64"}, {"model": "tso"})
+_FIRMWARE = ("uts", "radix", "laplace", "timer", "dma_race", "smc", "pgas_uts", "rpc_queens")
+#: All of them in a long campaign; else each program on pages and one other.
+_ON = [
+    (program, options) for k, program in enumerate(_FIRMWARE)
+    for n, options in enumerate(_OPTIONS) if SOAK > 1 or n in (0, 1 + k % 3)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "options"), _ON, ids=lambda part: str(part))
+def test_firmware(program: str, options: dict[str, Any], tmp_path: Path) -> None:
     recorded = corebraid.record(
-        FIRMWARE / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:1000", last=8000, limit=300_000
-    )
+        FIRMWARE / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:1000", last=8000,
+        limit=300_000, **options,
+    )  # fmt: skip
     totals = recorded.manifest.totals
     print(totals)
     kept = sum(recorded.manifest.instructions)
@@ -118,9 +134,12 @@ def test_firmware(program: str, tmp_path: Path) -> None:
     assert corebraid.verify(tmp_path / "rec").facts()["sound"]
 
 
-def test_a_linux_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"model": "tso", "store_buffer": 3}, {"schedule": "pct:3"}], ids=str)
+def test_a_linux_program(options: dict[str, Any], tmp_path: Path) -> None:
     program = FIRMWARE.parent / "linux" / "x86_64" / "condvars"
-    recorded = corebraid.record(program, tmp_path / "rec", cores=3, strata="cycles:2000", last="20k")
+    recorded = corebraid.record(
+        program, tmp_path / "rec", cores=3, strata="cycles:2000", last="20k", **options
+    )
     totals = recorded.manifest.totals
     print(totals)
     assert int(str(totals["dropped_instructions"])) > 0
@@ -146,9 +165,43 @@ def test_a_replay_that_remembers_diverges(tmp_path: Path, monkeypatch: pytest.Mo
     program = FIRMWARE.parent / "linux" / "x86_64" / "condvars"
     corebraid.record(program, tmp_path / "rec", cores=2, strata="cycles:1000", last=20_000)
     replay_core(Recording.open(tmp_path / "rec"), 0)
-    monkeypatch.setattr("emu.core.isolated.forget_received", lambda core: None)
+    monkeypatch.setattr("emu.core.isolated.drop_pages", lambda *_: None)
     with pytest.raises(Divergence, match="memory"):
         replay_core(Recording.open(tmp_path / "rec"), 0)
+
+
+def test_stores_that_have_not_committed_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an interval begins with them, in a ring that does not let them commit before."""
+
+    def due(capture: BaseCapture) -> RingWriter | None:
+        writer = capture.writer
+        return writer if isinstance(writer, RingWriter) and writer.due(capture._base()) else None
+
+    monkeypatch.setattr(BaseCapture, "_ring_due", due)
+    program = build(tmp_path, sizes)
+    longest, strata, every, kept = RINGS[2]
+    schedule = write_schedule(tmp_path / "schedule", 2, 2, longest)
+
+    def record_and_examine() -> None:
+        run = run_guest(
+            program, tmp_path / "rec", 2, strata=strata, schedule=str(schedule), evidence=("losses",),
+            checkpoint=None, ring=Fixed(kept, every=every), **MACHINES["buffers"],
+        )  # fmt: skip
+        examine(run.path)
+
+    with pytest.raises((Divergence, FormatError, OrderError, Broken)):
+        record_and_examine()
+
+
+def test_committed_stores_are_counted_from_where_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = BaseCapture._base
+    monkeypatch.setattr(BaseCapture, "_base", lambda capture: replace(plain(capture), committed=(0,) * 3))
+    with pytest.raises(FormatError, match="does not begin where the one before it ends"):
+        corebraid.record(
+            FIRMWARE / "uts.elf", tmp_path / "rec", cores=3, strata="cycles:1000", last=8000, model="tso"
+        )
 
 
 # -- bad input -------------------------------------------------------------------------------------------
@@ -190,14 +243,16 @@ def test_what_would_make_it_one(last: object, strata: str, remedy: str, tmp_path
 
 def test_there_and_back() -> None:
     draw = np.random.default_rng(5)
-    base = Base((10**12, 77), 5 << 33, 12345)
+    base = Base((10**12, 77), 5 << 33, 12345, (8, 1 << 40))
     cores = np.zeros(100, RECORD)
     cores["count"], cores["value"] = draw.integers(0, 1 << 50, 100), draw.integers(0, 1 << 30, 100)
     cores["kind"] = draw.integers(0, 8, 100)
     moved = base.of_core(1, cores)
     assert (moved["count"] == cores["count"] + np.uint64(77)).all()
     strata = cores["kind"] == STRATUM
-    assert (moved["value"] == cores["value"] + np.where(strata, 12345, 0).astype(np.uint64)).all()
+    more = np.where(strata, 12345, np.where(cores["kind"] == MISS, 1 << 40, 0)).astype(np.uint64)
+    assert (moved["value"] == cores["value"] + more).all()
+    assert (moved["addr"] == cores["addr"] + np.where(strata, 1 << 40, 0).astype(np.uint64)).all()
     assert (base.back.of_core(1, moved) == cores).all()
     agents = np.zeros(50, AGENT_OP)
     agents["kind"], agents["cause"] = draw.choice([1, SYNC], 50), draw.integers(0, 2, 50)
@@ -208,22 +263,39 @@ def test_there_and_back() -> None:
         assert after["addr"] == before["addr"] + np.uint64(by)
         assert after["number"] == before["number"] + np.uint64(5 << 33)
     assert (base.back.of_agents(moved) == agents).all()
-    truth = np.array([(0, 5), (1, 6), (2, 7)], TRUTH)
-    assert base.of_truth(truth)["end"].tolist() == [5 + 10**12, 83, 7 + (5 << 33)]
+    truth = np.array([(0, 5), (1, 6), (2, 7), (3, 8), (4, 9)], TRUTH)
+    assert base.of_truth(truth)["end"].tolist() == [5 + 10**12, 83, 7 + (5 << 33), 16, 9 + (1 << 40)]
     notes = np.array([(9, 4096, 1, 1), (8, 0, 0, 2)], LOSS_NOTE)
     assert base.of_losses(notes)["count"].tolist() == [9 + 77 + 12345, 8 + 10**12 + 12345]
-    assert base.since(base) == Base((0, 0))
+    assert base.since(base) == Base((0, 0), committed=(0, 0))
 
 
-def test_received_lines_are_those_that_are_marked() -> None:
-    core = IsolatedCore(X86_64, 0, 4 << 20, 4096, traced=False).core
-    draw = np.random.default_rng(3)
-    for n in (0, 1, 63, 64, 65, 700):
-        core.line_state[:1024] = draw.integers(0, 256, 1024) & ~int(SEEN)
-        core.line_state[draw.choice(1024, n, replace=False)] |= SEEN
-        expected = np.flatnonzero(core.line_state[:1024] & SEEN)
-        assert (received_lines(core.rows) == expected.astype(np.uint64)).all()
-    assert core.words[CORE_AT.memory_bytes] == 4 << 20
+@pytest.mark.parametrize("options", [{}, {"bus": "mesi"}, {"cache": "1k:2:64"}, {"model": "tso"}], ids=str)
+def test_nothing_is_left_where_an_interval_begins(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def looked_at(board: Board, number: int, who: int) -> None:
+        for core in board.cores:
+            assert not (core.line_state & (MESI_BITS | SEEN | LOST)).any()
+            assert not int(core.row["buffered"])
+            assert not int(core.row["tags"]) or not _tags(core).any()
+        begun.append(number)
+        begin_core(board, number, who)
+
+    monkeypatch.setattr("recorder.capture.base.begin_core", looked_at)
+    corebraid.record(
+        FIRMWARE / "uts.elf", tmp_path / "rec", cores=3, strata="cycles:1000", last=8000, **options
+    )
+    assert len(begun) > 9
+
+
+def _tags(core: Core) -> NDArray[np.uint64]:
+    """The places of its finite cache."""
+    size = int(core.row["sets"]) * int(core.row["ways"])
+    words = (ctypes.c_uint64 * size).from_address(int(core.row["tags"]))
+    return np.frombuffer(words, np.uint64)
 
 
 def test_nothing_is_forgotten_but_in_a_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tenure_factory import pairs_of
 
 from bench.tiny_runs import LINE, Run
 from corebraid.base.rows.event import READ, UNCACHED
-from corebraid.base.rows.record import MISS
+from corebraid.base.rows.record import MISS, RECEIVED
 from solver.check.certificate import Certificate
 from solver.check.checker import check_certificate
 from solver.passes.answers import Options, solve
@@ -39,8 +39,10 @@ from solver.tenures.scan import CONTINUED
 
 
 def runs(n: int) -> list[Run]:
-    """Random runs under TSO, some with agents, some with evictions."""
-    return [Run(seed, agents=seed % 3 == 0, evicting=seed % 4 == 1) for seed in range(n)]
+    """Random runs under TSO, some with agents, some with evictions, some as a ring's."""
+    return [
+        Run(seed, agents=seed % 3 == 0, evicting=seed % 4 == 1, forgetting=seed % 4 == 2) for seed in range(n)
+    ]
 
 
 def false_edges(
@@ -98,10 +100,11 @@ def matched(run: Run, core: int, strata: int) -> list[int]:
     return [int(number) for region in range(strata + 1) for number in matcher.take(region)[3]]
 
 
-def test_losses_are_matched_with_the_records_by_which_lines_were_held() -> None:
+@pytest.mark.parametrize("forgetting", [False, True])
+def test_losses_are_matched_with_the_records_by_which_lines_were_held(forgetting: bool) -> None:
     told = untold = 0
     for seed in range(300 * SOAK):
-        run = Run(seed, agents=seed % 3 == 0)
+        run = Run(seed, agents=seed % 3 == 0, forgetting=forgetting)
         for core, expected in enumerate(run.lost_by()):
             found = matched(run, core, len(run.strata))
             assert all(a in (b, -1) for a, b in zip(found, expected, strict=True)), (
@@ -110,6 +113,21 @@ def test_losses_are_matched_with_the_records_by_which_lines_were_held() -> None:
             told, untold = told + sum(a >= 0 for a in found), untold + found.count(-1)
     print(f"{told} told, {untold} not")
     assert told > 20 * untold
+
+
+def test_a_line_that_was_forgotten_is_had_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> int:
+        drawn = [Run(seed, forgetting=True) for seed in range(100)]
+        return sum(
+            number >= 0
+            for run in drawn
+            for core in range(len(run.lost_by()))
+            for number in matched(run, core, len(run.strata))
+        )
+
+    found = told()
+    monkeypatch.setattr(LossMatcher, "_note_forgotten", lambda *_: None)
+    assert told() < 0.9 * found
 
 
 def test_many_records_of_one_count_are_looked_up_as_few_are() -> None:
@@ -197,7 +215,7 @@ class _Chains:
             bytes_of = bytes(blob[int(row["offset"]) : int(row["offset"]) + LINE])
             if row["kind"] == MISS:
                 self.misses.append((int(row["count"]), int(row["value"]), int(row["addr"]) // LINE, bytes_of))
-            else:
+            elif row["kind"] == RECEIVED:
                 self.misses[-1] = (*self.misses[-1][:3], bytes_of)
 
     def record_of(self, load: bool, number: int, line: int) -> int:

@@ -99,6 +99,6 @@ def test_a_planted_error_is_caught(
 ) -> None:
     monkeypatch.setattr(buffered_deduce, name, planted)
     seen: Counter[str] = Counter()
-    caught = sum(differences(run, seen) > 0 for run in runs(60))
-    print(f"{caught} of 60 runs")
+    caught = sum(differences(run, seen) > 0 for run in runs(150))
+    print(f"{caught} of 150 runs")
     assert caught > 0

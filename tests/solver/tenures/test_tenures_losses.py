@@ -15,16 +15,17 @@ from corebraid.base.rows.event import OWNED
 from corebraid.base.rows.record import MISS_OWNED
 
 
-def lossy(seed: int) -> Run:
+def lossy(seed: int, *, forgetting: bool = False) -> Run:
     """A run without reads that are stopped after they have obtained their lines: such leave losses that no
     access explains."""
-    return Run(seed, stops=False)
+    return Run(seed, stops=False, forgetting=forgetting)
 
 
-def test_what_is_deduced_from_losses_is_true_of_random_runs() -> None:
+@pytest.mark.parametrize("forgetting", [False, True])
+def test_what_is_deduced_from_losses_is_true_of_random_runs(forgetting: bool) -> None:
     edges = 0
     for seed in range(400 * SOAK):
-        n, false, contradictions = false_edges(lossy(seed), losses=True)
+        n, false, contradictions = false_edges(lossy(seed, forgetting=forgetting), losses=True)
         assert not contradictions, f"Run({seed})"
         assert not false, f"Run({seed})"
         edges += n

@@ -41,19 +41,20 @@ def false_edges(run: Run, *, losses: bool = False) -> tuple[int, list[list[int]]
     return n, false, contradictions
 
 
-def soundness(seeds: range) -> int:
+def soundness(seeds: range, *, forgetting: bool = False) -> int:
     """Assert that everything deduced of random runs is true; how many edges there were."""
     edges = 0
     for seed in seeds:
-        n, false, contradictions = false_edges(Run(seed))
+        n, false, contradictions = false_edges(Run(seed, forgetting=forgetting))
         assert not contradictions, f"Run({seed})"
         assert not false, f"Run({seed})"
         edges += n
     return edges
 
 
-def test_what_is_deduced_is_true_of_random_runs() -> None:
-    edges = soundness(range(400 * SOAK))
+@pytest.mark.parametrize("forgetting", [False, True])
+def test_what_is_deduced_is_true_of_random_runs(forgetting: bool) -> None:
+    edges = soundness(range(400 * SOAK), forgetting=forgetting)
     print(f"{edges} edges")
     assert edges > 3000
 
