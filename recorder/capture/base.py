@@ -19,10 +19,9 @@ from emu.board.watcher import Watcher
 from emu.bus.names import MESI, PAGE
 from emu.core.changed_pages import ChangedPages
 from emu.core.fingerprint import Fingerprint
-from emu.core.surroundings import KERNEL
 from emu.schedule.policy import Scheduler
-from emu.schedule.scheduler import is_named_policy, schedule_bytes
 from isa.table import Isa
+from recorder.capture.beginning import begun_manifest
 from recorder.capture.evidence_capture import EvidenceCapture
 from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.program import check_program
@@ -34,7 +33,6 @@ from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Guest, make_collector
 from recorder.files.digest import Digest
 from recorder.files.end import End
-from recorder.files.frame import RING_VERSION, VERSION
 from recorder.files.image_file import nonzero_pages
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import (
@@ -42,7 +40,6 @@ from recorder.files.manifest import (
     MISSES_PROVE_WRITES,
     PROGRAM_ELF,
     Manifest,
-    Processor,
     Program,
 )
 from recorder.files.reader import most_strata
@@ -93,8 +90,8 @@ class BaseCapture(Watcher):
         self._agent_rows = AgentRows()
         self._progress: Progress | None = None
         check_program(name, program)
-        manifest = self._manifest(Program(name, hashlib.sha256(program).hexdigest()))
-        manifest = replace(manifest, options={**manifest.options, **more})
+        of = Program(name, hashlib.sha256(program).hexdigest())
+        manifest = begun_manifest(options, isa, board, of, self.agents, more)
         self.writer = self._create(directory, manifest)
         if not options.unwritten:
             with self._or_nothing():
@@ -143,46 +140,6 @@ class BaseCapture(Watcher):
         said, names = self._options.evidence_options, self._options.evidence
         collectors = [make_collector(name, guest, self.writer.evidence(name), said) for name in names]
         self._evidence = EvidenceCapture(self.board, [*collectors, *watchers])
-
-    def _schedule_digest(self) -> str:
-        """Of an explicit schedule's bytes, since they decide the run; empty for the other policies."""
-        if is_named_policy(self._options.schedule):
-            return ""
-        return hashlib.sha256(schedule_bytes(Path(self._options.schedule))).hexdigest()
-
-    def _processor(self) -> Processor:
-        asks = self.board.config.surroundings is KERNEL
-        return Processor(self._isa.revision, self._isa.identity if asks else ())
-
-    def _manifest(self, program: Program) -> Manifest:
-        options = self._options
-        schedule = options.schedule if is_named_policy(options.schedule) else "file"
-        return Manifest(
-            isa=self._isa.name,
-            processor=self._processor(),
-            program=program,
-            n_cores=options.cores,
-            memory=options.memory_bytes,
-            line=self.board.bus.line,
-            cache=str(options.cache),
-            seed=options.seed,
-            schedule=schedule,
-            model=options.model,
-            strata=str(options.strata),
-            agents=self.agents,
-            version=RING_VERSION if options.ring else VERSION,
-            options={
-                **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
-                **({"last": str(options.ring)} if options.ring else {}),
-                **({} if options.schedule_seed is None else {"schedule_seed": options.schedule_seed}),
-                "slice": options.longest_slice,
-                "limit": options.limit,
-                "input": hashlib.sha256(options.input).hexdigest(),
-                "schedule_file": self._schedule_digest(),
-                **({"evidence": ",".join(options.evidence)} if options.evidence else {}),
-                **options.evidence_options,
-            },
-        )
 
     # -- rows ----------------------------------------------------------------------------------------
 
