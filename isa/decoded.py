@@ -23,7 +23,8 @@ class Block:
     instruction to the decoder (decoding ends there), or -1. coprocessor: it holds instructions of a unit
     that few programs use, and what computes them is loaded for. reserved: byte offsets of instructions
     that programs do not have. illegal: byte offset of what nobody has, though the emulator might run it
-    (decoding ends there). rewrites: positions of those that may store where they have read.
+    (decoding ends there). rewrites: positions of those that may store where they have read. calls: byte
+    offsets of system calls.
     """
 
     offsets: tuple[int, ...]
@@ -42,6 +43,7 @@ class Block:
     reserved: tuple[int, ...] = ()
     illegal: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
+    calls: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

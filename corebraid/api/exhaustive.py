@@ -50,13 +50,6 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
 
 def check_subject(subject: Subject) -> None:
     """Raises UsageError for a program that cannot be searched."""
-    if subject.spec is not None and subject.options.model != "sc":
-        model, way = Option("model", subject.options.model), Option("exhaustive", True)
-        raise UsageError(
-            Phrase(model, " does not go with ", way, " of Linux programs: when stores commit is not tried"),
-            where=str(subject.program),
-            remedy="leave one of them out",
-        )
     if subject.spec is None and subject.options.cores < 2:
         raise UsageError(
             "one core has one execution",

@@ -89,11 +89,9 @@ def subject_of(asked: Asked) -> Subject:
     options = _with_strata(_with_ring(options, asked), asked)
     if not is_linux:
         _check_firmware(asked)
-        return Subject(
-            path, _with_steps(options, asked, linux=False), None, {}, asked.linux.time_limit, because
-        )
+        return Subject(path, _with_steps(options, asked), None, {}, asked.linux.time_limit, because)
     spec = guest_spec(path, asked.program, asked.arguments, asked.memory, options.input, asked.linux)
-    options = replace(_with_steps(options, asked, linux=True), memory_bytes=ADDRESS_SPACE)
+    options = replace(_with_steps(options, asked), memory_bytes=ADDRESS_SPACE)
     return Subject(path, options, spec, asked.linux.facts(), asked.linux.time_limit, because)
 
 
@@ -172,7 +170,7 @@ def _checkpoint(asked: Asked) -> CheckpointPolicy | None:
     return policy
 
 
-def _with_steps(options: RecordOptions, asked: Asked, *, linux: bool) -> RecordOptions:
+def _with_steps(options: RecordOptions, asked: Asked) -> RecordOptions:
     """A schedule file may hold steps in place of slices."""
     from emu.schedule.scheduler import is_named_policy
     from emu.schedule.step_file import read_steps
@@ -180,12 +178,6 @@ def _with_steps(options: RecordOptions, asked: Asked, *, linux: bool) -> RecordO
 
     if is_named_policy(asked.schedule) or (steps := read_steps(Path(asked.schedule))) is None:
         return options
-    if options.model != "sc" and linux:
-        raise UsageError(
-            "a Linux program's schedule of steps is of the model sc",
-            found=Option("model", asked.model),
-            where=asked.schedule,
-        )
     if options.bus == PAGE:
         raise UsageError(
             "the page bus does not see single accesses, before which steps end",

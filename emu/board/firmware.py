@@ -11,7 +11,7 @@ from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.elf import Image
 from emu.board.faults import FETCH_ACCESS, describe_exception, describe_fill
-from emu.board.stepping import CoreSteps, take_step
+from emu.board.stepping import CoreSteps, buffers_of, take_step
 from emu.board.stretch import NEVER, Calm
 from emu.board.watcher import Watcher
 from emu.bus.agents import step_dma, write_frame
@@ -23,7 +23,7 @@ from emu.devices.one_sided import step_transfers
 from emu.devices.post import Post
 from emu.devices.registers import CAUSE_TIMER
 from emu.hooks.access import log_input
-from emu.native.state import CORE_AT, MACHINE_AT, address_of
+from emu.native.state import MACHINE_AT, address_of
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.stepped import Stepped
 from isa.table import Isa
@@ -79,9 +79,7 @@ class Machine(Board):
 
     def buffers(self) -> tuple[list[int], list[int]]:
         """Cores that wait until their store buffers are empty, and cores whose buffers hold stores."""
-        holding = [k for k, core in enumerate(self.cores) if core.words[CORE_AT.buffered]]
-        drains = [(k, self.cores[k].words[CORE_AT.drains], self.cores[k].count) for k in holding]
-        return [k for k, drain, count in drains if drain == count + 1], holding
+        return buffers_of(self.cores)
 
     # -- running -------------------------------------------------------------------------------------
 

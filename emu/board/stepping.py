@@ -13,7 +13,14 @@ from typing import Protocol
 from emu.board.board import Stopped
 from emu.board.faults import Fault
 from emu.board.sliced import Sliced
-from emu.bus.commit import FORCED_DRAIN, FORCED_FULL, FORCED_OLD, FORCED_PART
+from emu.bus.commit import (
+    FORCED_DRAIN,
+    FORCED_FULL,
+    FORCED_KERNEL,
+    FORCED_OLD,
+    FORCED_PAGE,
+    FORCED_PART,
+)
 from emu.bus.store_buffer import OLDEST
 from emu.core.recorded import RecordedCore
 from emu.native.state import CORE_AT, MACHINE_AT
@@ -26,6 +33,8 @@ _FORCED = {
     FORCED_FULL: "a store buffer was full, and its oldest store had to commit: a larger one was not tried",
     FORCED_PART: "a load overlapped a buffered store in part, which had to commit: later was not tried",
     FORCED_DRAIN: "an instruction that waits for the store buffer could not be stopped before it",
+    FORCED_KERNEL: "a thread was interrupted with stores buffered: that they commit later was not tried",
+    FORCED_PAGE: "a page was taken or protected while stores to it were buffered: later was not tried",
 }
 
 
@@ -39,13 +48,17 @@ class CoreSteps:
     doubts: set[str] = field(default_factory=set)
 
 
-class StepBoard(Sliced, Protocol):
-    """What a step needs of the machine, see `emu.board.firmware.Machine`."""
-
-    fault: Fault | None
+class Committing(Sliced, Protocol):
+    """What a step of a store buffer needs of the machine, see `emu.board.board.Board`."""
 
     def commit_step(self, number: int, *, own: bool) -> None:
         """See `Board`."""
+
+
+class StepBoard(Committing, Protocol):
+    """What a step needs of the machine, see `emu.board.firmware.Machine`."""
+
+    fault: Fault | None
 
     def withdraw_fault(self, number: int) -> bool:
         """Let a core that has failed stand before the instruction that did, if it can be tried again."""
@@ -56,11 +69,10 @@ def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -
     number, words = piece.core, machine.words
     core = machine.cores[number]
     if not piece.length:
-        machine.commit_step(number, own=True)
-        machine.watcher.stores_committed()
+        take_commit(machine, number)
         return
     stopped = machine.run_slice(number, length, exact=True, events=1)
-    _settle(machine, steps, number)
+    settle_step(machine, steps.doubts, number)
     if machine.fault is not None and machine.fault.refused:
         steps.doubts.add(f"not emulated: {machine.fault.what}")
     elif stopped is Stopped.FAULT and not _fails_now(core, words, steps, number):
@@ -75,13 +87,26 @@ def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -
         steps.policy.unfinished = number
 
 
-def _settle(machine: StepBoard, steps: CoreSteps, number: int) -> None:
+def buffers_of(cores: list[RecordedCore]) -> tuple[list[int], list[int]]:
+    """Cores that wait until their store buffers are empty, and cores whose buffers hold stores."""
+    holding = [k for k, core in enumerate(cores) if core.words[CORE_AT.buffered]]
+    drains = [(k, cores[k].words[CORE_AT.drains], cores[k].count) for k in holding]
+    return [k for k, drain, count in drains if drain == count + 1], holding
+
+
+def take_commit(machine: Committing, number: int) -> None:
+    """Let the oldest store of a core's buffer commit."""
+    machine.commit_step(number, own=True)
+    machine.watcher.stores_committed()
+
+
+def settle_step(machine: Committing, doubts: set[str], number: int) -> None:
     """Behind a step under TSO: what nobody looks at commits, and what had to is a doubt."""
     if not machine.words[MACHINE_AT.tso]:
         return
     machine.commit_step(number, own=False)
     if forced := machine.words[MACHINE_AT.forced]:
-        steps.doubts |= {why for bit, why in _FORCED.items() if forced & bit}
+        doubts |= {why for bit, why in _FORCED.items() if forced & bit}
 
 
 def _fails_now(core: RecordedCore, words: memoryview, steps: CoreSteps, number: int) -> bool:

@@ -25,8 +25,9 @@ _ONCE_IN = np.uint64(16)
 #: Words of a row of `commits`: the core's instruction count, and how many of its stores had committed then.
 COMMIT_WORDS = 2
 #: Why stores had to commit within a step: one was old; the buffer was full; a load overlaps one in part; the
-#: core could not be stopped before it waits until the buffer is empty.
-FORCED_OLD, FORCED_FULL, FORCED_PART, FORCED_DRAIN = 1, 2, 4, 8
+#: core could not be stopped before it waits until the buffer is empty; the kernel interrupted the core; a
+#: page to which one is was taken away, or may not be written to any more.
+FORCED_OLD, FORCED_FULL, FORCED_PART, FORCED_DRAIN, FORCED_KERNEL, FORCED_PAGE = 1, 2, 4, 8, 16, 32
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 

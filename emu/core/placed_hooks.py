@@ -12,7 +12,8 @@ from isa.decoded import Block
 class PlacedHooks:
     """The hooks of one core. handle: its engine. row: address of its `CORE` row. fence, privileged, illegal:
     native hooks for instructions that empty the store buffer, under TSO; for privileged ones; for what is
-    none, though the emulator might run it."""
+    none, though the emulator might run it. calls_wait: that for the store buffer also stands before system
+    calls."""
 
     def __init__(self, handle: int, row: int, native: NativeIsa) -> None:
         self._handle, self._row = handle, row
@@ -21,6 +22,7 @@ class PlacedHooks:
         self.fence: object = None
         self.privileged: object = None
         self.illegal: object = None
+        self.calls_wait = False
 
     def place(self, address: int, block: Block) -> list[int]:
         """Place what the block at `address` needs. Returns where: what is translated there is to be
@@ -28,8 +30,8 @@ class PlacedHooks:
         changed = []
         for offsets, hook in (
             (block.pairs, self._pair),
-            (block.fences, self._fence_gone if self.fence else None),
-            (block.fences, self.fence),
+            (self._draining(block), self._fence_gone if self.fence else None),
+            (self._draining(block), self.fence),
             (block.privileged, self.privileged),
             (block.illegal, self.illegal),
             (block.reserved if self.privileged else (), self.illegal),
@@ -40,6 +42,10 @@ class PlacedHooks:
                     self._placed[place] = self._add(*place)
                     changed.append(address + offset)
         return [*changed, *(address + offset for offset in block.pairs)]
+
+    def _draining(self, block: Block) -> tuple[int, ...]:
+        """Byte offsets of what `fence` stands before."""
+        return (*block.fences, *block.calls) if self.calls_wait else block.fences
 
     def _add(self, address: int, hook: object) -> int:
         return add_hook(self._handle, uc.UC_HOOK_CODE, hook, self._row, at=address)
@@ -53,8 +59,8 @@ class PlacedHooks:
         now. Returns whether there were any."""
         right = (
             (self._pair, block.pairs),
-            (self._fence_gone, block.fences),
-            (self.fence, block.fences),
+            (self._fence_gone, self._draining(block)),
+            (self.fence, self._draining(block)),
             (self.privileged, block.privileged),
             (self.illegal, (*block.illegal, *block.reserved)),
         )

@@ -101,10 +101,10 @@ class RecordedCore(Core):
         """As the bus has it."""
         self._bus.map_devices(self, page)
 
-    @property
-    def buffered_rows(self) -> NDArray[np.uint64]:
-        """The ring of its store buffer, see `emu.bus.store_buffer`."""
-        return self._buffer
+    def held_rows(self) -> NDArray[np.uint64]:
+        """The stores in its buffer, the oldest first: rows of `emu.bus.store_buffer`."""
+        first, n = self.words[CORE_AT.buffer_first], self.words[CORE_AT.buffered]
+        return self._buffer[(first + np.arange(n)) % BUFFER_ROWS]
 
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.record import INPUT_CALL
-from emu.bus.commit import commit_all
+from emu.bus.commit import FORCED_DRAIN, commit_all, note_forced
 from emu.bus.runs import end_run
 from emu.hooks.access import log_input, stop
 from emu.hooks.replay import next_input_is, take_value
@@ -37,7 +37,8 @@ def call_kernel(core, count):
     """The instruction at `count` calls the kernel: the core stops, and leaves what it calls for."""
     machine = machine_at(core.machine)
     if core.buffered != _ZERO:
-        # The kernel is to see what the task has stored.
+        # The kernel is to see what the task has stored. Step by step the core has waited before the call.
+        note_forced(machine, FORCED_DRAIN)
         cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
         commit_all(core, cores, machine, count)
     end_run(core, machine)

@@ -1,4 +1,5 @@
-"""Native hook before an instruction that waits until the store buffer is empty (SDM volume 3, 12.10)."""
+"""Native hook before an instruction that waits until the store buffer is empty (SDM volume 3, 12.10), and
+before a Linux program's system calls."""
 
 from __future__ import annotations
 

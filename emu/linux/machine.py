@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,10 @@ from corebraid.base.wording import Option, Phrase
 from emu.board.board import Board, Stopped
 from emu.board.config import MachineConfig
 from emu.board.faults import FETCH_ACCESS, WRITE_ACCESS, Fault
+from emu.board.stepping import buffers_of
 from emu.board.stretch import Calm
 from emu.board.watcher import Watcher
-from emu.bus.commit import commit_core
+from emu.bus.commit import FORCED_KERNEL, FORCED_PAGE, commit_core
 from emu.bus.runs import begin_run
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.random_read import emulate_random_read
@@ -36,7 +38,7 @@ from emu.linux.guest import Guest
 from emu.linux.memory.bus_memory import CAUSE_CALL, CAUSE_EXIT, CAUSE_SIGNAL
 from emu.linux.signals.delivery import Death, deliver
 from emu.linux.signals.numbers import SIGKILL
-from emu.linux.stepping import Stepping, take_step
+from emu.linux.stepping import Stepping, loses_page, take_step
 from emu.linux.tasks.deadlock import waits
 from emu.linux.tasks.ending import let_go
 from emu.linux.tasks.home_queue import HomeQueue
@@ -91,6 +93,11 @@ class LinuxMachine(Board):
             raise UsageError(refused.what, remedy=Phrase("give it more: ", Option("cores"))) from None
         self.steps = Stepping(policy, self.clock())
         self.take_no_time()
+        if self.words[MACHINE_AT.tso]:
+            self.empty_store_buffers()
+            self.watcher.stores_committed()
+            self.state["stepped"] = 1
+            policy.buffers = partial(buffers_of, self.cores)
 
     def clock(self) -> int:
         """See `Board.clock`; of a machine that runs step by step, until when time has gone on."""
@@ -118,8 +125,14 @@ class LinuxMachine(Board):
         """Rights have shrunk: no core may use what it has filled."""
         for number, core in enumerate(self.cores):
             core.protect_again()
-            if self.state["tso"]:
+            if self.state["tso"] and (self.steps is None or loses_page(core, self.process.space.rights)):
+                self._force(number, FORCED_PAGE)
                 commit_core(self.core_rows, self.machine_rows, number)
+
+    def _force(self, number: int, why: int) -> None:
+        """Of a machine that runs step by step: what a core has buffered commits, though nobody chose that."""
+        if self.steps is not None and self.cores[number].words[CORE_AT.buffered] and not self.over:
+            self.words[MACHINE_AT.forced] |= why
 
     # -- what `emu.board.run` and the recorder ask ---------------------------------------------------
 
@@ -246,7 +259,8 @@ class LinuxMachine(Board):
     def meet_all(self) -> None:
         """What the kernel does from here on comes after all that has run: the process is over."""
         for number, task in enumerate(self.queue.current):
-            self._settle(number)
+            if self.words[MACHINE_AT.tso]:
+                self.empty_store_buffer(number)
             self.meet(number, ENTER, 0 if task is None else task.tid)
 
     def end_text(self) -> str:
@@ -301,6 +315,7 @@ class LinuxMachine(Board):
     def _settle(self, number: int) -> None:
         """The core's stores are to be seen by the kernel and by whoever runs the task next."""
         if self.words[MACHINE_AT.tso]:
+            self._force(number, FORCED_KERNEL)
             self.empty_store_buffer(number)
 
     def _deliver(self, number: int, task: Task, flags: int = CONTEXT_SIGNAL) -> None:
@@ -444,11 +459,14 @@ class LinuxMachine(Board):
         """A page that is to be made present, or a fault of the guest's own."""
         core = self.cores[number]
         self._take_back(number)
-        self._settle(number)
-        self.meet(number, ENTER, task.tid)
         words = core.words
         access, words[CORE_AT.fault_access] = words[CORE_AT.fault_access], 0
         vector, words[CORE_AT.exception] = words[CORE_AT.exception], 0
+        if access and not vector and self._stores_wait(number) and self._bring_page(number, access):
+            self.meet(number, LEAVE, task.tid)
+            return
+        self._settle(number)
+        self.meet(number, ENTER, task.tid)
         if vector == core.isa.vectors.double_fault + 1:
             # The first fault fell where the slice ended, and nobody heard of it: once more, alone.
             core.forget_exception()
@@ -467,6 +485,11 @@ class LinuxMachine(Board):
         if not self.over and self.fault is None:
             self._deliver(number, task)
         core.withdraw_exception()
+
+    def _stores_wait(self, number: int) -> bool:
+        """Whether the core's stores stay in its buffer while a page is made present. Step by step, since who
+        uses a page first is not tried: nobody may be told by what that does to others."""
+        return self.steps is not None and bool(self.cores[number].words[CORE_AT.buffered])
 
     def _bring_page(self, number: int, access: int) -> bool:
         """Make the page that the fill asked for present, if it may be."""

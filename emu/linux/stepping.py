@@ -2,6 +2,9 @@
 
 Nothing of a step may depend on what others do meanwhile, unless it shares something with them. So every task
 keeps a core of its own, and time stands still as long as anybody can run.
+
+Under TSO a system call waits until its core's store buffer is empty: the task stands before the instruction
+that makes it (`emu.hooks.fence`), and makes it at the beginning of its next step.
 """
 
 from __future__ import annotations
@@ -9,12 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.base.memory import PAGE_BYTES
 from emu.board.board import Stopped
+from emu.board.stepping import Committing, settle_step, take_commit
+from emu.bus.store_buffer import ADDRESS, SIZE
+from emu.core.recorded import RecordedCore
 from emu.linux.ground.wait import Reason
 from emu.linux.guest import Guest
 from emu.linux.tasks.task import State, Task
 from emu.linux.turn import Turning
-from emu.native.state import CORE_AT, MACHINE_AT, STOP_CALL
+from emu.native.state import CORE_AT, MACHINE_AT, RIGHT_WRITE, STOP_CALL
 from emu.schedule.policy import Slice
 from emu.schedule.stepped import Stepped
 
@@ -48,7 +58,7 @@ class Stepping:
     doubts: set[str] = field(default_factory=set)
 
 
-class StepMachine(Turning, Protocol):
+class StepMachine(Turning, Committing, Protocol):
     """What a step needs of the machine, see `emu.linux.machine.LinuxMachine`."""
 
     guest: Guest
@@ -61,8 +71,16 @@ class StepMachine(Turning, Protocol):
 
 
 def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) -> None:
-    """Let a core's task make its step, or `length` instructions of it."""
-    number, words = piece.core, machine.words
+    """Let a core's task make its step, or `length` instructions of it; or the core's store buffer."""
+    if not piece.length:
+        take_commit(machine, piece.core)
+        return
+    _take_own(machine, steps, piece.core, length)
+    settle_step(machine, steps.doubts, piece.core)
+
+
+def _take_own(machine: StepMachine, steps: Stepping, number: int, length: int) -> None:
+    words = machine.words
     core, task = machine.cores[number], machine.queue.current[number]
     assert task is not None
     begun, end = core.count, core.count + length
@@ -80,6 +98,9 @@ def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) 
                 steps.policy.unfinished = task.tid
             return
         if core.words[CORE_AT.stop_reason] == STOP_CALL:
+            if begun + 1 == core.count == core.words[CORE_AT.drains]:
+                _serve_call(machine, steps, number, task)
+                continue
             steps.held.add(number)
             return
         # Whether an access is refused may depend on what others do before it: it is a step of its own.
@@ -87,6 +108,15 @@ def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) 
             return
         machine.serve(number)
         machine.watcher.served()
+
+
+def loses_page(core: RecordedCore, rights: NDArray[np.uint8]) -> bool:
+    """Whether a page may not be written to any more to which the core's buffer holds a store. rights:
+    uint8[pages]."""
+    rows = core.held_rows()
+    first, last = rows[:, ADDRESS], rows[:, ADDRESS] + rows[:, SIZE] - np.uint64(1)
+    pages = np.concatenate([first, last]) // np.uint64(PAGE_BYTES)
+    return not (rights[pages] & np.uint8(RIGHT_WRITE)).all()
 
 
 def _serve_call(machine: StepMachine, steps: Stepping, number: int, task: Task) -> None:

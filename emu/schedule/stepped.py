@@ -18,7 +18,8 @@ from emu.schedule.policy import Runner, Slice
 NOBODY = -1
 #: Instructions after which somebody may say that a step is too long.
 _LONGEST = 1 << 17
-#: The task that is the store buffer of core 0; those of the other cores follow. Cores have lower numbers.
+#: The task that is the store buffer of core 0; those of the other cores follow. Cores have lower numbers,
+#: threads higher ones.
 BUFFER = 64
 
 #: Tells which cores wait until their store buffers are empty, and which buffers hold stores.
@@ -40,7 +41,7 @@ class Stepped(Runner):
     goes_on: asked where a step has been cut short whether it is to go on.
 
     unfinished: the task whose step that is; -1: none. longest: instructions after which one is cut short.
-    buffers: set under TSO by a machine whose cores are the tasks. A slice of no length is a commit.
+    buffers: set under TSO. A slice of no length is a commit.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Stepped(Runner):
         places = {(core if who is None else who[core]): core for core in runnable}
         if self.buffers is not None:
             waiting, holding = self.buffers()
-            places = {core: core for core in runnable if core not in waiting}
+            places = {task: core for task, core in places.items() if core not in waiting}
             places |= {BUFFER + core: core for core in holding}
         task, self.unfinished = self.unfinished, NOBODY
         if task not in places or not self._goes_on():

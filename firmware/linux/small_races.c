@@ -10,6 +10,8 @@
 #define ADD(x, v) __atomic_fetch_add(&(x), v, __ATOMIC_SEQ_CST)
 #define UNTIL(condition) while (!(condition)) __builtin_ia32_pause()
 
+#define FULL_FENCE() __asm__ volatile("mfence" ::: "memory")
+
 #define THREADS 4
 /* VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, CHILD_CLEARTID */
 #define FLAGS 0x250f00
@@ -60,17 +62,54 @@ static void write_y(void) { WRITE(y.v, 1); }
 static void read_xy(void) { seen[0] = READ(x.v); seen[1] = READ(y.v); }
 static void read_yx(void) { seen[2] = READ(y.v); seen[3] = READ(x.v); }
 static void read_xx(void) { seen[0] = READ(x.v); seen[1] = READ(x.v); }
+static void two_writes0(void) { WRITE(x.v, 1); WRITE(y.v, 2); FULL_FENCE(); }
+static void two_writes1(void) { WRITE(y.v, 1); WRITE(x.v, 2); FULL_FENCE(); }
+static int two_left(void) { return (READ(x.v) - 1) * 2 + (READ(y.v) - 1); }
 static int two(void) { return seen[0] * 2 + seen[1]; }
 static int four(void) { return two() * 4 + seen[2] * 2 + seen[3]; }
 
+/* -- under TSO: what waits until the store buffer is empty, and what does not -- */
+static void fenced0(void) { WRITE(x.v, 1); FULL_FENCE(); seen[0] = READ(y.v); }
+static void fenced1(void) { WRITE(y.v, 1); FULL_FENCE(); seen[1] = READ(x.v); }
+static void swap0(void) { SWAP(x.v, 1); seen[0] = READ(y.v); }
+static void swap1(void) { SWAP(y.v, 1); seen[1] = READ(x.v); }
+static void call0(void) { WRITE(x.v, 1); call(39, 0, 0, 0, 0); seen[0] = READ(y.v); }
+static void call1(void) { WRITE(y.v, 1); call(39, 0, 0, 0, 0); seen[1] = READ(x.v); }
+/* Each is the first who uses a page. */
+static _Alignas(4096) struct { volatile long v; char rest[65528]; } first_used[2];
+static void page0(void) { WRITE(x.v, 1); first_used[0].v = 1; seen[0] = READ(y.v); }
+static void page1(void) { WRITE(y.v, 1); first_used[1].v = 1; seen[1] = READ(x.v); }
+/* Each sees its own store before others do. */
+static void rfi0(void) { WRITE(x.v, 1); if (READ(x.v) != 1) WRITE(wrong, 8); seen[0] = READ(y.v); }
+static void rfi1(void) { WRITE(y.v, 1); if (READ(y.v) != 1) WRITE(wrong, 8); seen[1] = READ(x.v); }
+static int two_or_wrong(void) { return two() + wrong; }
+/* Sewell and others, section 2.2: the last store to x is the one that its thread saw before another's to y. */
+static void n6_0(void) { WRITE(x.v, 1); seen[0] = READ(x.v); seen[1] = READ(y.v); FULL_FENCE(); }
+static void n6_1(void) { WRITE(y.v, 2); WRITE(x.v, 2); }
+static int n6(void) { return (READ(x.v) == 1) * 4 + (seen[0] == 1) * 2 + (seen[1] == 2); }
+/* The process ends while another may have stores buffered. */
+static void leave(void) { call(231, READ(x.v) * 2 + READ(y.v), 0, 0, 0); }
+/* Who stores, and wakes whoever has said that it waits; the kernel reads memory. */
+static void rouse(int fenced) {
+    WRITE(x.v, 1);
+    if (fenced) FULL_FENCE();
+    if (READ(y.v)) call(202, (long)&x.v, FUTEX_WAKE, 1, 0);
+}
+static void rouse_at_once(void) { rouse(0); }
+static void rouse_fenced(void) { rouse(1); }
+static void doze(void) { WRITE(y.v, 1); call(202, (long)&x.v, FUTEX_WAIT, 0, 0); }
+
 /* -- locks -- */
-static void peterson(int me) {
+static inline void peterson_with(int me, int fenced) {
     WRITE(want[me].v, 1);
     WRITE(turn.v, !me);
+    if (fenced) FULL_FENCE();
     UNTIL(!READ(want[!me].v) || READ(turn.v) == me);
     critical();
     WRITE(want[me].v, 0);
 }
+static void peterson(int me) { peterson_with(me, 0); }
+static void fenced_peterson(int me) { peterson_with(me, 1); }
 static void bad_peterson(int me) {
     WRITE(turn.v, !me);
     WRITE(want[me].v, 1);
@@ -78,19 +117,25 @@ static void bad_peterson(int me) {
     critical();
     WRITE(want[me].v, 0);
 }
-static void dekker(int me) {
+static inline void want_it(int me, int fenced) {
     WRITE(want[me].v, 1);
+    if (fenced) FULL_FENCE();
+}
+static inline void dekker_with(int me, int fenced) {
+    want_it(me, fenced);
     while (READ(want[!me].v)) {
         if (READ(turn.v) != me) {
             WRITE(want[me].v, 0);
             UNTIL(READ(turn.v) == me);
-            WRITE(want[me].v, 1);
+            want_it(me, fenced);
         }
     }
     critical();
     WRITE(turn.v, !me);
     WRITE(want[me].v, 0);
 }
+static void dekker(int me) { dekker_with(me, 0); }
+static void fenced_dekker(int me) { dekker_with(me, 1); }
 static void bad_dekker(int me) {
     UNTIL(!READ(want[!me].v));
     WRITE(want[me].v, 1);
@@ -249,6 +294,7 @@ static void rendezvous(int me, int bad) {
     static void name##0(void) { f(0, ##__VA_ARGS__); } \
     static void name##1(void) { f(1, ##__VA_ARGS__); }
 BOTH(peterson, peterson) BOTH(bad_peterson, bad_peterson) BOTH(dekker, dekker) BOTH(bad_dekker, bad_dekker)
+BOTH(fenced_peterson, fenced_peterson) BOTH(fenced_dekker, fenced_dekker)
 BOTH(mcs, mcs, 0) BOTH(bad_mcs, mcs, 1) BOTH(treiber, treiber)
 BOTH(rendezvous, rendezvous, 0) BOTH(bad_rendezvous, rendezvous, 1)
 static void eat_lr(void) { eat(&left.v, &right.v); }
@@ -267,6 +313,7 @@ static void seq_read_bad(void) { seq_read(1); }
 /* -- memory that is taken away while another uses it -- */
 static _Alignas(4096) struct { long v; char rest[4088]; } page;
 static void use_page(void) { seen[0] = READ(page.v); }
+static void write_page(void) { WRITE(page.v, 1); seen[0] = READ(y.v); }
 static void take_page(void) { call(11, (long)&page, sizeof page, 0, 0); }
 static void close_page(void) {
     call(10, (long)&page, sizeof page, 0, 0);
@@ -388,6 +435,19 @@ static const struct Test {
     {"corr", {write_x, read_xx}, two, 0},
     {"iriw", {write_x, write_y, read_xy, read_yx}, four, 0},
     {"peterson", {peterson0, peterson1}, both, 0},
+    {"2+2w", {two_writes0, two_writes1}, two_left, 0},
+    {"sb+fence", {fenced0, fenced1}, two, 0},
+    {"sb+swap", {swap0, swap1}, two, 0},
+    {"sb+call", {call0, call1}, two, 0},
+    {"sb+page", {page0, page1}, two, 0},
+    {"sb+rfi", {rfi0, rfi1}, two_or_wrong, 0},
+    {"n6", {n6_0, n6_1}, n6, 0},
+    {"leave", {leave, mp0}, two, 0},
+    {"doze", {rouse_at_once, doze}, is_wrong, 0},
+    {"doze+fence", {rouse_fenced, doze}, is_wrong, 0},
+    {"peterson+fence", {fenced_peterson0, fenced_peterson1}, both, 0},
+    {"dekker+fence", {fenced_dekker0, fenced_dekker1}, both, 0},
+    {"store_unmap", {write_page, take_page}, is_wrong, 0},
     {"bad_peterson", {bad_peterson0, bad_peterson1}, both, 0},
     {"dekker", {dekker0, dekker1}, both, 0},
     {"bad_dekker", {bad_dekker0, bad_dekker1}, both, 0},

@@ -227,6 +227,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     reserved: list[int] = []
     illegal: list[int] = []
     stored: list[int] = []
+    calls: list[int] = []
     ends_run, repeats, frames, coprocessor, position = False, False, False, False, 0
     unsupported, text, unknown = -1, "", -1
     while position < len(code):
@@ -265,6 +266,8 @@ def decode_in_detail(code: bytes, address: int) -> Block:
             pairs.append(position)
         if instruction.id in _FENCES:
             fences.append(position)
+        if instruction.id == x86.X86_INS_SYSCALL:
+            calls.append(position)
         if _is_privileged(instruction):
             privileged.append(position)
         frames = frames or is_enter(instruction)
@@ -279,7 +282,7 @@ def decode_in_detail(code: bytes, address: int) -> Block:
     return Block(
         tuple(offsets), tuple(atomic), tuple(helped), ends_run, repeats, frames, tuple(pairs),
         tuple(fences), tuple(privileged), unsupported, text, unknown, coprocessor, tuple(reserved),
-        tuple(illegal), tuple(stored),
+        tuple(illegal), tuple(stored), tuple(calls),
     )  # fmt: skip
 
 

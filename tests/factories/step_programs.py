@@ -12,7 +12,7 @@ from guest import CONSOLE_TX, DATA, Code, elf
 from corebraid.study.conditions import Condition
 from corebraid.study.exhaustive.forking import Made
 from corebraid.study.exhaustive.search import Budget, Search, Searched
-from corebraid.study.exhaustive.steps import Step
+from corebraid.study.exhaustive.steps import PLACE, Step
 from corebraid.study.subjects import Asked, subject_of
 
 #: A variable a line; what is printed is a variable of the devices'.
@@ -109,6 +109,11 @@ def search(
     return Telling(subject, conditions, preemptions, Budget(runs), lambda made, left: None).run()
 
 
+def is_place(key: object) -> bool:
+    """Whether a step that uses this needs a byte to be mapped, and no more."""
+    return isinstance(key, tuple) and key[0] == PLACE
+
+
 def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> Order:
     """The order of those steps that share something, by the definition. names: of an abstract program, the
     variables that count; the others order steps all the same."""
@@ -117,7 +122,7 @@ def shared_order(steps: Iterable[Step], names: frozenset[str] | None = None) -> 
         direct = {j for j in range(k) if ordered(kept, j, k)}
         before.append(direct.union(*(before[j] for j in direct)))
         uses = step.footprint.uses
-        counts = bool(uses) if names is None else any(key in names for key in uses)
+        counts = any(key in names if names is not None else not is_place(key) for key in uses)
         number = sum(one is not None and one[0] == step.task for one in numbers)
         numbers.append((step.task, number) if counts else None)
     return frozenset(

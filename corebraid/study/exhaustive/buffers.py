@@ -2,7 +2,8 @@
 
 A store to a watched word is issued in a step of its core, which touches nothing of others, and is made in a
 step of the buffer, which comes after. A load that the buffer answers conflicts with the commit of the store
-that it sees, and with nothing else: behind that the load would look at memory.
+that it sees, and with nothing else: behind that the load would look at memory. Both need the bytes to be
+mapped all the same: that is a use of their places (`steps.PLACE`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.exhaustive.observing import uses_in
 from corebraid.study.exhaustive.racing import Words
-from corebraid.study.exhaustive.steps import Footprint, Key
+from corebraid.study.exhaustive.steps import PLACE, Footprint, Key
 from corebraid.study.exhaustive.trace import Clock
 from emu.board.board import Board
-from emu.bus.store_buffer import ADDRESS, BUFFER_ROWS, SIZE
+from emu.bus.store_buffer import ADDRESS, SIZE
 from emu.native.state import CORE_AT
 from emu.schedule.stepped import BUFFER
 from recorder.files.collectors import Rows
@@ -53,11 +55,14 @@ class _Core:
 @dataclass(frozen=True)
 class Stored:
     """Where a core's step stands: its core, its number among those of the core, and how many stores to
-    watched words the core had issued by then."""
+    watched words the core had issued by then. task: whose step it is. at_once: what it has stored in its
+    event, a kernel for it or itself, was memory at once."""
 
     core: int
     number: int
     issued: int
+    task: int
+    at_once: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,16 +73,27 @@ class Committed:
     stored: Sequence[Stored | None]
     drained: Sequence[Sequence[int]]
 
-    def before(self, step: int, clock: Clock) -> bool:
-        """Whether what was stored in a core's step has committed before a step with this clock: a later store
-        of the core has, or it has waited until its buffer was empty."""
+    def before(self, step: int, late: int, clock: Clock) -> bool:
+        """Whether what was stored in a core's step, behind its event if late, has committed before a step
+        with this clock: a later store of the core has, or it has waited until its buffer was empty."""
         stored = self.stored[step]
         assert stored is not None
+        if stored.at_once and not late:
+            return clock.get(stored.task, 0) >= stored.number
         if clock.get(BUFFER + stored.core, 0) > stored.issued:
             return True
         drained = self.drained[stored.core]
         at = bisect_right(drained, stored.number)
-        return at < len(drained) and clock.get(stored.core, 0) >= drained[at]
+        return at < len(drained) and clock.get(stored.task, 0) >= drained[at]
+
+
+class Accesses(NamedTuple):
+    """Of a step. events: the core's to watched words, EVENT[n]. kernel: a kernel's for it. plain: whether the
+    step's event has stored anywhere, but atomically."""
+
+    events: Rows
+    kernel: Rows
+    plain: bool
 
 
 class StoreBuffers:
@@ -100,9 +116,7 @@ class StoreBuffers:
 
     def _holds(self, core: int) -> list[Held]:
         """The stores to watched words that a core's buffer holds, the oldest first."""
-        words = self._board.cores[core].words
-        first, n = words[CORE_AT.buffer_first], words[CORE_AT.buffered]
-        rows = self._board.cores[core].buffered_rows[(first + np.arange(n)) % BUFFER_ROWS]
+        rows = self._board.cores[core].held_rows()
         spans = [(int(row[ADDRESS]), int(row[SIZE])) for row in rows]
         spans = [span for span in spans if self._is_watched(*span)]
         number = len(self._cores[core].commits)
@@ -121,31 +135,42 @@ class StoreBuffers:
         self._stored.append(None)
         return Footprint({**held.uses(), _key(core, held): True}), buffer.issued[held.number - 1]
 
-    def step(self, core: int, index: int, events: Rows) -> tuple[dict[Key, bool], set[Key], bool, int]:
-        """The core's step is over. events: its accesses to watched words, EVENT[n]. Returns what it has used
-        of them (`Footprint`), whether it has issued stores, and the step since which it could be made."""
+    def step(
+        self, core: int, task: int, index: int, accesses: Accesses
+    ) -> tuple[dict[Key, bool], set[Key], bool, int]:
+        """The step of a core's task is over. Returns what it has used of watched words (`Footprint`), whether
+        it has issued stores to some, and the step since which it could be made."""
+        events, kernel, plain = accesses
         buffer = self._cores[core]
-        keys, may = uses_in(events[events["kind"] == RMW])
+        keys, may = uses_in(np.concatenate([events[events["kind"] == RMW], kernel]))
         for address, size in events[events["kind"] == READ][["addr", "size"]].tolist():
             keys |= self._read(core, address, size)
-        stores = int((events["kind"] == WRITE).sum())
+        written = events[events["kind"] == WRITE]
+        stores = len(written)
+        for address, size in written[["addr", "size"]].tolist():
+            keys |= _places(address, size)
         buffer.issued += [index] * stores
         buffer.steps += 1
         if self._drains:
             buffer.drained.append(buffer.steps)
-        self._stored.append(Stored(core, buffer.steps, len(buffer.issued)))
+        at_once = bool(self._drains) and not plain
+        self._stored.append(Stored(core, buffer.steps, len(buffer.issued), task, at_once))
         since = buffer.commits[-1] if self._drains and buffer.commits else -1
         return keys, may, stores > 0, since
 
     def _read(self, core: int, address: int, size: int) -> dict[Key, bool]:
         for held in reversed(self._held):
             if held.address < address + size and address < held.address + held.size:
-                return {_key(core, held): False}
+                return {_key(core, held): False, **_places(address, size)}
         return dict.fromkeys(range(address, address + size), False)
 
     def committed(self) -> Committed:
         """What is known at the end."""
         return Committed(self._stored, [buffer.drained for buffer in self._cores])
+
+
+def _places(address: int, size: int) -> dict[Key, bool]:
+    return {(PLACE, byte): False for byte in range(address, address + size)}
 
 
 def _key(core: int, held: Held) -> Key:

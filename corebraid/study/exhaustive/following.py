@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corebraid.base.rows.event import UNCACHED, WRITE
-from corebraid.study.exhaustive.buffers import StoreBuffers, seen_in
+from corebraid.study.exhaustive.buffers import Accesses, StoreBuffers, seen_in
 from corebraid.study.exhaustive.observing import (
     Observer,
     is_fetch,
@@ -255,7 +255,10 @@ class Follower:
         since = self._since.pop(task, -1)
         looked = footprint
         if self._buffers is not None:
-            footprint, looked, since, stores = self._of_buffers(self._buffers, begun, footprint, events)
+            plain = bool(((cores["count"] == begun.count) & (cores["kind"] == WRITE)).any())
+            own = Accesses(events, watched_rows(kernel, self._watched), plain)
+            footprint, looked, drained, stores = self._of_buffers(self._buffers, begun, footprint, own)
+            since = max(since, drained)
             quiet = quiet and not stores
         seen.steps.append(Step(task, footprint, since, task in self._late))
         self._late.discard(task)
@@ -290,13 +293,14 @@ class Follower:
             self._sleep = asleep_after(self._sleep, seen.steps[-1])
 
     def _of_buffers(
-        self, buffers: StoreBuffers, begun: _Begun, footprint: Footprint, events: Rows
+        self, buffers: StoreBuffers, begun: _Begun, footprint: Footprint, own: Accesses
     ) -> tuple[Footprint, Footprint, int, bool]:
         """Under TSO: what a step of a core touched; what it looked at, whoever has answered; the step since
         which it could be made; and whether it has issued stores."""
-        keys, may, stores, since = buffers.step(begun.number, len(self._seen.steps), events)
+        keys, may, stores, since = buffers.step(begun.number, begun.task, len(self._seen.steps), own)
         others = {key: changed for key, changed in footprint.uses.items() if not isinstance(key, int)}
-        looked = replace(footprint, uses={**others, **seen_in(events), **keys})
+        looked = replace(footprint, uses={**others, **seen_in(own.events), **keys})
+        may |= {key for key in footprint.may if not isinstance(key, int)}
         return replace(footprint, uses={**others, **keys}, may=frozenset(may)), looked, since, stores
 
     def _footprint(self, task: int, cores: Rows, agents: Rows) -> tuple[Footprint, bool]:

@@ -40,8 +40,8 @@ NOTHING: Parts = (_NONE, _NONE)
 class Commits(Protocol):
     """Under TSO, when stores have committed."""
 
-    def before(self, step: int, clock: Clock) -> bool:
-        """Whether those of a step have, before a step with this clock."""
+    def before(self, step: int, late: int, clock: Clock) -> bool:
+        """Whether those of a step have, behind its event if late, before a step with this clock."""
 
 
 def racing_words(
@@ -103,7 +103,7 @@ def _unordered(uses: list[Use], trace: Trace, commits: Commits | None) -> bool:
                 continue
             for stored, before in kinds.items():
                 if stored and commits is not None:
-                    if not commits.before(before[0], trace.clocks[step]):
+                    if not commits.before(*before, trace.clocks[step]):
                         return True
                 elif (stored or wrote) and not _before(trace, *before, step):
                     return True

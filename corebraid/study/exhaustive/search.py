@@ -20,7 +20,7 @@ from corebraid.study.forked_runs import NothingToChooseError
 from corebraid.study.subjects import Subject
 from emu.linux.tasks.home_queue import CROWDED
 from emu.schedule.step_file import step_text, words_to_watch
-from emu.schedule.stepped import core_of, listed
+from emu.schedule.stepped import is_buffer, listed
 
 #: Instructions of a run at most, unless somebody says otherwise; those that a run which goes round in a
 #: circle is given when it is recorded, beyond what it took to see that.
@@ -207,7 +207,9 @@ class Search:
                 "switches away from loops that wait, beyond the preemptions that they count as"
             )
         steps = followed.execution.steps
-        gathered.threads = max(gathered.threads, len({core_of(step.task) for step in steps}))
+        gathered.threads = max(
+            gathered.threads, len({step.task for step in steps if not is_buffer(step.task)})
+        )
         gathered.steps = max(gathered.steps, len(steps))
         if followed.execution.whole and not followed.spun and not followed.endless and not followed.stalled:
             gathered.signatures.add(signature)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 #: What can be touched: a byte of memory, by its address; a part of the kernel, by a tuple with its name.
 Key = Hashable
+#: The first word of a key that is a byte's place: that it is mapped, whatever it holds.
+PLACE = "place"
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,16 @@ def overlap(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 
 
 def within(ranges: Sequence[tuple[int, int]], keys: Iterable[Key]) -> list[Key]:
-    """The bytes among some keys that lie in a range."""
+    """The bytes among some keys that lie in a range, and their places."""
     if not ranges:
         return []
-    return [key for key in keys if isinstance(key, int) and any(low <= key < top for low, top in ranges)]
+    return [key for key in keys if _lies(key, ranges)]
+
+
+def _lies(key: Key, ranges: Sequence[tuple[int, int]]) -> bool:
+    if isinstance(key, tuple) and key[0] == PLACE:
+        key = key[1]
+    return isinstance(key, int) and any(low <= key < top for low, top in ranges)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from corebraid.study.exhaustive.calls import uses_of
 from corebraid.study.exhaustive.tasks import Uses
 from emu.linux.machine import LinuxMachine
 from emu.linux.tasks.task import State
+from emu.schedule.stepped import BUFFER, core_of, is_buffer
 from recorder.files.collectors import Rows
 
 
@@ -21,7 +22,9 @@ class Threads:
         self._changed.clear()
 
     def core_of(self, task: int) -> int:
-        """The core that it keeps."""
+        """The core that it keeps, or whose store buffer it is."""
+        if is_buffer(task):
+            return core_of(task)
         return self._machine.tasks().index(task)
 
     def stands_on(self, number: int) -> bool:
@@ -33,8 +36,16 @@ class Threads:
         return number in self._stepping.held
 
     def living(self) -> set[int]:
-        """Those on cores."""
-        return {task.tid for task in self._machine.queue.current if task is not None}
+        """Those on cores, and store buffers that are not empty."""
+        tasks = {
+            number: task.tid for number, task in enumerate(self._machine.queue.current) if task is not None
+        }
+        if self.policy.buffers is None:
+            return set(tasks.values())
+        waiting, holding = self.policy.buffers()
+        return {task for number, task in tasks.items() if number not in waiting} | {
+            BUFFER + number for number in holding
+        }
 
     def begin_step(self) -> None:
         """No call was served in it."""

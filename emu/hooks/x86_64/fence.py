@@ -1,4 +1,5 @@
-"""Native hook before `Block.fences` (`mfence`, `cpuid`, `iretq`): stops the core where none stands any more.
+"""Native hook before `Block.fences` (`mfence`, `cpuid`, `iretq`), and programs' system calls: stops the core
+where none stands any more.
 
 The hook that empties the store buffer stays when a program has written other code over the fence, and a hook
 that does nothing is not nothing (`pair.py`): where the instruction there fails, the emulator would restore
@@ -14,8 +15,8 @@ from emu.native.state import RUNNING, STOP_MISPLACED, core_at
 from emu.native.unicorn import BLOCK_HOOK, hook, peek8, uc_emu_stop
 
 _PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3)
-#: Second bytes: of lldt, ltr; lgdt, lidt, invlpg; invd; wbinvd; wrmsr; cpuid; rsm; mfence.
-_SECOND = (0x00, 0x01, 0x08, 0x09, 0x30, 0xA2, 0xAA, 0xAE)
+#: Second bytes: of lldt, ltr; syscall; lgdt, lidt, invlpg; invd; wbinvd; wrmsr; cpuid; rsm; mfence.
+_SECOND = (0x00, 0x01, 0x05, 0x08, 0x09, 0x30, 0xA2, 0xAA, 0xAE)
 _IRET, _LONGEST = 0xCF, 15
 
 

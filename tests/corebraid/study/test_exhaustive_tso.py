@@ -81,7 +81,7 @@ def test_a_store_that_nobody_watches_is_ordered_once_it_must_have_committed() ->
         Step(BUFFER + 1, Footprint({"z": True})), Step(1, Footprint({}), 2),
     ]  # fmt: skip
     touched = [(NOTHING[0], wrote), NOTHING, NOTHING, (NOTHING[0], read)]
-    stored = [Stored(0, 1, 0), Stored(0, 2, 0), None, Stored(1, 1, 1)]
+    stored = [Stored(0, 1, 0, 0), Stored(0, 2, 0, 0), None, Stored(1, 1, 1, 1)]
 
     def found(steps: list[Step], drained: list[list[int]]) -> list[int]:
         return racing_words(Trace(steps), touched, none, Committed(stored, drained))[0]
@@ -91,7 +91,7 @@ def test_a_store_that_nobody_watches_is_ordered_once_it_must_have_committed() ->
     assert found(steps, [[], []]) == [5]
     assert found(steps, [[2], []]) == []
     # A later store of core 0 has committed, which core 1 saw.
-    stored[1], stored[2] = Stored(0, 2, 1), None
+    stored[1], stored[2] = Stored(0, 2, 1, 0), None
     later = [*steps[:2], Step(BUFFER, Footprint({"z": True}), 1), Step(1, Footprint({"z": False}))]
     assert found(later, [[], []]) == []
 
