@@ -54,6 +54,16 @@ class Committing(Sliced, Protocol):
     def commit_step(self, number: int, *, own: bool) -> None:
         """See `Board`."""
 
+    def ended(self) -> str:
+        """Why the run is over, empty while it is not."""
+
+
+class Doubted(Protocol):
+    """How a machine runs step by step, see `CoreSteps`."""
+
+    policy: Stepped
+    doubts: set[str]
+
 
 class StepBoard(Committing, Protocol):
     """What a step needs of the machine, see `emu.board.firmware.Machine`."""
@@ -72,7 +82,7 @@ def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -
         take_commit(machine, number)
         return
     stopped = machine.run_slice(number, length, exact=True, events=1)
-    settle_step(machine, steps.doubts, number)
+    settle_step(machine, steps, number)
     if machine.fault is not None and machine.fault.refused:
         steps.doubts.add(f"not emulated: {machine.fault.what}")
     elif stopped is Stopped.FAULT and not _fails_now(core, words, steps, number):
@@ -100,13 +110,16 @@ def take_commit(machine: Committing, number: int) -> None:
     machine.watcher.stores_committed()
 
 
-def settle_step(machine: Committing, doubts: set[str], number: int) -> None:
+def settle_step(machine: Committing, steps: Doubted, number: int) -> None:
     """Behind a step under TSO: what nobody looks at commits, and what had to is a doubt."""
-    if not machine.words[MACHINE_AT.tso]:
+    if steps.policy.buffers is None:
         return
     machine.commit_step(number, own=False)
+    if machine.ended():
+        # All will commit, once the run is over.
+        steps.policy.left = steps.policy.buffers()
     if forced := machine.words[MACHINE_AT.forced]:
-        doubts |= {why for bit, why in _FORCED.items() if forced & bit}
+        steps.doubts |= {why for bit, why in _FORCED.items() if forced & bit}
 
 
 def _fails_now(core: RecordedCore, words: memoryview, steps: CoreSteps, number: int) -> bool:

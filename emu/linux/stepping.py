@@ -76,7 +76,7 @@ def take_step(machine: StepMachine, steps: Stepping, piece: Slice, length: int) 
         take_commit(machine, piece.core)
         return
     _take_own(machine, steps, piece.core, length)
-    settle_step(machine, steps.doubts, piece.core)
+    settle_step(machine, steps, piece.core)
 
 
 def _take_own(machine: StepMachine, steps: Stepping, number: int, length: int) -> None:

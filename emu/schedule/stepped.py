@@ -41,7 +41,7 @@ class Stepped(Runner):
     goes_on: asked where a step has been cut short whether it is to go on.
 
     unfinished: the task whose step that is; -1: none. longest: instructions after which one is cut short.
-    buffers: set under TSO. A slice of no length is a commit.
+    buffers: set under TSO. A slice of no length is a commit. left: what that told where the machine ended.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Stepped(Runner):
         self._choose, self._goes_on = choose, goes_on
         self.unfinished, self.longest = NOBODY, _LONGEST
         self.buffers: Buffers | None = None
+        self.left: tuple[list[int], list[int]] = [], []
 
     def next(
         self,

@@ -36,12 +36,9 @@ class Cores:
         return self._machine.steps is not None and number in self._machine.steps.failing
 
     def living(self) -> set[int]:
-        """Those that do not wait, and store buffers that are not empty."""
-        living = set(self._machine.runnable())
-        if self.policy.buffers is None:
-            return living
-        waiting, holding = self._machine.buffers()
-        return living - set(waiting) | {BUFFER + core for core in holding}
+        """Those that do not wait, and store buffers that were not empty."""
+        waiting, holding = self.policy.left
+        return set(self._machine.runnable()) - set(waiting) | {BUFFER + core for core in holding}
 
     def begin_step(self) -> None:
         """Nothing is known of it but what it does."""

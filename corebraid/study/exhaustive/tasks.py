@@ -44,7 +44,7 @@ class Tasks(Protocol):
         """Whether what the task on a core does next is known, and has not been done."""
 
     def living(self) -> set[int]:
-        """Those that could go on, also where the run is over."""
+        """Those that could go on, now that the run is over."""
 
     def begin_step(self) -> None:
         """A task is about to make its step."""

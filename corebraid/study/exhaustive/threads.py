@@ -36,16 +36,11 @@ class Threads:
         return number in self._stepping.held
 
     def living(self) -> set[int]:
-        """Those on cores, and store buffers that are not empty."""
-        tasks = {
-            number: task.tid for number, task in enumerate(self._machine.queue.current) if task is not None
-        }
-        if self.policy.buffers is None:
-            return set(tasks.values())
-        waiting, holding = self.policy.buffers()
-        return {task for number, task in tasks.items() if number not in waiting} | {
-            BUFFER + number for number in holding
-        }
+        """Those on cores, and store buffers that were not empty."""
+        waiting, holding = self.policy.left
+        current = enumerate(self._machine.queue.current)
+        tasks = {task.tid for number, task in current if task is not None and number not in waiting}
+        return tasks | {BUFFER + number for number in holding}
 
     def begin_step(self) -> None:
         """No call was served in it."""
