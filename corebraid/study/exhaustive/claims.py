@@ -17,6 +17,11 @@ TRIED_UNDER_TSO = (
     "tried: every order of loads, commits of buffered stores, and accesses to devices, between instructions "
     "(model tso: store buffers of {}, never full)"
 )
+#: Of Linux programs.
+TRIED_OF_THREADS_UNDER_TSO = (
+    "tried: every order of loads, commits of buffered stores, and system calls, which are fences, between "
+    "instructions (model tso: store buffers of {}, never full)"
+)
 FIXED_OF_CORES = (
     "the same in all runs: input, the sequence of random numbers; a core's time is its own instructions"
 )
@@ -54,6 +59,8 @@ def _covers(searched: Searched) -> list[Text]:
 
 
 def _claim(searched: Searched) -> tuple[str, str]:
+    if searched.buffered and not searched.firmware:
+        return TRIED_OF_THREADS_UNDER_TSO.format(_many(searched.buffered, "store")), FIXED
     if searched.buffered:
         return TRIED_UNDER_TSO.format(_many(searched.buffered, "store")), FIXED_OF_CORES
     return (TRIED_OF_CORES, FIXED_OF_CORES) if searched.firmware else (TRIED, FIXED)
