@@ -1,5 +1,5 @@
-"""`hunt --exhaustive --model tso` of Linux programs: all outcomes that x86-TSO allows, and no other; calls wait
-for the store buffer, first uses of pages do not."""
+"""`hunt --exhaustive --model tso` of Linux programs: all outcomes that x86-TSO allows, and no other; calls
+are fences, first uses of pages are not."""
 
 from __future__ import annotations
 
