@@ -53,11 +53,15 @@ def beginning(manifest: Manifest) -> Base:
 
 
 def write_base(place: Path, manifest: Manifest, base: Base) -> None:
-    """Say where an interval begins."""
+    """Say where an interval begins. Raises FormatError if that cannot be written."""
     fields = {"id": manifest.id.hex(), "counts": list(base.counts), "accesses": base.accesses}
     stores = {"committed": list(base.committed)} if manifest.model == "tso" else {}
-    with in_one_step(place / _BASE) as partial:
-        partial.write_bytes(seal({**fields, "strata": base.strata, **stores}))
+    try:
+        with in_one_step(place / _BASE) as partial:
+            partial.write_bytes(seal({**fields, "strata": base.strata, **stores}))
+    except OSError as error:
+        unless_short(error)
+        raise UnwrittenError(f"cannot be written ({error.strerror})", where=str(place / _BASE)) from None
 
 
 def _read_base(place: Path, manifest: Manifest) -> Base:
