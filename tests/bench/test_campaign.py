@@ -1,6 +1,6 @@
 """Every program, run wildly: short slices, finite caches, dense strata, under one of the two models; with
-`-m soak` under both, and as `record` runs it. `make soak` is the long form (bench/soak.py, which says what each
-recording is held to)."""
+`-m soak` under both, and as `record` runs it. `make soak` is the long form (bench/soak.py, which says what
+each recording is held to)."""
 
 from __future__ import annotations
 
