@@ -118,10 +118,8 @@ class CoreReplay(ReplayDriver):
             if start is not None:
                 if carried is None:
                     carried = carried_at(recording, core, watched.strata, pages, [region])[region]
-                held, behind = (
-                    np.intersect1d(carried.held, watched.by_holds_in(region)),
-                    (carried, start.pieces),
-                )
+                held = np.intersect1d(carried.held, watched.by_holds_in(region))
+                behind = carried, start.pieces
             self._source = with_losses(recording, core, watched.strata, pages, behind)
         if start is not None:
             self._begin(start)
