@@ -26,6 +26,7 @@ from corebraid.study.subjects import Asked, Subject, subject_of
 from recorder.capture.guest import LinuxOptions, find_program, recording_name
 
 if TYPE_CHECKING:
+    from corebraid.study.covering.planning import Planner
     from corebraid.study.findings import Hunted
     from corebraid.study.hunting import Tries
 
@@ -86,7 +87,8 @@ def hunt(
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
     """
-    from corebraid.study.attempts import attempts
+    from corebraid.study.attempts import COVER, attempts
+    from corebraid.study.covering.planning import Planner
     from corebraid.study.smallest.bisected import good_manifest
 
     check_place("program", program)
@@ -127,7 +129,7 @@ def hunt(
         _check_reduced_place(place)
     if bisect is not None:
         good_manifest(bisect)
-    tries = partial(attempts, tried, seed, schedule)
+    tries = Planner(tried, seed) if schedule == COVER else partial(attempts, tried, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
     if reduce:
         found = found.reduced(reduce_time)
@@ -144,7 +146,7 @@ def _hunted(
     subject: Subject,
     directory: Path,
     wanted: tuple[Condition, ...],
-    tries: Tries,
+    tries: Tries | Planner,
     jobs: int | None,
     progress: Callable[[int], None],
     note: Callable[[Text], None],
@@ -184,14 +186,14 @@ def _check_reduced_place(directory: Path) -> None:
 
 
 def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:
-    from corebraid.study.attempts import MIXED
+    from corebraid.study.attempts import COVER, MIXED
     from emu.schedule.scheduler import make_scheduler
 
-    if schedule not in (MIXED, "random"):
+    if schedule not in (MIXED, COVER, "random"):
         if not (schedule == "chaos" or schedule.startswith("pct:")):
             raise UsageError(
-                "a hunt has a schedule that the seed decides", expected="mixed, chaos, pct:D or random",
-                found=repr(schedule),
+                "a hunt has a schedule that the seed decides",
+                expected="mixed, cover, chaos, pct:D or random", found=repr(schedule),
             )  # fmt: skip
         make_scheduler(schedule, 0, 1)
     changing = [text for text in linux.binds if text.endswith(":rw")]
