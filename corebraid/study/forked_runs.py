@@ -34,9 +34,9 @@ from solver.passes.pool import begin_worker, end_with, end_workers, interrupts_h
 if TYPE_CHECKING:
     from recorder.capture.options import RecordOptions
 
-#: What a process answers: a run; that there is nothing for schedules to decide; an error, a defect.
 #: Shared accesses of a run that are looked at, of those that are to be.
 _SEEN = 1 << 15
+#: What a process answers: a run; that there is nothing for schedules to decide; an error, a defect.
 _RUN, _NOTHING, _ERROR, _CRASHED = "run", "nothing", "error", "crashed"
 
 
