@@ -17,7 +17,7 @@ from solver.regions.traces import MemoryTraces
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_path: Path) -> None:
-    counts = campaign(model, 30 * SOAK, 0, tmp_path / "order.cert")
+    counts = campaign(model, 50 * SOAK, 0, tmp_path / "order.cert")
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
     assert counts["not legal"] > 3
@@ -26,7 +26,7 @@ def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_pat
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 def test_they_agree_where_agents_meet_cores(model: str, tmp_path: Path) -> None:
-    counts = campaign(model, 12 * SOAK, 0, tmp_path / "order.cert", agents=True)
+    counts = campaign(model, 20 * SOAK, 0, tmp_path / "order.cert", agents=True)
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
     assert counts["not legal"] > 1

@@ -51,7 +51,7 @@ def slow_count(problem: Problem) -> int:
 
 def test_counts_are_those_of_all_orders() -> None:
     zero = one = many = 0
-    for where, problem, orders in small_problems(500 * SOAK):
+    for where, problem, orders in small_problems(1000 * SOAK):
         count = count_orders(problem)
         assert (count.orders, count.exact) == (len(orders), True), where
         zero += not orders

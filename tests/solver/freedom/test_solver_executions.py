@@ -38,7 +38,7 @@ def sources(problem: Problem, order: list[int]) -> tuple[int, ...]:
 
 def test_executions_are_those_of_all_orders() -> None:
     one = fewer = same = 0
-    for where, problem, orders in small_problems(400 * SOAK):
+    for where, problem, orders in small_problems(800 * SOAK):
         expected = len({sources(problem, order) for order in orders})
         count = count_orders(problem)
         assert count.executions == Executions(expected, expected), where
