@@ -70,14 +70,15 @@ def hunt(
 ) -> Hunted:
     """Record a program under schedule after schedule until a run fails; keep that recording in `directory`.
 
-    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. until: conditions ("exit!=0",
-    "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each
-    processor if None. limit: instructions after which a run is taken not to end. explain: whether to look
-    for suspicious accesses. reduce: whether to look for the smallest schedule that fails the same way, whose
-    recording is `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording
-    of a run that passes, or "none" for the run without preemptions: of the schedules between that one and the
-    failing one the two are looked for that differ in one switch, which makes it fail. Others: as in
-    `corebraid.record`. progress: called with how many runs are over. note: told what the user should know.
+    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. schedule: as of `corebraid hunt`.
+    until: conditions ("exit!=0", "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty.
+    jobs: processes, one for each processor if None. limit: instructions after which a run is taken not to
+    end. explain: whether to look for suspicious accesses. reduce: whether to look for the smallest schedule
+    that fails the same way, whose recording is `directory`.reduced then; reduce_time: seconds for the runs
+    that takes. bisect: a recording of a run that passes, or "none" for the run without preemptions: of the
+    schedules between that one and the failing one the two are looked for that differ in one switch, which
+    makes it fail. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told
+    what the user should know.
 
     exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
     a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,

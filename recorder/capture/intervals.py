@@ -47,11 +47,6 @@ def place_of(directory: Path, number: int) -> Path:
     return directory / INTERVALS / str(number)
 
 
-def beginning(manifest: Manifest) -> Base:
-    """Where a run begins."""
-    return Base((0,) * manifest.n_cores, committed=(0,) * manifest.n_cores)
-
-
 def write_base(place: Path, manifest: Manifest, base: Base) -> None:
     """Say where an interval begins. Raises FormatError if that cannot be written."""
     fields = {"id": manifest.id.hex(), "counts": list(base.counts), "accesses": base.accesses}
@@ -69,7 +64,7 @@ def _read_base(place: Path, manifest: Manifest) -> Base:
     with open_regular(path) as file:
         data = read_bytes(file, _MOST, path)
     fields = sealed_fields(data, path, "an interval's beginning", manifest.id)
-    n_cores, committed = manifest.n_cores, beginning(manifest).committed
+    n_cores, committed = manifest.n_cores, Base.beginning(manifest.n_cores).committed
     counts = tuple(fields.integers("counts", n_cores))
     if manifest.model == "tso":
         committed = tuple(fields.integers("committed", n_cores))

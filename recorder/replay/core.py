@@ -75,9 +75,9 @@ class CoreReplay(ReplayDriver):
 
     watched: of which pages accesses are traced, region by region; None: of all. start: where it begins, in
     place of the beginning; if `watched` is given, at one of its handovers. carried: what `carried_at` says of
-    that, if somebody has asked. paged: it keeps track of which
-    pages change. Without these only the manifest and `core-K.log` are read. Raises UsageError if there is no
-    such core, FormatError where a checkpoint is not what the log says.
+    that, if somebody has asked. paged: it keeps track of which pages change. Without these only the manifest
+    and `core-K.log` are read. Raises UsageError if there is no such core, FormatError where a checkpoint is
+    not what the log says.
     """
 
     def __init__(

@@ -80,17 +80,15 @@ def carried_at(
     frames, found = _frames_behind(recording, core, strata, sorted(regions)), dict[int, Carried]()
     wanted = np.array(sorted(regions), np.uint64) - np.uint64(1)
     for rows, _ in with_losses(recording, core, strata, pages):
-        place = index_of(pages, rows["addr"])
-        marks = np.flatnonzero((rows["kind"] == STRATUM) & np.isin(rows["value"], wanted))
-        at = 0
-        for end in [*(marks + 1).tolist(), len(rows)]:
-            follow_rights(rows[at:end], place[at:end], held)
-            got[place[at:end][rows["kind"][at:end] == MISS]] = True
-            if end and end - 1 in marks:
-                region = int(rows["value"][end - 1]) + 1
-                now = pages[held[:-1]], pages[got[:-1]]
-                found[region] = Carried(int(rows["count"][end - 1]), *now, frames[region])
-            at = end
+        place, missed, at = index_of(pages, rows["addr"]), rows["kind"] == MISS, 0
+        marks = np.flatnonzero((rows["kind"] == STRATUM) & np.isin(rows["value"], wanted)).tolist()
+        for mark in [*marks, len(rows)]:
+            follow_rights(rows[at:mark], place[at:mark], held)
+            got[place[at:mark][missed[at:mark]]] = True
+            if mark < len(rows):
+                region, count = int(rows["value"][mark]) + 1, int(rows["count"][mark])
+                found[region] = Carried(count, pages[held[:-1]], pages[got[:-1]], frames[region])
+            at = mark
         if len(found) == len(wanted):
             break
     return found

@@ -94,9 +94,15 @@ class Planner:
 
     def generation(self) -> list[Attempt]:
         """The next runs, none when all have been made."""
+        self._let_go()
         most = min(max(_FIRST, self._number), GENERATION)
         first, self._number = self._number, min(self._number + most, self._runs)
         return [self._attempt(number) for number in range(first, self._number)]
+
+    def _let_go(self) -> None:
+        """Of runs as which no other will begin."""
+        named = {place.run for order in self._orders.values() for place in order.places}
+        self._runs_made = {number: base for number, base in self._runs_made.items() if number in named}
 
     def _attempt(self, number: int) -> Attempt:
         aimed = self._aimed(number) if number % 2 else None

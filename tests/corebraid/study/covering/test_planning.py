@@ -147,3 +147,11 @@ def test_a_run_that_saw_nothing_is_no_error() -> None:
     nothing: Any = None
     assert planner.learn(Run(tried, nothing, "", ())) == 0
     assert planner.generation() == []
+
+
+def test_runs_as_which_none_will_begin_are_let_go() -> None:
+    """Or a hunt of many runs would hold the course of each."""
+    planner = Planner(400, 0)
+    played(planner, offering(1, 2), offering(3))
+    planner.generation()
+    assert set(planner._runs_made) == {0, 1}
