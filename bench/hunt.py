@@ -12,8 +12,9 @@ from rich.console import Console
 
 from bench.report import Column, Table, publish
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.study.attempts import MIXED, attempts
+from corebraid.study.attempts import COVER, MIXED, attempts
 from corebraid.study.conditions import DEFAULT, Condition
+from corebraid.study.covering.planning import Planner
 from corebraid.study.hunting import hunt_in, prepare
 from corebraid.study.replays.in_processes import usable_processors
 from corebraid.study.subjects import Subject
@@ -31,7 +32,7 @@ BUGS = {
     "bug_publication": "good_publication",
     "bug_aba": "good_aba",
 }
-SCHEDULES = (MIXED, "chaos", "pct:3", "random")
+SCHEDULES = (MIXED, COVER, "chaos", "pct:3", "random")
 RUNS, HUNTS, APART = 200, 10, 1000
 #: Hunts with slices of random length, which mostly go on to the last run.
 _RANDOM_HUNTS = 1
@@ -50,7 +51,8 @@ def needed(subject: Subject, schedule: str, hunts: int) -> Iterator[int | None]:
     conditions = tuple(Condition.parse(text) for text in DEFAULT)
     for number in range(hunts):
         with TemporaryDirectory(prefix="corebraid-") as place:
-            tries = partial(attempts, RUNS, number * APART, schedule)
+            seed = number * APART
+            tries = Planner(RUNS, seed) if schedule == COVER else partial(attempts, RUNS, seed, schedule)
             jobs = usable_processors()
             run, _ = hunt_in(Path(place), subject, tries, conditions, jobs, lambda _: None)
         yield None if run is None or not run.held else run.attempt.number + 1
@@ -68,7 +70,8 @@ def main(console: Console) -> None:
         f"{HUNTS} hunts of at most {RUNS} runs for each bug and schedule ({_RANDOM_HUNTS} for random), "
         f"4 cores, seeds that begin {APART} apart",
         "mixed: chaos and pct:2 to pct:4 in turn, what hunt does unless told otherwise; random: slices of "
-        "random length up to 10,000 instructions, as record has them",
+        "random length up to 10,000 instructions, as record has them; cover: every second run is of mixed, "
+        "the others try orders that no run before has shown",
         "false alarms: hunts of the program without its bug that found something",
     ]
     columns = [Column("program"), Column("schedule"), Column("found"), Column("median"), Column("most")]
@@ -79,7 +82,11 @@ def main(console: Console) -> None:
             hunts = _RANDOM_HUNTS if schedule == "random" else HUNTS
             runs = list(needed(subject, schedule, hunts))
             found = [n for n in runs if n is not None]
-            alarms = [n for n in needed(other, schedule, 1) if n is not None] if schedule == MIXED else None
+            alarms = (
+                [n for n in needed(other, schedule, 1) if n is not None]
+                if schedule in (MIXED, COVER)
+                else None
+            )
             table.add(
                 bug,
                 schedule,

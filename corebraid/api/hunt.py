@@ -26,6 +26,7 @@ from corebraid.study.subjects import Asked, Subject, subject_of
 from recorder.capture.guest import LinuxOptions, find_program, recording_name
 
 if TYPE_CHECKING:
+    from corebraid.study.covering.planning import Planner
     from corebraid.study.findings import Hunted
     from corebraid.study.hunting import Tries
 
@@ -69,14 +70,15 @@ def hunt(
 ) -> Hunted:
     """Record a program under schedule after schedule until a run fails; keep that recording in `directory`.
 
-    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. until: conditions ("exit!=0",
-    "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty. jobs: processes, one for each
-    processor if None. limit: instructions after which a run is taken not to end. explain: whether to look
-    for suspicious accesses. reduce: whether to look for the smallest schedule that fails the same way, whose
-    recording is `directory`.reduced then; reduce_time: seconds for the runs that takes. bisect: a recording
-    of a run that passes, or "none" for the run without preemptions: of the schedules between that one and the
-    failing one the two are looked for that differ in one switch, which makes it fail. Others: as in
-    `corebraid.record`. progress: called with how many runs are over. note: told what the user should know.
+    directory: PROGRAM.rec if None. runs: at most so many, 200 if None. schedule: as of `corebraid hunt`.
+    until: conditions ("exit!=0", "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty.
+    jobs: processes, one for each processor if None. limit: instructions after which a run is taken not to
+    end. explain: whether to look for suspicious accesses. reduce: whether to look for the smallest schedule
+    that fails the same way, whose recording is `directory`.reduced then; reduce_time: seconds for the runs
+    that takes. bisect: a recording of a run that passes, or "none" for the run without preemptions: of the
+    schedules between that one and the failing one the two are looked for that differ in one switch, which
+    makes it fail. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told
+    what the user should know.
 
     exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
     a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,
@@ -86,7 +88,8 @@ def hunt(
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
     """
-    from corebraid.study.attempts import attempts
+    from corebraid.study.attempts import COVER, attempts
+    from corebraid.study.covering.planning import Planner
     from corebraid.study.smallest.bisected import good_manifest
 
     check_place("program", program)
@@ -127,7 +130,7 @@ def hunt(
         _check_reduced_place(place)
     if bisect is not None:
         good_manifest(bisect)
-    tries = partial(attempts, tried, seed, schedule)
+    tries = Planner(tried, seed) if schedule == COVER else partial(attempts, tried, seed, schedule)
     found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
     if reduce:
         found = found.reduced(reduce_time)
@@ -144,7 +147,7 @@ def _hunted(
     subject: Subject,
     directory: Path,
     wanted: tuple[Condition, ...],
-    tries: Tries,
+    tries: Tries | Planner,
     jobs: int | None,
     progress: Callable[[int], None],
     note: Callable[[Text], None],
@@ -184,14 +187,14 @@ def _check_reduced_place(directory: Path) -> None:
 
 
 def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:
-    from corebraid.study.attempts import MIXED
+    from corebraid.study.attempts import COVER, MIXED
     from emu.schedule.scheduler import make_scheduler
 
-    if schedule not in (MIXED, "random"):
+    if schedule not in (MIXED, COVER, "random"):
         if not (schedule == "chaos" or schedule.startswith("pct:")):
             raise UsageError(
-                "a hunt has a schedule that the seed decides", expected="mixed, chaos, pct:D or random",
-                found=repr(schedule),
+                "a hunt has a schedule that the seed decides",
+                expected="mixed, cover, chaos, pct:D or random", found=repr(schedule),
             )  # fmt: skip
         make_scheduler(schedule, 0, 1)
     changing = [text for text in linux.binds if text.endswith(":rw")]

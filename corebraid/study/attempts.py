@@ -12,10 +12,13 @@ from emu.bus.names import MESI
 
 if TYPE_CHECKING:
     from corebraid.study.course import Course
+    from corebraid.study.covering.encounters import Encounters
     from recorder.capture.options import Outcome
     from recorder.files.manifest import Manifest
 
-MIXED = "mixed"
+#: Schedules that are no single policy's; runs of the second depend on what earlier ones saw
+#: (`corebraid.study.covering`).
+MIXED, COVER = "mixed", "cover"
 _DEPTHS = (2, 3, 4)
 
 #: Called with how many runs are over.
@@ -25,13 +28,14 @@ Progress = Callable[[int], None]
 @dataclass(frozen=True)
 class Attempt:
     """One run of a hunt. number: from 0. schedule_seed: see `RecordOptions`. noted: what becomes of it is to
-    have its course."""
+    have its course; seeing: and its encounters."""
 
     number: int
     seed: int
     schedule: str
     schedule_seed: int | None = None
     noted: bool = False
+    seeing: bool = False
 
     @property
     def named(self) -> str:
@@ -51,7 +55,7 @@ class Attempt:
 class Run:
     """What became of an attempt. held: the condition that held, '' for none. printed: (whether it went to
     standard error, bytes), in order. refused: what cannot be emulated, '' if nothing stood in the way.
-    course: None unless it was to be noted."""
+    course, encounters: None unless they were to be noted."""
 
     attempt: Attempt
     manifest: Manifest
@@ -59,6 +63,7 @@ class Run:
     printed: tuple[tuple[bool, bytes], ...]
     refused: str = ""
     course: Course | None = None
+    encounters: Encounters | None = None
 
 
 def attempts(n: int, seed: int, schedule: str, *, apart: bool = False) -> Iterator[Attempt]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from corebraid.study.covering.encounters import Encounters, encounters
 from emu.schedule.noting import Noting, Stay, merged, switches_between
 from emu.schedule.policy import Scheduler
 from emu.schedule.switches import Fired, Switch, Switches
@@ -49,6 +53,11 @@ class OnLooker:
         """The policy, looked on at."""
         self._noting = Noting(policy)
         return self._noting
+
+    def encounters(self, log: NDArray[np.uint64]) -> Encounters:
+        """Of the run, now that it is over. log: see `corebraid.study.covering.encounters`."""
+        assert self._noting is not None
+        return encounters(log, self._noting.stays, self._noting.begins, self._noting.met)
 
     def course(self, pc: int | None) -> Course:
         """Of the run, now that it is over. pc: see `Course`."""

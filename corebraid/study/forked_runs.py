@@ -19,17 +19,23 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.course import OnLooker
 from corebraid.study.subjects import Subject
+from emu.core.shared_log import SharedLog
 from solver.passes.pool import begin_worker, end_with, end_workers, interrupts_held
 
 if TYPE_CHECKING:
     from recorder.capture.options import RecordOptions
 
+#: Shared accesses of a run that are looked at, of those that are to be.
+_SEEN = 1 << 15
 #: What a process answers: a run; that there is nothing for schedules to decide; an error, a defect.
 _RUN, _NOTHING, _ERROR, _CRASHED = "run", "nothing", "error", "crashed"
 
@@ -58,6 +64,8 @@ class _Machine:
         #: Of a forked process: the run that it is, and where it tells its end.
         self._mine: tuple[Attempt, int] | None = None
         self._looking = OnLooker()
+        self._state: NDArray[np.void] | None = None
+        self._log: SharedLog | None = None
 
     def _receive(self) -> Attempt:
         try:
@@ -94,6 +102,7 @@ class _Machine:
             lambda data: self._printed.append((False, data)), lambda data: self._printed.append((True, data)),
             self._subject.more,
         )  # fmt: skip
+        self._state = capture.machine.machine_rows
         capture.choose = self._fork
         with closing(capture):
             outcome = capture.run()
@@ -104,6 +113,8 @@ class _Machine:
             killed = capture.machine.killed_core
             pc = None if killed is None else capture.machine.cores[killed].pc
             run = replace(run, course=self._looking.course(pc))
+        if self._log is not None:
+            run = replace(run, encounters=self._looking.encounters(self._log.rows()))
         return _RUN, run
 
     def _fork(self) -> RecordOptions:
@@ -122,6 +133,8 @@ class _Machine:
                 end_with(me)
                 self._mine = tried, writer
                 around = self._looking if tried.noted else None
+                if tried.seeing and self._state is not None:
+                    self._log = SharedLog(self._state, _SEEN)
                 chosen = replace(self._options, schedule=tried.schedule, around=around)
                 return replace(chosen, schedule_seed=tried.schedule_seed)
             os.close(writer)

@@ -22,8 +22,10 @@ from corebraid.base.errors import CorebraidError, UsageError, unless_short
 from corebraid.base.interrupts import interrupting
 from corebraid.base.removal import remove_tree
 from corebraid.base.wording import Option, Phrase, another
-from corebraid.study.attempts import Attempt, Progress, Run, judged
+from corebraid.study.attempts import MIXED, Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
+from corebraid.study.covering.generations import covering_hunt
+from corebraid.study.covering.planning import Planner
 from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
 from corebraid.study.subjects import Subject
 from solver.passes.pool import begin_worker, end_workers, interrupts_held
@@ -137,7 +139,7 @@ def scratch(directory: Path, left: str = "nothing is left") -> Iterator[Path]:
 def hunt_in(
     place: Path,
     subject: Subject,
-    tries: Tries,
+    tries: Tries | Planner,
     conditions: tuple[Condition, ...],
     jobs: int,
     progress: Progress,
@@ -146,6 +148,16 @@ def hunt_in(
     the run's number; other failing ones may be there as well. None: there was none. tries: see `attempts`.
     Raises CorebraidError.
     """
+    if isinstance(tries, Planner):
+        with suppress(NothingToChooseError):
+            if can_fork(subject):
+                return _hunt_forked(subject, tries, conditions, place, jobs, progress)
+        raise UsageError(
+            "these schedules need runs that see each other's",
+            expected="a Linux program with several threads, whose time is its own",
+            found="one thread" if can_fork(subject) else "another guest, or the host's time",
+            remedy=Phrase("choose ", Option("schedule", MIXED)),
+        )
     if can_fork(subject):
         with suppress(NothingToChooseError):
             return _hunt_forked(subject, tries(apart=True), conditions, place, jobs, progress)
@@ -154,7 +166,7 @@ def hunt_in(
 
 def _hunt_forked(
     subject: Subject,
-    tries: Iterator[Attempt],
+    tries: Iterator[Attempt] | Planner,
     conditions: tuple[Condition, ...],
     place: Path,
     jobs: int,
@@ -162,7 +174,10 @@ def _hunt_forked(
 ) -> tuple[Run | None, int]:
     """Runs that are forked from one machine; the one that is found is recorded."""
     with closing(ForkedRuns(subject, conditions, jobs)) as forked:
-        run, done = forked.hunt(tries, progress)
+        if isinstance(tries, Planner):
+            run, done = covering_hunt(forked, tries, progress)
+        else:
+            run, done = forked.hunt(tries, progress)
     if run is None or run.refused:
         return run, done
     recorded = attempt(subject, run.attempt, place / str(run.attempt.number), conditions)

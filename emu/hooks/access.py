@@ -210,7 +210,7 @@ def _ends_before(core, is_write, address, size):
     if not (is_watched(core, first) or is_watched(core, last)):
         return False
     count = core.count + position_of(core, read_pc(core))
-    if not end_is_due(core, machine_at(core.machine), address, np.uint64(size), count):
+    if not end_is_due(core, machine_at(core.machine), is_write, address, np.uint64(size), count):
         return False
     core.stop_at = count
     core.armed |= ARMED_SLICE

@@ -149,6 +149,8 @@ MACHINE_FIELDS = (
     # stepped: nonzero if accesses to device registers are counted with them
     # forced: why stores had to commit within a step (emu/bus/commit.py), a bit each
     "shared", "shared_stop", "watched", "stepped", "forced",
+    # log of shared accesses (emu/hooks/shared_access.py); noted: 0 if nobody wants to know
+    "noted", "noted_n", "noted_limit",
 )  # fmt: skip
 
 MACHINE = np.dtype([(name, "<u8") for name in MACHINE_FIELDS])

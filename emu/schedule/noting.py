@@ -33,6 +33,10 @@ class Noting(Runner):
     def __init__(self, policy: Scheduler) -> None:
         self.policy, self.eager = policy, policy.eager
         self.stays: list[Stay] = []
+        #: The machine's shared events before each of them.
+        self.begins: list[int] = []
+        #: Of each task that could run on a core how many there were when it first could.
+        self.met: dict[int, int] = {}
         self.first: int | None = None
         self._made: dict[int, int] = {}
         self._own: dict[int, int] = {}
@@ -54,6 +58,8 @@ class Noting(Runner):
 
     def next(self, runnable: Ints, counts: Ints, events: int = 0, who: Ints | None = None) -> Slice:
         """The policy's."""
+        for core in runnable:
+            self.met.setdefault(core if who is None else who[core], len(self.stays))
         piece = self.policy.next(runnable, counts, events, who)
         self._piece, self._began, self._events = piece, counts[piece.core], events
         self._who = piece.core if who is None else who[piece.core]
@@ -69,6 +75,7 @@ class Noting(Runner):
         self._own[name] = self._own.get(name, 0) + counts[core] - self._began
         able = core in runnable and (core if who is None else who[core]) == name
         before = made == self._piece.events > 0
+        self.begins.append(self._events)
         self.stays.append(
             Stay(name, core, self._began, counts[core], self._made[name], self._own[name], before, able)
         )

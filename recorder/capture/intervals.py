@@ -47,17 +47,16 @@ def place_of(directory: Path, number: int) -> Path:
     return directory / INTERVALS / str(number)
 
 
-def beginning(manifest: Manifest) -> Base:
-    """Where a run begins."""
-    return Base((0,) * manifest.n_cores, committed=(0,) * manifest.n_cores)
-
-
 def write_base(place: Path, manifest: Manifest, base: Base) -> None:
-    """Say where an interval begins."""
+    """Say where an interval begins. Raises FormatError if that cannot be written."""
     fields = {"id": manifest.id.hex(), "counts": list(base.counts), "accesses": base.accesses}
     stores = {"committed": list(base.committed)} if manifest.model == "tso" else {}
-    with in_one_step(place / _BASE) as partial:
-        partial.write_bytes(seal({**fields, "strata": base.strata, **stores}))
+    try:
+        with in_one_step(place / _BASE) as partial:
+            partial.write_bytes(seal({**fields, "strata": base.strata, **stores}))
+    except OSError as error:
+        unless_short(error)
+        raise UnwrittenError(f"cannot be written ({error.strerror})", where=str(place / _BASE)) from None
 
 
 def _read_base(place: Path, manifest: Manifest) -> Base:
@@ -65,7 +64,7 @@ def _read_base(place: Path, manifest: Manifest) -> Base:
     with open_regular(path) as file:
         data = read_bytes(file, _MOST, path)
     fields = sealed_fields(data, path, "an interval's beginning", manifest.id)
-    n_cores, committed = manifest.n_cores, beginning(manifest).committed
+    n_cores, committed = manifest.n_cores, Base.beginning(manifest.n_cores).committed
     counts = tuple(fields.integers("counts", n_cores))
     if manifest.model == "tso":
         committed = tuple(fields.integers("committed", n_cores))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from corebraid.base.clock import working_time
 from corebraid.base.removal import remove_tree
-from recorder.capture.intervals import Joining, beginning, drop_interval, dropped, held, place_of, write_base
+from recorder.capture.intervals import Joining, drop_interval, dropped, held, place_of, write_base
 from recorder.capture.ring_policy import RingPolicy
 from recorder.files.checkpoints import CheckpointWriter
 from recorder.files.collectors import EvidenceWriter
@@ -55,7 +55,7 @@ class RingWriter:
             self._lock = ExitStack()
             self._lock.enter_context(held(directory))
             undone.callback(self._lock.close)
-            self._current = self._begin(beginning(manifest), {})
+            self._current = self._begin(Base.beginning(manifest.n_cores), {})
             undone.pop_all()
 
     @property

@@ -211,8 +211,11 @@ def iter_image(recording: Recording, name: str) -> Iterator[tuple[int, bytes]]:
     return read_image(path, recording.header_of(path.name), recording.manifest.memory)
 
 
-def iter_evidence(recording: Recording, name: str) -> Iterator[tuple[FrameHeader, bytes]]:
-    """The frames of an evidence stream, each with its bytes, which its own codec reads.
+def iter_evidence(
+    recording: Recording, name: str, wanted: Callable[[FrameHeader], bool] | None = None
+) -> Iterator[tuple[FrameHeader, bytes]]:
+    """The frames of an evidence stream, each with its bytes, which its own codec reads. wanted: other frames
+    are passed over.
 
     Raises UsageError if the recording has no such stream, FormatError.
     """
@@ -220,7 +223,7 @@ def iter_evidence(recording: Recording, name: str) -> Iterator[tuple[FrameHeader
     if name not in recording.manifest.evidence:
         raise no_evidence(recording, name)
     path = recording.checked(recording.path / row.file)
-    return iter_frames(path, recording.header(row.kind), partial_tail=recording.killed)
+    return iter_frames(path, recording.header(row.kind), partial_tail=recording.killed, wanted=wanted)
 
 
 def no_evidence(recording: Recording, name: str) -> UsageError:

@@ -31,6 +31,11 @@ class Base:
     strata: int = 0
     committed: tuple[int, ...] = ()
 
+    @classmethod
+    def beginning(cls, n_cores: int) -> Base:
+        """Where a run begins."""
+        return cls((0,) * n_cores, committed=(0,) * n_cores)
+
     def since(self, other: Base) -> Base:
         """How much farther this is than `other`."""
         counts, committed = (

@@ -30,6 +30,7 @@ from recorder.files.frame import (
     TRUTH,
     FileHeader,
     FrameWriter,
+    UnwrittenError,
 )
 from recorder.files.image_file import write_image
 from recorder.files.json_fields import Scalar
@@ -254,4 +255,4 @@ def _write_manifest(directory: Path, manifest: Manifest) -> None:
             partial.write_bytes(manifest.render())
     except OSError as error:
         unless_short(error)
-        raise FormatError(f"cannot be written ({error.strerror})", where=str(path)) from None
+        raise UnwrittenError(f"cannot be written ({error.strerror})", where=str(path)) from None

@@ -22,8 +22,8 @@ from recorder.files.manifest import is_ring
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.contested import Watched
 from recorder.replay.driver import Piece, ReplayDriver
-from recorder.replay.handovers import go_on_from
-from recorder.replay.holds import with_losses
+from recorder.replay.handovers import carried_at
+from recorder.replay.holds import Carried, with_losses
 from recorder.replay.start import Start, checkpoint_damage
 
 
@@ -74,9 +74,10 @@ class CoreReplay(ReplayDriver):
     """Replays one core of a recording from its own log.
 
     watched: of which pages accesses are traced, region by region; None: of all. start: where it begins, in
-    place of the beginning; if `watched` is given, at one of its handovers. paged: it keeps track of which
-    pages change. Without these only the manifest and `core-K.log` are read. Raises UsageError if there is no
-    such core, FormatError where a checkpoint is not what the log says.
+    place of the beginning; if `watched` is given, at one of its handovers. carried: what `carried_at` says of
+    that, if somebody has asked. paged: it keeps track of which pages change. Without these only the manifest
+    and `core-K.log` are read. Raises UsageError if there is no such core, FormatError where a checkpoint is
+    not what the log says.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class CoreReplay(ReplayDriver):
         watched: Watched | None = None,
         stops: Sequence[int] = (),
         start: Start | None = None,
+        carried: Carried | None = None,
         paged: bool = False,
     ) -> None:
         manifest = recording.manifest
@@ -112,9 +114,13 @@ class CoreReplay(ReplayDriver):
         self._source = iter_core_records(recording, core) if start is None else start.pieces
         held = np.zeros(0, np.uint64)
         if watched is not None and len(watched.ever_by_holds):
-            self._source = with_losses(recording, core, watched.strata, watched.ever_by_holds)
+            pages, behind = watched.ever_by_holds, None
             if start is not None:
-                held, self._source = go_on_from(self._source, region - 1, watched.by_holds_in(region))
+                if carried is None:
+                    carried = carried_at(recording, core, watched.strata, pages, [region])[region]
+                held = np.intersect1d(carried.held, watched.by_holds_in(region))
+                behind = carried, start.pieces
+            self._source = with_losses(recording, core, watched.strata, pages, behind)
         if start is not None:
             self._begin(start)
         if self._core.watched is not None and len(held):

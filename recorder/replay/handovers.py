@@ -8,19 +8,18 @@ on its memory there, which a checkpoint has, and on the rights that it has, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.rows.record import DIGEST, LOSES, MISS, STRATUM
+from corebraid.base.rows.record import LOSES, MISS, STRATUM
 from emu.bus.losses import DOWNGRADED
+from recorder.evidence.losses.log import iter_losses_from
 from recorder.files.checkpoints import checkpoints
 from recorder.files.reader import Recording
-from recorder.replay.driver import Piece
-from recorder.replay.holds import index_of
+from recorder.replay.holds import Carried, index_of, with_losses
 from recorder.replay.spells import Spells
 
 #: Of each core the regions that begin with a handover, ascending; empty where no core has one.
@@ -71,18 +70,39 @@ def follow_rights(rows, place, held):  # type: ignore[no-untyped-def]
             held[place[k]] = False
 
 
-def go_on_from(pieces: Iterator[Piece], stratum: int, pages: Pages) -> tuple[Pages, Iterator[Piece]]:
-    """Pass the rows of a core's log, with its losses, up to a stratum's and its digest. Returns those of
-    `pages` (uint64[n], ascending) that the core has there, and the rows that follow."""
-    held, passed = np.zeros(len(pages) + 1, bool), False
-    for rows, blob in pieces:
-        at = 0
-        if not passed:
-            marks = np.flatnonzero((rows["kind"] == STRATUM) & (rows["value"] == np.uint64(stratum)))
-            passed, at = len(marks) > 0, int(marks[0]) + 1 if len(marks) else len(rows)
-            follow_rights(rows[:at], index_of(pages, rows["addr"][:at]), held)
-        digests = np.flatnonzero(rows["kind"][at:] == DIGEST)
-        if passed and len(digests):
-            rest = rows[at + int(digests[0]) + 1 :]
-            return pages[held[:-1]], chain([(rest, blob)], pieces) if len(rest) else pieces
-    return pages[held[:-1]], iter(())
+def carried_at(
+    recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages, regions: Collection[int]
+) -> dict[int, Carried]:
+    """What a core's log and losses say of `pages` (uint64[n], ascending) up to where each of these regions
+    begins. strata: uint64 (strata, streams). One pass over the log, up to the last of them. Raises
+    FormatError."""
+    held, got = np.zeros(len(pages) + 1, bool), np.zeros(len(pages) + 1, bool)
+    frames, found = _frames_behind(recording, core, strata, sorted(regions)), dict[int, Carried]()
+    wanted = np.array(sorted(regions), np.uint64) - np.uint64(1)
+    for rows, _ in with_losses(recording, core, strata, pages):
+        place, missed, at = index_of(pages, rows["addr"]), rows["kind"] == MISS, 0
+        marks = np.flatnonzero((rows["kind"] == STRATUM) & np.isin(rows["value"], wanted)).tolist()
+        for mark in [*marks, len(rows)]:
+            follow_rights(rows[at:mark], place[at:mark], held)
+            got[place[at:mark][missed[at:mark]]] = True
+            if mark < len(rows):
+                region, count = int(rows["value"][mark]) + 1, int(rows["count"][mark])
+                found[region] = Carried(count, pages[held[:-1]], pages[got[:-1]], frames[region])
+            at = mark
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _frames_behind(
+    recording: Recording, core: int, strata: NDArray[np.uint64], regions: Sequence[int]
+) -> dict[int, int]:
+    """For each region, ascending, how many frames of the losses have none of the core's behind its
+    beginning."""
+    frames, left = dict[int, int](), list(reversed(regions))
+    last = 0
+    for number, losses in iter_losses_from(recording, core, 0, strata):
+        while left and losses["count"][-1] > strata[left[-1] - 1, core]:
+            frames[left.pop()] = number
+        last = number + 1
+    return frames | dict.fromkeys(left, last)

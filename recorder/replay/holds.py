@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from corebraid.base.compiled import njit
 from corebraid.base.rows.record import LOSES, MISS, RECORD, STORED
 from emu.bus.losses import DOWNGRADED, LOST
 from emu.native.state import PAGE_SHIFT
-from recorder.evidence.losses.log import iter_all_losses, iter_losses
+from recorder.evidence.losses.log import iter_all_losses, iter_losses, iter_losses_from
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.agents_words import stretches
 from recorder.replay.driver import Piece
@@ -155,15 +155,35 @@ def index_of(pages: Pages, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.where(found, at, len(pages)).astype(np.int64)
 
 
-def with_losses(recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages) -> Iterator[Piece]:
+class Carried(NamedTuple):
+    """What the rows of a core's log, its losses among them, say up to where a replay begins. at: the count
+    there. held: of the pages in question those that the core has there; got: those that it ever got;
+    uint64[n], ascending. frame: so many frames of the stream of losses have none of the core's behind it."""
+
+    at: int
+    held: Pages
+    got: Pages
+    frame: int
+
+
+def with_losses(
+    recording: Recording,
+    core: int,
+    strata: NDArray[np.uint64],
+    pages: Pages,
+    behind: tuple[Carried, Iterator[Piece]] | None = None,
+) -> Iterator[Piece]:
     """A core's log with a row of kind LOSES for each loss of one of these pages, before what else the log has
-    at its count; and, as if everybody read them then, of all that the core ever got where it ends. Raises
-    FormatError."""
-    left = _losses_of(recording, core, strata, pages)
+    at its count; and, as if everybody read them then, of all that the core ever got where it ends. behind:
+    from there on, and the rows of the log that follow. Raises FormatError."""
+    none = np.zeros(0, np.uint64)
+    carried, pieces = behind or (Carried(-1, none, none, 0), iter_core_records(recording, core))
+    losses, left = _losses_of(recording, core, strata, pages, carried), np.zeros(0, RECORD)
     end = recording.manifest.instructions[core] if recording.manifest.complete else None
-    got = np.zeros(len(pages) + 1, bool)
-    for rows, blob in iter_core_records(recording, core):
+    got = np.append(np.isin(pages, carried.got), False)
+    for rows, blob in pieces:
         got[index_of(pages, rows["addr"][rows["kind"] == MISS])] = True
+        left = _up_to(left, losses, int(rows["count"][-1]) if len(rows) else -1)
         if end is not None and len(rows) and int(rows["count"][-1]) >= end:
             last = _lost(np.full(int(got[:-1].sum()), end), pages[got[:-1]] << PAGE_SHIFT, DOWNGRADED)
             left, end = np.concatenate([left[left["count"] <= end], last]), None
@@ -174,13 +194,26 @@ def with_losses(recording: Recording, core: int, strata: NDArray[np.uint64], pag
         yield rows, blob
 
 
-def _losses_of(recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages) -> Rows:
-    """What a core lost of these pages, as records."""
-    told = [np.zeros(0, RECORD)]
-    for rows in iter_losses(recording, core, strata):
-        mine = rows[index_of(pages, rows["line"]) < len(pages)]
-        told.append(_lost(mine["count"], mine["line"], mine["way"]))
-    return np.concatenate(told)
+def _losses_of(
+    recording: Recording, core: int, strata: NDArray[np.uint64], pages: Pages, carried: Carried
+) -> Iterator[Rows]:
+    """What a core lost of these pages behind a place, as records, frame by frame."""
+    for _, rows in iter_losses_from(recording, core, carried.frame, strata):
+        behind = rows if carried.at < 0 else rows[rows["count"] > np.uint64(carried.at)]
+        mine = behind[index_of(pages, behind["line"]) < len(pages)]
+        if len(mine):
+            yield _lost(mine["count"], mine["line"], mine["way"])
+
+
+def _up_to(left: Rows, losses: Iterator[Rows], count: int) -> Rows:
+    """Losses that were taken and are left, with as many more as there are up to a count at least."""
+    parts = [left]
+    while not len(parts[-1]) or int(parts[-1]["count"][-1]) <= count:
+        more = next(losses, None)
+        if more is None:
+            break
+        parts.append(more)
+    return np.concatenate(parts) if len(parts) > 1 else left
 
 
 def _lost(counts: NDArray[Any], addresses: NDArray[np.uint64], ways: NDArray[np.uint8] | int) -> Rows:

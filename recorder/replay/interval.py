@@ -13,6 +13,7 @@ from recorder.files.checkpoints import Checkpoint, checkpoints
 from recorder.files.reader import Recording
 from recorder.replay.contested import Watched
 from recorder.replay.core import CoreReplay, ReplayResult
+from recorder.replay.holds import Carried
 from recorder.replay.start import checkpoint_damage, start_from
 
 
@@ -53,8 +54,8 @@ def _cut(core: int, cuts: Sequence[Checkpoint]) -> list[Interval]:
 
 
 class HeldReplay(CoreReplay):
-    """A replay of an interval that holds the registers of checkpoints against its own. traced, watched: as of
-    a `CoreReplay`, of a whole core."""
+    """A replay of an interval that holds the registers of checkpoints against its own. traced, watched,
+    carried: as of a `CoreReplay`, of a whole core."""
 
     def __init__(
         self,
@@ -63,10 +64,11 @@ class HeldReplay(CoreReplay):
         *,
         traced: bool = False,
         watched: Watched | None = None,
+        carried: Carried | None = None,
     ) -> None:
         core, start, end = interval.core, interval.start, interval.end
         begin = None if start is None else start_from(recording, core, start)
-        super().__init__(recording, core, traced=traced, watched=watched, start=begin)
+        super().__init__(recording, core, traced=traced, watched=watched, start=begin, carried=carried)
         self._held = {one.stratum: one for one in checkpoints(recording, core)}
         self._end = None if end is None else end.stratum
         self._arrived = False

@@ -23,6 +23,7 @@ from recorder.replay.contested import ALL, CONTESTED, RECEIVED, Watched
 from recorder.replay.core import ReplayResult
 from recorder.replay.finished import Chunks, Finished, FinishedReplays, rows_digest
 from recorder.replay.handovers import Handovers
+from recorder.replay.holds import Carried
 from recorder.replay.interval import HeldReplay, Interval
 
 #: Bytes of a recording's rows that are kept at most, and what an access of a program takes at least, an
@@ -182,11 +183,16 @@ def _file(part: Interval, finished: FinishedReplays | None) -> IO[bytes]:
 
 
 def replay_and_keep(
-    recording: Recording, part: Interval, watched: Watched | None, file: int, files: Sequence[int]
+    recording: Recording,
+    part: Interval,
+    watched: Watched | None,
+    file: int,
+    files: Sequence[int],
+    carried: Carried | None = None,
 ) -> Finished:
     """Replay an interval, hold the registers of checkpoints against it, and write its rows, if there is room.
-    watched: of which pages (`CoreReplay`). Raises Divergence, FormatError."""
-    replay = HeldReplay(recording, part, traced=True, watched=watched)
+    watched, carried: as of a `CoreReplay`. Raises Divergence, FormatError."""
+    replay = HeldReplay(recording, part, traced=True, watched=watched, carried=carried)
     kept = RowsFile(file, files)
     for rows in replay.run():
         kept.add(rows)

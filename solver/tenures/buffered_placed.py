@@ -188,8 +188,9 @@ class LossMatcher:
         while self._forgot and self._forgot[0][0] <= region:
             self._take_in(self._forgot.popleft()[1] - self._first)
             self._held = self._nothing_held()
-        here_end = self._forgot[0][1] - self._first if self._forgot else len(self._at)
-        records = _Records(self._at[:here_end], self._line[:here_end], np.zeros(here_end, np.bool_))
+        # What came behind the next border is of a later region, though it may have the same count.
+        n = self._forgot[0][1] - self._first if self._forgot else len(self._at)
+        records = _Records(self._at[:n], self._line[:n], np.zeros(n, np.bool_))
         self._take_in(match_losses(_Losses(at, line, way), records, self._first, self._held, number))
         return line, way, at, number
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ PLANTED = {
 
 _SCRIPT = """
 import json, os, sys, tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from corebraid.base.kernel_cache import use_kernel_cache
 use_kernel_cache()
@@ -102,6 +104,7 @@ LEFT = {
 
 _IN_TURN = """
 import json, os, subprocess, sys, tempfile, threading, time
+from collections.abc import Iterable
 from pathlib import Path
 from bench.hostile.campaign import Verdict, run_campaign
 from bench.hostile.slot import Limits
@@ -141,7 +144,14 @@ def in_one_thread(script: str) -> Any:
     return json.loads(ran.stdout)
 
 
-@pytest.mark.parametrize("left", LEFT, ids=range(len(LEFT)))
+def _every_third(cases: Iterable[str]) -> list[Any]:
+    """All of them in a long campaign."""
+    return [
+        pytest.param(one, id=str(k), marks=pytest.mark.soak if k % 3 else ()) for k, one in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize("left", _every_third(LEFT))
 def test_cases_in_one_process_are_as_good_as_alone(left: str) -> None:
     """A case that ends or spoils its process has it for itself, and is blamed only for what it does alone."""
     quiet = "number == 7 and how.code == 0 and not how.stopped" if "_exit" in left else "False"
@@ -150,7 +160,7 @@ def test_cases_in_one_process_are_as_good_as_alone(left: str) -> None:
     assert n == 1 + ends
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=range(len(PLANTED)))
+@pytest.mark.parametrize("planted", _every_third(PLANTED))
 def test_a_planted_failure_is_reported(planted: str) -> None:
     seconds = 2 if "while" in planted else 60
     faults = in_one_thread(_SCRIPT.format(planted=planted, small=str(SMALL), seconds=seconds))

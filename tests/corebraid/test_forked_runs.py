@@ -60,9 +60,9 @@ WAYS = [
             ("bug_missed_wakeup", "mixed", {"cores": 2}),
             ("bug_lost_update", "random", {"cores": 2}),
             ("bug_lock_order", "mixed", {"cores": 1}),
+            ("pipes_poll", "mixed", {}),
         )
     ),
-    ("pipes_poll", "mixed", {}),
     ("rwlocks", "mixed", {"model": "tso"}),
     ("semaphores", "mixed", {"cache": "1k:2:64"}),
 ]

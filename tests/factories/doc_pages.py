@@ -32,6 +32,7 @@ _MASKS = (
     # Where it maps what depends on how long the host's list of libraries is.
     (re.compile(r"\b0xf[0-9a-f]{5}(?=[0-9a-f]{3}\b)"), "0xMAPPED"),
 )
+_PASSED = re.compile(r"in (?:none|\d+) of \d+ runs that passed"), "in M of N runs that passed"
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"(?:\w+=\S+ )*(?:corebraid [a-z]|python -m bench|echo .*\| corebraid)")
 _COMMENT = re.compile(r"\s{2,}# .*")
@@ -86,21 +87,21 @@ def unmarked(text: str) -> list[str]:
     return [line for line in (*indented, *"".join(blocks).splitlines()) if _COMMAND.match(line)]
 
 
-def masked(line: str) -> str:
-    """A line without what differs from run to run."""
+def masked(line: str, *, compared: bool = True) -> str:
+    """A line without what differs from run to run. compared: with how many runs a hunt compared with."""
     line = line.rstrip()
-    for pattern, instead in _MASKS:
+    for pattern, instead in _MASKS if compared else (*_MASKS, _PASSED):
         line = pattern.sub(instead, line)
     return line
 
 
-def first_difference(shown: tuple[str, ...], printed: list[str]) -> str:
-    """The first line shown that was not printed at its place; '' if all are as shown.
+def first_difference(shown: tuple[str, ...], printed: list[str], *, compared: bool = True) -> str:
+    """The first line shown that was not printed at its place; '' if all are as shown. compared: see `masked`.
 
     The lines between two `...` must be printed one right after the other, as they are shown.
     """
-    wanted = [line if line.strip() == "..." else masked(line) for line in shown]
-    there = [masked(line) for line in printed]
+    wanted = [line if line.strip() == "..." else masked(line, compared=compared) for line in shown]
+    there = [masked(line, compared=compared) for line in printed]
     at, pieces = 0, _pieces(wanted)
     for number, piece in enumerate(pieces):
         is_first, is_last = number == 0, number == len(pieces) - 1
@@ -201,15 +202,18 @@ def _run_python(program: str, folder: Path, names: dict[str, Any]) -> Printed:
     return Printed(code, [*out.getvalue().splitlines(), *end])
 
 
-def wrong_examples(found: list[Example], folder: Path, codes: dict[str, int]) -> list[str]:
-    """Run examples one after the other; what is not as shown. codes: of commands whose code is not 0."""
+def wrong_examples(
+    found: list[Example], folder: Path, codes: dict[str, int], *, compared: bool = True
+) -> list[str]:
+    """Run examples one after the other; what is not as shown. codes: of commands whose code is not 0.
+    compared: see `masked`."""
     wrong = []
     names: dict[str, Any] = {"__name__": "__main__"}
     for example in found:
         printed = run_example(example, folder, names)
         if printed.code != codes.get(example.command, 0):
             wrong.append(f"$ {example.command}\n  exit code {printed.code}\n" + _some(printed.lines))
-        elif example.shown and (line := first_difference(example.shown, printed.lines)):
+        elif example.shown and (line := first_difference(example.shown, printed.lines, compared=compared)):
             wrong.append(f"$ {example.command}\n- {line}\n" + _some(printed.lines))
     return wrong
 

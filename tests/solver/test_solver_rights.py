@@ -134,7 +134,7 @@ def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs:
 @pytest.mark.parametrize("agents", [False, True])
 def test_presence_leaves_just_the_orders_without_overlaps(agents: bool) -> None:
     fewer = 0
-    for seed in range(400 * SOAK):
+    for seed in range(250 * SOAK):
         run = random_run(seed, cores=3 - agents, pages=1, steps=14, agents=agents)
         problem = run.problem
         orders = all_orders(problem, 3000)
@@ -172,7 +172,7 @@ def test_where_no_order_keeps_them_apart_none_is_given() -> None:
 def test_where_values_tell_the_order_there_is_one(changed: float) -> None:
     """Of what one leaves and another finds; and they tell it wherever each left something of its own."""
     told = found = 0
-    for seed in range(400 * SOAK):
+    for seed in range(250 * SOAK):
         run = random_run(seed, cores=3, pages=1, steps=14, changed=changed)
         problem = run.problem
         orders = all_orders(problem, 3000)

@@ -74,7 +74,8 @@ _OWN = (
     default=MIXED,
     show_default=True,
     metavar="POLICY",
-    help="chaos, pct:D, random, or mixed: chaos and pct:2 to pct:4 in turn.",
+    help="chaos, pct:D, random, or mixed: chaos and pct:2 to pct:4 in turn; cover: every second run tries an "
+    "order of two accesses that no run before it has shown (Linux programs).",
 )
 @click.option(
     "--until",
@@ -170,6 +171,7 @@ def command(
       corebraid hunt -o REC --no-reduce -- ./bug_publication
       corebraid hunt --no-reduce --runs 1000 --until deadlock --schedule pct:3 -- ./bug_lock_order
       corebraid hunt --until 'output~found [0-3]' --jobs 8 -- ./bug_lost_update
+      corebraid hunt --no-reduce --schedule cover -- ./bug_publication
       corebraid hunt --cores 2 bug_dcl.elf
       corebraid hunt --exhaustive --preemptions 1 -- ./small_races bad_aba
     """

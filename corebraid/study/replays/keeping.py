@@ -17,6 +17,8 @@ from corebraid.study.replays.unfinished import Unfinished
 from recorder.files.reader import Recording
 from recorder.replay.contested import ALL, RECEIVED, Watched, tells_contested
 from recorder.replay.finished import Finished
+from recorder.replay.handovers import carried_at
+from recorder.replay.holds import Carried
 from recorder.replay.interval import Interval, intervals_at
 from recorder.replay.kept_rows import KeptRows, replay_and_keep, worth_keeping
 from recorder.replay.traces import RecordingTraces
@@ -25,7 +27,7 @@ from solver.passes.order import Resources
 #: A folder of the recording's, while it is ordered.
 UNFINISHED = "order.rows"
 #: An interval, of which pages its accesses are kept (None: of all), the file for them, and those of all.
-Item = tuple[Interval, Watched | None, int, list[int]]
+Item = tuple[Interval, Watched | None, Carried | None, int, list[int]]
 
 
 def received_rows(recording: Recording) -> str:
@@ -95,7 +97,7 @@ def replay_and_keep_parts(
         if (result := kept.result(part)) is not None
     }
     left = Counter(part.core for part in kept.parts if part not in verdicts)
-    items = _items(traces, kept)
+    items = _items(recording, traces, kept)
     with in_processes(partial(_replay, recording.path), items, jobs) as source:
         for part, verdict, finished in source:
             if finished is not None:
@@ -106,23 +108,39 @@ def replay_and_keep_parts(
     return [joined_verdicts([verdicts[one] for one in kept.parts if one.core == core]) for core in cores]
 
 
-def _items(traces: RecordingTraces, kept: KeptRows) -> list[Item]:
+def _items(recording: Recording, traces: RecordingTraces, kept: KeptRows) -> list[Item]:
     watched: dict[int, Watched | None] = {}
+    carried: dict[int, dict[int, Carried]] = {}
     files = [file.fileno() for file in kept.files]
     items = list[Item]()
     for part, file in zip(kept.parts, files, strict=True):
         if kept.result(part) is not None:
             continue
         if part.core not in watched:
-            watched[part.core] = None if kept.kind.rows == ALL else traces.pages.of(part.core, kept.kind.rows)
-        items.append((part, watched[part.core], file, files))
+            one = None if kept.kind.rows == ALL else traces.pages.of(part.core, kept.kind.rows)
+            watched[part.core], carried[part.core] = one, _carried(recording, part.core, one, kept)
+        before = None if part.start is None else carried[part.core].get(part.start.stratum + 1)
+        items.append((part, watched[part.core], before, file, files))
     return items
 
 
+def _carried(recording: Recording, core: int, watched: Watched | None, kept: KeptRows) -> dict[int, Carried]:
+    """What intervals of a core that are to be replayed carry over from before, by the region that each begins
+    with."""
+    regions = [
+        part.start.stratum + 1
+        for part in kept.parts
+        if part.core == core and part.start is not None and kept.result(part) is None
+    ]
+    if watched is None or not regions or not len(watched.ever_by_holds):
+        return {}
+    return carried_at(recording, core, watched.strata, watched.ever_by_holds, regions)
+
+
 def _replay(path: Path, item: Item) -> tuple[Interval, CoreVerdict, Finished | None]:
-    part, watched, file, files = item
+    part, watched, carried, file, files = item
     try:
-        finished = replay_and_keep(Recording.open(path), part, watched, file, files)
+        finished = replay_and_keep(Recording.open(path), part, watched, file, files, carried)
     except ShortageError:
         raise
     except CorebraidError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -22,19 +23,22 @@ _MOST_IN_A_REGION = 1 << 24
 Rows = npt.NDArray[np.void]
 
 
-def iter_all_losses(recording: Recording) -> Iterator[Rows]:
+def iter_all_losses(recording: Recording, first: int = 0) -> Iterator[Rows]:
     """The stream frame by frame: LOSS_NOTE[n], ascending by core, of each core in the order in which it lost.
+    first: so many frames are passed over.
 
     Raises UsageError if the recording has none, FormatError.
     """
     manifest, path = recording.manifest, recording.path / evidence_log(LOSSES)
-    number, reached = 0, np.zeros(manifest.n_cores, np.uint64)
-    for frame, raw in iter_evidence(recording, LOSSES):
+    number, reached, passed = None, np.zeros(manifest.n_cores, np.uint64), count()
+    for frame, raw in iter_evidence(recording, LOSSES, lambda _: next(passed) >= first):
         try:
             rows = decode(raw, frame.records, manifest.line, manifest.n_cores, manifest.memory)
         except FormatError as error:
             sides = error.expected, error.found
             raise DamageError(path, frame.offset, error.what, expected=sides[0], found=sides[1]) from None
+        if number is None:
+            number = frame.first if first else 0
         if (frame.first, frame.last) != (number, number + frame.records - 1):
             raise DamageError(path, frame.offset, "a frame's records are not in the range it declares")
         if (rows["count"] < reached[rows["core"]]).any():
@@ -88,13 +92,20 @@ def iter_losses(
     table: `strata` of the recording, for which all logs are read unless it is given. Raises UsageError if the
     recording has no losses, FormatError.
     """
+    return (rows for _, rows in iter_losses_from(recording, core, 0, table))
+
+
+def iter_losses_from(
+    recording: Recording, core: int, first: int, table: npt.NDArray[np.uint64] | None = None
+) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+    """`iter_losses` behind so many frames of the stream, each piece with the number of its frame."""
     cuts = (strata(recording) if table is None else table)[:, core]
     firsts = first_notes(cuts)
-    for rows in iter_all_losses(recording):
+    for number, rows in enumerate(iter_all_losses(recording, first), first):
         mine = rows[rows["core"] == core]
         if len(mine):
             losses = np.empty(len(mine), LOSS)
             losses["stratum"] = losses_strata(mine, firsts)
             losses["count"] = mine["count"] - losses["stratum"]
             losses["line"], losses["way"] = mine["line"], mine["way"]
-            yield losses
+            yield number, losses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -138,6 +139,19 @@ def test_no_room_for_who_puts_it_together_later(
 
     with monkeypatch.context() as broken:
         broken.setattr(FrameWriter, "_write", full)
+        with pytest.raises(FormatError, match=r"No space.*make room there.*all intervals are still there"):
+            join_killed(path)
+    _last_whole(path)
+
+
+def test_no_room_for_what_it_says_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _unfinished(tmp_path, monkeypatch)
+
+    def full(self: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "write_bytes", full)
         with pytest.raises(FormatError, match=r"No space.*make room there.*all intervals are still there"):
             join_killed(path)
     _last_whole(path)

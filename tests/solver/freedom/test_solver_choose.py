@@ -37,7 +37,7 @@ def of_op(problem: Problem, kind: str, op: int, other: int | None = None) -> Cho
 
 def test_fewest_switches_is_optimal() -> None:
     less = 0
-    for where, problem, orders in small_problems(500 * SOAK):
+    for where, problem, orders in small_problems(300 * SOAK):
         chosen = choose(problem, Choice("fewest-switches"))
         if not orders:
             assert (chosen.verdict, chosen.order) == (Verdict.ILLEGAL, None), where

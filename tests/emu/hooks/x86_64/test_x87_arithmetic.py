@@ -8,6 +8,7 @@ from math import isqrt
 import numpy as np
 import pytest
 import x87_twin as twin
+from engine_suite import SOAK
 from x87_operands import Number, anything, finite, kernel_number, near, shown
 
 from emu.hooks.x86_64.helpers.exceptions import arithmetic
@@ -63,7 +64,7 @@ def _modes(rng: random.Random) -> tuple[int, int, int, np.uint64]:
 @pytest.mark.parametrize("name", _EXACT)
 def test_arithmetic_is_exact_and_rounded_once(name: str) -> None:
     rng, kernel = random.Random(name), getattr(arithmetic, name)
-    for k in range(800):
+    for k in range(500 * SOAK):
         (a, b), (rounding, bits, unmasked, modes) = _pair(rng), _modes(rng)
         number, status = kernel(kernel_number(a), kernel_number(b), modes)
         value = _EXACT[name](twin.value_of(a), twin.value_of(b))
@@ -78,7 +79,7 @@ def test_arithmetic_is_exact_and_rounded_once(name: str) -> None:
 
 def test_square_roots_are_rounded_once() -> None:
     rng = random.Random(1)
-    for k in range(800):
+    for k in range(500 * SOAK):
         a, (rounding, bits, unmasked, modes) = _pair(rng)[0], _modes(rng)
         a = (a[0], a[1] & 0x7FFF)
         if rng.random() < 0.3:
@@ -106,7 +107,7 @@ def _root(value: Fraction) -> tuple[Fraction, bool]:
 @pytest.mark.parametrize("rounding", range(4))
 def test_whole_numbers_are_rounded_to(rounding: int) -> None:
     rng = random.Random(rounding)
-    for k in range(400):
+    for k in range(250 * SOAK):
         a = finite(rng, *rng.choice([(-3, 66), (-16445, 16383)]))
         if rng.random() < 0.3:
             whole = rng.getrandbits(62) | 1 << 61
@@ -122,7 +123,7 @@ def test_whole_numbers_are_rounded_to(rounding: int) -> None:
 
 def test_numbers_are_ordered() -> None:
     rng = random.Random(3)
-    for k in range(1200):
+    for k in range(700 * SOAK):
         a, b = _pair(rng) if k % 2 else (anything(rng), anything(rng))
         if any(high & 0x7FFF == 0x7FFF or (high & 0x7FFF and not low >> 63) for low, high in (a, b)):
             continue
