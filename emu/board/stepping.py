@@ -98,10 +98,15 @@ def take_step(machine: StepBoard, steps: CoreSteps, piece: Slice, length: int) -
 
 
 def buffers_of(cores: list[RecordedCore]) -> tuple[list[int], list[int]]:
-    """Cores that wait until their store buffers are empty, and cores whose buffers hold stores."""
+    """Cores that wait until store buffers are empty, or have room; and those whose buffers hold stores."""
     holding = [k for k, core in enumerate(cores) if core.words[CORE_AT.buffered]]
-    drains = [(k, cores[k].words[CORE_AT.drains], cores[k].count) for k in holding]
-    return [k for k, drain, count in drains if drain == count + 1], holding
+    return [k for k in holding if _waits(cores[k].words)], holding
+
+
+def _waits(words: memoryview) -> bool:
+    here = words[CORE_AT.count] + 1
+    for_room = words[CORE_AT.room] == here and words[CORE_AT.committed] < words[CORE_AT.room_for]
+    return bool(words[CORE_AT.drains] == here or for_room)
 
 
 def take_commit(machine: Committing, number: int) -> None:

@@ -103,7 +103,13 @@ class RecordedCore(Core):
 
     def held_rows(self) -> NDArray[np.uint64]:
         """The stores in its buffer, the oldest first: rows of `emu.bus.store_buffer`."""
-        first, n = self.words[CORE_AT.buffer_first], self.words[CORE_AT.buffered]
+        return self.rows_since(self.words[CORE_AT.committed])
+
+    def rows_since(self, number: int) -> NDArray[np.uint64]:
+        """Its stores from this number on, some of them committed: not more than the buffer has rows."""
+        committed = self.words[CORE_AT.committed]
+        n = committed + self.words[CORE_AT.buffered] - number
+        first = self.words[CORE_AT.buffer_first] - committed + number
         return self._buffer[(first + np.arange(n)) % BUFFER_ROWS]
 
     def read_call(self) -> list[int]:

@@ -28,6 +28,7 @@ from emu.bus.runs import note_forwarded
 from emu.bus.store_buffer import append_store, covers, newest_overlap
 from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
 from emu.devices.registers import device_read, device_write
+from emu.hooks.room import needs_room
 from emu.hooks.shared_access import end_is_due, end_is_due_at_device
 from emu.hooks.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
 from emu.native.registers import read_pc
@@ -188,8 +189,11 @@ def _buffered_access(core, is_write, address, size, value):
     commit_due(core, cores, machine, count)
     if is_write:
         if core.buffered >= core.buffer_limit:
-            note_forced(machine, FORCED_FULL)
+            committed = core.committed
             commit_some(core, cores, machine, count, core.buffered - core.buffer_limit + _ONE)
+            # What one instruction stores may be more than fits, and none of it commits.
+            if core.committed != committed:
+                note_forced(machine, FORCED_FULL)
         append_store(core, address, np.uint64(size), value, count, _ZERO)
         return
     newest = newest_overlap(core, address, np.uint64(size))
@@ -219,15 +223,18 @@ def _ends_before(core, is_write, address, size):
 
 
 @njit(cache=True)
-def _ends_before_atomic(core, is_write, address, size):
-    """The same of an atomic instruction's access, to any word, of a machine that runs step by step under TSO:
-    it waits until the store buffer is empty."""
+def _ends_before_buffer(core, is_write, address, size):
+    """The same of an access to any word that waits for the store buffer, of a machine that runs step by step
+    under TSO: an atomic instruction's until that is empty, a store until there is room in it."""
     machine = machine_at(core.machine)
     if machine.stepped == _ZERO:
         return False
     position = position_of(core, read_pc(core))
     count = core.count + position
-    if not _is_atomic(core, position) or not end_is_due_at_device(core, machine, count):
+    if _is_atomic(core, position):
+        if not end_is_due_at_device(core, machine, count):
+            return False
+    elif not is_write or not needs_room(core, machine, count):
         return False
     core.stop_at = count
     core.armed |= ARMED_SLICE
@@ -244,7 +251,7 @@ def access_with_care(core, is_write, address, size, value):
                 _drain(core)
             device_access(core, is_write, address, size, value)
         return
-    if core.buffering != _ZERO and _ends_before_atomic(core, is_write, address, size):
+    if core.buffering != _ZERO and _ends_before_buffer(core, is_write, address, size):
         return
     if _ends_before(core, is_write, address, size):
         return

@@ -69,6 +69,14 @@ def end_is_due_at_device(core, machine, count):
 
 
 @njit(cache=True)
+def event_is_due(core, machine, count):
+    """Count the instruction at `count`, whatever it uses. Returns whether the slice is to end before it."""
+    if machine.power != _ZERO or core.shared_at == count + _ONE:
+        return False
+    return _counted(core, machine, count)
+
+
+@njit(cache=True)
 def _counted(core, machine, count):
     core.shared_at = count + _ONE
     machine.shared += _ONE

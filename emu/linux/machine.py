@@ -29,6 +29,7 @@ from emu.bus.sync_points import ENTER, LEAVE
 from emu.core.random_read import emulate_random_read
 from emu.hooks.access import log_input
 from emu.hooks.call import finish_call
+from emu.hooks.room import WAITS_FOR_ROOM
 from emu.linux.calm import calm_of
 from emu.linux.faults import Refused, force
 from emu.linux.ground.clock import CYCLE_NS, VirtualClock
@@ -96,7 +97,8 @@ class LinuxMachine(Board):
         if self.words[MACHINE_AT.tso]:
             self.empty_store_buffers()
             self.watcher.stores_committed()
-            self.state["stepped"] = 1
+            self.state["stepped"] = WAITS_FOR_ROOM
+            self.core_rows["roomy"] = self.core_rows["committed"]
             policy.buffers = partial(buffers_of, self.cores)
 
     def clock(self) -> int:

@@ -107,8 +107,9 @@ CORE_FIELDS = (
     # one more than the count of the last instruction that may not be counted as a shared access (again)
     "shared_at",
     # of a machine that runs step by step under TSO, one more than the count of the last instruction before
-    # which the core's store buffer had to be empty
-    "drains",
+    # which the core's store buffer had to be empty; room: of the last before which stores below `room_for`
+    # had to have left it (emu/hooks/room.py); roomy: of so many that was asked, or need not be
+    "drains", "room", "room_for", "roomy",
     # what agents had done when the core last noted that it comes after them (emu/bus/sync_points.py)
     "left_at",
     # 1 once an instruction of the core has failed for good: it was begun, and is at `count`
@@ -146,7 +147,8 @@ MACHINE_FIELDS = (
     # mail between cores (emu/devices/mail_state.py); mail_full: its log must be taken
     "post", "mail_full",
     # shared accesses so far; before which one the slice ends, 0 for none; which words are watched;
-    # stepped: nonzero if accesses to device registers are counted with them
+    # stepped: nonzero if accesses to device registers are counted with them; 2: and stores for which the
+    # buffer has no room
     # forced: why stores had to commit within a step (emu/bus/commit.py), a bit each
     "shared", "shared_stop", "watched", "stepped", "forced",
     # log of shared accesses (emu/hooks/shared_access.py); noted: 0 if nobody wants to know

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.exhaustive.observing import uses_in
@@ -107,20 +108,33 @@ class StoreBuffers:
         #: empty.
         self._held: list[Held] = []
         self._drains = False
+        #: How many of its stores to watched words must have committed before it, since they had to make room.
+        self._awaited = 0
 
     def begin(self, core: int) -> None:
         """A core, or its buffer, is about to make a step."""
         self._held = self._holds(core)
         words = self._board.cores[core].words
         self._drains = words[CORE_AT.drains] == words[CORE_AT.count] + 1
+        self._awaited = 0
+        if words[CORE_AT.room] == words[CORE_AT.count] + 1:
+            later = self._board.cores[core].rows_since(words[CORE_AT.room_for])
+            self._awaited = len(self._cores[core].issued) - len(self._watched_spans(later))
+
+    @property
+    def made_room(self) -> bool:
+        """Whether the step under way had to wait until there was room."""
+        return self._awaited > 0
 
     def _holds(self, core: int) -> list[Held]:
         """The stores to watched words that a core's buffer holds, the oldest first."""
-        rows = self._board.cores[core].held_rows()
-        spans = [(int(row[ADDRESS]), int(row[SIZE])) for row in rows]
-        spans = [span for span in spans if self._is_watched(*span)]
+        spans = self._watched_spans(self._board.cores[core].held_rows())
         number = len(self._cores[core].commits)
         return [Held(number + k, *span) for k, span in enumerate(spans, 1)]
+
+    def _watched_spans(self, rows: NDArray[np.uint64]) -> list[tuple[int, int]]:
+        spans = [(int(row[ADDRESS]), int(row[SIZE])) for row in rows]
+        return [span for span in spans if self._is_watched(*span)]
 
     def _is_watched(self, address: int, size: int) -> bool:
         low, high = np.searchsorted(
@@ -155,7 +169,9 @@ class StoreBuffers:
             buffer.drained.append(buffer.steps)
         at_once = bool(self._drains) and not plain
         self._stored.append(Stored(core, buffer.steps, len(buffer.issued), task, at_once))
-        since = buffer.commits[-1] if self._drains and buffer.commits else -1
+        # Those that had to commit within a step, which is a doubt, were none of the buffer's steps.
+        awaited = len(buffer.commits) if self._drains else min(self._awaited, len(buffer.commits))
+        since = buffer.commits[awaited - 1] if awaited else -1
         return keys, may, stores > 0, since
 
     def _read(self, core: int, address: int, size: int) -> dict[Key, bool]:

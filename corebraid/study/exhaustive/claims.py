@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corebraid.base.wording import Option, Phrase, Text
+from corebraid.study.exhaustive.following import MADE_ROOM
 from corebraid.study.exhaustive.search import Searched
 
 #: What the claim covers: what was tried in every way, and what was the same in all runs.
@@ -17,10 +18,10 @@ TRIED_UNDER_TSO = (
     "tried: every order of loads, commits of buffered stores, and accesses to devices, between instructions "
     "(model tso: store buffers of {}, never full)"
 )
-#: Of Linux programs.
+#: Of Linux programs; the buffers may have been full.
 TRIED_OF_THREADS_UNDER_TSO = (
     "tried: every order of loads, commits of buffered stores, and system calls, which are fences, between "
-    "instructions (model tso: store buffers of {}, never full)"
+    "instructions (model tso: store buffers of {}, {})"
 )
 FIXED_OF_CORES = (
     "the same in all runs: input, the sequence of random numbers; a core's time is its own instructions"
@@ -60,7 +61,8 @@ def _covers(searched: Searched) -> list[Text]:
 
 def _claim(searched: Searched) -> tuple[str, str]:
     if searched.buffered and not searched.firmware:
-        return TRIED_OF_THREADS_UNDER_TSO.format(_many(searched.buffered, "store")), FIXED
+        full = "whose stores wait when they are full" if MADE_ROOM in searched.fixed else "never full"
+        return TRIED_OF_THREADS_UNDER_TSO.format(_many(searched.buffered, "store"), full), FIXED
     if searched.buffered:
         return TRIED_UNDER_TSO.format(_many(searched.buffered, "store")), FIXED_OF_CORES
     return (TRIED_OF_CORES, FIXED_OF_CORES) if searched.firmware else (TRIED, FIXED)

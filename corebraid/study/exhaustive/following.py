@@ -40,6 +40,8 @@ class OverError(Exception):
 
 #: All that can run are asleep; all that can run have gone round in a circle; there are too many steps.
 ASLEEP, CIRCLE, ENDLESS = "asleep", "circle", "endless"
+#: What is not tried where a store waited until there was room for it in its buffer.
+MADE_ROOM = "larger store buffers, though one was full"
 #: A step was so long that its task may have waited for something that is not watched.
 STALLED = "stalled"
 #: Turns that tasks take then, and instructions of one.
@@ -170,6 +172,8 @@ class Follower:
         self._tasks.begin_step()
         if self._buffers is not None:
             self._buffers.begin(number)
+            if self._buffers.made_room:
+                self._seen.fixed.add(MADE_ROOM)
         return task
 
     def goes_on(self) -> bool:
