@@ -275,7 +275,7 @@ def test_waiting_in_circles_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"model": "tso"}, "does not go with"),
+        ({"model": "tso", "preemptions": 1}, "not bounded by"),
         ({"clock": "host"}, "does not go with"),
         ({"schedule": "random"}, "does not go with"),
         ({"cores": 1}, "more threads than cores"),

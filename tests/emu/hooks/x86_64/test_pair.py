@@ -47,8 +47,12 @@ def test_they_are_those_that_the_decoder_finds() -> None:
 
 
 def test_fences_are_those_that_the_decoder_finds() -> None:
-    draw, found = random.Random(1), 0
-    opcodes = (b"\x0f\xa2", b"\xcf", b"\x0f\xae", b"\x0f\x01", b"\x0f\x00", b"\x0f\x30", b"\x0f\x08", b"\x90")
+    """And system calls, before which a program's store buffer is emptied, too."""
+    draw, found, calls = random.Random(1), 0, 0
+    opcodes = (
+        b"\x0f\xa2", b"\xcf", b"\x0f\xae", b"\x0f\x01", b"\x0f\x00", b"\x0f\x30", b"\x0f\x08", b"\x0f\x05",
+        b"\x90",
+    )  # fmt: skip
     for _ in range(4000):
         prefixes = bytes(draw.choices(b"\x66\xf2\xf3\x2e\x64\x48\x41\x4f\x67", k=draw.randint(0, 3)))
         code = (
@@ -58,11 +62,15 @@ def test_fences_are_those_that_the_decoder_finds() -> None:
             + bytes(8)
         )
         room = np.frombuffer(code, np.uint8)
-        if 0 in decode_block(code, 0x1000).fences:
+        block = decode_block(code, 0x1000)
+        assert not set(block.fences) & set(block.calls)
+        if 0 in (*block.fences, *block.calls):
             assert is_fence(np.uint64(address_of(room)), len(code)), code.hex(" ")
-            found += 1
+            found += 0 in block.fences
+            calls += 0 in block.calls
     assert found > 300
-    for text in ("90 0f a2", "0f ae e8", "0f ae f8", "0f 05", "48 8b 12"):
+    assert calls > 300
+    for text in ("90 0f a2", "0f ae e8", "0f ae f8", "0f 06", "0f 34", "90 0f 05", "48 8b 12"):
         room = np.frombuffer(bytes.fromhex(text) + bytes(8), np.uint8)
         assert not is_fence(np.uint64(address_of(room)), len(room)), text
     room = np.frombuffer(bytes.fromhex("48 cf 0f ae f0"), np.uint8)
