@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,13 +18,16 @@ from tso_programs import random_tso, tso_runs
 
 import corebraid
 from corebraid.base.errors import UsageError
-from corebraid.study.exhaustive.buffers import Committed, Stored
+from corebraid.base.rows.event import EVENT
+from corebraid.study.exhaustive.buffers import Accesses, Committed, StoreBuffers, Stored
 from corebraid.study.exhaustive.claims import lines_of, nothing_proven
 from corebraid.study.exhaustive.forking import Made
-from corebraid.study.exhaustive.racing import NOTHING, Touched, racing_words
+from corebraid.study.exhaustive.racing import NOTHING, Parts, Touched, racing_words
 from corebraid.study.exhaustive.search import Searched
 from corebraid.study.exhaustive.steps import Footprint, Step
 from corebraid.study.exhaustive.trace import Trace
+from emu.board.board import Board
+from emu.native.state import CORE_AT
 from emu.schedule.step_file import read_steps, step_text
 from emu.schedule.stepped import BUFFER
 
@@ -94,6 +99,42 @@ def test_a_store_that_nobody_watches_is_ordered_once_it_must_have_committed() ->
     stored[1], stored[2] = Stored(0, 2, 1, 0), None
     later = [*steps[:2], Step(BUFFER, Footprint({"z": True}), 1), Step(1, Footprint({"z": False}))]
     assert found(later, [[], []]) == []
+
+
+def test_what_was_memory_at_once_needs_no_commit() -> None:
+    """Core 0 changes a word in its event; core 1 changes what that has read, waits and loads the word."""
+    word, none = np.array([5], np.uint64), np.zeros(0, np.uint64)
+    wrote, read = Touched(word, word, none), Touched(word, none, none)
+    steps = [
+        Step(0, Footprint({"z": False})),
+        Step(BUFFER + 1, Footprint({"z": True})),
+        Step(1, Footprint({}), 1),
+    ]
+    after = [NOTHING, (NOTHING[0], read)]
+
+    def found(at_once: bool, touched: Parts) -> list[int]:
+        committed = Committed([Stored(0, 1, 0, 0, at_once), None, Stored(1, 1, 1, 1)], [[], []])
+        return racing_words(Trace(steps), [touched, *after], none, committed)[0]
+
+    assert found(True, (wrote, NOTHING[0])) == []
+    assert found(False, (wrote, NOTHING[0])) == [5]
+    # Behind the event there is nothing that says so.
+    assert found(True, (NOTHING[0], wrote)) == [5]
+
+
+@pytest.mark.parametrize(("drains", "plain"), [(True, False), (True, True), (False, False), (False, True)])
+def test_only_where_the_buffer_was_empty_and_nothing_was_buffered_is_a_store_memory_at_once(
+    drains: bool, plain: bool
+) -> None:
+    words = {CORE_AT.count: 10, CORE_AT.drains: 11 if drains else 10, CORE_AT.room: 0}
+    core = SimpleNamespace(words=words, held_rows=lambda: np.zeros((0, 5), np.uint64))
+    nothing = np.zeros(0, EVENT)
+    buffers = StoreBuffers(cast(Board, SimpleNamespace(cores=[core])), np.zeros(0, np.uint64))
+    buffers.begin(0)
+    buffers.step(0, 1000, 0, Accesses(nothing, nothing, plain))
+    stored = buffers.committed().stored[0]
+    assert stored is not None
+    assert stored.at_once == (drains and not plain)
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------

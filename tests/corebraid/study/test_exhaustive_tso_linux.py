@@ -3,9 +3,14 @@ are fences, first uses of pages are not."""
 
 from __future__ import annotations
 
-import pytest
-from cli_factory import ROOT
+import json
+import shlex
+from pathlib import Path
 
+import pytest
+from cli_factory import ROOT, run
+
+import corebraid
 from corebraid.study.conditions import Condition
 from corebraid.study.exhaustive.forking import Made
 from corebraid.study.exhaustive.search import Budget, Search, Searched
@@ -58,11 +63,71 @@ def test_who_waits_is_not_woken_by_a_store_that_is_buffered() -> None:
     assert found.failing is not None
 
 
-def test_locks_of_loads_and_stores_need_a_fence() -> None:
-    assert searched("peterson", "exit!=0")[0].failing is not None
-    assert searched("peterson+fence", "exit!=0")[0].all_right
+@pytest.mark.parametrize("name", ["peterson", pytest.param("dekker", marks=pytest.mark.soak)])
+def test_locks_of_loads_and_stores_need_a_fence(name: str) -> None:
+    assert searched(name, "exit!=0")[0].failing is not None
+    assert searched(f"{name}+fence", "exit!=0")[0].all_right
+
+
+@pytest.mark.soak
+def test_four_threads_agree_on_the_order_of_two_writes() -> None:
+    found, codes = searched("iriw", cores=4)
+    assert found.all_right, found.unfinished
+    assert codes == set(range(16)) - {0b1010}
 
 
 def test_a_page_that_is_taken_while_stores_to_it_are_buffered_is_a_doubt() -> None:
     found, _ = searched("store_unmap")
     assert "a page was taken or protected" in found.unfinished
+
+
+# -- what is kept ------------------------------------------------------------------------------------------
+
+
+def kept(path: Path, name: str, *options: object) -> None:
+    """What fails is recorded; its command makes the same recording, which has an order and is verified."""
+    ran = run(
+        "hunt", "--exhaustive", "--model", "tso", "-o", path, "--cores", 2, "--no-explain", "--json",
+        *options, "--", RACES, name,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    command = str(json.loads(ran.out)["again"])
+    assert "--model tso" in command
+    assert any(line.startswith("commit ") for line in path.with_name("rec.steps").read_text().splitlines())
+    again = run(*shlex.split(command)[1:])
+    assert again.code == 0, again.err
+    other = path.with_name("rec.again")
+    names = {entry.name for entry in other.iterdir()}
+    assert names == {entry.name for entry in path.iterdir()}
+    assert all((path / one).read_bytes() == (other / one).read_bytes() for one in names)
+    assert corebraid.verify(path).sound
+    assert run("order", path).code == 0
+    assert run("check-order", path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "until"),
+    [
+        ("peterson", "exit!=0"),
+        # Each sees neither store of the other: a page is made present meanwhile, or a call was made.
+        ("sb+page", "exit==0"),
+        ("doze", "deadlock"),
+        ("n6", "exit==6"),
+    ],
+)
+def test_what_is_found_is_recorded_and_made_again(name: str, until: str, tmp_path: Path) -> None:
+    kept(tmp_path / "rec", name, "--until", until)
+
+
+def test_a_wait_for_room_is_made_again(tmp_path: Path) -> None:
+    kept(tmp_path / "rec", "peterson", "--store-buffer", 1)
+
+
+def test_the_claim_says_that_stores_waited_for_room(tmp_path: Path) -> None:
+    """Of two stores the second waits until the first has committed: no more than one is buffered."""
+    options = ("hunt", "--exhaustive", "--model", "tso", "--cores", 2)
+    roomy = run(*options, "--store-buffer", 64, "--until", "deadlock", "--", RACES, "mp")
+    assert "store buffers of 64 stores, never full)" in roomy.out
+    full = run(*options, "--store-buffer", 1, "--until", "deadlock", "--", RACES, "mp")
+    assert "store buffers of 1 store, whose stores wait when they are full)" in full.out
+    assert "not tried: larger store buffers, though one was full" in full.out

@@ -1,0 +1,169 @@
+"""`hunt --exhaustive --model tso` of Linux programs, held against an abstract TSO machine: what can be
+printed, and which executions there are; no more, no less. A load of which the buffer has a part is a doubt; a
+store for which it has no room waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from guest import DATA
+from tso_threads import BASE, GETTID, LOG, YIELD, Op, Program, linux_program, random_threads
+from tso_threads_machine import TsoThreads, order_of
+
+from corebraid.study.conditions import Condition
+from corebraid.study.exhaustive.following import MADE_ROOM
+from corebraid.study.exhaustive.forking import Made
+from corebraid.study.exhaustive.search import Budget, Search, Searched
+from corebraid.study.exhaustive.steps import Step
+from corebraid.study.subjects import Asked, subject_of
+
+#: Beginnings of an abstract program's executions at most; of one with more only what it prints is compared.
+MOST = 4000
+ROOMY = 64
+
+
+def searched(program: Program, path: Path, limit: int) -> tuple[Searched, set[bytes], list[tuple[Step, ...]]]:
+    """All executions: what they print, and the steps of each that came to its end."""
+    file, n = linux_program(program, path), len(program.threads)
+    asked = Asked(
+        str(file), cores=n, schedule="chaos", evidence="none", guest="linux", model="tso", store_buffer=limit
+    )
+    printed, made = set(), []
+
+    class Noting(Search):
+        def _failing(self, one: Made):  # type: ignore[no-untyped-def]
+            if one.run is not None:
+                printed.add(b"".join(data for _, data in one.run.printed))
+                made.append(one.followed.execution.steps)
+            return
+
+    # What holds is what is printed kept of.
+    held = (Condition.parse("exit==0"),)
+    found = Noting(subject_of(asked), held, None, Budget(), lambda made, left: None).run()
+    return found, printed, made
+
+
+def compare(program: Program, path: Path, limit: int = ROOMY) -> int:
+    """Hold a program against its machine. limit: stores that a buffer holds. Returns how many executions were
+    compared."""
+    machine = TsoThreads(program)
+    outcomes = machine.outcomes()
+    found, printed, made = searched(program, path, limit)
+    few = TsoThreads(program, found.words, None if limit == ROOMY else limit)
+    same = few.outcomes()
+    if "buffer was full" in found.unfinished:
+        # An instruction that has an event already cannot wait for room.
+        assert limit != ROOMY, program
+        assert any(op[0] == "copy" for ops in program.threads for op in ops), program
+        return 0
+    if not found.all_right:
+        # Of a word that nobody watches, too, if its store waits behind one of a word that is.
+        assert machine.split, program
+        assert "overlapped a buffered store in part" in found.unfinished, program
+        assert printed <= outcomes, program
+        return 0
+    assert not few.split, program
+    assert printed == same, program
+    if limit == ROOMY:
+        assert printed == outcomes, program
+        assert MADE_ROOM not in found.fixed
+    elif printed != outcomes:
+        assert MADE_ROOM in found.fixed, program
+    expected = few.orders(MOST)
+    if expected is None:
+        return 0
+    orders = [order_of(steps, found.words) for steps in made[-found.executions :]]
+    assert set(orders) == expected, program
+    return len(expected)
+
+
+def test_random_programs_do_what_a_tso_machine_can_and_nothing_else(tmp_path: Path) -> None:
+    assert sum(compare(random_threads(seed), tmp_path / f"{seed}") for seed in range(8, 15)) > 100
+
+
+def test_of_small_buffers_as_well(tmp_path: Path) -> None:
+    seeds = (8, 11, 12, 13, 14)
+    assert sum(compare(random_threads(seed), tmp_path / f"{seed}", 1 + seed % 2) for seed in seeds) > 20
+
+
+# -- litmus tests of parts of words, and of calls -----------------------------------------------------------
+
+X, Y = DATA, DATA + 64
+
+
+def litmus(*threads: tuple[Op, ...]) -> Program:
+    """On two words in two lines."""
+    logs = tuple(DATA + 0x1000 + 64 * k for k in range(len(threads)))
+    return Program(threads, (X, Y), DATA + 128, logs)
+
+
+def read_by(program: Program, printed: bytes) -> tuple[int, ...]:
+    """What the loads have read, one after the other, and what x is left with."""
+    at, _ = program.spans[0]
+    places = [
+        log + LOG * k
+        for log, ops in zip(program.logs, program.threads, strict=True)
+        for k, op in enumerate(ops)
+        if op[0] == "r"
+    ]
+    return tuple(int.from_bytes(printed[place - at : place - at + 8], "little") for place in (*places, X))
+
+
+def w(first: int, size: int, value: int) -> Op:
+    return ("w", (first, size), value)
+
+
+def r(first: int, size: int) -> Op:
+    return ("r", (first, size))
+
+
+TELL, YIELDS = ("call", GETTID), ("call", YIELD)
+ALL = {(a, b) for a in (0, 1) for b in (0, 1)}
+LITMUS = {
+    "sb+bytes": (
+        litmus((w(X, 1, 1), r(Y, 4)), (w(Y, 1, 1), r(X, 8))),
+        {(a, b, 1) for a, b in ALL},
+    ),
+    "sb+calls": (
+        litmus((w(X, 8, 1), TELL, r(Y, 8)), (w(Y, 8, 1), YIELDS, r(X, 8))),
+        {(a, b, 1) for a, b in ALL - {(0, 0)}},
+    ),
+    "sb+call+po": (
+        litmus((w(X, 8, 1), TELL, r(Y, 8)), (w(Y, 8, 1), r(X, 8))),
+        {(a, b, 1) for a, b in ALL},
+    ),
+    # What the kernel stores is memory at once.
+    "sb+kernel": (
+        litmus((("kernel", (X, 8)), r(Y, 8)), (("kernel", (Y, 8)), r(X, 8))),
+        {(a * (BASE + 1), b * BASE, BASE) for a, b in ALL - {(0, 0)}},
+    ),
+    # (1, 0, 1): thread 0 sees its own store before the other's to y, and that remains: its buffer answers.
+    "n6+parts": (
+        litmus((w(X, 4, 1), r(X, 1), r(Y, 8)), (w(Y, 8, 2), w(X, 1, 3))),
+        {(1, 0, 1), (1, 0, 3), (1, 2, 1), (1, 2, 3), (3, 2, 3)},
+    ),
+    "corr+parts": (
+        litmus((w(X, 4, 1), w(X + 4, 4, 1)), (r(X + 4, 4), r(X, 4))),
+        {(a, b, 1 | 1 << 32) for a, b in ALL - {(1, 0)}},
+    ),
+    "wrc": (
+        litmus((w(X, 8, 1),), (r(X, 8), w(Y, 8, 1)), (r(Y, 8), r(X, 8))),
+        {(a, b, c, 1) for a, b in ALL for c in (0, 1)} - {(1, 1, 0, 1)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LITMUS)
+def test_parts_of_words_and_calls_have_the_outcomes_of_x86_tso(name: str, tmp_path: Path) -> None:
+    program, allowed = LITMUS[name]
+    found, printed, _ = searched(program, tmp_path / "guest", ROOMY)
+    assert found.all_right, found.unfinished
+    assert {read_by(program, one) for one in printed} == allowed
+    assert printed == TsoThreads(program).outcomes()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("limit", [ROOMY, 2, 1])
+def test_many_random_programs(limit: int, tmp_path: Path) -> None:
+    assert sum(compare(random_threads(seed), tmp_path / f"{seed}", limit) for seed in range(100)) > 1000
