@@ -38,6 +38,7 @@ CODES = {
         "corebraid hunt --exhaustive --cores 2 -- ./small_races ticket": 1,
         "corebraid hunt --exhaustive --cores 2 --input test.txt tiny_races.elf": 1,
         "corebraid hunt --exhaustive --model tso --cores 2 --input test.txt tiny_races.elf": 1,
+        "corebraid hunt --exhaustive --model tso --cores 2 -- ./small_races peterson+fence": 1,
     },
     "docs/hunt.md": {
         "corebraid hunt --schedule pct:2 --seed 151 --runs 20 -o NONE -- fixed/good_cache": 1,

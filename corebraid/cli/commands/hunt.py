@@ -160,7 +160,8 @@ def command(
     which memory threads share; schedules switch threads right before accesses to it, so that runs are on the
     bus of lines.
 
-    With --exhaustive every execution is made once, of a small program (docs/exhaustive.md).
+    With --exhaustive every execution is made once, of a small program; under --model tso also every moment
+    at which a buffered store may commit (docs/exhaustive.md).
 
     Exit code 0: found; 1: not in so many runs, or, with --exhaustive, all executions are right.
 
@@ -174,6 +175,7 @@ def command(
       corebraid hunt --no-reduce --schedule cover -- ./bug_publication
       corebraid hunt --cores 2 bug_dcl.elf
       corebraid hunt --exhaustive --preemptions 1 -- ./small_races bad_aba
+      corebraid hunt --exhaustive --model tso --cores 2 -o TSO -- ./small_races peterson
     """
     from corebraid.api.hunt import hunt
     from corebraid.study.hunting import check_free
