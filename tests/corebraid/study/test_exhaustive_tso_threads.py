@@ -4,19 +4,24 @@ store for which it has no room waits."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from cli_factory import run
 from guest import DATA
 from tso_threads import BASE, GETTID, LOG, YIELD, Op, Program, linux_program, random_threads
 from tso_threads_machine import TsoThreads, order_of
 
+import corebraid
 from corebraid.study.conditions import Condition
 from corebraid.study.exhaustive.following import MADE_ROOM
 from corebraid.study.exhaustive.forking import Made
 from corebraid.study.exhaustive.search import Budget, Search, Searched
 from corebraid.study.exhaustive.steps import Step
 from corebraid.study.subjects import Asked, subject_of
+from emu.schedule.step_file import step_text
 
 #: Beginnings of an abstract program's executions at most; of one with more only what it prints is compared.
 MOST = 4000
@@ -178,3 +183,29 @@ def of_litmus(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(100))
 def test_many_random_programs(seed: int, limit: int, tmp_path: Path) -> None:
     compare(random_threads(seed), tmp_path / "guest", limit)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("seed", "limit"), [(8, ROOMY), (11, ROOMY), (5, ROOMY), (13, 2), (21, ROOMY)])
+def test_every_execution_is_recorded_as_it_was_found(seed: int, limit: int, tmp_path: Path) -> None:
+    """By its steps: it prints what it printed in the search, is verified, and has an order."""
+    program = random_threads(seed)
+    found, printed, made = searched(program, tmp_path / "guest", limit)
+    assert found.all_right
+    prints = set()
+    for k, steps in enumerate(made[-found.executions :]):
+        (tmp_path / "steps").write_text(step_text(found.words, [step.task for step in steps]))
+        path = tmp_path / f"{k}"
+        ran = subprocess.run(
+            [
+                sys.executable, "-m", "corebraid", "record", "-o", path, "--cores", f"{len(program.threads)}",
+                "--model", "tso", "--store-buffer", f"{limit}", "--guest", "linux", "--bus", "mesi",
+                "--schedule", tmp_path / "steps", "--", tmp_path / "guest",
+            ],
+            capture_output=True, check=True,
+        )  # fmt: skip
+        prints.add(ran.stdout)
+        assert corebraid.verify(path).sound
+        assert run("order", path).code == 0
+        assert run("check-order", path).code == 0
+    assert prints == printed
