@@ -130,7 +130,7 @@ def test_nothing_suspicious_is_said_only_where_somebody_looked(tmp_path: Path) -
 def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Comparison, "runs", broken)

@@ -118,6 +118,10 @@ class Teller:
         """A thread, or a core, by its name."""
         return self._names.who(number)
 
+    def word(self, access: Access) -> str:
+        """What an access is to, by its name."""
+        return self._names.word(access.address)
+
     def access(self, access: Access | None, *, named: bool = False) -> str:
         """In words; '' for none. named: who made it comes first."""
         if access is None:
