@@ -54,6 +54,8 @@ class Decisive:
         return {"address": f"{self.word.word:#x}", "title": self.title, "steps": list(self.steps)}
 
 
+#: What is said where the run fails without any preemption: what is told is then of a run that passes.
+OTHER_WAY = "not in the order in which it passes"
 _SAYS = {
     encounters.LOST_UPDATE: "a lost update",
     encounters.ABA: "ABA: a value that went and came back",

@@ -10,7 +10,7 @@ import numpy as np
 
 from corebraid.base.rows.event import FETCH, UNCACHED
 from corebraid.study.attempts import Attempt
-from corebraid.study.causes.decisive import Decisive, conflict, kind_of, title_of
+from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
@@ -26,9 +26,12 @@ _RELIES = 5_000
 _MOST_PAIRS = 64
 
 
-def decisive_of(window: Window, subject: Subject, tried: Attempt, directory: Path) -> Decisive | None:
+def decisive_of(
+    window: Window, subject: Subject, tried: Attempt, directory: Path, *, fails: bool = True
+) -> Decisive | None:
     """What decides at a preemption. tried: the run that was found; directory: where the narrowed one is
-    recorded. None where an instruction at a border has no access of its own. Raises CorebraidError."""
+    recorded. fails: the narrowed one does, else it passes. None where an instruction at a border has no
+    access of its own. Raises CorebraidError."""
     recording, course = record_tried(window.narrow, subject, tried, directory), course_of(window.narrow)
     places = [
         None if one is None else _place(course, one) for one in (window.early, window.between, window.late)
@@ -41,8 +44,11 @@ def decisive_of(window: Window, subject: Subject, tried: Attempt, directory: Pat
     if not between or not late:
         return None
     steps, there, title = deciding(early, between, late, [one for _, one in teller.sequence])
-    said = tuple(teller.access(one, named=True) for one in steps)
-    return Decisive(steps, there, said, f"{teller.word(there)}: {title}")
+    said = [teller.access(one, named=True) for one in steps]
+    if not fails:
+        title = OTHER_WAY
+        said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
+    return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
 
 
 def deciding(

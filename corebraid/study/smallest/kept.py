@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,7 +22,8 @@ from corebraid.study.smallest.deciding import decisive_of
 from corebraid.study.smallest.narrowing import Narrowing, Window
 from corebraid.study.smallest.reducing import Reducing, Smallest
 from corebraid.study.smallest.telling import Teller, Told
-from corebraid.study.smallest.trials import Trials, noted
+from corebraid.study.smallest.trials import OutOfTimeError, Trials, noted
+from corebraid.study.smallest.turned import passes, turned
 from corebraid.study.smallest.ways import Way, ended_how
 from emu.schedule.switches import schedule_of
 from recorder.files.reader import Recording
@@ -159,10 +160,20 @@ def reduction_of(
         try:
             if smallest.all_matter and not interrupted:
                 trials.give(borders)
-                windows += Narrowing(trials, smallest.found, way).windows()
+                windows += _windows(trials, smallest, way)
         except KeyboardInterrupt:
             interrupted = True
     return replace(kept, interrupted=interrupted, decided=_decided(recording, comparison, smallest, windows))
+
+
+def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Window]:
+    """Preemptions with which it fails, narrowed; where it fails without any, one with which it passes."""
+    if smallest.preempting:
+        yield from Narrowing(trials, smallest.found, lambda one: one.way == way).windows()
+        return
+    with suppress(OutOfTimeError):
+        if (other := turned(trials, smallest.found)) is not None:
+            yield from Narrowing(trials, other, passes).windows()
 
 
 def _decided(
@@ -173,7 +184,7 @@ def _decided(
     subject, found, tried = comparison.subject, list[Decisive](), smallest.found.run.attempt
     for window in windows[:_MOST_DECIDED]:
         with scratch(recording, "the recording is kept") as folder, suppress(CorebraidError):
-            one = decisive_of(window, subject, tried, folder / "narrow")
+            one = decisive_of(window, subject, tried, folder / "narrow", fails=bool(smallest.preempting))
             found += [] if one is None else [one]
     return tuple(sorted(found, key=lambda one: not any(conflict(*pair) for pair in pairwise(one.accesses))))
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from corebraid.study.course import Course
 from corebraid.study.smallest.trials import OutOfTimeError, Trials, Tried
-from corebraid.study.smallest.ways import Way
 from emu.schedule.noting import Stay
 from emu.schedule.switches import Fired, Switch
 
@@ -37,10 +36,10 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """number: of the preemption in the schedule that was narrowed. narrow: a schedule that fails the same
-    way, in which the thread is stopped late and goes on early. between: the last instruction of another that
-    must have come before `late`, the thread's own; early: the last one of the thread that must have come
-    before what is between, None where it need not have done anything."""
+    """number: of the preemption in the schedule that was narrowed. narrow: a schedule of which the same
+    holds, in which the thread is stopped late and goes on early. between: the last instruction of another
+    that must have come before `late`, the thread's own; early: the last one of the thread that must have
+    come before what is between, None where it need not have done anything."""
 
     number: int
     narrow: Tried
@@ -50,10 +49,11 @@ class Window:
 
 
 class Narrowing:
-    """Narrows the preemptions of a schedule that fails in this way."""
+    """Narrows the preemptions of a schedule. so: what holds for its run, as that it fails in one way; below,
+    that is said to be so."""
 
-    def __init__(self, trials: Trials, found: Tried, way: Way) -> None:
-        self._trials, self._found, self._way = trials, found, way
+    def __init__(self, trials: Trials, found: Tried, so: Callable[[Tried], bool]) -> None:
+        self._trials, self._found, self._so = trials, found, so
 
     def windows(self) -> Iterator[Window]:
         """Of its preemptions, in order, until the time is over."""
@@ -69,7 +69,7 @@ class Narrowing:
         number, switches = fired.number, self._found.switches
         stay = _ended_by(course_of(self._found), fired)
         own = 0 if stay is None else stay.own
-        if not self._fails(_stopped(switches, number, own)):
+        if not self._holds(_stopped(switches, number, own)):
             return None
         late = self._latest(number, own)
         found = self._trials.one(_stopped(switches, number, late))
@@ -90,15 +90,12 @@ class Narrowing:
             return None
         return late._replace(own=early - 1) if early else None
 
-    def _fails(self, switches: Sequence[Switch]) -> bool:
+    def _holds(self, switches: Sequence[Switch]) -> bool:
         return self._so(self._trials.one(switches))
-
-    def _so(self, tried: Tried) -> bool:
-        return tried.way == self._way
 
     def _furthest(self, inside: int, schedule: Schedules, way: int = 1) -> int:
         """A number, not below 0, from `inside` on upwards, or downwards (way: -1), that is the last before
-        one with which it does not fail so. It is taken to fail so with `inside`."""
+        one with which it is not so. It is taken to be so with `inside`."""
         steps = [way * ((1 << k) - 1) for k in range(1, _FAR)]
         numbers = [inside + step for step in steps if inside + step >= 0]
         passes = self._trials.first([schedule(number) for number in numbers], lambda one: not self._so(one))
@@ -108,8 +105,8 @@ class Narrowing:
         return self._border(numbers[passes - 1] if passes else inside, numbers[passes], schedule)
 
     def _border(self, inside: int, outside: int, schedule: Schedules) -> int:
-        """The last number before one with which it does not fail so, from `inside`, with which it does,
-        towards `outside`, with which it does not or which is none."""
+        """The last number before one with which it is not so, from `inside`, with which it is, towards
+        `outside`, with which it is not or which is none."""
         while abs(outside - inside) > 1:
             # Two at once, for two processes.
             third = (outside - inside) // 3 or (1 if outside > inside else -1)
@@ -136,7 +133,7 @@ class Narrowing:
         listed = [_stopped(switches, number, event, by_instructions=False) for event in events]
         stops = [_stopped_in(tried, number) for tried in self._trials.each(listed) if self._so(tried)]
         for stay in reversed(stops):
-            if stay is not None and stay.own > late and self._fails(stopped(stay.own)):
+            if stay is not None and stay.own > late and self._holds(stopped(stay.own)):
                 return self._furthest(stay.own, stopped)
         return late
 
@@ -156,7 +153,7 @@ class Narrowing:
             return [*found.switches[:place], goes_on, *found.switches[place:]]
 
         every = sum(stay.own - begin for stay, begin, _ in pieces)
-        if not every or not self._fails(returned(every)):
+        if not every or not self._holds(returned(every)):
             return None
         return at(self._border(every, 0, returned))
 

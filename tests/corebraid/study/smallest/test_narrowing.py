@@ -13,6 +13,7 @@ import pytest
 from corebraid.study.course import Course
 from corebraid.study.smallest.narrowing import Instruction, Narrowing, Window
 from corebraid.study.smallest.trials import OutOfTimeError
+from corebraid.study.smallest.turned import passes, turned, with_switch
 from emu.schedule.noting import Noting, merged
 from emu.schedule.switches import Switch, Switches
 
@@ -40,8 +41,9 @@ class Tiny:
                 raise OutOfTimeError
             order, course = self._run(listed)
             way = WAY if self.fails(order) else None
-            run = SimpleNamespace(course=course, order=order)
-            self.known[listed] = SimpleNamespace(switches=listed, run=run, way=way)
+            run = SimpleNamespace(course=course, order=order, refused="")
+            preemptions = len(course.preempting)
+            self.known[listed] = SimpleNamespace(switches=listed, run=run, way=way, preemptions=preemptions)
         return self.known[listed]
 
     def each(self, schedules: Sequence[Sequence[Switch]]) -> Generator[Any, None, None]:
@@ -78,7 +80,7 @@ def windows(tiny: Tiny, *switches: Switch) -> list[Window]:
     found = tiny.one(switches)
     assert found.way == WAY
     trials: Any = tiny
-    return list(Narrowing(trials, found, WAY).windows())
+    return list(Narrowing(trials, found, lambda one: one.way == WAY).windows())
 
 
 def before(one: tuple[int, int], other: tuple[int, int]) -> Fails:
@@ -158,3 +160,32 @@ def test_of_a_thread_that_is_stopped_before_it_has_begun() -> None:
 def test_where_the_time_is_over_what_is_told_holds(most: int) -> None:
     for window in windows(Tiny({1: 90, 2: 90}, before((2, 40), (1, 50)), most=most), Switch(1, 7, 2, True)):
         assert (window.between, window.late) == (Instruction(2, 40), Instruction(1, 50))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_what_fails_without_a_preemption_it_is_found_what_passes(seed: int) -> None:
+    """The first task goes on to its end, and is too early."""
+    rnd = random.Random(seed)
+    lengths = {1: rnd.randrange(20, 300), 2: rnd.randrange(5, 300), 3: rnd.randrange(5, 30)}
+    early, late = rnd.randrange(10, lengths[1]), rnd.randrange(lengths[2])
+    events = frozenset((task, at) for task in lengths for at in range(0, lengths[task], 4))
+    tiny = Tiny(lengths, before((1, early), (2, late)), events)
+    trials: Any = tiny
+    found = turned(trials, tiny.one(()))
+    assert found is not None
+    assert passes(found)
+    (window,) = Narrowing(trials, found, passes).windows()
+    assert (window.between, window.late) == (Instruction(2, late), Instruction(1, early))
+
+
+def test_nothing_is_found_where_nothing_passes() -> None:
+    trials: Any = (tiny := Tiny({1: 30, 2: 30}, lambda order: True, frozenset({(1, 5), (1, 9)})))
+    assert turned(trials, tiny.one(())) is None
+
+
+def test_a_switch_comes_before_those_of_its_task_that_are_due_later() -> None:
+    some = (Switch(1, 4, 2), Switch(2, 7, 1), Switch(1, 9, 2))
+    for at, place in ((2, 0), (4, 0), (5, 2), (12, 3)):
+        listed = with_switch(some, one := Switch(1, at, 3))
+        assert listed.index(one) == place
+        assert [it for it in listed if it != one] == list(some)
