@@ -90,11 +90,19 @@ def kind_of(steps: Sequence[Access]) -> str | None:
     first, between, last = steps
     if encounters.changes(between):
         if first.reads and last.writes:
-            came_back = last.atomic and last.old == first.new
-            return encounters.ABA if came_back else encounters.LOST_UPDATE
+            return _written_after(first, last)
         if last.reads:
             return encounters.CHANGED if first.reads else encounters.OVERWRITTEN
     return encounters.HALF_WAY if first.writes and between.reads and last.writes else None
+
+
+def _written_after(first: Access, last: Access) -> str | None:
+    """A read, what another wrote, and a write. What is changed atomically is not lost by that."""
+    if not last.atomic:
+        return encounters.LOST_UPDATE
+    if first.atomic or last.old == last.new:
+        return None
+    return encounters.ABA if last.old == first.new else encounters.LOST_UPDATE
 
 
 def around_first(hints: Iterable[AnyHint], decisive: Sequence[Decisive]) -> list[AnyHint]:

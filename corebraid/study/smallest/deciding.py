@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, product
+from contextlib import suppress
+from itertools import islice, product, takewhile
 from pathlib import Path
 
 import numpy as np
 
+from corebraid.base.errors import Divergence, FormatError
 from corebraid.base.rows.event import FETCH, UNCACHED
 from corebraid.study.attempts import Attempt
+from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
+from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
 from corebraid.study.smallest.telling import Teller
 from corebraid.study.smallest.trials import record_tried
+from corebraid.study.stacks import Stack, stacks_at
 from corebraid.study.subjects import Subject
 from recorder.files.reader import Recording
 from recorder.replay.seek import accesses
 
 #: Shared accesses within which a thread relies on what it has read.
 _RELIES = 5_000
+#: Functions that it is told that one was called from.
+_MOST_CALLERS = 1
 #: Pairs of accesses under a lock that are looked at.
 _MOST_PAIRS = 64
 
@@ -44,11 +51,29 @@ def decisive_of(
     if not between or not late:
         return None
     steps, there, title = deciding(early, between, late, [one for _, one in teller.sequence])
-    said = [teller.access(one, named=True) for one in steps]
+    callers = _callers(recording, teller, steps)
+    said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
     if not fails:
         title = OTHER_WAY
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
     return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
+
+
+def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:
+    """Of each access in the program's own code where that was called from, in words."""
+    own = CodeNames(teller.program)
+    stacks = dict[tuple[int, int], Stack]()
+    for core in {one.core for one in steps if not one.caller}:
+        counts = [one.retired for one in steps if one.core == core and not one.caller]
+        with suppress(FormatError, Divergence):
+            found = stacks_at(recording, teller.program, core, counts)
+            stacks.update(((core, count), stack) for count, stack in found.items())
+    said = []
+    for one in steps:
+        stack = stacks.get((one.core, one.retired)) if not one.caller else None
+        outer = () if stack is None else takewhile(lambda it: own.kind(it.pc) == OWN, stack.first[1:])
+        said.append("".join(f", called from {it.where}" for it in islice(outer, _MOST_CALLERS)))
+    return said
 
 
 def deciding(
