@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/installed
 
-.PHONY: demo test lint warm soak bench wheel clean
+.PHONY: demo test lint warm checked soak bench wheel clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml
@@ -62,10 +62,20 @@ test: $(READY)
 wheel: $(READY)
 	$(BIN)/python -m release.wheel
 
+# Some of it with every array index checked: out-of-bounds stores are silent otherwise. The code compiled so is
+# kept apart. ONLY: of these those that pytest's -k chooses.
+CHECKED := tests/corebraid/cli/test_cli_path.py tests/recorder/test_format_codec.py tests/solver/test_solver_kernels.py \
+  tests/recorder/test_linkage_record.py tests/recorder/test_opr_kernels.py tests/emu/test_rpc_mailbox.py \
+  tests/recorder/test_slices_collector.py
+ONLY :=
+checked: $(READY)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$(CURDIR)/.numba_cache/boundscheck" $(BIN)/python -m pytest $(CHECKED) -k "$(ONLY)"
+
 soak: $(READY)
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/order_soak.py
 	$(BIN)/python -m pytest -m soak
+	@$(MAKE) --no-print-directory checked
 	for kind in mutations commands bombs kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
 
 bench: $(READY)

@@ -1,11 +1,13 @@
 """How often a hunt names the true cause: programs with a known bug, whose lines that make it are marked.
 
-    python -m bench.cause_score [--half seen|blind|both] [--flags="-O1"] [--programs NAME,...] [--keep FOLDER]
+    python -m bench.cause_score [--part seen|blind|fresh|all] [--flags="-O1"] [--programs NAME,...]
+        [--keep FOLDER] [--reduce-time S] [--twins]
 
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
 the lines with a `// CAUSE`: it names the cause if two of its steps are at such lines, or next to them, where
 compilers put parts of a statement. With --twins their correct twins are hunted too, in which nothing must be
-found. The half `blind` was written by somebody who did not know what is looked for, and suits nothing.
+found. `blind` and `fresh` were written by people who did not know what is looked for; what is looked for was
+changed after `blind` had been scored, and not since `fresh` was.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from rich.console import Console
 from bench.report import Column, Table, publish
 
 CAUSES = Path(__file__).with_name("causes")
-_MARK, _HEAD = "// CAUSE", re.compile(r"/\* class: (.*?); fails by: (\w+); cause: (.*?) \*/", re.DOTALL)
+_MARK, _HEAD = "// CAUSE", re.compile(r"/\* class: (.*?); fails by: ([^;]+); cause: (.*?) \*/", re.DOTALL)
 _RUNS = 300
+PARTS = ("seen", "blind", "fresh")
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Score:
-    """What a hunt said. run: which found it, 0 for none. hints: whether each names the cause."""
+    """What a hunt said. run: which found it, 0 for none. hints: whether each names the cause. tried: of the
+    first one it was tried that it decides."""
 
     program: Program
     run: int
     hints: list[bool] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
+    tried: bool = False
 
     @property
     def first(self) -> str:
@@ -78,9 +83,9 @@ class Score:
         return ("cause" if self.hints[0] else "other") if self.hints else "nothing"
 
 
-def programs(half: str) -> list[Program]:
-    """All of a half, by name."""
-    folders = ("seen", "blind") if half == "both" else (half,)
+def programs(part: str) -> list[Program]:
+    """All of a part, by name."""
+    folders = PARTS if part == "all" else (part,)
     paths = (path for folder in folders for path in (CAUSES / folder).iterdir())
     return [
         Program.of(path) for path in sorted(paths) if path.suffix in (".c", ".cpp") and not _is_twin(path)
@@ -99,9 +104,10 @@ def build(source: Path, flags: list[str], folder: Path) -> Path:
     return target
 
 
-def hunt(binary: Path, recording: Path, *, runs: int = _RUNS) -> dict[str, object]:
+def hunt(binary: Path, recording: Path, *, runs: int = _RUNS, reduce_time: float = 20.0) -> dict[str, object]:
     """What `corebraid hunt --json` says. Raises RuntimeError where it fails."""
     command = [sys.executable, "-m", "corebraid", "hunt", "--json", "--jobs", "1", "--runs", str(runs)]
+    command += ["--reduce-time", str(reduce_time)]
     asked = [*command, "-o", str(recording), "--output", "/dev/null", "--", str(binary)]
     ran = subprocess.run(asked, capture_output=True, text=True, check=False)
     if ran.returncode not in (0, 1):
@@ -110,16 +116,18 @@ def hunt(binary: Path, recording: Path, *, runs: int = _RUNS) -> dict[str, objec
     return found
 
 
-def score(program: Program, flags: list[str], folder: Path) -> Score:
+def score(program: Program, flags: list[str], folder: Path, reduce_time: float = 20.0) -> Score:
     """Hunt one program."""
-    found = hunt(build(program.path, flags, folder), folder / f"{program.path.stem}.rec")
+    binary = build(program.path, flags, folder)
+    found = hunt(binary, folder / f"{program.path.stem}.rec", reduce_time=reduce_time)
     if not found["found"]:
         return Score(program, 0)
     hints = found["suspicions"]
     assert isinstance(hints, list)
     assert isinstance(found["run"], int)
     titles = [str(hint["title"]) for hint in hints]
-    return Score(program, found["run"], [program.named_by(hint) for hint in hints], titles)
+    tried = bool(hints) and bool(hints[0]["tried"])
+    return Score(program, found["run"], [program.named_by(hint) for hint in hints], titles, tried)
 
 
 def table_of(scores: list[Score], flags: list[str], name: str) -> Table:
@@ -143,7 +151,7 @@ def table_of(scores: list[Score], flags: list[str], name: str) -> Table:
             f"{len(found)} of {len(scores)} found. First the cause: {firsts['cause']} "
             f"({firsts['cause'] / n:.0%}); something else first: {firsts['other']} "
             f"({firsts['other'] / n:.0%}); nothing said: {firsts['nothing']}; the cause among the hints: "
-            f"{among} ({among / n:.0%})."
+            f"{among} ({among / n:.0%}). Tried what decides: {sum(one.tried for one in found)}."
         ],
     )
     for one in scores:
@@ -167,19 +175,20 @@ def false_alarms(some: list[Program], flags: list[str], folder: Path, runs: int 
 def main() -> int:
     """Measure and publish."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=("seen", "blind", "both"), default="both")
+    parser.add_argument("--part", choices=(*PARTS, "all"), default="all")
+    parser.add_argument("--reduce-time", type=float, default=20.0)
     parser.add_argument("--flags", default="-O1")
     parser.add_argument("--programs", default="")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--twins", action="store_true")
     options = parser.parse_args()
     chosen, flags = set(filter(None, options.programs.split(","))), options.flags.split()
-    some = [one for one in programs(options.half) if not chosen or one.path.stem in chosen]
+    some = [one for one in programs(options.part) if not chosen or one.path.stem in chosen]
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(2) as pool:
-            scores = list(pool.map(lambda one: score(one, flags, folder), some))
+            scores = list(pool.map(lambda one: score(one, flags, folder, options.reduce_time), some))
         publish("causes", [table_of(scores, flags, "causes")], Console())
         if options.twins:
             print("twins in which something was found:", false_alarms(some, flags, folder) or "none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from corebraid.base.errors import UsageError, unless_short
 from corebraid.base.wording import Option, Phrase, another
 from corebraid.study.subjects import Asked, Subject, subject_of
 from emu.bus.names import BUSES
+from emu.schedule.policy import Scheduler
+from emu.schedule.switches import missed_by
 from recorder.capture.guest import LinuxOptions, recording_name
 
 if TYPE_CHECKING:
@@ -156,6 +159,12 @@ def _recorded(
     from corebraid.study.recording import record_subject
     from recorder.capture.learning import StopRecording
 
+    policies = list[Scheduler]()
+
+    def looked_at(policy: Scheduler) -> Scheduler:
+        policies.append(policy)
+        return policy
+
     def between(instructions: int) -> None:
         try:
             progress(instructions)
@@ -166,7 +175,8 @@ def _recorded(
             raise StopRecording("interrupted") from None
 
     try:
-        outcome, refused = record_subject(subject, subject.options, directory, output, error, between)
+        options = replace(subject.options, around=looked_at)
+        outcome, refused = record_subject(subject, options, directory, output, error, between)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; {directory} is incomplete, and readable as far as it was written"
@@ -181,4 +191,5 @@ def _recorded(
             where=str(directory),
             remedy="check the disk; if the guest had begun, what was written so far is readable",
         ) from None
-    return Recorded(directory, outcome, refused.calls, subject.because, refused.hidden)
+    missed = tuple(str(one) for policy in policies for one in missed_by(policy))
+    return Recorded(directory, outcome, refused.calls, subject.because, refused.hidden, missed)

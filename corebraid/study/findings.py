@@ -19,13 +19,16 @@ from recorder.files.manifest import ORDER_CERT
 
 if TYPE_CHECKING:
     from corebraid.study.attempts import Run
-    from corebraid.study.causes.passing import Comparison
+    from corebraid.study.causes.passing import Comparison, Passed
     from corebraid.study.causes.suspects import Suspicion
     from corebraid.study.exhaustive.search import Searched
     from corebraid.study.smallest.bisected import Bisection
     from corebraid.study.smallest.kept import Again, Reduction
 
 
+#: What stands above hints of which it was tried whether they decide, and above others.
+_DECIDES = "what decides (tried: the other way round it does not fail so):"
+_SUSPICIOUS = "suspicious, not proven (a legal order of the accesses; the likeliest first):"
 #: What a run of a hunt has of what was asked for.
 _ASKED = ("arguments", "cores", "model", "store_buffer", "cache", "strata", "memory", "guest")
 #: Of that, what only Linux guests have, and how `corebraid.record` calls it.
@@ -83,12 +86,18 @@ class Finding:
             f"once more: {said(self.again, wording)}",
         ]
         if self.suspicions:
-            lines.append("suspicious, not proven (a legal order of the accesses; the likeliest first):")
+            told = _DECIDES if self.suspicions[0].tried else ""
+            lines += [told] if told else []
             for number, one in enumerate(self.suspicions, 1):
+                lines += [told := _SUSPICIOUS] if not one.tried and told != _SUSPICIOUS else []
                 head, *more = one.lines()
                 lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
         elif self.suspicions is not None:
             lines.append("no access looks suspicious by itself (docs/hunt.md says what is looked for)")
+        if self.suspicions is None and self.reduction is not None and self.reduction.decided:
+            lines.append(_DECIDES)
+            for number, decided in enumerate(self.reduction.decided, 1):
+                lines += [f"  {number}. {decided.title}", *(f"     {step}" for step in decided.steps)]
         lines += self.reduction.lines(wording) if self.reduction is not None else []
         lines += self.bisection.lines() if self.bisection is not None else []
         return [*lines, "next:", *(f"  {said(call, wording)}" for call in self.calls())]
@@ -154,13 +163,16 @@ class Hunted:
         not fail. compared: called with how many of these are over."""
         from corebraid.study.causes.suspects import suspicions
 
+        passed: list[Passed] = []
         if self.finding is None:
             return self
         try:
             recording, comparison = self.finding.recording, self.finding.comparison
-            passed = comparison.runs(recording, compared) if comparison is not None else []
             small = self.finding.reduction
             decisive = [] if small is None else small.decisive
+            besides = small is not None and bool(small.decided)
+            if comparison is not None:
+                passed = comparison.runs(recording, compared, besides=besides)
             found = replace(self.finding, suspicions=suspicions(recording, passed, decisive))
         except CorebraidError as error:
             found = replace(self.finding, unexplained=error)

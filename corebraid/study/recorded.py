@@ -35,13 +35,15 @@ _PARTLY = (
 class Recorded:
     """The recording in `directory`. unknown: system calls that are not emulated, and how often each was
     made. because: the options that have chosen the bus of lines, where nobody named a bus. hidden: paths
-    that a Linux guest asked for in vain and that the host has (`bind`)."""
+    that a Linux guest asked for in vain and that the host has (`bind`). missed: switches of the schedule that
+    did not take place."""
 
     directory: Path
     outcome: Outcome
     unknown: Mapping[str, int] = field(default_factory=dict)
     because: tuple[Option, ...] = ()
     hidden: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -72,6 +74,7 @@ class Recorded:
             "end": self.end.facts(),
             "fault": self._failed_at,
             "hidden": list(self.hidden),
+            "missed": list(self.missed),
             "stack": None if self.stack is None else self.stack.facts(),
             **({"waits": waits} if (waits := self.waits()) else {}),
         }

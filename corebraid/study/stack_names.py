@@ -33,11 +33,16 @@ class Called:
 
     def text(self) -> str:
         """For people."""
-        line = f" ({self.line})" if self.line else ""
         how = ", inlined" if self.inlined else ", by a signal" if self.signal else ""
         known = ", ".join(f"{name}={value}" for name, value in self.arguments)
         known = f": {known}" if known else ""
-        return f"#{self.number} {self.name or f'{self.pc:#x}'}{line}{how}{known}"
+        return f"#{self.number} {self.where}{how}{known}"
+
+    @property
+    def where(self) -> str:
+        """Its name, or its address, and its line."""
+        line = f" ({self.line})" if self.line else ""
+        return f"{self.name or f'{self.pc:#x}'}{line}"
 
     def facts(self) -> dict[str, object]:
         """As JSON."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from corebraid.base.errors import UsageError
-from emu.schedule.policy import Ints, Runner, Slice
+from emu.schedule.policy import Ints, Runner, Scheduler, Slice
 
 #: What the name of such a schedule begins with, and the name of an empty list.
 PREFIX, _NONE = "switches:", "none"
@@ -83,7 +83,7 @@ class Switches(Runner):
     follows = True
 
     def __init__(self, switches: Sequence[Switch], patience: int = PATIENCE) -> None:
-        self._patience = patience
+        self._patience, self.switches = patience, tuple(switches)
         self._due: dict[int, list[tuple[int, Switch]]] = {}
         for number, one in enumerate(switches):
             self._due.setdefault(one.who, []).append((number, one))
@@ -199,3 +199,11 @@ class Switches(Runner):
                 self._alone = 0
         else:
             self._wanted = wanted
+
+
+def missed_by(policy: Scheduler) -> tuple[Switch, ...]:
+    """The switches of a run's policy that did not take place; none where it is no list of switches."""
+    if not isinstance(policy, Switches):
+        return ()
+    fired = {one.number for one in policy.fired}
+    return tuple(one for number, one in enumerate(policy.switches) if number not in fired)

@@ -51,7 +51,7 @@ def test_rates(program: Program) -> None:
 
 
 def test_every_program_has_marks_and_a_twin() -> None:
-    every = programs("both")
+    every = programs("all")
     assert len(every) >= 60
     for one in every:
         assert one.lines, one.path

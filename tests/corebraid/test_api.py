@@ -20,6 +20,7 @@ from corebraid.base.errors import FormatError, UsageError
 from corebraid.base.wording import said
 from corebraid.cli.group import cli
 from corebraid.cli.wording import TYPED
+from corebraid.study.causes import passing
 from corebraid.study.freedom.pair_lists import Pair
 from recorder.replay.core import CoreReplay
 from solver.evidence.lightplay.engine import SlicesEngine
@@ -290,7 +291,8 @@ def test_remote_procedure_calls(tmp_path: Path, rec: Path) -> None:
     assert facts(again) == told("rpc", path, "--seed", 7)
 
 
-def test_hunt(tmp_path: Path) -> None:
+def test_hunt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passing, "COMPARED", 2)
     image = FIRMWARE / "bug_aba.elf"
     hunted = corebraid.hunt(image, tmp_path / "a", cores=2, runs=50, jobs=1, reduce=False)
     found = facts(hunted)

@@ -130,7 +130,7 @@ def test_nothing_suspicious_is_said_only_where_somebody_looked(tmp_path: Path) -
 def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Comparison, "runs", broken)
@@ -138,6 +138,15 @@ def test_what_was_found_is_shown_though_the_explanation_is_broken_off(
     assert ran.code == 130
     assert "found in run 1 " in ran.out
     assert [entry.name for entry in tmp_path.iterdir()] == ["rec"]
+
+
+def test_switches_that_did_not_take_place_are_named(tmp_path: Path) -> None:
+    ran = run("record", "-o", tmp_path / "rec", "--schedule", "switches:1001@4=1002,7777@3=1001", "--json",
+              GUESTS / "bug_lost_update")  # fmt: skip
+    assert ran.code == 0
+    assert "1 switch(es) of the schedule did not take place" in ran.err
+    assert "7777@3=1001" in ran.err
+    assert json.loads(ran.out[ran.out.index("{") :])["missed"] == ["7777@3=1001"]
 
 
 @pytest.mark.parametrize(

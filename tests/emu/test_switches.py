@@ -9,7 +9,7 @@ import pytest
 from corebraid.base.errors import UsageError
 from emu.schedule.noting import Noting, Stay, merged, switches_between
 from emu.schedule.policy import Ints, Runner, Slice
-from emu.schedule.switches import Switch, Switches, schedule_of, switches_of
+from emu.schedule.switches import Switch, Switches, missed_by, schedule_of, switches_of
 
 
 class Twin:
@@ -154,3 +154,15 @@ def test_a_list_stops_before_the_event_that_was_counted_and_has_not_happened() -
         Stay(1, 0, 9, 9, 5, 9, before=False, able=False),
     ]
     assert switches_between(stays, 1, by_instructions=False) == [Switch(1, 5, 2), Switch(2, 3, 1)]
+
+
+def test_switches_that_did_not_take_place_are_known() -> None:
+    never = [Switch(1, 99, 2), Switch(9, 1, 2)]
+    policy = Switches([never[0], Switch(1, 2, 2), never[1]])
+    Twin(policy, {1: 7, 2: 4}, {}).run()
+    # Of a task one switch after the other is looked at.
+    assert missed_by(policy) == (never[0], Switch(1, 2, 2), never[1])
+    policy = Switches([Switch(1, 2, 2), *never])
+    Twin(policy, {1: 7, 2: 4}, {}).run()
+    assert missed_by(policy) == tuple(never)
+    assert missed_by(Drawn(1)) == ()

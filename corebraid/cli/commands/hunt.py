@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from corebraid.study.findings import Finding, Hunted
 
 _MOST_JOBS = 64
+#: Exit code of a search in which no execution failed and nothing is proven.
+_UNPROVEN = 4
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
     "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "reduce",
@@ -163,7 +165,8 @@ def command(
     With --exhaustive every execution is made once, of a small program; under --model tso also every moment
     at which a buffered store may commit (docs/exhaustive.md).
 
-    Exit code 0: found; 1: not in so many runs, or, with --exhaustive, all executions are right.
+    Exit code 0: found; 1: not in so many runs, or, with --exhaustive, all executions are right; 4: a search
+    in which none failed proves nothing.
 
     \b
     Examples:
@@ -275,6 +278,7 @@ def _show_search(hunted: Hunted, *, as_json: bool) -> int:
     console.note(f"nothing found in {hunted.speed.runs} runs ({hunted.speed})")
     if hunted.searched.unfinished:
         console.note(nothing_proven(hunted.searched))
+        return _UNPROVEN
     return 1
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from recorder.files.manifest import Manifest
 
 _INTERRUPTED = 130
+#: Switches that did not take place, of which so many are named.
+_MOST_MISSED = 4
 #: Of paths that a guest asked for in vain.
 _PATHS_SHOWN, _LONGEST_PATH = 3, 200
 
@@ -214,6 +216,15 @@ def _exit_code(recorded: Recorded, output: GuestOutput, pass_exit_code: bool) ->
     return end.exit_code if pass_exit_code and end.exit_code is not None else 0
 
 
+def _never_came(missed: tuple[str, ...]) -> str:
+    """Of switches."""
+    listed = ", ".join(missed[:_MOST_MISSED]) + (", ..." if len(missed) > _MOST_MISSED else "")
+    return (
+        f"{len(missed)} switch(es) of the schedule did not take place, since the thread never came there or "
+        f"the other could not run: {listed}"
+    )
+
+
 def _tell(recorded: Recorded) -> None:
     """One line about a recording, and before it one about system calls that nobody served."""
     if recorded.unknown:
@@ -225,6 +236,8 @@ def _tell(recorded: Recorded) -> None:
     if recorded.because:
         options = ", ".join(map(TYPED, recorded.because))
         console.note(f"--bus mesi, as is needed for {options} (docs/pages.md)")
+    if recorded.missed:
+        console.note(_never_came(recorded.missed))
     manifest, end = recorded.manifest, recorded.end
     if approximated := manifest.totals.get("approximated"):
         console.note(

@@ -1,9 +1,10 @@
 """What a schedule of few preemptions says of what looks suspicious: a run that passes without one of them
 failed because of what came there.
 
-A hint of which two accesses are those around such a preemption (the last one before it, the first one after
-it, and what another thread did meanwhile) is told before those that have nothing to do with one, unless it
-was so in runs that passed, too.
+Which accesses decide there was tried, both ways round, where there was time for it
+(`corebraid.study.smallest.narrowing`): then they are told first. Else a hint of which two accesses are those
+around such a preemption (the last one before it, the first one after it, and what another thread did
+meanwhile) is told before those that have nothing to do with one, unless it was so in runs that passed, too.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from corebraid.study.causes import encounters
 from corebraid.study.shared_rows import Access
 
 #: Steps of a hint that must be accesses around one preemption.
 _ENOUGH = 2
+_THREE = 3
 
 
 class Hint(Protocol):
@@ -38,11 +41,68 @@ AnyHint = TypeVar("AnyHint", bound=Hint)
 class Decisive:
     """A preemption without which the run does not fail so. accesses: of the thread before it and after it,
     and of another in between, as far as there are any; in the reduced recording. word: the one in between.
-    steps: the same in words."""
+    steps: the same in words. title: what they are, of a word with its name, where that they decide was
+    tried."""
 
     accesses: tuple[Access, ...]
     word: Access
     steps: tuple[str, ...]
+    title: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """As JSON."""
+        return {"address": f"{self.word.word:#x}", "title": self.title, "steps": list(self.steps)}
+
+
+#: What is said where the run fails without any preemption: what is told is then of a run that passes.
+OTHER_WAY = "not in the order in which it passes"
+_SAYS = {
+    encounters.LOST_UPDATE: "a lost update",
+    encounters.ABA: "ABA: a value that went and came back",
+    encounters.CHANGED: "it changed between two uses by a thread",
+    encounters.OVERWRITTEN: "another thread wrote between a thread's write and its read",
+    encounters.HALF_WAY: "read by another thread half way between two writes of one",
+}
+
+
+def conflict(one: Access, other: Access) -> bool:
+    """Whether two accesses of different threads cannot be swapped."""
+    return one.who != other.who and one.overlaps(other) and (one.writes or other.writes)
+
+
+def title_of(there: Access, here: Access, kind: str | None) -> str:
+    """What it is that an access comes before one of another thread. kind: of `kind_of`, with a third one."""
+    if kind is not None:
+        return _SAYS[kind]
+    if there.word == here.word and there.atomic and here.atomic:
+        return "changed atomically, or taken, by one thread before another"
+    if not there.overlaps(here):
+        return "this came between two accesses of a thread"
+    if there.writes:
+        return "written by one thread before another " + ("wrote it" if here.writes else "read it")
+    return "read by one thread before another wrote it"
+
+
+def kind_of(steps: Sequence[Access]) -> str | None:
+    """Which encounter three accesses are, of which the outer ones are one thread's; None: they are none."""
+    if len(steps) != _THREE or not all(one.overlaps(steps[1]) for one in steps):
+        return None
+    first, between, last = steps
+    if encounters.changes(between):
+        if first.reads and last.writes:
+            return _written_after(first, last)
+        if last.reads:
+            return encounters.CHANGED if first.reads else encounters.OVERWRITTEN
+    return encounters.HALF_WAY if first.writes and between.reads and last.writes else None
+
+
+def _written_after(first: Access, last: Access) -> str | None:
+    """A read, what another wrote, and a write. What is changed atomically is not lost by that."""
+    if not last.atomic:
+        return encounters.LOST_UPDATE
+    if first.atomic or last.old == last.new:
+        return None
+    return encounters.ABA if last.old == first.new else encounters.LOST_UPDATE
 
 
 def around_first(hints: Iterable[AnyHint], decisive: Sequence[Decisive]) -> list[AnyHint]:

@@ -25,8 +25,8 @@ from recorder.files.reader import Recording
 #: Schedules that are tried, with their longest slice: some switch often, some starve threads, some neither.
 _WAYS = (("random", 30), ("chaos", 10_000), ("random", 300), ("pct:2", 10_000), ("random", 100),
          ("chaos", 10_000), ("random", 3000), ("pct:3", 10_000))  # fmt: skip
-#: How often; and instructions that all of these runs have together, at most.
-COMPARED, _MOST_INSTRUCTIONS = 16, 60_000_000
+#: How often; how often where it was tried what decides; instructions that all of them have, at most.
+COMPARED, COMPARED_BESIDES, _MOST_INSTRUCTIONS = 16, 6, 60_000_000
 #: A run that takes so many times as long as the one that failed, and at least so many instructions, is broken
 #: off, and tells nothing.
 _PATIENCE, _PATIENCE_LEAST = 10, 1_000_000
@@ -53,11 +53,13 @@ class Comparison:
     jobs: int
     found: Attempt
 
-    def runs(self, recording: Path, done: Callable[[int], None]) -> list[Passed]:
+    def runs(self, recording: Path, done: Callable[[int], None], *, besides: bool = False) -> list[Passed]:
         """The runs that passed, of a number of runs that the length of this one decides. done: called with
-        how many are over. Nothing of them is kept. Raises CorebraidError."""
+        how many are over. besides: it is known what decides. Nothing of them is kept. Raises
+        CorebraidError."""
         instructions = max(sum(Recording.open(recording).manifest.instructions), 1)
-        numbers = range(min(COMPARED, _MOST_INSTRUCTIONS // instructions))
+        most = min(COMPARED, COMPARED_BESIDES) if besides else COMPARED
+        numbers = range(min(most, _MOST_INSTRUCTIONS // instructions))
         with scratch(recording, "the recording is kept") as place:
             work = partial(_run, self._patient(instructions), self.conditions, self.found, place)
             if self.jobs <= 1:

@@ -58,7 +58,8 @@ _SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a 
 class Suspicion:
     """address: of the word that it is about. title, steps: in words. times: how often at these places.
     passed: in how many runs that passed it was too, of how many; None where there were none to compare
-    with. event: the last of its steps that reads, None where none does. pcs: where the steps were."""
+    with. event: the last of its steps that reads, None where none does. pcs: where the steps were. tried: the
+    run was made with these steps the other way round, and did not fail so."""
 
     address: int
     title: str
@@ -67,6 +68,7 @@ class Suspicion:
     passed: tuple[int, int] | None = None
     event: str | None = None
     pcs: tuple[int, ...] = ()
+    tried: bool = False
 
     def lines(self) -> list[str]:
         """For people."""
@@ -84,6 +86,7 @@ class Suspicion:
             "title": self.title,
             "steps": list(self.steps),
             "times": self.times,
+            "tried": self.tried,
             **compared,
         }
 
@@ -149,8 +152,19 @@ def suspicions(
     if (died_of := pointer_read(recording, accesses)) is not None:
         told.sort(key=lambda hint: hint.event != _name(died_of))
     told = [_moment(one, names) for one in last_moments(recording, accesses)] + told
-    told = told or [_stopped(one, names) for one in decisive[:1]]
-    return around_first(told, decisive)[:_MOST_TOLD]
+    decided = [_decided(one, accesses) for one in decisive if one.title]
+    told = told or ([] if decided else [_stopped(one, names) for one in decisive[:1]])
+    known = [set(one.pcs) for one in decided]
+    others = [one for one in around_first(told, decisive) if set(one.pcs) not in known]
+    return [*decided, *others][:_MOST_TOLD]
+
+
+def _decided(one: Decisive, accesses: Sequence[Access]) -> Suspicion:
+    """accesses: of the recording that was found, in which that of another run is looked for."""
+    places = {(access.pc, access.address) for access in one.accesses if access.reads}
+    found = next((it for it in reversed(accesses) if (it.pc, it.address) in places), None)
+    event, pcs = None if found is None else _name(found), tuple(access.pc for access in one.accesses)
+    return Suspicion(one.word.word, one.title, one.steps, event=event, pcs=pcs, tried=True)
 
 
 def _stopped(one: Decisive, names: Names) -> Suspicion:

@@ -15,15 +15,14 @@ from corebraid.study.attempts import Attempt, Run
 from corebraid.study.causes.passing import Comparison
 from corebraid.study.conditions import first_that_holds
 from corebraid.study.forked_runs import NothingToChooseError, can_fork
-from corebraid.study.hunting import record_attempt, scratch
+from corebraid.study.hunting import scratch
 from corebraid.study.shared_rows import Access
 from corebraid.study.smallest.bisecting import Border, Halving
 from corebraid.study.smallest.telling import Teller, Told
-from corebraid.study.smallest.trials import OutOfTimeError, Trials, Tried, noted
+from corebraid.study.smallest.trials import OutOfTimeError, Trials, Tried, noted, record_tried
 from corebraid.study.smallest.ways import Way, ended_how
 from corebraid.study.subjects import Subject
-from emu.schedule.policy import Scheduler
-from emu.schedule.switches import PREFIX, Switches, schedule_of
+from emu.schedule.switches import PREFIX, schedule_of
 from recorder.files.manifest import Manifest
 from recorder.files.reader import Recording
 
@@ -220,17 +219,10 @@ def _told(
 
 
 def _teller(side: Tried, subject: Subject, tried: Attempt, directory: Path) -> Teller:
-    """Record a run. Its list may be too long to be named, so that it goes by another name."""
-
-    def listed(_: Scheduler) -> Scheduler:
-        return Switches(side.switches)
-
-    named = replace(tried, schedule=schedule_of([]), noted=False)
-    record_attempt(replace(subject, options=replace(subject.options, around=listed)), named, directory, [])
-    course, shared = side.run.course, subject.options.shared
-    assert course is not None
+    recording, shared = record_tried(side, subject, tried, directory), subject.options.shared
+    assert side.run.course is not None
     assert shared is not None
-    return Teller(Recording.open(directory), course, shared.words)
+    return Teller(recording, side.run.course, shared.words)
 
 
 def _swapped(fails: Teller, passes: Teller, stay: int) -> tuple[tuple[Access, Access], ...]:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Text, Wording, said
 from corebraid.study.attempts import Attempt, Run
-from corebraid.study.causes.decisive import Decisive
+from corebraid.study.causes.decisive import Decisive, conflict
 from corebraid.study.causes.passing import Comparison
 from corebraid.study.conditions import how_it_ended
 from corebraid.study.forked_runs import NothingToChooseError, can_fork
 from corebraid.study.hunting import attempt, check_free, scratch
+from corebraid.study.smallest.deciding import decisive_of
+from corebraid.study.smallest.narrowing import Narrowing, Window
 from corebraid.study.smallest.reducing import Reducing, Smallest
 from corebraid.study.smallest.telling import Teller, Told
-from corebraid.study.smallest.trials import Trials, noted
+from corebraid.study.smallest.trials import OutOfTimeError, Trials, noted
+from corebraid.study.smallest.turned import passes, turned
 from corebraid.study.smallest.ways import Way, ended_how
 from emu.schedule.switches import schedule_of
 from recorder.files.reader import Recording
+
+#: Of the time for runs, the part in which it is tried which accesses decide; preemptions of which that is
+#: told.
+_FOR_BORDERS, _MOST_DECIDED = 0.4, 3
 
 
 def reduced_place(recording: Path) -> Path:
@@ -42,11 +50,14 @@ class Reduction:
     again: Text = ""
     told: tuple[Told, ...] = ()
     interrupted: bool = False
+    decided: tuple[Decisive, ...] = ()
 
     @property
     def decisive(self) -> list[Decisive]:
-        """Preemptions without which the run does not fail so."""
-        return [one.decides for one in self.told if one.preempting and one.without and one.decides]
+        """Preemptions without which the run does not fail so; those first of which it was tried which
+        accesses decide."""
+        around = [one.decides for one in self.told if one.preempting and one.without and one.decides]
+        return [*self.decided, *around]
 
     @property
     def tried(self) -> Attempt:
@@ -94,6 +105,7 @@ class Reduction:
             "others": one.others,
             "schedule": self.tried.schedule,
             "switches": [told.facts() for told in self.told],
+            "decides": [one.facts() for one in self.decided],
             "spun": one.found.run.course.impatient,
             "runs": one.runs,
             "seconds": round(one.seconds, 3),
@@ -130,7 +142,8 @@ def reduction_of(
     way, course = Way.of(whole), whole.course
     if way is None or course is None:
         return Reduction("the run did not fail again")
-    trials = Trials(subject, comparison.conditions, run.attempt, comparison.jobs, seconds, progress)
+    reduce, borders = seconds * (1 - _FOR_BORDERS), seconds * _FOR_BORDERS
+    trials = Trials(subject, comparison.conditions, run.attempt, comparison.jobs, reduce, progress)
     interrupted = False
     with closing(trials):
         reducing = Reducing(trials, course, way)
@@ -138,12 +151,42 @@ def reduction_of(
             reducing.run()
         except KeyboardInterrupt:
             interrupted = True
-    smallest = reducing.result()
-    if smallest is None:
-        spent = "no time is left" if interrupted or trials.left <= 0 else "no list of switches"
-        return Reduction(f"{spent} that makes it fail this way again", interrupted=interrupted)
-    smallest = replace(smallest, seconds=time.monotonic() - began)
-    return replace(_kept(recording, comparison, smallest, again), interrupted=interrupted)
+        smallest = reducing.result()
+        if smallest is None:
+            spent = "no time is left" if interrupted or trials.left <= 0 else "no list of switches"
+            return Reduction(f"{spent} that makes it fail this way again", interrupted=interrupted)
+        smallest = replace(smallest, seconds=time.monotonic() - began)
+        kept, windows = _kept(recording, comparison, smallest, again), list[Window]()
+        try:
+            if smallest.all_matter and not interrupted:
+                trials.give(borders)
+                windows += _windows(trials, smallest, way)
+        except KeyboardInterrupt:
+            interrupted = True
+    return replace(kept, interrupted=interrupted, decided=_decided(recording, comparison, smallest, windows))
+
+
+def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Window]:
+    """Preemptions with which it fails, narrowed; where it fails without any, one with which it passes."""
+    if smallest.preempting:
+        yield from Narrowing(trials, smallest.found, lambda one: one.way == way).windows()
+        return
+    with suppress(OutOfTimeError):
+        if (other := turned(trials, smallest.found)) is not None:
+            yield from Narrowing(trials, other, passes).windows()
+
+
+def _decided(
+    recording: Path, comparison: Comparison, smallest: Smallest, windows: Sequence[Window]
+) -> tuple[Decisive, ...]:
+    """What decides at preemptions that were narrowed, as far as it can be told: two accesses that cannot be
+    swapped come before others."""
+    subject, found, tried = comparison.subject, list[Decisive](), smallest.found.run.attempt
+    for window in windows[:_MOST_DECIDED]:
+        with scratch(recording, "the recording is kept") as folder, suppress(CorebraidError):
+            one = decisive_of(window, subject, tried, folder / "narrow", fails=bool(smallest.preempting))
+            found += [] if one is None else [one]
+    return tuple(sorted(found, key=lambda one: not any(conflict(*pair) for pair in pairwise(one.accesses))))
 
 
 def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Again) -> Reduction:

@@ -64,6 +64,11 @@ class Smallest:
         assert self.found.run.course is not None
         return tuple(self.switches[one.number] for one in self.found.run.course.preempting)
 
+    @property
+    def all_matter(self) -> bool:
+        """Whether it is known of each preemption that the run does not fail so without it."""
+        return len(self.without) == len(self.preempting)
+
     def claimed(self) -> str:
         """What is known of the number of preemptions, in words."""
         return self.claim.value.format(others=self.others)
@@ -108,11 +113,18 @@ class Reducing:
             if self._best.switches == before:
                 break
         self._subsets()
+        # That each matters is worth more than that there are none with fewer, which can take all the time.
+        self._settle()
+        before = self._best.switches
         complete = self._search()
+        if self._best.switches != before:
+            self._settle()
+        self._claim = Claim.FEWEST if complete else Claim.MINIMAL
+
+    def _settle(self) -> None:
         self._lower_places()
         self._by_events()
         self._matter()
-        self._claim = Claim.FEWEST if complete else Claim.MINIMAL
 
     @property
     def _best(self) -> Tried:

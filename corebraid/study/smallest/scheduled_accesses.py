@@ -11,6 +11,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import FETCH, UNCACHED
 from corebraid.names.program import GuestProgram
 from corebraid.study.causes.code_names import CodeNames
+from corebraid.study.causes.novelty import LIBRARY
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access, Rows, access_of, callers_of
 from emu.schedule.noting import Stay
@@ -37,7 +38,18 @@ def visits_of(
         mine = [(number, stay) for number, stay in enumerate(course.stays) if stay.core == core]
         for number, some in _of_core(recording, core, mine, words, names):
             found[number] += some
-    return found
+    last: dict[int, int] = {}
+    return [list(_called(visit, last, names)) for visit in found]
+
+
+def _called(visit: Iterable[Access], last: dict[int, int], names: CodeNames) -> Iterable[Access]:
+    """With callers where a thread has come to another core in the middle of a library's function. last: of
+    each thread, where it was last in its own code, as far as its accesses show; brought up to date."""
+    for one in visit:
+        if not one.caller and names.kind(one.pc) == LIBRARY:
+            one = one._replace(caller=last.get(one.who, 0))
+        last[one.who] = one.caller or one.pc
+        yield one
 
 
 def _of_core(

@@ -83,9 +83,9 @@ class Teller:
     ascending: uint64[n]. Raises FormatError, Divergence, UsageError."""
 
     def __init__(self, recording: Recording, course: Course, words: NDArray[np.uint64]) -> None:
-        program = GuestProgram.of(recording.path, recording.manifest)
-        self._names, self._course = Names(program, recording.manifest), course
-        self._visits = visits_of(recording, program, course, words)
+        self.program = GuestProgram.of(recording.path, recording.manifest)
+        self._names, self._course = Names(self.program, recording.manifest), course
+        self._visits = visits_of(recording, self.program, course, words)
 
     def told(self, switches: Sequence[Switch], without: Sequence[str]) -> list[Told]:
         """Those of `switches` that took place, in this order. without: see `Told`, of each preemption."""
@@ -117,6 +117,10 @@ class Teller:
     def who(self, number: int) -> str:
         """A thread, or a core, by its name."""
         return self._names.who(number)
+
+    def word(self, access: Access) -> str:
+        """What an access is to, by its name."""
+        return self._names.word(access.address)
 
     def access(self, access: Access | None, *, named: bool = False) -> str:
         """In words; '' for none. named: who made it comes first."""

@@ -12,9 +12,12 @@ from corebraid.study.attempts import Attempt, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.course import OnLooker
 from corebraid.study.forked_runs import ForkedRuns
+from corebraid.study.hunting import record_attempt
 from corebraid.study.smallest.ways import Way
 from corebraid.study.subjects import Subject
-from emu.schedule.switches import Switch, schedule_of
+from emu.schedule.policy import Scheduler
+from emu.schedule.switches import Switch, Switches, schedule_of
+from recorder.files.reader import Recording
 
 #: Schedules that are asked for together, for each process.
 _TOGETHER = 3
@@ -68,6 +71,10 @@ class Trials:
         """End the processes."""
         if self._forked is not None:
             self._forked.close()
+
+    def give(self, seconds: float) -> None:
+        """So many seconds from now on for further runs."""
+        self._until = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
@@ -148,3 +155,15 @@ def firmware_run(subject: Subject, tried: Attempt, conditions: tuple[Condition, 
     outcome, _ = record_subject(subject, options, Path(), output, output, lambda _: None)
     run = judged(subject, tried, outcome, printed, conditions)
     return replace(run, course=looking.course(outcome.fault.pc if outcome.fault else None))
+
+
+def record_tried(side: Tried, subject: Subject, tried: Attempt, directory: Path) -> Recording:
+    """Record a run with the guest of `tried`. Its list may be too long to be named, so that it goes by
+    another name. Raises CorebraidError."""
+
+    def listed(_: Scheduler) -> Scheduler:
+        return Switches(side.switches)
+
+    named = replace(tried, schedule=schedule_of([]), noted=False)
+    record_attempt(replace(subject, options=replace(subject.options, around=listed)), named, directory, [])
+    return Recording.open(directory)

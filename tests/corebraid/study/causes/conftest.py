@@ -31,10 +31,12 @@ def runs_made() -> dict[Path, list[Passed]]:
 def _compared_once(monkeypatch: pytest.MonkeyPatch, runs_made: dict[Path, list[Passed]]) -> None:
     make = Comparison.runs
 
-    def made(comparison: Comparison, recording: Path, done: Callable[[int], None]) -> list[Passed]:
+    def made(
+        comparison: Comparison, recording: Path, done: Callable[[int], None], *, besides: bool
+    ) -> list[Passed]:
         program = comparison.subject.program
         if program not in runs_made:
-            runs_made[program] = make(comparison, recording, done)
+            runs_made[program] = make(comparison, recording, done, besides=besides)
         return runs_made[program]
 
     monkeypatch.setattr(Comparison, "runs", made)

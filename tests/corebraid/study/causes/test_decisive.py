@@ -1,15 +1,16 @@
-"""Hints that tell of a preemption that decides come first, and where there is none it is told itself."""
+"""What decides comes first, then hints of a preemption that does; with neither it is told itself."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from corebraid.base.rows.event import READ, WRITE
-from corebraid.study.causes import suspects
-from corebraid.study.causes.decisive import Decisive, around_first
+from corebraid.base.rows.event import READ, RMW, WRITE
+from corebraid.study.causes import encounters, suspects
+from corebraid.study.causes.decisive import Decisive, around_first, conflict, kind_of
 from corebraid.study.findings import Finding, Hunted
 from corebraid.study.shared_rows import Access
 
@@ -59,9 +60,95 @@ def finding(hunted: Hunted) -> Finding:
     return hunted.finding
 
 
-def test_the_first_hint_is_of_the_preemption(small: Hunted, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def untried(small: Hunted) -> Hunted:
+    """The same where nothing was narrowed."""
+    reduction = finding(small).reduction
+    assert reduction is not None
+    return replace(small, finding=replace(finding(small), reduction=replace(reduction, decided=())))
+
+
+def test_what_decides_was_tried_and_comes_first(small: Hunted) -> None:
+    found = finding(small.explained())
+    assert found.suspicions is not None
+    first, *others = found.suspicions
+    assert (first.tried, first.passed) == (True, None)
+    assert "counter" in first.title
+    assert "a lost update" in first.title
+    read, wrote, overwrote = first.steps
+    assert "read" in read
+    assert "bug_lost_update.c:16" in read
+    assert all("wrote" in step and "bug_lost_update.c:17" in step for step in (wrote, overwrote))
+    assert read.split()[1] == overwrote.split()[1] != wrote.split()[1]
+    assert not any(one.tried for one in others)
+    lines = found.lines()
+    assert lines[lines.index(f"  1. {first.title}") - 1].startswith("what decides (tried")
+    assert found.facts()["suspicions"][0]["tried"]  # type: ignore[index]
+    # What to ask next is asked of the recording that was found.
+    assert first.event is not None
+    assert re.fullmatch(r"[0-3]:\d+", first.event)
+    assert any("who" in line and first.event in line for line in lines[lines.index("next:") :])
+
+
+def test_hints_at_the_same_places_are_told_once(small: Hunted, monkeypatch: pytest.MonkeyPatch) -> None:
+    reduction = finding(small).reduction
+    assert reduction is not None
+    (decided,) = reduction.decided
+    told = suspects.novelties
+
+    def again(*asked: Any) -> Any:
+        found = told(*asked)
+        return [replace(found[0], steps=decided.accesses), *found]
+
+    monkeypatch.setattr(suspects, "novelties", again)
+    found = finding(small.explained()).suspicions
+    assert found
+    places = [frozenset(one.pcs) for one in found]
+    assert places.count(frozenset(access.pc for access in decided.accesses)) == 1
+
+
+MADE = {"R": READ, "W": WRITE, "A": RMW}
+
+
+def step(text: str) -> Access:
+    """As 'R3': it read 3; 'W1-3': it wrote 3 over 1; 'A1-3': the same, atomically."""
+    old, _, new = text[1:].partition("-")
+    return Access(0, 1, 0, 0, 0, 0x1000, 8, MADE[text[0]], int(old), int(new or old))
+
+
+@pytest.mark.parametrize(
+    ("steps", "kind"),
+    [
+        ("R1 W1-2 W2-1", encounters.LOST_UPDATE),
+        ("R1 A1-2 A2-3", encounters.LOST_UPDATE),
+        ("R1 A2-1 A1-3", encounters.ABA),
+        ("R1 W1-2 R2", encounters.CHANGED),
+        ("W0-1 W1-2 R2", encounters.OVERWRITTEN),
+        ("W0-1 R1 W1-2", encounters.HALF_WAY),
+        ("A1-2 W2-3 W3-2", encounters.LOST_UPDATE),
+        ("A2-1 A1-0 A0-1", None),
+        ("R1 A1-2 A2-2", None),
+        ("R1 R1 W1-2", None),
+        ("R1 W1-1 W1-2", None),
+        ("R1 W1-2", None),
+    ],
+)
+def test_kinds(steps: str, kind: str | None) -> None:
+    assert kind_of([step(text) for text in steps.split()]) == kind
+
+
+def test_accesses_to_other_bytes_are_no_encounter() -> None:
+    one, other, third = (step(text) for text in ("R1", "W1-2", "W2-1"))
+    assert kind_of([one._replace(address=0x2000), other, third]) is None
+    assert conflict(one, other._replace(who=2))
+    assert not conflict(one, other)
+    assert not conflict(one, one._replace(who=2))
+    assert not conflict(one, other._replace(who=2, address=0x1008))
+
+
+def test_the_first_hint_is_of_the_preemption(untried: Hunted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where others score more."""
-    (one, *_) = finding(small).reduction.decisive  # type: ignore[union-attr]
+    (one, *_) = finding(untried).reduction.decisive  # type: ignore[union-attr]
     around = {access.pc for access in one.accesses}
     told = suspects.novelties
 
@@ -71,22 +158,22 @@ def test_the_first_hint_is_of_the_preemption(small: Hunted, monkeypatch: pytest.
         return [replace(other, steps=(access(1), access(2))), *found]
 
     monkeypatch.setattr(suspects, "novelties", misled)
-    found = finding(small.explained()).suspicions
+    found = finding(untried.explained()).suspicions
     assert found
     assert len(around & set(found[0].pcs)) >= 2
     assert found[1].pcs == (1, 2)
     monkeypatch.setattr(suspects, "around_first", lambda hints, _: hints)
-    found = finding(small.explained()).suspicions
+    found = finding(untried.explained()).suspicions
     assert found
     assert found[0].pcs == (1, 2)
 
 
 def test_where_nothing_is_suspicious_the_preemption_is_told(
-    small: Hunted, monkeypatch: pytest.MonkeyPatch
+    untried: Hunted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suspects, "novelties", lambda *_: [])
     monkeypatch.setattr(suspects, "last_moments", lambda *_: [])
-    found = finding(small.explained())
+    found = finding(untried.explained())
     assert found.suspicions is not None
     (only,) = found.suspicions
     assert "what came between two accesses of a thread decides" in only.title

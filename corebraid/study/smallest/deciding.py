@@ -1,0 +1,211 @@
+"""The accesses that decide: those at the borders of a narrowed preemption, in the run that was narrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice, product, takewhile
+from pathlib import Path
+
+import numpy as np
+
+from corebraid.base.errors import Divergence, FormatError
+from corebraid.base.rows.event import FETCH, UNCACHED
+from corebraid.study.attempts import Attempt
+from corebraid.study.causes.code_names import CodeNames
+from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
+from corebraid.study.causes.novelty import OWN
+from corebraid.study.course import Course
+from corebraid.study.shared_rows import WORD, Access
+from corebraid.study.smallest.narrowing import Instruction, Window, course_of
+from corebraid.study.smallest.telling import Teller
+from corebraid.study.smallest.trials import record_tried
+from corebraid.study.stacks import Stack, stacks_at
+from corebraid.study.subjects import Subject
+from recorder.files.reader import Recording
+from recorder.replay.seek import accesses
+
+#: Shared accesses within which a thread relies on what it has read.
+_RELIES = 5_000
+#: Functions that it is told that one was called from.
+_MOST_CALLERS = 1
+#: Pairs of accesses under a lock that are looked at.
+_MOST_PAIRS = 64
+
+
+def decisive_of(
+    window: Window, subject: Subject, tried: Attempt, directory: Path, *, fails: bool = True
+) -> Decisive | None:
+    """What decides at a preemption. tried: the run that was found; directory: where the narrowed one is
+    recorded. fails: the narrowed one does, else it passes. None where an instruction at a border has no
+    access of its own. Raises CorebraidError."""
+    recording, course = record_tried(window.narrow, subject, tried, directory), course_of(window.narrow)
+    places = [
+        None if one is None else _place(course, one) for one in (window.early, window.between, window.late)
+    ]
+    words = {word for place in places if place is not None for word in _words_at(recording, *place)}
+    shared = subject.options.shared
+    known = np.zeros(0, np.uint64) if shared is None else shared.words
+    teller = Teller(recording, course, np.union1d(known, np.array(sorted(words), np.uint64)))
+    early, between, late = ([] if one is None else _at(teller, *one) for one in places)
+    if not between or not late:
+        return None
+    steps, there, title = deciding(early, between, late, [one for _, one in teller.sequence])
+    callers = _callers(recording, teller, steps)
+    said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
+    if not fails:
+        title = OTHER_WAY
+        said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
+    return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
+
+
+def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:
+    """Of each access in the program's own code where that was called from, in words."""
+    own = CodeNames(teller.program)
+    stacks = dict[tuple[int, int], Stack]()
+    for core in {one.core for one in steps if not one.caller}:
+        counts = [one.retired for one in steps if one.core == core and not one.caller]
+        with suppress(FormatError, Divergence):
+            found = stacks_at(recording, teller.program, core, counts)
+            stacks.update(((core, count), stack) for count, stack in found.items())
+    said = []
+    for one in steps:
+        stack = stacks.get((one.core, one.retired)) if not one.caller else None
+        outer = () if stack is None else takewhile(lambda it: own.kind(it.pc) == OWN, stack.first[1:])
+        said.append("".join(f", called from {it.where}" for it in islice(outer, _MOST_CALLERS)))
+    return said
+
+
+def deciding(
+    early: Sequence[Access], between: Sequence[Access], late: Sequence[Access], made: Sequence[Access]
+) -> tuple[tuple[Access, ...], Access, str]:
+    """(accesses that decide, in order; the one whose word they are about; what they are). early, between,
+    late: those of the instructions at the borders; made: all that are looked at, in order."""
+    steps, kind = list[Access](), None
+    for one, other in _pairs(between, late, made):
+        pair, found, what = _told(one, other, made)
+        if not steps or (kind is None and what is not None):
+            (there, here), kind = pair, what
+        steps += [one, other, *found]
+    begun = next((one for one in early if _counts(one, there, here, made)), None)
+    steps = sorted({*steps, *(() if begun is None else (begun,))}, key=made.index)
+    return tuple(steps), there, title_of(there, here, kind)
+
+
+def _place(course: Course, one: Instruction) -> tuple[int, int]:
+    """Core and instruction count."""
+    before, stays = 0, [stay for stay in course.stays if stay.who == one.who]
+    for stay in stays:
+        if one.own < stay.own:
+            return stay.core, stay.begin + one.own - before
+        before = stay.own
+    return stays[-1].core, stays[-1].end + one.own - before
+
+
+def _words_at(recording: Recording, core: int, count: int) -> set[int]:
+    """Words that the instruction before which a core has made `count` touches, as addresses over 8."""
+    words = set[int]()
+    for rows in accesses(recording, core, count):
+        here = rows[(rows["count"] == count) & ((rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0)]
+        for address, size in zip(here["addr"].tolist(), here["size"].tolist(), strict=True):
+            words.update(range(address // WORD, (address + size - 1) // WORD + 1))
+        if len(rows) and int(rows["count"][-1]) > count:
+            break
+    return words
+
+
+def _at(teller: Teller, core: int, count: int) -> list[Access]:
+    return [one for _, one in teller.sequence if (one.core, one.retired) == (core, count)]
+
+
+def _pairs(
+    between: Sequence[Access], late: Sequence[Access], made: Sequence[Access]
+) -> list[tuple[Access, Access]]:
+    """Accesses that cannot be swapped: one of each of two instructions; or else one of the first with what
+    the other thread does later, and one of the second with what the first thread did before."""
+    pairs = [(one, other) for one, other in product(between, late) if conflict(one, other)][:1]
+    if not pairs:
+        there, here = between[-1], late[0]
+        before = _of(there.who, reversed(made[: made.index(there)]))
+        behind = _of(here.who, made[made.index(here) :])
+        pairs += [(one, here) for one in islice((one for one in before if conflict(one, here)), 1)]
+        pairs += [(there, one) for one in islice((one for one in behind if conflict(one, there)), 1)]
+    return pairs or [(between[-1], late[0])]
+
+
+def _of(who: int, made: Iterable[Access]) -> Iterator[Access]:
+    """What a thread does in its own code."""
+    return (one for one in made if one.who == who and not one.caller)
+
+
+def _with_third(there: Access, here: Access, made: Sequence[Access]) -> tuple[tuple[Access, ...], str | None]:
+    """Two accesses that cannot be swapped, with what one of the two threads did there before, or does next,
+    where that makes an encounter of them: (in order, its kind); else the two alone, and None."""
+    if not _is_lock(there, here):
+        first, last = made.index(there), made.index(here)
+        before = _of(here.who, reversed(made[max(first - _RELIES, 0) : first]))
+        behind = _of(there.who, made[last + 1 : last + 1 + _RELIES])
+        for steps in (
+            *((one, there, here) for one in islice((one for one in before if one.overlaps(here)), 1)),
+            *((there, here, one) for one in islice((one for one in behind if one.overlaps(there)), 1)),
+        ):
+            if (kind := kind_of(steps)) is not None:
+                return steps, kind
+    return (there, here), None
+
+
+def _is_lock(one: Access, other: Access) -> bool:
+    """Whether two accesses are a library's to what it keeps threads apart with."""
+    return one.word == other.word and all(a.atomic and a.caller for a in (one, other))
+
+
+def _counts(before: Access, there: Access, here: Access, made: Sequence[Access]) -> bool:
+    """Whether it says something that `before` comes first: it concerns what others do until `there`. That a
+    lock must have been given back, so that others can go on, says nothing."""
+    if _gives_back(before, made):
+        return False
+    if conflict(before, there) or (before.overlaps(here) and before.overlaps(there)):
+        return True
+    others = made[made.index(before) : made.index(there)]
+    return any(conflict(before, one) for one in others if one.who != before.who)
+
+
+def _gives_back(access: Access, made: Sequence[Access]) -> bool:
+    """Whether it gives a lock back: its thread has changed the word from 0 last."""
+    if not access.atomic or access.new or not access.caller:
+        return False
+    before = made[: made.index(access)]
+    last = next((one for one in reversed(before) if one.who == access.who and _is_lock(one, access)), None)
+    return last is not None and last.old == 0 != last.new
+
+
+def _told(
+    there: Access, here: Access, made: Sequence[Access]
+) -> tuple[tuple[Access, Access], tuple[Access, ...], str | None]:
+    """(two accesses, these with a third, of which kind that is): of two that take one lock, two in what is
+    done under it; those first with which a third makes an encounter."""
+    pairs = list(islice(_in_sections(there, here, made), _MOST_PAIRS)) or [(there, here)]
+    told = [(pair, *_with_third(*pair, made)) for pair in pairs]
+    return next((one for one in told if one[2] is not None), told[0])
+
+
+def _in_sections(there: Access, here: Access, made: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+    """Of two accesses that take one lock, pairs in what is done under it that cannot be swapped."""
+    if _is_lock(there, here):
+        mine = list(_section(made[made.index(there) :], there.who, there.word))
+        theirs = list(_section(made[made.index(here) :], here.who, there.word))
+        yield from ((one, other) for other, one in product(theirs, mine) if conflict(one, other))
+
+
+def _section(made: Iterable[Access], who: int, lock: int) -> Iterator[Access]:
+    """What a thread does from when it has taken a lock until it gives it back."""
+    taken = False
+    for one in made:
+        if one.who != who:
+            continue
+        if one.word == lock:
+            if taken and one.writes and not one.new:
+                return
+            taken = taken or (one.writes and one.new != 0 and one.old == 0)
+        elif taken and not one.caller:
+            yield one

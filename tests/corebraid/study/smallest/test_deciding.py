@@ -1,0 +1,96 @@
+"""What is told of the accesses at the borders of a narrowed preemption."""
+
+from __future__ import annotations
+
+import pytest
+
+from corebraid.base.rows.event import READ, RMW, WRITE
+from corebraid.study.shared_rows import Access
+from corebraid.study.smallest.deciding import deciding
+
+KINDS = {"R": READ, "W": WRITE, "A": RMW}
+WORDS = {"x": 0x1000, "y": 0x2000, "l": 0x3000, "m": 0x4000}
+#: Where the C library was called from.
+CALLER = 0x77
+
+
+def accesses(text: str) -> list[Access]:
+    """As '1Rx0 2Ax0-1 1Ll': thread, kind, word, old and new value; L, U and T are a library's, taking a
+    lock, giving it back, and trying in vain."""
+    made = []
+    for at, one in enumerate(text.split()):
+        who, kind, word = int(one[0]), one[1], WORDS[one[2]]
+        locking = {"L": (0, 1), "U": (1, 0), "T": (1, 1)}.get(kind)
+        old, _, new = one[3:].partition("-")
+        values = locking or (int(old or 0), int(new or old or 0))
+        made.append(
+            Access(
+                at, who, who, at, 0x100 + at, word, 8, KINDS.get(kind, RMW), *values, CALLER * bool(locking)
+            )
+        )
+    return made
+
+
+def told(text: str, between: int, late: int, early: int | None = None) -> tuple[list[int], str, str]:
+    """The places of what is told, its word, and what it is."""
+    made = accesses(text)
+    before = [] if early is None else [made[early]]
+    steps, there, title = deciding(before, [made[between]], [made[late]], made)
+    names = {address: name for name, address in WORDS.items()}
+    return [one.at for one in steps], names[there.word], title
+
+
+@pytest.mark.parametrize(
+    ("text", "between", "late", "places", "word", "title"),
+    [
+        ("1Wy1 2Rx0 1Wx0-5", 1, 2, [1, 2], "x", "read by one thread before another wrote it"),
+        ("2Wx0-5 1Rx5", 0, 1, [0, 1], "x", "written by one thread before another read it"),
+        ("2Wx0-5 1Wx5-6", 0, 1, [0, 1], "x", "written by one thread before another wrote it"),
+        # What the other thread does next, or what this one did before, makes an encounter of it.
+        ("2Rx0 1Wx0-5 2Wx5-1", 0, 1, [0, 1, 2], "x", "a lost update"),
+        ("1Rx0 2Wx0-5 1Rx5", 1, 2, [0, 1, 2], "x", "it changed between two uses by a thread"),
+        ("1Rx3 2Ax3-4 2Ax4-3 1Ax3-9", 2, 3, [0, 2, 3], "x", "ABA: a value that went and came back"),
+    ],
+)
+def test_two_accesses_and_a_third(
+    text: str, between: int, late: int, places: list[int], word: str, title: str
+) -> None:
+    assert told(text, between, late) == (places, word, title)
+
+
+def test_who_has_a_lock_first_is_told_by_what_is_done_under_it() -> None:
+    text = "1Rx0 2Ll 1Tl 2Rx0 2Wx0-1 2Wy0-1 2Ul 1Ll 1Ry1 1Wx1-1 1Ul"
+    assert told(text, 1, 2) == ([0, 1, 2, 4, 9], "x", "a lost update")
+    # Only where there is nothing else.
+    text = "2Ll 1Tl 2Wy0-1 2Ul 1Ll 1Ry1 1Ul"
+    assert told(text, 0, 1) == ([0, 1, 2, 5], "y", "written by one thread before another read it")
+    text = "2Ll 1Ll"
+    assert told(text, 0, 1) == ([0, 1], "l", "changed atomically, or taken, by one thread before another")
+
+
+def test_what_is_done_when_the_lock_is_given_back_is_not_under_it() -> None:
+    text = "2Ll 1Tl 2Ul 2Wx0-1 1Ll 1Ul 1Rx1"
+    assert told(text, 0, 1)[0] == [0, 1]
+
+
+def test_accesses_to_different_words_are_told_with_those_they_cannot_be_swapped_with() -> None:
+    assert told("2Rx0 2Ry0 1Wx0-1 1Wy0-1", 1, 2)[0] == [0, 1, 2, 3]
+    assert told("2Ry0 1Rx0", 0, 1) == ([0, 1], "y", "this came between two accesses of a thread")
+
+
+@pytest.mark.parametrize(
+    ("text", "between", "late", "counts"),
+    [
+        # A flag that was set, so that the other thread reads what is not there yet.
+        ("1Wy0-1 2Ry1 2Rx0 1Wx0-1", 2, 3, True),
+        # Nobody looks at it.
+        ("1Wy0-1 2Rx0 1Wx0-1", 1, 2, False),
+        # That a lock was given back says nothing, though the other thread takes it.
+        ("1Ll 1Ul 2Ll 2Ul 2Rx0 1Wx0-1", 4, 5, False),
+        # That it was taken does.
+        ("1Ll 2Tl 2Rx0 1Wx0-1", 2, 3, True),
+    ],
+)
+def test_what_came_before(text: str, between: int, late: int, counts: bool) -> None:
+    early = 1 if text.startswith("1Ll 1Ul") else 0
+    assert (early in told(text, between, late, early)[0]) is counts
